@@ -1,0 +1,23 @@
+"""Every sparse, structured and continuous alternative to softmax, in one place.
+
+Each map from scores to probabilities is ``argmax_p E_p[score] - Omega(p)`` for a convex regulariser Omega.
+"""
+
+from omegamax._registry import get as get
+from omegamax.functional import constrained_softmax as constrained_softmax
+from omegamax.functional import constrained_sparsemax as constrained_sparsemax
+from omegamax.functional import entmax as entmax
+from omegamax.functional import entmax15 as entmax15
+from omegamax.functional import k_subsets as k_subsets
+from omegamax.functional import normmax as normmax
+from omegamax.functional import softmax as softmax
+from omegamax.functional import sparsemax as sparsemax
+from omegamax.kernels import backend as backend
+from omegamax.omegas import Bounded as Bounded
+from omegamax.omegas import KSubsets as KSubsets
+from omegamax.omegas import NormEntropy as NormEntropy
+from omegamax.omegas import Omega as Omega
+from omegamax.omegas import Shannon as Shannon
+from omegamax.omegas import Tsallis as Tsallis
+
+__version__ = "0.1.0"

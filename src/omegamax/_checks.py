@@ -1,0 +1,140 @@
+"""Every argument check of the library, and its message: function, argument, wanted, given."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def check_scores(name: str, z: Tensor, dim: int) -> int:
+    """Refuse what is not a floating tensor with at least one entry along ``dim``; return ``dim`` >= 0."""
+    if not isinstance(z, Tensor):
+        raise TypeError(f"{name}: z must be a torch.Tensor, got {type(z).__name__}")
+    if not z.is_floating_point():
+        raise TypeError(f"{name}: z must be a floating-point tensor, got dtype {z.dtype}")
+    return check_dim(name, z, dim)
+
+
+def check_dim(name: str, z: Tensor, dim: int) -> int:
+    """Refuse an axis that ``z`` does not have, or that is empty; return it counted from the front."""
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}: dim must be an int, got {type(dim).__name__}")
+    rank = max(z.dim(), 1)
+    if not -rank <= dim < rank:
+        raise IndexError(f"{name}: dim={dim} is out of range for scores of shape {tuple(z.shape)}")
+    dim %= rank
+    if z.dim() and z.shape[dim] == 0:
+        raise ValueError(f"{name}: z needs at least one entry along dim={dim}, got shape {tuple(z.shape)}")
+    return dim
+
+
+def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
+    """Refuse a mask that is not boolean or does not broadcast to ``z``."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name}: mask must be a bool tensor (True keeps an entry), got {given}")
+    if not _broadcasts(mask.shape, z.shape):
+        raise ValueError(
+            f"{name}: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
+        )
+
+
+def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
+    """``value`` with the rank of ``z`` and size 1 along ``dim``: one number for each row."""
+    if value.dim() < z.dim():
+        value = value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
+    if value.dim() > z.dim() or value.shape[dim] != 1 or not _broadcasts(value.shape, z.shape):
+        raise ValueError(
+            f"{name}: {argument} must broadcast to scores of shape {tuple(z.shape)} with size 1 along dim={dim}, "
+            f"got shape {tuple(value.shape)}"
+        )
+    return value
+
+
+def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) -> Tensor:
+    """``value`` with the rank of ``z``: one number for each entry, or one shared by a whole axis."""
+    if not isinstance(value, Tensor):
+        return z.new_full((1,) * z.dim(), value)
+    if not _broadcasts(value.shape, z.shape):
+        raise ValueError(
+            f"{name}: {argument} of shape {tuple(value.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
+        )
+    return value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
+
+
+def check_above(name: str, argument: str, value: float | Tensor, low: float) -> None:
+    """Refuse a parameter that is not > ``low``. Reads a tensor's values only where that costs no device sync."""
+    if isinstance(value, Tensor):
+        if readable(value) and not bool((value > low).all()):
+            raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {value.min().item():g}")
+    elif not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(value).__name__}")
+    elif not value > low:
+        raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
+
+
+def check_budget(name: str, k: float | Tensor, size: int, at_most: bool) -> None:
+    """Refuse a number of ones that ``size`` entries cannot hold."""
+    high = math.inf if at_most else size
+    if isinstance(k, Tensor):
+        if readable(k) and not bool(((k >= 0) & (k <= high)).all()):
+            raise ValueError(f"{name}: k must lie in [0, {high}] everywhere, got values outside it")
+    elif not isinstance(k, (int, float)) or isinstance(k, bool):
+        raise TypeError(f"{name}: k must be a number or a tensor, got {type(k).__name__}")
+    elif not 0 <= k <= high:
+        raise ValueError(f"{name}: k must lie in [0, {high}], the number of entries along dim, got {k:g}")
+
+
+def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim: int) -> None:
+    """Refuse bounds that no probabilities satisfy, in rows that have an entry left."""
+    if not (readable(z) and readable(upper) and (lower is None or readable(lower))):
+        return
+    kept = z != -math.inf
+    low = torch.zeros((), dtype=z.dtype) if lower is None else lower
+    # Bounds that should sum to one do so only to rounding (three times 1/3).
+    slack = 4 * z.shape[dim] * torch.finfo(z.dtype).eps
+    if bool((kept & ~(low >= 0)).any()):
+        raise ValueError(f"{name}: lower must be >= 0 everywhere")
+    if bool((kept & ~(upper >= low)).any()):
+        raise ValueError(f"{name}: upper must be >= lower (0 where none is given) everywhere")
+    most = torch.where(kept, upper, 0.0).sum(dim)
+    least = torch.where(kept, low, 0.0).sum(dim)
+    some = kept.any(dim)
+    if bool((some & ~(most >= 1 - slack)).any()):
+        raise ValueError(f"{name}: upper must sum to at least 1 in every row, got {most[some].min().item():g}")
+    if bool((some & ~(least <= 1 + slack)).any()):
+        raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
+
+
+def check_choice(name: str, argument: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is not one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name}: {argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def readable(t: Tensor) -> bool:
+    """Whether values can be looked at here and now: on the CPU, not traced, not mapped over."""
+    return t.device.type == "cpu" and is_plain(t)
+
+
+_PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether these are ordinary tensors with memory behind them, outside any tracing or functorch transform."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._is_tracing()
+        and all(type(t) in _PLAIN_TYPES for t in tensors)
+    )
+
+
+def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
+    """Whether ``shape`` expands to ``target`` (which itself stays as it is)."""
+    if len(shape) > len(target):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))

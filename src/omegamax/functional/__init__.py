@@ -1,0 +1,10 @@
+"""Maps from scores to probabilities."""
+
+from omegamax.functional._budget import k_subsets as k_subsets
+from omegamax.functional._constrained import constrained_softmax as constrained_softmax
+from omegamax.functional._constrained import constrained_sparsemax as constrained_sparsemax
+from omegamax.functional._entmax import entmax as entmax
+from omegamax.functional._entmax import entmax15 as entmax15
+from omegamax.functional._entmax import softmax as softmax
+from omegamax.functional._entmax import sparsemax as sparsemax
+from omegamax.functional._normmax import normmax as normmax

@@ -1,0 +1,78 @@
+"""A budget of k ones: SparseMAP over the subsets of size k."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from omegamax import kernels
+from omegamax._checks import check_budget, check_scores, is_plain, row_parameter
+from omegamax.functional._map import Map
+from omegamax.functional._mask import masked
+from omegamax.kernels.jacobians import k_subsets_vjp
+
+
+def _dk(p: Tensor, dim: int) -> Tensor:
+    free = ((p > 0) & (p < 1)).to(p.dtype)
+    return free / free.sum(dim, keepdim=True).clamp(min=1)
+
+
+def _vjp(g: Tensor, p: Tensor, k: float | Tensor, *, dim: int):
+    if not torch.is_grad_enabled() and is_plain(g, p):
+        dz = kernels.solve("k_subsets_vjp", p, g, dim)
+    else:
+        dz = k_subsets_vjp(p, g, dim)
+    return dz, lambda: (g * _dk(p, dim)).sum(dim, keepdim=True)
+
+
+def _jvp(tangents, p: Tensor, k: float | Tensor, *, dim: int) -> Tensor:
+    dz, dk = tangents
+    out = torch.zeros_like(p) if dz is None else k_subsets_vjp(p, dz, dim)
+    return out if dk is None else out + dk * _dk(p, dim)
+
+
+_k_subsets = Map("k_subsets", ["k"], lambda *args: kernels.solve("k_subsets", *args), _vjp, _jvp)
+
+
+def k_subsets(
+    z: Tensor, k: float | Tensor, dim: int = -1, *, at_most: bool = False, mask: Tensor | None = None
+) -> Tensor:
+    r"""Marginals of a sparse distribution over the subsets of size k.
+
+    .. math:: \arg\max_{0 \le p \le 1,\; \sum_i p_i = k} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2
+              = \mathrm{clip}(z - \tau(z), 0, 1)
+
+    The k-hot vectors are the vertices of that polytope, so this is SparseMAP over them, without an active set.
+
+    Args:
+        z: scores, K of them along ``dim``; ``-inf`` masks an entry.
+        k: in [0, K], not necessarily whole; a number, or a tensor that broadcasts to ``z`` with size 1 along
+            ``dim``. Gradients reach it.
+        at_most: let the sum be anything up to ``k``.
+        mask: bool, broadcastable to ``z``; ``False`` masks an entry. A row left with fewer than ``k`` entries takes
+            them all.
+
+    Returns:
+        Like ``z``: in [0, 1], summing to ``k`` along ``dim``.
+
+        >>> k_subsets(torch.tensor([1.0, 0.75, 0.5, 0.25, 0.0]), k=2)
+        tensor([0.8750, 0.6250, 0.3750, 0.1250, 0.0000])
+        >>> k_subsets(torch.tensor([1.0, -0.5, 0.25]), k=2, at_most=True)
+        tensor([1.0000, 0.0000, 0.2500])
+
+    Reference: Niculae et al. (ICML 2018), Sec. 3 (SparseMAP); Santos et al. (ICML 2024), Sec. 4.1.
+    """
+    dim = check_scores("k_subsets", z, dim)
+    check_budget("k_subsets", k, z.shape[dim] if z.dim() else 1, at_most)
+    if isinstance(k, Tensor):
+        k = row_parameter("k_subsets", "k", k, z, dim)
+    z = masked("k_subsets", z, mask)
+    exact = _k_subsets(z, k, dim=dim)
+    if not at_most:
+        return exact
+    box = z.clamp(0, 1)
+    # +inf would pass through the clamp as an innocent 1; NaN makes the comparison false by itself.
+    room = (box.sum(dim, keepdim=True) <= k) & (z.amax(dim, keepdim=True) < math.inf)
+    return torch.where(room, box, exact)

@@ -1,0 +1,151 @@
+"""What turns a solver and its derivative into a map that torch can differentiate, map over, trace and export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_plain
+
+HALF = (torch.float16, torch.bfloat16)
+Parameter = float | Tensor
+
+
+class Map:
+    """Scores ``z`` and parameters to probabilities along ``dim``, in every mode torch has.
+
+    Ordinary tensors go through an ``autograd.Function`` (first and higher derivatives, forward mode, vmap); traced
+    ones (``torch.compile``, ``torch.export``, fake tensors) through the custom op ``omegamax::<name>``, which shares
+    the same rules. Parameters are floats or tensors with the rank of ``z``.
+
+    Args:
+        name: of the map and of the custom op.
+        parameters: their names, in order.
+        solve: ``(z, *parameters, dim) -> p``; never differentiated, float32 or float64 in and out.
+        vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
+            evaluated only if that gradient is wanted.
+        jvp: ``(tangents, p, *parameters, dim) -> dp``, tangents being ``[dz | None, *dparameters | None]``.
+    """
+
+    def __init__(self, name: str, parameters: Sequence[str], solve: Callable, vjp: Callable, jvp: Callable):
+        self.name = name
+        self.solve = solve
+        self.function = _function(name, solve, vjp, jvp)
+        self.op = _custom_op(name, parameters, solve, self.function)
+
+    def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
+        if z.dtype in HALF:
+            p = self(z.float(), *(_single(a) for a in parameters), dim=dim)
+            # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
+            return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
+        if z.dim() == 0:
+            return self(z.reshape(1), *parameters, dim=0).reshape(())
+        tensors = [a for a in (z, *parameters) if isinstance(a, Tensor)]
+        if torch.compiler.is_compiling() or not _eager(tensors):
+            return self.op(z, *(a if isinstance(a, Tensor) else z.new_full((1,) * z.dim(), a) for a in parameters), dim)
+        if is_plain(z) and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) and not _dual():
+            return self.solve(z, *parameters, dim)
+        return self.function.apply(z, *parameters, dim)
+
+
+def _single(a: Parameter) -> Parameter:
+    return a.float() if isinstance(a, Tensor) and a.dtype in HALF else a
+
+
+def _eager(tensors: list[Tensor]) -> bool:
+    """Whether an ``autograd.Function`` sees memory in the end: ordinary tensors, possibly wrapped by functorch."""
+    return torch._C._are_functorch_transforms_active() or is_plain(*tensors)
+
+
+def _dual() -> bool:
+    return torch.autograd.forward_ad._current_level >= 0
+
+
+def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[torch.autograd.Function]:
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(z, *rest):
+            *parameters, dim = rest
+            return solve(z, *parameters, dim)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            _, *parameters, dim = inputs
+            tensors = [a for a in parameters if isinstance(a, Tensor)]
+            ctx.save_for_backward(output, *tensors)
+            ctx.save_for_forward(output, *tensors)
+            ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters]
+            ctx.dim = dim
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx, g):
+            if g is None:
+                return (None,) * (len(ctx.floats) + 2)
+            p, *parameters = _saved(ctx)
+            wanted = ctx.needs_input_grad
+            grads = []
+            for i, grad in enumerate(vjp(g, p, *parameters, dim=ctx.dim)):
+                if not wanted[i]:
+                    grads.append(None)
+                    continue
+                grad = grad() if callable(grad) else grad
+                grads.append(grad if i == 0 else grad.sum_to_size(parameters[i - 1].shape))
+            return (*grads, None)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            p, *parameters = _saved(ctx)
+            return jvp(tangents[:-1], p, *parameters, dim=ctx.dim)
+
+        @staticmethod
+        def vmap(info, in_dims, z, *rest):
+            *parameters, dim = rest
+            z, *parameters = _in_front(info.batch_size, in_dims[:-1], z, *parameters)
+            return Function.apply(z, *parameters, dim + 1), 0
+
+    Function.__name__ = Function.__qualname__ = name
+    return Function
+
+
+def _saved(ctx) -> list:
+    p, *tensors = ctx.saved_tensors
+    rest = iter(tensors)
+    return [p, *(next(rest) if a is None else a for a in ctx.floats)]
+
+
+def _in_front(size: int, in_dims: Sequence, z: Tensor, *parameters: Parameter) -> list:
+    """Inputs of a mapped call with the mapped axis first; parameters keep broadcasting against the scores."""
+    moved = [a.movedim(d, 0) if d is not None else a for d, a in zip(in_dims, (z, *parameters), strict=True)]
+    if in_dims[0] is None:
+        moved[0] = z.unsqueeze(0).expand(size, *z.shape)
+    return [
+        a.unsqueeze(0) if isinstance(a, Tensor) and d is None and i > 0 else a
+        for i, (d, a) in enumerate(zip(in_dims, moved, strict=True))
+    ]
+
+
+def _custom_op(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
+    inputs = ", ".join(["Tensor z", *(f"Tensor {a}" for a in parameters), "int dim"])
+    op = torch.library.custom_op(
+        f"omegamax::{name}", lambda z, *rest: solve(z, *rest), mutates_args=(), schema=f"({inputs}) -> Tensor"
+    )
+    op.register_fake(lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format))
+
+    def setup_context(ctx, inputs, output):
+        _, *tensors, dim = inputs
+        ctx.save_for_backward(output, *tensors)
+        ctx.floats = [None] * len(tensors)
+        ctx.dim = dim
+
+    op.register_autograd(function.backward, setup_context=setup_context)
+
+    def vmap(info, in_dims, z, *rest):
+        *tensors, dim = rest
+        z, *tensors = _in_front(info.batch_size, in_dims[:-1], z, *tensors)
+        return op(z, *tensors, dim + 1), 0
+
+    op.register_vmap(vmap)
+    return op

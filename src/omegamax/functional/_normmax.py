@@ -1,0 +1,74 @@
+"""Sparse maps regularised by a norm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import kernels
+from omegamax._checks import check_above, check_scores, is_plain, row_parameter
+from omegamax._numerics import on_support
+from omegamax.functional._map import Map
+from omegamax.functional._mask import masked
+from omegamax.kernels.jacobians import norm, normmax_vjp
+
+
+def _dalpha(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    """dp/dalpha. With y = p / ||p||_alpha: d tau = -sum y^alpha log y / (alpha sum y), and y follows."""
+    flat = torch.as_tensor(alpha).isinf()
+    a = torch.where(flat, 2.0, alpha)
+    size = norm(p, a, dim)
+    support, safe = on_support(p)
+    y = torch.where(support, safe / size, 1.0)
+    log_y = y.log()
+    dtau = -(torch.where(support, y.pow(a) * log_y, 0.0)).sum(dim, keepdim=True) * size / a
+    dy = torch.where(support, -(y * log_y + dtau * y.pow(2 - a)) / (a - 1), 0.0)
+    return torch.where(flat, 0.0, size * (dy - p * dy.sum(dim, keepdim=True)))
+
+
+def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
+    if not torch.is_grad_enabled() and is_plain(g, p):
+        dz = kernels.solve("normmax_vjp", p, g, alpha, dim)
+    else:
+        dz = normmax_vjp(p, g, alpha, dim)
+    return dz, lambda: (g * _dalpha(p, alpha, dim)).sum(dim, keepdim=True)
+
+
+def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
+    dz, dalpha = tangents
+    out = torch.zeros_like(p) if dz is None else normmax_vjp(p, dz, alpha, dim)
+    return out if dalpha is None else out + dalpha * _dalpha(p, alpha, dim)
+
+
+_normmax = Map("normmax", ["alpha"], lambda *args: kernels.solve("normmax", *args), _vjp, _jvp)
+
+
+def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
+    r"""Sparse map that prefers equal shares: regularised by a norm instead of an entropy.
+
+    .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \lVert p \rVert_\alpha
+              \propto [z - \tau(z)]_+^{1/(\alpha - 1)}, \qquad \lVert [z - \tau]_+ \rVert_{\alpha/(\alpha-1)} = 1
+
+    Its margin is 1 for every alpha, and as alpha grows it tends to the uniform distribution on the support of
+    sparsemax.
+
+    Args:
+        z: scores, K of them along ``dim``; ``-inf`` masks an entry.
+        alpha: in (1, inf]; a float, or a tensor that broadcasts to ``z`` with size 1 along ``dim``. Gradients reach it.
+        mask: bool, broadcastable to ``z``; ``False`` masks an entry.
+
+    Returns:
+        Like ``z``: non-negative, sums to one along ``dim``, exactly zero off the support.
+
+        >>> normmax(torch.tensor([1.0, 0.5, -1.0]))
+        tensor([0.6890, 0.3110, 0.0000])
+        >>> normmax(torch.tensor([1.0, 0.5, -1.0]), alpha=float("inf"))
+        tensor([0.5000, 0.5000, 0.0000])
+
+    Reference: Blondel, Martins & Niculae (JMLR 2020), Sec. 4.3; Santos et al. (ICML 2024), Sec. 3.1.
+    """
+    dim = check_scores("normmax", z, dim)
+    check_above("normmax", "alpha", alpha, 1.0)
+    if isinstance(alpha, Tensor):
+        alpha = row_parameter("normmax", "alpha", alpha, z, dim)
+    return _normmax(masked("normmax", z, mask), alpha, dim=dim)

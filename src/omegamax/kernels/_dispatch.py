@@ -1,0 +1,75 @@
+"""Which implementation of a kernel runs: by operation, device and the wish of the user."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from omegamax._checks import check_choice
+from omegamax.kernels import jacobians, native, reference
+
+Kernel = Callable[..., Tensor]
+
+BACKENDS = ("auto", "cpu", "reference")
+PREFERENCE = {"cpu": ("cpu", "reference")}
+_wanted = os.environ.get("OMEGAMAX_BACKEND", "auto")
+
+
+def find(op: str, device: str) -> Kernel:
+    """The kernel of ``op`` for tensors on ``device``."""
+    return _find(op, device, _wanted)
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Use one backend inside a ``with`` block: ``"auto"``, ``"cpu"`` (compiled) or ``"reference"`` (plain torch).
+
+    The environment variable ``OMEGAMAX_BACKEND`` sets it for a whole process. A backend asked for by name never
+    falls back to another.
+
+        >>> import torch, omegamax
+        >>> with omegamax.backend("reference"):
+        ...     omegamax.sparsemax(torch.tensor([1.0, 0.5, -1.0]))
+        tensor([0.7500, 0.2500, 0.0000])
+    """
+    global _wanted
+    check_choice("backend", "name", name, BACKENDS)
+    before, _wanted = _wanted, name
+    try:
+        yield
+    finally:
+        _wanted = before
+
+
+@functools.cache
+def _find(op: str, device: str, wanted: str) -> Kernel:
+    check_choice("omegamax", "OMEGAMAX_BACKEND", wanted, BACKENDS)
+    usable = {b: k for b in PREFERENCE.get(device, ("reference",)) if (k := _kernel(op, b)) is not None}
+    if wanted == "auto":
+        return next(iter(usable.values()))
+    # What was asked for by name, or the torch twin of an operation that nobody compiled.
+    if wanted not in usable and not (wanted == "cpu" and device == "cpu" and op not in native.OPS):
+        raise RuntimeError(f"{op}: no {wanted!r} kernel for {device} tensors; usable there: {list(usable)}")
+    return usable.get(wanted, usable["reference"])
+
+
+def _kernel(op: str, name: str) -> Kernel | None:
+    if name == "cpu":
+        return getattr(native, op) if native.available() and op in native.OPS else None
+    return getattr(jacobians, op) if op.endswith("_vjp") else _along_any_dim(getattr(reference, op))
+
+
+def _along_any_dim(kernel: Kernel) -> Kernel:
+    """A last-axis kernel that takes ``dim``; parameters have the rank of the scores."""
+
+    @functools.wraps(kernel)
+    def along(z: Tensor, *rest) -> Tensor:
+        *parameters, dim = rest
+        moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z, *parameters))
+        return kernel(*moved).movedim(-1, dim).contiguous()
+
+    return along

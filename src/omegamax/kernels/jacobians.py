@@ -1,0 +1,63 @@
+"""Jacobians of the maps as functions of their output, in torch that can itself be differentiated.
+
+Every map here is the gradient of a convex conjugate, so its Jacobian J in the scores is symmetric: one function
+serves reverse mode, forward mode and, being differentiable, second order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from omegamax._numerics import on_support
+
+
+def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    r"""``J g`` with ``J = diag(s) - s s^T / sum(s)``, ``s = p^(2 - alpha)`` on the support."""
+    support, safe = on_support(p)
+    if isinstance(alpha, Tensor):
+        # alpha = inf is piecewise constant; s would be 1 or inf there.
+        s = torch.where(support & ~alpha.isinf(), safe.pow(2 - torch.where(alpha.isinf(), 2.0, alpha)), 0.0)
+    elif alpha == math.inf:
+        return torch.zeros_like(g)
+    else:
+        s = torch.where(support, safe.pow(2 - alpha), 0.0)
+    weight = s / s.sum(dim, keepdim=True).clamp(min=torch.finfo(s.dtype).tiny)
+    return s * (g - (weight * g).sum(dim, keepdim=True))
+
+
+def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    r"""``J g`` with ``J = (diag(s) - s p^T - p s^T + sum(s) p p^T) / (alpha - 1)``, ``s = p (||p|| / p)^(alpha-1)``."""
+    if not isinstance(alpha, Tensor) and alpha == math.inf:
+        return torch.zeros_like(g)
+    support, safe = on_support(p)
+    flat = alpha.isinf() if isinstance(alpha, Tensor) else None
+    a = alpha if flat is None else torch.where(flat, 2.0, alpha)
+    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not.
+    s = torch.where(support, safe * (norm(p, a, dim) / safe).pow(a - 1), 0.0)
+    h = g - (p * g).sum(dim, keepdim=True)
+    out = (s * h - p * (s * h).sum(dim, keepdim=True)) / (a - 1)
+    return out if flat is None else torch.where(flat, 0.0, out)
+
+
+def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
+    """``J g`` with J the projection onto the entries strictly between 0 and 1, centred."""
+    free = (p > 0) & (p < 1)
+    return torch.where(free, centred(g, free, dim), 0.0)
+
+
+def norm(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    """``||p||_alpha`` along ``dim``, kept; scaled by the largest entry so that no power underflows."""
+    top = p.amax(dim, keepdim=True).detach()
+    top = torch.where(top > 0, top, 1.0)
+    support, safe = on_support(p)
+    power = torch.where(support, (safe / top).pow(alpha), 0.0).sum(dim, keepdim=True)
+    return top * torch.where(power > 0, power, 1.0).pow(1 / alpha)
+
+
+def centred(g: Tensor, free: Tensor, dim: int) -> Tensor:
+    """``g`` minus its mean over the entries that are ``free``, everywhere; unchanged where none is."""
+    count = free.sum(dim, keepdim=True).clamp(min=1)
+    return g - torch.where(free, g, 0.0).sum(dim, keepdim=True) / count

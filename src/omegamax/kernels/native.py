@@ -1,0 +1,2 @@
+OPS=()
+def available(): return False

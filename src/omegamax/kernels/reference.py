@@ -1,0 +1,224 @@
+"""Plain-torch kernels: exact, slow, any device. The truth that every other kernel is tested against.
+
+All take scores ``[*, K]`` and work along the last axis in float64, whatever the dtype, because thresholds are
+differences of sums. One rule for odd rows: nothing left (all ``-inf``) gives zeros, NaN or ``+inf`` gives NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
+
+
+def entmax(z: Tensor, alpha: float | Tensor) -> Tensor:
+    """Tsallis entmax for a float ``alpha`` or one for each row, ``[*, 1]``; any alpha in (0, inf]."""
+    if not isinstance(alpha, Tensor):
+        return _by_row(z, _entmax_for(alpha))
+    rows = alpha.expand(*z.shape[:-1], 1).reshape(-1, 1).double()
+    return _by_row(z, lambda u: _entmax_rows(u, rows))
+
+
+def normmax(z: Tensor, alpha: float | Tensor) -> Tensor:
+    """Norm-regularised map for ``alpha`` in (1, inf], a float or ``[*, 1]``."""
+
+    # The threshold is that of entmax with e = 1 - 1/alpha on scores divided by e, for every alpha > 1:
+    # sum [u - tau]^(1/e) = 1. The probabilities are then proportional to that entmax to the power 1/alpha.
+    def solve(u: Tensor) -> Tensor:
+        a = alpha if isinstance(alpha, Tensor) else u.new_tensor(alpha)
+        a = a.double().expand(*z.shape[:-1], 1).reshape(-1, 1)
+        e = 1 - 1 / a
+        p = _newton(u / e, e)
+        return _normalise(torch.where(p > 0, p.pow(1 / a), 0.0))
+
+    return _by_row(z, solve)
+
+
+def k_subsets(z: Tensor, k: float | Tensor) -> Tensor:
+    """Projection onto ``{0 <= p <= 1, sum p = k}``; a row with fewer than ``k`` entries left gives ones there."""
+    low, high = z.new_zeros(()), z.new_ones(())
+    budget = k if isinstance(k, Tensor) else z.new_tensor(k, dtype=torch.float64)
+    return box_simplex(z, low, high, budget.double())
+
+
+def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tensor:
+    """Projection onto ``{lower <= p <= upper, sum p = total}`` (``total`` is ``[*, 1]`` or a scalar)."""
+    rows = z.shape[:-1]
+    low = lower.double().expand(z.shape).reshape(-1, z.shape[-1])
+    high = upper.double().expand(z.shape).reshape(-1, z.shape[-1])
+    total = total.expand(*rows, 1).reshape(-1, 1) if total.dim() else total
+
+    def solve(u: Tensor) -> Tensor:
+        # F(tau) = sum clip(u - tau, low, high) is piecewise linear with kinks at u - low and u - high. Sort the
+        # kinks; a binary search finds the piece on which F = total, and there tau is the root of a line.
+        left = u == -math.inf
+        lo, hi = torch.where(left, 0.0, low), torch.where(left, 0.0, high)
+        goal = torch.minimum(torch.maximum(total, lo.sum(-1, keepdim=True)), hi.sum(-1, keepdim=True))
+        start, stop = torch.where(left, 0.0, u - hi), torch.where(left, 0.0, u - lo)
+        kinks = torch.cat([start, stop], -1).sort(-1).values
+        first = kinks.new_zeros(kinks.shape[0], 1, dtype=torch.long)
+        last = torch.full_like(first, kinks.shape[-1] - 1)
+        for _ in range(kinks.shape[-1].bit_length()):
+            middle = (first + last + 1) // 2
+            at = kinks.gather(-1, middle)
+            above = torch.where(left, 0.0, (u - at).clamp(lo, hi)).sum(-1, keepdim=True) >= goal
+            first, last = torch.where(above, middle, first), torch.where(above, last, middle - 1)
+            last = torch.maximum(first, last)
+        at = kinks.gather(-1, first)
+        free = (start <= at) & (stop > at) & ~left
+        p = torch.where(left, 0.0, (u - at).clamp(lo, hi))
+        excess = (p.sum(-1, keepdim=True) - goal).clamp(min=0)
+        tau = at + excess / free.sum(-1, keepdim=True).clamp(min=1)
+        return torch.where(left, 0.0, (u - tau).clamp(lo, hi))
+
+    return _by_row(z, solve)
+
+
+def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
+    """``min(upper, c exp(z))`` with ``c`` such that it sums to one."""
+    cap = upper.double().expand(z.shape).reshape(-1, z.shape[-1])
+
+    def solve(u: Tensor) -> Tensor:
+        # Entries reach their cap in the order of cap / exp(u). With the first n of them capped, the scale of the
+        # others is (1 - their caps) / (what is left of the sum); the right n is the first that caps no one else.
+        cap_left = torch.where(u == -math.inf, 0.0, cap)
+        ratio = torch.where(u == -math.inf, math.inf, cap.log() - u)
+        order = ratio.sort(dim=-1, stable=True).indices
+        ratio, caps, scores = (t.gather(-1, order) for t in (ratio, cap_left, u))
+        mass = 1 - torch.nn.functional.pad(caps.cumsum(-1), (1, 0))[..., :-1]
+        tail = scores.flip(-1).logcumsumexp(-1).flip(-1)
+        log_scale = mass.clamp(min=0).log() - tail
+        # Once a prefix is right it stays right, so the first one is the count of wrong ones before it.
+        fits = (log_scale <= ratio) | (mass <= 0)
+        count = (~fits).long().cumprod(-1).sum(-1, keepdim=True)
+        scale = log_scale.gather(-1, count.clamp(max=u.shape[-1] - 1))
+        scale = torch.where(count == u.shape[-1], math.inf, scale)
+        return torch.minimum(cap_left, torch.where(u == -math.inf, 0.0, (u + scale).exp()))
+
+    return _by_row(z, solve)
+
+
+def _by_row(z: Tensor, solve) -> Tensor:
+    """Apply ``solve`` to rows shifted to a maximum of 0 and settle the rows that have no finite maximum."""
+    rows = z.reshape(-1, z.shape[-1]).double()
+    if rows.numel() == 0:
+        return torch.empty_like(z, memory_format=torch.contiguous_format)
+    top = rows.amax(-1, keepdim=True)
+    sound = top.isfinite()
+    p = solve(torch.where(sound, rows - top, 0.0))
+    p = torch.where(sound, p, torch.where(top == -math.inf, 0.0, math.nan))
+    return p.to(z.dtype).reshape(z.shape)
+
+
+def _entmax_for(alpha: float):
+    """The solver for one alpha: the exact one where there is one."""
+    if alpha == 1:
+        return lambda u: u.softmax(-1)
+    if alpha == 1.5:
+        return _entmax15
+    if alpha == 2:
+        return _sparsemax
+    return lambda u: _entmax_rows(u, u.new_full((u.shape[0], 1), alpha))
+
+
+def _sparsemax(u: Tensor) -> Tensor:
+    """Martins & Astudillo (2016), Alg. 1."""
+    top = u.sort(-1, descending=True).values
+    count = torch.arange(1, u.shape[-1] + 1, device=u.device, dtype=u.dtype)
+    excess = top.cumsum(-1) - 1
+    size = (count * top > excess).sum(-1, keepdim=True).clamp(min=1)
+    return (u - excess.gather(-1, size - 1) / size).clamp(min=0)
+
+
+def _entmax15(u: Tensor) -> Tensor:
+    """Peters, Niculae & Martins (2019), Alg. 2, with the support found by bisection on a sum of squares."""
+    v = u / 2
+    top = v.sort(-1, descending=True).values
+    # The k-th entry is in the support iff the squared gaps of the larger ones to it sum to less than one, which
+    # is monotone in k: a binary search needs no square root and no difference of running squares.
+    size = _support_size(top, lambda t: (top - t).clamp(min=0).square().sum(-1, keepdim=True))
+    kept = torch.arange(u.shape[-1], device=u.device) < size
+    top = torch.where(kept, top, 0.0)
+    mean = top.sum(-1, keepdim=True) / size
+    spread = torch.where(kept, top - mean, 0.0).square().sum(-1, keepdim=True)
+    tau = mean - ((1 - spread).clamp(min=0) / size).sqrt()
+    return (v - tau).clamp(min=0).square()
+
+
+def _entmax_rows(u: Tensor, alpha: Tensor) -> Tensor:
+    """Any mixture of alphas, one for each row."""
+    e = alpha - 1
+    gentle, steep = e <= 1, (e > 1) & ~e.isinf()
+    p = torch.where(u == 0, 1.0, 0.0)  # alpha = inf: the maxima share
+    p = torch.where(gentle, _newton(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
+    if bool(steep.any()):
+        p = torch.where(steep, _steep(u, torch.where(steep, e, 2.0)), p)
+    return torch.where(alpha > 0, p, math.nan)
+
+
+def _newton(u: Tensor, e: Tensor) -> Tensor:
+    """exp_e(u - l) summing to one, e <= 1. Newton on (s^e - 1) / e, convex and decreasing in l, from l = 0."""
+    shift = torch.zeros_like(e)
+    inverse = torch.where(e == 0, 0.0, 1 / e)
+    for _ in range(MAX_STEPS):
+        p, base = _deformed_exp(u - shift, e, inverse)
+        s = p.sum(-1, keepdim=True)
+        r = torch.where(p > 0, p / base, 0.0).sum(-1, keepdim=True)
+        log_s = s.log()
+        step = s / r * torch.where(e == 0, log_s, -(-e * log_s).expm1() * inverse)
+        moved = shift + step
+        if bool((moved <= shift).all()):
+            break
+        shift = torch.maximum(moved, shift)
+    return _normalise(_deformed_exp(u - shift, e, inverse)[0])
+
+
+def _deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
+    """``exp_e(t) = [1 + e t]_+^(1/e)`` and its base ``1 + e t``."""
+    base = torch.where(e == 0, 1.0, 1 + e * t)
+    log_p = torch.where(e == 0, t, torch.where(base > 0, (e * t).clamp(min=-1).log1p(), -math.inf) * inverse)
+    return torch.where(base > 0, log_p.exp(), 0.0), base
+
+
+def _steep(u: Tensor, e: Tensor) -> Tensor:
+    """alpha > 2, where p has infinite slope at the edge of the support: solve for the smallest probability.
+
+    With y the probability of the last entry in the support and d its gaps to the others times e, the sum
+    y + sum (y^e + d)^(1/e) is convex and increasing in y: Newton from above, y = 1 / size, cannot overshoot.
+    """
+    q = 1 / e
+    top = u.sort(-1, descending=True).values
+    size = _support_size(top, lambda t: (e * (top - t)).clamp(min=0).pow(q).sum(-1, keepdim=True))
+    kept = torch.arange(u.shape[-1], device=u.device) < size
+    last = top.gather(-1, size - 1)
+    gap = torch.where(kept, e * (top - last), math.inf)
+    y = 1 / size.to(u.dtype)
+    for _ in range(MAX_STEPS):
+        base = y.pow(e) + gap
+        p = torch.where(kept & (base > 0), base.pow(q), 0.0)
+        slope = torch.where(p > 0, (y / p).pow(e - 1), 0.0).sum(-1, keepdim=True)
+        lower = (y - (p.sum(-1, keepdim=True) - 1) / slope.clamp(min=1)).clamp(min=0)
+        if bool((lower >= y).all()):
+            break
+        y = torch.minimum(lower, y)
+    base = y.pow(e) + e * (u - last)
+    return _normalise(torch.where((u >= last) & (base > 0), base.clamp(min=0).pow(q), 0.0))
+
+
+def _support_size(top: Tensor, mass_above) -> Tensor:
+    """Largest n such that ``mass_above(top[n - 1]) < 1``, by bisection; ``top`` is sorted downwards. ``[N, 1]``."""
+    low = top.new_ones(top.shape[0], 1, dtype=torch.long)
+    high = torch.full_like(low, top.shape[-1])
+    for _ in range(top.shape[-1].bit_length()):
+        middle = (low + high + 1) // 2
+        inside = mass_above(top.gather(-1, middle - 1)) < 1
+        low, high = torch.where(inside, middle, low), torch.where(inside, high, middle - 1)
+        high = torch.maximum(low, high)
+    return low
+
+
+def _normalise(p: Tensor) -> Tensor:
+    return p / p.sum(-1, keepdim=True)
