@@ -1,0 +1,66 @@
+"""Settings shared by every test: reproducible draws, a fixed seed, scores at which the maps are smooth."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from torch import Tensor
+
+# No deadline: the first call of a torch function is slow. No database: the draws do not depend on earlier runs.
+settings.register_profile(
+    "quick",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # torch's own forward-mode machinery calls what torch has deprecated.
+    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def two_threads():
+    """Two intra-op threads while the test runs, whatever the machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def generic_scores() -> Callable[..., Tensor]:
+    """Maker of float64 scores near which a map is smooth: no ties, no entry about to reach or leave a bound."""
+
+    def draw(apply: Callable[[Tensor], Tensor], *shape: int, dim: int = -1, reach: float = 1e-2) -> Tensor:
+        size = shape[dim]
+        count = torch.Size(shape).numel() // size
+        generator = torch.Generator().manual_seed(size)
+        z = torch.randn(50 * count, size, dtype=torch.float64, generator=generator)
+        nudges = reach * torch.randn(16, 1, size, dtype=torch.float64, generator=generator)
+        # A bound holds an entry at one and the same value: nudged, it repeats either always or never.
+        values = torch.cat([apply(z)[None], apply(z + nudges)]).sort(0).values
+        repeats = values[1:] == values[:-1]
+        steady = repeats.all(0) | ~repeats.any(0)
+        kept = z[steady.all(-1)]
+        assert len(kept) >= count, "too few generic rows: lower reach"
+        rows = list(shape)
+        del rows[dim]
+        return kept[:count].reshape(*rows, size).movedim(-1, dim).contiguous()
+
+    return draw

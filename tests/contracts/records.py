@@ -1,0 +1,118 @@
+"""What the shared suites know of a registered map: its domain, its exceptions, its defining problem.
+
+A new map is tested by being registered. The tables below hold what a record cannot say: a map without an entry in
+``PROGRAMS`` fails the suite, and one whose example does not fit a single entry needs a line in ``SMALL``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from omegamax import Omega
+from omegamax._registry import TRANSFORMS, Transform
+
+RECORDS = list(TRANSFORMS.values())
+every_map = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+
+# Maps that know the order of their entries, so that a permutation of the scores changes more than the order.
+ORDERED = {"fusedmax", "graph_fusedmax", "tvmax", "sequential_k_subsets"}
+
+# Parameters for rows too short for the example's.
+SMALL: dict[str, dict[str, Any]] = {
+    "k_subsets": {"k": 1},
+    "constrained_softmax": {"upper": 1.0},
+    "constrained_sparsemax": {"upper": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Domain:
+    """``{lower <= p <= upper, sum p = total}``."""
+
+    total: float
+    lower: float
+    upper: float
+
+    @property
+    def smallest(self) -> int:
+        """Fewest entries that can hold the total."""
+        return max(1, math.ceil(self.total / self.upper - 1e-9))
+
+    def vertices(self, size: int, count: int, seed: int = 0) -> Tensor:
+        """Corners, ``[count, size]``: entries in random order filled to their ceiling while mass is left."""
+        rng = np.random.default_rng(seed)
+        corners = np.full((count, size), self.lower)
+        for corner in corners:
+            for i in rng.permutation(size):
+                corner[i] += min(self.upper - self.lower, self.total - corner.sum())
+        return torch.from_numpy(corners)
+
+    def points(self, size: int, count: int, seed: int = 0) -> Tensor:
+        """Feasible points, some near a corner and some in the middle, ``[count, size]``."""
+        rng = np.random.default_rng(seed)
+        corners = self.vertices(size, 3 * size, seed)
+        sharpness = rng.choice([0.05, 0.3, 1.0, 10.0], size=count)
+        weights = np.stack([rng.dirichlet(np.full(len(corners), a)) for a in sharpness])
+        return torch.from_numpy(weights) @ corners
+
+
+def options(record: Transform, size: int) -> dict[str, Any]:
+    """The example's parameters, or smaller ones where ``size`` entries cannot hold them."""
+    return record.example if size >= domain(record).smallest else {**record.example, **SMALL[record.name]}
+
+
+def omega_of(record: Transform, size: int | None = None) -> Omega:
+    """The Omega of the example's parameters."""
+    return record.omega(**(record.example if size is None else options(record, size)))
+
+
+def domain(record: Transform, parameters: dict[str, Any] | None = None) -> Domain:
+    """The domain of a map, read off its Omega."""
+    omega = record.omega(**(record.example if parameters is None else parameters))
+    lower, upper = getattr(omega, "lower", None), getattr(omega, "upper", None)
+    return Domain(float(omega.total), 0.0 if lower is None else float(lower), 1.0 if upper is None else float(upper))
+
+
+def run(record: Transform, z: Tensor, dim: int = -1, **more: Any) -> Tensor:
+    """The map with parameters that fit the row."""
+    size = z.shape[dim] if z.dim() else 1
+    return record.function(z, dim=dim, **options(record, size), **more)
+
+
+def scores(min_size: int = 1, max_size: int = 12, bound: float = 1e4) -> st.SearchStrategy[Tensor]:
+    """Rows of float64 scores that float32 holds too; ties and close calls are frequent."""
+    anything = st.floats(-bound, bound, width=32)
+    close = st.integers(-24, 24).map(lambda n: n / 8)
+    lists = st.one_of(*(st.lists(e, min_size=min_size, max_size=max_size) for e in (anything, close, anything | close)))
+    return lists.map(lambda xs: torch.tensor(xs, dtype=torch.float64))
+
+
+def wide(record: Transform, rows: int, size: int, dtype: torch.dtype = torch.float64, scale: float = 2.0) -> Tensor:
+    """Reproducible scores with a few zeros, a few capped and several free entries in most rows."""
+    generator = torch.Generator().manual_seed(1000 * rows + size)
+    return (scale * torch.randn(rows, size, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+def _tsallis(cp, p, omega):
+    return (cp.sum(cp.power(p, omega.alpha)) - 1) / (omega.alpha * (omega.alpha - 1))
+
+
+# Omega of each map as a cvxpy expression; its domain is added by the test.
+PROGRAMS = {
+    "softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
+    "sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
+    "entmax15": _tsallis,
+    "entmax": _tsallis,
+    "normmax": lambda cp, p, omega: cp.pnorm(p, omega.alpha) - 1,
+    "k_subsets": lambda cp, p, omega: cp.sum_squares(p) / 2,
+    "constrained_softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
+    "constrained_sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
+}

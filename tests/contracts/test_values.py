@@ -1,0 +1,184 @@
+"""What every registered map computes: a feasible point that maximises ``<p, z> - Omega(p)``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+from contracts.records import ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from omegamax import Omega
+from omegamax._registry import Transform
+
+F64 = torch.float64
+
+
+def value(omega: Omega, p: Tensor, z: Tensor) -> Tensor:
+    return (p * z).sum(-1) - omega(p)
+
+
+@every_map
+@given(z=scores())
+def test_output_lies_in_the_domain(record: Transform, z: Tensor):
+    p = run(record, z)
+    d = domain(record, options(record, len(z)))
+    assert p.shape == z.shape and p.dtype == z.dtype
+    assert (p >= d.lower).all() and (p <= d.upper).all()
+    assert math.isclose(p.sum().item(), d.total, abs_tol=1e-14 * len(z))
+
+
+@every_map
+@given(z=scores())
+def test_output_beats_every_corner_and_random_points(record: Transform, z: Tensor):
+    parameters = options(record, len(z))
+    omega, d = record.omega(**parameters), domain(record, parameters)
+    rivals = torch.cat([d.vertices(len(z), 24), d.points(len(z), 40)])
+    slack = 1e-13 * (1 + z.abs().max())
+    assert (value(omega, run(record, z), z) >= value(omega, rivals, z) - slack).all()
+
+
+@every_map
+def test_output_beats_points_next_to_it(record: Transform):
+    z = torch.randn(20, 6, dtype=F64)
+    omega, p = omega_of(record), run(record, z)
+    for q in domain(record).points(6, 30):
+        for step in (1e-2, 1e-4):
+            assert (value(omega, p, z) >= value(omega, p + step * (q - p), z) - 1e-14).all()
+
+
+def solve(record: Transform, z: Tensor) -> Tensor:
+    """The map by an interior-point solver."""
+    import cvxpy as cp
+
+    omega, d = omega_of(record), domain(record)
+    p = cp.Variable(len(z))
+    constraints = [cp.sum(p) == d.total, p >= d.lower, p <= d.upper]
+    problem = cp.Problem(cp.Maximize(z.numpy() @ p - PROGRAMS[record.name](cp, p, omega)), constraints)
+    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_ktratio"), 1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the solver says when it stops short of 1e-12; the test measures how short
+        problem.solve(solver=cp.CLARABEL, **tolerances)
+    return torch.from_numpy(p.value)
+
+
+@every_map
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_output_agrees_with_a_convex_solver(record: Transform, scale: float):
+    assert record.name in PROGRAMS, f"{record.name}: add its convex program to tests/contracts/records.py"
+    z = scale * torch.randn(7, dtype=F64)
+    p, q = run(record, z), solve(record, z)
+    q = q.clamp(min=0)
+    q = q * (p.sum() / q.sum())
+    omega = omega_of(record)
+    # The solver stops 1e-9 or so short of the maximum, so its point may be worse than p but never better.
+    gain = value(omega, p, z) - value(omega, q, z)
+    assert -1e-14 <= gain < 5e-9
+    assert (p - q).abs().max() < 2e-5  # the objective is flat at its maximum: its error is the square of this
+
+
+# Gradient of Omega where p has a closed-form relation to the scores.
+GRADIENTS = {
+    "softmax": lambda p, omega: p.log(),
+    "sparsemax": lambda p, omega: p,
+    "entmax15": lambda p, omega: 2 * p.sqrt(),
+    "entmax": lambda p, omega: p.pow(omega.alpha - 1) / (omega.alpha - 1),
+    "normmax": lambda p, omega: (p / p.pow(omega.alpha).sum(-1).pow(1 / omega.alpha)).pow(omega.alpha - 1),
+    "k_subsets": lambda p, omega: p,
+    "constrained_softmax": lambda p, omega: p.log(),
+    "constrained_sparsemax": lambda p, omega: p,
+}
+
+
+@pytest.mark.parametrize("record", [r for r in RECORDS if r.name in GRADIENTS], ids=lambda r: r.name)
+@given(z=scores(bound=30.0))
+def test_output_satisfies_the_optimality_conditions(record: Transform, z: Tensor):
+    parameters = options(record, len(z))
+    d = domain(record, parameters)
+    p = run(record, z)
+    multiplier = z - GRADIENTS[record.name](p, record.omega(**parameters))
+    low, high = p == d.lower, p == d.upper
+    free = ~low & ~high
+    tolerance = 1e-12 * (1 + z.abs().max())
+    # One threshold for the free entries; those at the ceiling ask for more, those at the floor for less.
+    top = multiplier[free | low].max() if (free | low).any() else -torch.inf
+    bottom = multiplier[free | high].min() if (free | high).any() else torch.inf
+    assert top <= bottom + tolerance
+
+
+@every_map
+@given(z=scores(bound=30.0), shift=st.integers(-1000, 1000))
+def test_output_ignores_a_shift_of_the_scores(record: Transform, z: Tensor, shift: int):
+    z = (z * 1024).round() / 1024  # so that the shifted scores are exact
+    assert (run(record, z + shift) - run(record, z)).abs().max() <= 1e-14 * len(z)
+
+
+@pytest.mark.parametrize("record", [r for r in RECORDS if r.name not in ORDERED], ids=lambda r: r.name)
+@given(z=scores(bound=30.0), seed=st.integers(0, 99))
+def test_output_follows_a_permutation_of_the_scores(record: Transform, z: Tensor, seed: int):
+    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))
+    assert (run(record, z[order]) - run(record, z)[order]).abs().max() <= 1e-14 * len(z)
+
+
+@every_map
+@given(z=scores(min_size=2))
+def test_tied_scores_get_equal_probabilities(record: Transform, z: Tensor):
+    z[1] = z[0]
+    if record.name in ORDERED:
+        z[:] = z[0]
+    p = run(record, z)
+    assert p[0] == p[1]
+
+
+@every_map
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 100])
+def test_constant_scores_share_the_total(record: Transform, size: int):
+    total = domain(record, options(record, size)).total
+    for level in (0.0, -3.5, 1e6):
+        p = run(record, torch.full((size,), level, dtype=F64))
+        assert (p - total / size).abs().max() <= 1e-15
+
+
+@every_map
+@given(z=scores(bound=100.0))
+def test_float32_agrees_with_float64(record: Transform, z: Tensor):
+    assert (run(record, z.float()).double() - run(record, z)).abs().max() <= 1e-6
+
+
+@every_map
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("size", [1e30, 1e300])
+def test_huge_scores_stay_in_the_domain(record: Transform, dtype: torch.dtype, size: float):
+    if size > torch.finfo(dtype).max:
+        size = torch.finfo(dtype).max / 4
+    d = domain(record)
+    rows = torch.tensor([[1, 0, 0.5, -1, 0.25], [0, 0, 0, 0, -1], [-1, -1, -1, -0.5, -1]], dtype=F64) * size
+    p = run(record, rows.to(dtype))
+    assert (p >= d.lower).all() and (p.double() <= d.upper + 1e-7).all()
+    assert (p.double().sum(-1) - d.total).abs().max() <= 1e-6
+
+
+CAPPED = [r for r in RECORDS if domain(r).total > domain(r).upper]
+
+
+@pytest.mark.parametrize("record", CAPPED, ids=lambda r: r.name)
+@pytest.mark.parametrize("lead", [1e2, 1e8, 1e30, 1e300])
+def test_far_leader_takes_its_ceiling_and_leaves_the_others_exact(record: Transform, lead: float):
+    rest = torch.tensor([0.25, 0.0, 0.5, -0.125], dtype=F64)
+    p = run(record, torch.cat([torch.tensor([lead], dtype=F64), rest]))
+    near = run(record, torch.cat([torch.tensor([20.0], dtype=F64), rest]))
+    assert p[0] == domain(record).upper
+    assert (p - near).abs().max() <= 1e-8  # 20 is as good as infinity, up to exp(-20)
+
+
+@every_map
+def test_map_is_the_argmax_of_its_omega(record: Transform):
+    z = torch.randn(3, 6, dtype=F64)
+    omega = omega_of(record)
+    assert omega.name == record.name
+    assert torch.equal(run(record, z), omega.argmax(z))
+    assert torch.equal(run(record, z.T, dim=0), omega.argmax(z.T, dim=0))
