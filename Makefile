@@ -1,0 +1,59 @@
+# `make demo` and `make test` are all one needs; both build the environment first.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP_FLAGS ?=
+OUT ?= demo
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_FLAGS) -c constraints.txt
+SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
+
+.PHONY: help install test demo bench lint types readme picture clean
+
+help:
+	@echo "make demo     a tour of every map, into $(OUT)/index.html"
+	@echo "make test     lint and the whole test suite: what CI runs"
+	@echo "make bench    speed against torch.softmax, into benchmarks/results/ and the README"
+	@echo "make lint     ruff"
+	@echo "make types    mypy"
+	@echo "make readme   the README's map table, from the registry"
+	@echo "make picture  the README's picture"
+	@echo "make clean    remove what the above made, except the environment"
+
+install: $(STAMP)
+
+# torch goes in alone and first: with the pin satisfied, no later package can pull in another build of it.
+$(STAMP): $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a minute or two the first time)"
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+demo: $(STAMP)
+	$(BIN)/omegamax demo --out $(OUT)
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench_transforms.py
+
+readme: $(STAMP)
+	$(BIN)/omegamax maps --markdown --into README.md
+
+picture: $(STAMP)
+	$(BIN)/python docs/picture.py
+
+clean:
+	rm -rf build dist demo src/*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f $(STAMP)

@@ -1,0 +1,40 @@
+"""``omegamax cite``: whom to thank."""
+
+from __future__ import annotations
+
+import argparse
+
+from omegamax.cli._bibliography import bibliography
+from omegamax.cli._errors import CommandError
+
+SUMMARY = "print the BibTeX of maps, or of works by key"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``omegamax cite`` takes."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a map (see `omegamax maps`) or a BibTeX key")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print each work once, in the order asked for."""
+    print("\n\n".join(bibtex(options.names)))
+    return 0
+
+
+def bibtex(names: list[str]) -> list[str]:
+    """BibTeX of maps and keys, without repetitions.
+
+    >>> bibtex(["sparsemax", "martins2016softmax"])[0].splitlines()[0]
+    '@inproceedings{martins2016softmax,'
+    """
+    from omegamax._registry import TRANSFORMS
+
+    works = bibliography()
+    unknown = [name for name in names if name not in TRANSFORMS and name not in works]
+    if unknown:
+        raise CommandError(
+            f"no map or work is called {', '.join(map(repr, unknown))}\n"
+            f"maps: {', '.join(TRANSFORMS)}\nworks: {', '.join(works)}"
+        )
+    keys = dict.fromkeys(TRANSFORMS[name].cite if name in TRANSFORMS else name for name in names)
+    return [works[key].bibtex for key in keys]

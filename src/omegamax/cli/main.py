@@ -1,0 +1,49 @@
+"""The ``omegamax`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from omegamax import __version__
+from omegamax.cli import cite, demo, maps
+from omegamax.cli._errors import CommandError
+
+COMMANDS = {"demo": demo, "maps": maps, "cite": cite}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="omegamax", description="Every sparse, structured and continuous alternative to softmax, for PyTorch."
+    )
+    top.add_argument("--version", action="version", version=f"omegamax {__version__}")
+    commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run, parser=command)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code, 2 for a request that makes no sense."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except CommandError as error:
+        options.parser.print_usage(sys.stderr)
+        print(f"omegamax {options.command}: error: {error}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        print(f"omegamax {options.command}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # `omegamax maps | head` closes the pipe early; nothing is wrong.
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""``omegamax maps``: the register, as a table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from omegamax.cli import _table
+from omegamax.cli._bibliography import bibliography
+from omegamax.cli._errors import CommandError
+
+SUMMARY = "list the maps: what each is for, its cost, its reference"
+BEGIN, END = "<!-- maps:begin -->", "<!-- maps:end -->"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``omegamax maps`` takes."""
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--into", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END} of FILE")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table, or write it into a file."""
+    if options.into is not None:
+        text = options.into.read_text(encoding="utf-8")
+        options.into.write_text(replaced(text, markdown()), encoding="utf-8")
+    elif options.markdown:
+        print(markdown())
+    else:
+        _table.show(["map", "what for", "cost of a row of K", "reference"], _rows(linked=False))
+    return 0
+
+
+def markdown() -> str:
+    """The table of the README."""
+    return _table.markdown(["map", "what for", "cost of a row of K", "reference"], _rows(linked=True))
+
+
+def replaced(text: str, table: str) -> str:
+    """``text`` with ``table`` between the two markers."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise CommandError(f"the file needs the lines {BEGIN} and {END}, in this order")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def _rows(linked: bool) -> list[list[str]]:
+    from omegamax._registry import TRANSFORMS
+
+    rows = []
+    for t in TRANSFORMS.values():
+        work = bibliography()[t.cite]
+        name, reference = t.name, work.short
+        if linked:
+            name = f"`{name}`"
+            reference = f"[{reference}]({work.url})" if work.url else reference
+        rows.append([name, t.summary, t.complexity, reference])
+    return rows

@@ -1,0 +1,11 @@
+"""Pictures: tensors in, matplotlib axes out. Needs ``pip install omegamax[viz]``."""
+
+from omegamax.viz.bars import bars as bars
+from omegamax.viz.heatmap import heatmap as heatmap
+from omegamax.viz.losses import losses as losses
+from omegamax.viz.path import path as path
+from omegamax.viz.simplex import plane as plane
+from omegamax.viz.simplex import simplex as simplex
+from omegamax.viz.style import colour as colour
+from omegamax.viz.style import panels as panels
+from omegamax.viz.style import style as style

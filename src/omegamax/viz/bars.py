@@ -1,0 +1,39 @@
+"""A distribution over a handful of choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz.style import INK, MUTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def bars(
+    p: Tensor, *, labels: Sequence[str] | None = None, colour: str = INK, title: str = "", ax: Axes | None = None
+) -> Axes:
+    """One bar for each of ``p: [K]``. What is exactly 0 gets a hollow dot on the axis, not a very short bar.
+
+    Args:
+        labels: names of the choices, written under the bars.
+    """
+    if p.dim() != 1:
+        raise ValueError(f"bars: p must have one axis [K], got shape {tuple(p.shape)}")
+    ax = axes_or_new(ax)
+    values = p.detach().double().cpu()
+    zeros = (values == 0).nonzero().flatten().tolist()
+    ax.bar(range(len(values)), values.tolist(), color=colour, width=0.78, linewidth=0)
+    ax.axhline(0, color=MUTED, linewidth=0.8)
+    if zeros:
+        # Zeros are the point of a sparse map, so they are drawn.
+        ax.plot(zeros, [0] * len(zeros), "o", ms=4.5, mfc="white", mec=MUTED, mew=0.9, clip_on=False, zorder=3)
+    ax.set_xticks(range(len(values)), labels if labels is not None else [""] * len(values))
+    ax.tick_params(axis="x", length=0)
+    ax.spines["bottom"].set_visible(False)
+    ax.set_title(title)
+    return ax

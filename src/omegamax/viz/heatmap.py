@@ -1,0 +1,48 @@
+"""Attention over the cells of an image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz.style import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def heatmap(
+    weights: Tensor, *, cmap: str = "YlGnBu", sparse: bool = True, title: str = "", ax: Axes | None = None
+) -> Axes:
+    """``weights: [H, W]`` as an image.
+
+    Args:
+        sparse: leave white what is exactly 0, and draw a line round the rest.
+    """
+    if weights.dim() != 2:
+        raise ValueError(f"heatmap: weights must have two axes [H, W], got shape {tuple(weights.shape)}")
+    ax = axes_or_new(ax)
+    w = weights.detach().double().cpu()
+    shown = w.where(w > 0, float("nan")) if sparse else w
+    ax.imshow(shown.numpy(), cmap=cmap, vmin=0, vmax=w.max().item() or 1)
+    if sparse:
+        # A thin support on a large white page is easy to miss without its border.
+        for segment in _border(w > 0):
+            ax.plot(*segment, color=INK, linewidth=0.9, solid_capstyle="projecting")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(True)
+    ax.set_title(title)
+    return ax
+
+
+def _border(support: Tensor) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """Edges of cells with the support on one side only, as ``(x, x), (y, y)``; none on the frame of the image."""
+    down = torch.nonzero(support[1:] != support[:-1]).tolist()
+    right = torch.nonzero(support[:, 1:] != support[:, :-1]).tolist()
+    flat = [((j - 0.5, j + 0.5), (i + 0.5, i + 0.5)) for i, j in down]
+    upright = [((j + 0.5, j + 0.5), (i - 0.5, i + 0.5)) for i, j in right]
+    return flat + upright

@@ -1,0 +1,85 @@
+"""The look of every picture: one colour for each map, a light page, thin frames."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from omegamax.viz._matplotlib import pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Panels = tuple[Figure, list[Axes]]
+
+INK = "#1f2933"
+MUTED = "#7b8794"
+LINE = "#d9dee4"
+
+# Softmax is the grey that the others are read against.
+_COLOURS = {
+    "softmax": "#6b7785",
+    "sparsemax": "#d1495b",
+    "entmax15": "#2176ae",
+    "entmax": "#2a9d8f",
+    "normmax": "#7d5ba6",
+    "k_subsets": "#e09f3e",
+    "constrained_softmax": "#8a6a52",
+    "constrained_sparsemax": "#c9609f",
+}
+_SPARE = ("#3d7068", "#5f7c2b", "#1b4965", "#b5651d", "#9a2a4c", "#4a5aa8")
+
+_RC: dict[str, Any] = {
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "figure.facecolor": "white",
+    "font.size": 9,
+    "legend.frameon": False,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelsize": 8,
+    "ytick.color": MUTED,
+    "ytick.labelsize": 8,
+}
+
+
+def colour(name: str) -> str:
+    """The colour of a map, the same in every picture; a name not listed draws one of the spare colours.
+
+    >>> colour("sparsemax")
+    '#d1495b'
+    """
+    return _COLOURS.get(name) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
+
+
+def style() -> AbstractContextManager[None]:
+    """Draw inside ``with style():`` for the look of the library's own pictures."""
+    return pyplot().rc_context(_RC)
+
+
+def panels(count: int, columns: int, *, size: tuple[float, float] = (2.6, 2.0), share: bool = False) -> Panels:
+    """A figure of ``count`` small axes in rows of ``columns``, each ``size`` inches; the axes come as a flat list."""
+    rows = math.ceil(count / columns)
+    figure, axes = pyplot().subplots(
+        rows,
+        columns,
+        figsize=(size[0] * columns, size[1] * rows),
+        layout="constrained",
+        sharex=share,
+        sharey=share,
+        squeeze=False,
+    )
+    figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)
+    for empty in axes.flat[count:]:
+        empty.remove()
+    return figure, list(axes.flat[:count])
