@@ -13,6 +13,13 @@ from omegamax.functional import normmax as normmax
 from omegamax.functional import softmax as softmax
 from omegamax.functional import sparsemax as sparsemax
 from omegamax.kernels import backend as backend
+from omegamax.losses import entmax15_loss as entmax15_loss
+from omegamax.losses import entmax_loss as entmax_loss
+from omegamax.losses import fenchel_young_loss as fenchel_young_loss
+from omegamax.losses import k_subsets_loss as k_subsets_loss
+from omegamax.losses import normmax_loss as normmax_loss
+from omegamax.losses import softmax_loss as softmax_loss
+from omegamax.losses import sparsemax_loss as sparsemax_loss
 from omegamax.omegas import Bounded as Bounded
 from omegamax.omegas import KSubsets as KSubsets
 from omegamax.omegas import NormEntropy as NormEntropy

@@ -1,0 +1,308 @@
+"""Losses of named maps, called as :func:`torch.nn.functional.cross_entropy` is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_above, check_budget, check_choice, check_scores, row_parameter
+from omegamax.losses._fenchel_young import (
+    REDUCTIONS,
+    conjugate_minus,
+    divergence,
+    full_precision,
+    non_negative,
+    returned_precision,
+    row_max,
+)
+from omegamax.losses._targets import (
+    Target,
+    check_smoothing,
+    check_weight,
+    class_axis,
+    class_indices,
+    index_sets,
+    probabilities,
+)
+from omegamax.omegas import KSubsets, NormEntropy, Omega, Shannon, Tsallis
+
+
+def softmax_loss(
+    z: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Cross-entropy, as the member of the family it is: the loss of softmax.
+
+    .. math:: \log \sum_j \exp z_j - \langle y, z \rangle + \sum_i y_i \log y_i
+
+    With class indices this is :func:`torch.nn.functional.cross_entropy`; with probabilities or smoothing it is less
+    by the entropy of the target, and so zero where softmax returns the target.
+
+    Args:
+        z: scores ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, shaped like ``z`` without the class axis, or probabilities, shaped like ``z``.
+        weight: ``[C]``. A sample weighs ``weight[target]``, and the mean is over the weights; with probabilities it
+            weighs ``<weight, target>``, and the mean is over the samples.
+        ignore_index: class index that takes a sample out.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        label_smoothing: in [0, 1], how far the target is moved towards the uniform one.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> softmax_loss(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
+        tensor(0.5550)
+
+    Reference: Blondel, Martins & Niculae (JMLR 2020).
+    """
+    return _loss("softmax_loss", z, target, Shannon, weight, ignore_index, reduction, label_smoothing)
+
+
+def sparsemax_loss(
+    z: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""The loss of sparsemax: zero once the target's score leads by 1.
+
+    .. math:: \tfrac12 \lVert y - z \rVert^2 - \tfrac12 \lVert \mathrm{sparsemax}(z) - z \rVert^2
+
+    Args:
+        z, target, weight, ignore_index, reduction, label_smoothing: as in :func:`softmax_loss`.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> z = torch.tensor([[1.0, 0.5, -1.0], [2.0, 1.0, 0.0]])
+        >>> sparsemax_loss(z, torch.tensor([0, 0]), reduction="none")
+        tensor([0.0625, 0.0000])
+
+    Reference: Martins & Astudillo (ICML 2016).
+    """
+    return _loss("sparsemax_loss", z, target, lambda: Tsallis(2.0), weight, ignore_index, reduction, label_smoothing)
+
+
+def entmax15_loss(
+    z: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""The loss of 1.5-entmax: zero once the target's score leads by 2.
+
+    .. math:: \langle p - y, z \rangle + \tfrac43 \textstyle\sum_i y_i^{3/2} - \tfrac43 \sum_i p_i^{3/2},
+              \qquad p = \mathrm{entmax}_{1.5}(z)
+
+    Args:
+        z, target, weight, ignore_index, reduction, label_smoothing: as in :func:`softmax_loss`.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> entmax15_loss(torch.tensor([[1.0, 0.0], [3.0, 0.5]]), torch.tensor([0, 0]), reduction="none")
+        tensor([0.0617, 0.0000])
+
+    Reference: Peters, Niculae & Martins (ACL 2019).
+    """
+    return _loss("entmax15_loss", z, target, lambda: Tsallis(1.5), weight, ignore_index, reduction, label_smoothing)
+
+
+def entmax_loss(
+    z: Tensor,
+    target: Tensor,
+    alpha: float | Tensor = 1.5,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""The loss of entmax: zero once the target's score leads by ``1 / (alpha - 1)``, if alpha > 1.
+
+    .. math:: \langle p - y, z \rangle + \frac{\sum_i y_i^\alpha - \sum_i p_i^\alpha}{\alpha (\alpha - 1)},
+              \qquad p = \mathrm{entmax}_\alpha(z)
+
+    Args:
+        alpha: in (0, inf]; a float, or a tensor that broadcasts to ``z`` with size 1 along the class axis. Gradients
+            reach it.
+        z, target, weight, ignore_index, reduction, label_smoothing: as in :func:`softmax_loss`.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> entmax_loss(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]), alpha=1.25)
+        tensor(0.3035)
+
+    Reference: Peters, Niculae & Martins (ACL 2019); margins: Blondel, Martins & Niculae (JMLR 2020).
+    """
+    check_above("entmax_loss", "alpha", alpha, 0.0)
+    return _loss(
+        "entmax_loss",
+        z,
+        target,
+        Tsallis,
+        weight,
+        ignore_index,
+        reduction,
+        label_smoothing,
+        argument="alpha",
+        value=alpha,
+    )
+
+
+def normmax_loss(
+    z: Tensor,
+    target: Tensor,
+    alpha: float | Tensor = 2.0,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""The loss of normmax: zero once the target's score leads by 1, for every alpha.
+
+    .. math:: \langle p - y, z \rangle + \lVert y \rVert_\alpha - \lVert p \rVert_\alpha,
+              \qquad p = \mathrm{normmax}_\alpha(z)
+
+    Args:
+        alpha: in (1, inf]; a float, or a tensor that broadcasts to ``z`` with size 1 along the class axis. Gradients
+            reach it.
+        z, target, weight, ignore_index, reduction, label_smoothing: as in :func:`softmax_loss`.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> normmax_loss(torch.tensor([[1.0, 0.5, -1.0], [2.0, 1.0, 0.0]]), torch.tensor([0, 0]), reduction="none")
+        tensor([0.0886, 0.0000])
+
+    Reference: Blondel, Martins & Niculae (JMLR 2020).
+    """
+    check_above("normmax_loss", "alpha", alpha, 1.0)
+    return _loss(
+        "normmax_loss",
+        z,
+        target,
+        NormEntropy,
+        weight,
+        ignore_index,
+        reduction,
+        label_smoothing,
+        argument="alpha",
+        value=alpha,
+    )
+
+
+def k_subsets_loss(
+    z: Tensor,
+    target: Tensor,
+    k: float | Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""The loss of k-subsets: zero once each of the k scores of the target leads every other by 1.
+
+    .. math:: \langle p - y, z \rangle + \tfrac12 \lVert y \rVert^2 - \tfrac12 \lVert p \rVert^2,
+              \qquad p = \mathrm{k\text{-}subsets}(z)
+
+    Args:
+        target: k-hot vectors (or anything in their convex hull) shaped like ``z``, as floats; or class indices, k of
+            them along the class axis; or, for ``k=1``, one without that axis. ``ignore_index`` among its indices
+            takes a sample out.
+        k: size of the subset.
+        weight: ``[C]``. A sample weighs the mean of its classes' weights.
+        z, ignore_index, reduction, label_smoothing: as in :func:`softmax_loss`.
+
+    Returns:
+        A scalar, or one loss for each sample without reduction.
+
+        >>> z = torch.tensor([[1.0, 0.75, 0.5, 0.25, 0.0]])
+        >>> k_subsets_loss(z, torch.tensor([[1.0, 1.0, 0.0, 0.0, 0.0]]), k=2)
+        tensor(0.1562)
+        >>> k_subsets_loss(z, torch.tensor([[0, 1]]), k=2)
+        tensor(0.1562)
+
+    Reference: Niculae et al. (ICML 2018), for the loss of SparseMAP.
+    """
+    return _loss(
+        "k_subsets_loss", z, target, KSubsets, weight, ignore_index, reduction, label_smoothing, argument="k", value=k
+    )
+
+
+def _loss(
+    name: str,
+    z: Tensor,
+    target: Tensor,
+    make: Callable[..., Omega],
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+    *,
+    argument: str | None = None,
+    value: float | Tensor = 1,
+) -> Tensor:
+    """Every loss above. ``make`` builds the Omega from the ``value`` of its ``argument``, if it has one."""
+    axis = class_axis(name, z)
+    check_scores(name, z, axis)
+    check_choice(name, "reduction", reduction, REDUCTIONS)
+    check_smoothing(name, label_smoothing)
+    check_weight(name, weight, z.shape[axis])
+    if argument == "k":
+        check_budget(name, value, z.shape[axis], at_most=False)
+    if argument is not None and isinstance(value, Tensor):
+        value = row_parameter(name, argument, value, z, axis).movedim(axis, -1)
+    omega = make() if argument is None else make(value)
+
+    if not isinstance(target, Tensor) or target.is_floating_point():
+        goal = probabilities(name, z, target, axis, omega.total, weight, ignore_index)
+    elif argument == "k" and (target.dim() == z.dim() or value != 1):
+        goal = index_sets(name, z, target, axis, value, weight, ignore_index)
+    else:
+        goal = class_indices(name, z, target, axis, weight, ignore_index)
+
+    loss = _row_losses(full_precision(z).movedim(axis, -1), goal, omega, label_smoothing)
+    if goal.ignored is not None:
+        loss = torch.where(goal.ignored, 0.0, loss)
+    if goal.weight is not None:
+        loss = goal.weight * loss
+    if reduction == "sum":
+        loss = loss.sum()
+    elif reduction == "mean":
+        loss = loss.sum() / goal.count
+    return returned_precision(loss, z)
+
+
+def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
+    """Loss of each row against the smoothed target, ``[*, C] -> [*]``."""
+    size = z.shape[-1]
+    if target.dense:
+        y = target.value
+        if smoothing:
+            y = (1 - smoothing) * y + (smoothing / size) * omega.total
+        return divergence(z, y, omega)
+    # One class: neither the target nor its Omega, the same for all classes, needs a row of its own.
+    z = z - row_max(z)
+    meeting = z.gather(-1, target.value.unsqueeze(-1)).squeeze(-1)
+    if smoothing:
+        meeting = (1 - smoothing) * meeting + smoothing * z.mean(-1)
+    one_hot = (torch.arange(size, device=z.device) == 0).to(z.dtype)
+    at_y = omega(((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,)))
+    return non_negative(conjugate_minus(z, None, omega) + at_y - meeting)
