@@ -1,0 +1,264 @@
+"""Maps that bisect for a threshold: exact when ``n_iter`` halvings reach the dtype's precision, coarse below that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from omegamax import functional
+from omegamax._checks import check_above, check_scores, row_parameter
+from omegamax._numerics import phi, tsallis_log_alpha
+from omegamax.compat.entmax.activations import in_single
+from omegamax.functional._map import HALF
+from omegamax.kernels.jacobians import entmax_vjp, k_subsets_vjp, normmax_vjp
+
+HUGE = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
+
+
+def entmax_bisect(
+    X: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, n_iter: int | None = 50, ensure_sum_one: bool = True
+) -> Tensor:
+    """Tsallis entmax along ``dim`` for ``alpha`` > 0, a number or one for each row; 1 is softmax.
+
+    Args:
+        n_iter: halvings of the bracket. 24 (float32 and half) or 50 (float64) and ``None`` give the exact result of
+            :func:`omegamax.entmax`; fewer give what so many halvings find.
+        ensure_sum_one: divide a coarse result by its sum.
+
+        >>> X = torch.tensor([1.0, 0.5, -1.0])
+        >>> entmax_bisect(X, alpha=1.25)
+        tensor([0.6315, 0.3451, 0.0235])
+        >>> entmax_bisect(X, alpha=2.0, n_iter=2, ensure_sum_one=False)
+        tensor([0.8333, 0.3333, 0.0000])
+    """
+    alpha = per_row(alpha, X)
+    steps = halvings(X, n_iter)
+    if steps is None:
+        return functional.entmax(X, alpha, dim)
+    dim = check_scores("entmax_bisect", X, dim)
+    check_above("entmax_bisect", "alpha", alpha, 0.0)
+
+    def solve(X: Tensor) -> Tensor:
+        a = _row("entmax_bisect", "alpha", alpha, X, dim)
+        p = _coarse_entmax(X.detach(), a.detach().clamp(max=HUGE), dim, steps, ensure_sum_one)
+        move = _movement(X)
+        if a.requires_grad:
+            move = move + _movement(a) * tsallis_log_alpha(p, a.detach().clamp(max=HUGE))
+        return p + entmax_vjp(p, move, a.detach(), dim)
+
+    return in_single(X, solve)
+
+
+def sparsemax_bisect(X: Tensor, dim: int = -1, n_iter: int | None = 50, ensure_sum_one: bool = True) -> Tensor:
+    """Sparsemax along ``dim``; ``n_iter`` and ``ensure_sum_one`` as in :func:`entmax_bisect`."""
+    return entmax_bisect(X, 2.0, dim, n_iter, ensure_sum_one)
+
+
+def normmax_bisect(X: Tensor, alpha: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50) -> Tensor:
+    """Norm-regularised map along ``dim``: :func:`omegamax.normmax`; ``n_iter`` as in :func:`entmax_bisect`.
+
+    For ``alpha`` <= 1 every distribution has a norm of at least 1 and the one-hot ones attain it, so the result is
+    the argmax (maxima share), which is also the limit as ``alpha`` falls to 1.
+
+        >>> normmax_bisect(torch.tensor([1.0, 0.5, -1.0]), alpha=0.5)
+        tensor([1., 0., 0.])
+    """
+    alpha = per_row(alpha, X)
+    check_above("normmax_bisect", "alpha", alpha, 0.0)
+    hard, soft = split_at_one(alpha)
+    if hard is True:
+        return functional.entmax(X, math.inf, dim)
+    steps = halvings(X, n_iter)
+    if steps is None:
+        p = functional.normmax(X, soft, dim)
+    else:
+        p = _coarse_normmax(X, soft, check_scores("normmax_bisect", X, dim), steps)
+    return p if hard is False else torch.where(hard, functional.entmax(X, math.inf, dim), p)
+
+
+def budget_bisect(X: Tensor, budget: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50) -> Tensor:
+    """Marginals in [0, 1] that sum to ``budget`` along ``dim``: :func:`omegamax.k_subsets`.
+
+    A budget outside [0, K] counts as the nearer end; ``n_iter`` as in :func:`entmax_bisect`.
+
+        >>> budget_bisect(torch.tensor([1.0, 0.75, 0.5, 0.25, 0.0]), budget=2)
+        tensor([0.8750, 0.6250, 0.3750, 0.1250, 0.0000])
+    """
+    dim = check_scores("budget_bisect", X, dim)
+    budget = per_row(budget, X)
+    steps = halvings(X, n_iter)
+    if steps is None:
+        size = X.shape[dim] if X.dim() else 1
+        budget = budget.clamp(0, size) if isinstance(budget, Tensor) else min(max(budget, 0.0), size)
+        return functional.k_subsets(X, budget, dim)
+
+    def solve(X: Tensor) -> Tensor:
+        b = _row("budget_bisect", "budget", budget, X, dim).detach()
+        p = _coarse_budget(X.detach(), b, dim, steps)
+        return p + k_subsets_vjp(p, _movement(X), dim)
+
+    return in_single(X, solve)
+
+
+class SparsemaxBisect(nn.Module):
+    """:func:`sparsemax_bisect` as a module."""
+
+    def __init__(self, dim: int = -1, n_iter: int | None = None):
+        super().__init__()
+        self.dim = dim
+        self.n_iter = n_iter
+
+    def forward(self, X: Tensor) -> Tensor:
+        return sparsemax_bisect(X, dim=self.dim, n_iter=self.n_iter)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, n_iter={self.n_iter}"
+
+
+class EntmaxBisect(nn.Module):
+    """:func:`entmax_bisect` as a module; an ``alpha`` that is an ``nn.Parameter`` is learnt."""
+
+    def __init__(self, alpha: float | Tensor = 1.5, dim: int = -1, n_iter: int | None = 50):
+        super().__init__()
+        self.dim = dim
+        self.n_iter = n_iter
+        self.alpha = alpha
+
+    def forward(self, X: Tensor) -> Tensor:
+        return entmax_bisect(X, alpha=self.alpha, dim=self.dim, n_iter=self.n_iter)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}, dim={self.dim}, n_iter={self.n_iter}"
+
+
+class NormmaxBisect(nn.Module):
+    """:func:`normmax_bisect` as a module; an ``alpha`` that is an ``nn.Parameter`` is learnt."""
+
+    def __init__(self, alpha: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50):
+        super().__init__()
+        self.dim = dim
+        self.n_iter = n_iter
+        self.alpha = alpha
+
+    def forward(self, X: Tensor) -> Tensor:
+        return normmax_bisect(X, alpha=self.alpha, dim=self.dim, n_iter=self.n_iter)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}, dim={self.dim}, n_iter={self.n_iter}"
+
+
+class BudgetBisect(nn.Module):
+    """:func:`budget_bisect` as a module."""
+
+    def __init__(self, budget: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50):
+        super().__init__()
+        self.dim = dim
+        self.n_iter = n_iter
+        self.budget = budget
+
+    def forward(self, X: Tensor) -> Tensor:
+        return budget_bisect(X, budget=self.budget, dim=self.dim, n_iter=self.n_iter)
+
+    def extra_repr(self) -> str:
+        return f"budget={self.budget}, dim={self.dim}, n_iter={self.n_iter}"
+
+
+def halvings(X: Tensor, n_iter: int | None) -> int | None:
+    """How often to halve the bracket; ``None`` where that leaves no error that the dtype of ``X`` could show."""
+    if n_iter is None:
+        return None
+    if n_iter < 1:
+        raise ValueError(f"entmax: n_iter must be at least 1, got {n_iter}")
+    return n_iter if X.dim() and n_iter < (50 if X.dtype == torch.float64 else 24) else None
+
+
+def per_row(value: float | Tensor, X: Tensor) -> float | Tensor:
+    """A parameter as the library takes it: a float, or a tensor in the dtype that ``X`` is computed in."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    return value.to(torch.float32 if X.dtype in HALF else X.dtype)
+
+
+def split_at_one(alpha: float | Tensor) -> tuple[bool | Tensor, float | Tensor]:
+    """Where the norm is least at the vertices (``alpha`` <= 1), and ``alpha`` with 2 in those places."""
+    if not isinstance(alpha, Tensor):
+        return alpha <= 1, alpha
+    return alpha <= 1, torch.where(alpha <= 1, 2.0, alpha)
+
+
+def _row(name: str, argument: str, value: float | Tensor, X: Tensor, dim: int) -> Tensor:
+    return row_parameter(name, argument, torch.as_tensor(value, dtype=X.dtype, device=X.device), X, dim)
+
+
+def _movement(t: Tensor) -> Tensor:
+    """Zero, with the gradient of ``t``: what a linear model of a map around its result is fed with."""
+    return torch.where(t.isfinite(), t - t.detach(), 0.0)
+
+
+def _coarse_entmax(X: Tensor, alpha: Tensor, dim: int, n_iter: int, ensure_sum_one: bool) -> Tensor:
+    # With e = alpha - 1 and the maximum moved to 0, p = (1 + e (X - shift))^(1/e) for a shift between 0, where the
+    # maximum alone has mass 1, and (1 - K^-e) / e, where no entry exceeds 1 / K. All of it is smooth through e = 0.
+    e, log_size = alpha - 1, math.log(X.shape[dim])
+    top = _top(X, dim)
+    inverse = torch.where(e == 0, 0.0, 1 / e)
+
+    def at(shift: Tensor) -> Tensor:
+        t = X - top - shift
+        return torch.where(e == 0, t, (e * t).clamp(min=-1).log1p() * inverse).exp()
+
+    p = _halve(torch.zeros_like(top), log_size * phi(-e * log_size), at, lambda p: p.sum(dim, keepdim=True) - 1, n_iter)
+    return _normalise(p, dim) if ensure_sum_one else p
+
+
+def _coarse_normmax(X: Tensor, alpha: float | Tensor, dim: int, n_iter: int) -> Tensor:
+    def solve(X: Tensor) -> Tensor:
+        a = _row("normmax_bisect", "alpha", alpha, X, dim).detach()
+        e = a.clamp(max=HUGE) - 1
+        z, top = X.detach(), _top(X.detach(), dim)
+
+        def excess(base: Tensor) -> Tensor:
+            return base.pow(1 + 1 / e).sum(dim, keepdim=True) - 1
+
+        base = _halve(top - 1, top - (1 / X.shape[dim]) ** e, lambda tau: (z - tau).clamp(min=0), excess, n_iter)
+        p = _normalise(base.pow(1 / e), dim)
+        return p + normmax_vjp(p, _movement(X), a, dim)
+
+    return in_single(X, solve)
+
+
+def _coarse_budget(X: Tensor, budget: Tensor, dim: int, n_iter: int) -> Tensor:
+    gone = X == -math.inf
+    share = budget / (~gone).sum(dim, keepdim=True).clamp(min=1)
+    low = torch.where(gone, math.inf, X).amin(dim, keepdim=True)
+    low = torch.where(low == math.inf, 0.0, low)
+
+    def excess(p: Tensor) -> Tensor:
+        return p.sum(dim, keepdim=True) - budget
+
+    return _halve(low - share, _top(X, dim) - share, lambda tau: (X - tau).clamp(0, 1), excess, n_iter)
+
+
+def _halve(
+    low: Tensor, high: Tensor, at: Callable[[Tensor], Tensor], excess: Callable[[Tensor], Tensor], n_iter: int
+) -> Tensor:
+    """``at`` the last of ``n_iter`` midpoints on the way to where ``excess`` changes sign."""
+    step = high - low
+    for _ in range(n_iter):
+        step = step / 2
+        p = at(low + step)
+        low = torch.where(excess(p) >= 0, low + step, low)
+    return p
+
+
+def _top(X: Tensor, dim: int) -> Tensor:
+    """The maximum, 0 for a row with nothing left: -inf - (-inf) would be NaN there."""
+    top = X.amax(dim, keepdim=True)
+    return torch.where(top == -math.inf, 0.0, top)
+
+
+def _normalise(p: Tensor, dim: int) -> Tensor:
+    total = p.sum(dim, keepdim=True)
+    return p / torch.where(total == 0, 1.0, total)
