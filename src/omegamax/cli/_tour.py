@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax._registry import TRANSFORMS, Transform
+from omegamax.losses import fenchel_young_loss
+from omegamax.omegas import Omega
 
 CHOICES = 8
 SIDE = 14
@@ -110,7 +112,7 @@ def blobs(generator: torch.Generator) -> Tensor:
     return (image - image.min()) / (image.max() - image.min())
 
 
-def loss_along(omega: Any, gaps: Tensor) -> Tensor:
+def loss_along(omega: Omega, gaps: Tensor) -> Tensor:
     """Loss of the best answer when each of four scores leads the next by ``gaps``. ``[G]``
 
     The target is the vertex that far-apart scores select: one-hot on the simplex, k-hot for k-subsets.
@@ -118,4 +120,4 @@ def loss_along(omega: Any, gaps: Tensor) -> Tensor:
     stairs = torch.arange(4, 0, -1, dtype=torch.float64)
     target = omega.argmax(100 * stairs)
     z = gaps[:, None] * stairs
-    return omega(target) + omega.conjugate(z) - (z * target).sum(-1)
+    return fenchel_young_loss(z, target.expand_as(z), omega, reduction="none")

@@ -1,0 +1,131 @@
+"""What a user gets: the installed package, the README, and an install without a compiler."""
+
+import doctest
+import importlib.metadata
+import os
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import omegamax
+from omegamax.cli.maps import markdown, replaced
+
+ROOT = Path(__file__).parents[1]
+FIRST_USE = """
+import warnings, torch, omegamax
+from omegamax.kernels import native
+z = torch.tensor([1.0, 0.5, -1.0])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert omegamax.sparsemax(z).tolist() == [0.75, 0.25, 0.0]
+    omegamax.normmax(z), omegamax.entmax15(z), omegamax.k_subsets(z, k=2)
+print(omegamax.__file__, native.available(), *(w.category.__name__ for w in caught), sep="\\n")
+"""
+
+
+def run(code: str, **environment: str) -> list[str]:
+    """The lines that ``code`` prints in a fresh interpreter."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, cwd=os.sep)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_version_is_the_same_inside_and_outside():
+    assert importlib.metadata.version("omegamax") == omegamax.__version__
+
+
+@pytest.mark.parametrize("name", ["py.typed", "references.bib"])
+def test_package_ships_its_data(name):
+    assert resources.files("omegamax").joinpath(name).is_file()
+
+
+def test_console_script_points_to_the_command_line():
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="omegamax")
+    from omegamax.cli.main import main
+
+    assert script.load() is main
+
+
+def test_torch_is_asked_for_by_range_and_not_to_build():
+    requirements = importlib.metadata.requires("omegamax") or []
+    assert any(r.startswith("torch>=") and "==" not in r for r in requirements)
+    build = (ROOT / "pyproject.toml").read_text().split("[project]")[0]
+    assert "torch" not in build
+
+
+def test_constraints_pin_everything_torch_first():
+    lines = [x for x in (ROOT / "constraints.txt").read_text().splitlines() if x and not x.startswith("#")]
+    assert lines[0].startswith("torch==")
+    assert all("==" in line and "+" not in line for line in lines)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_code_on_the_page_runs_and_prints_what_it_says(page):
+    failed, tried = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert tried and not failed
+
+
+def test_readme_table_is_that_of_the_register():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == replaced(readme, markdown()), "run `make readme`"
+
+
+def test_readme_has_room_for_the_speed_table_and_its_picture():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.index("<!-- speed:begin -->") < readme.index("<!-- speed:end -->")
+    picture = ROOT / "docs/assets/maps.png"
+    assert f"]({picture.relative_to(ROOT)})" in readme and picture.stat().st_size < 200_000
+
+
+def test_reference_backend_can_be_asked_for():
+    probe = "import torch, omegamax; print(omegamax.sparsemax(torch.tensor([1.0, 0.5, -1.0])).tolist())"
+    assert run(probe, OMEGAMAX_BACKEND="reference") == ["[0.75, 0.25, 0.0]"]
+
+
+@pytest.fixture(scope="module")
+def without_compiler(tmp_path_factory):
+    """A folder with omegamax installed from a copy of the sources, where no compiler could be found."""
+    folder = tmp_path_factory.mktemp("install")
+    source = folder / "source"
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    missing = str(folder / "no-such-compiler")
+    tools = dict.fromkeys(("CC", "CXX", "LDSHARED", "LDCXXSHARED"), missing)
+    environment = {**os.environ, **tools, "PATH": str(Path(sys.executable).parent)}
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    target = folder / "site"
+    done = subprocess.run([*command, "--target", target, source], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.mark.slow
+def test_install_without_a_compiler_leaves_the_kernels_out(without_compiler):
+    assert (without_compiler / "omegamax" / "py.typed").is_file()
+    assert not list(without_compiler.rglob("*.so"))
+
+
+@pytest.mark.slow
+def test_maps_without_compiled_kernels_work_and_warn_once(without_compiler):
+    file, available, *warned = run(FIRST_USE, PYTHONPATH=str(without_compiler))
+    assert Path(file).is_relative_to(without_compiler)
+    assert available == "False"
+    assert warned == ["RuntimeWarning"]
+
+
+@pytest.mark.slow
+def test_asking_for_compiled_kernels_that_are_not_there_is_an_error(without_compiler):
+    probe = (
+        "import warnings, torch, omegamax; warnings.simplefilter('ignore')\n"
+        "try: omegamax.sparsemax(torch.ones(3))\n"
+        "except RuntimeError as error: print(error)"
+    )
+    (message,) = run(probe, PYTHONPATH=str(without_compiler), OMEGAMAX_BACKEND="cpu")
+    assert "'cpu'" in message and "reference" in message
