@@ -1,0 +1,222 @@
+"""Multi-head attention with any map in place of softmax."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omegamax.nn.attention import attention
+from omegamax.nn.transforms import resolve
+from omegamax.omegas import Omega
+
+
+class MultiheadAttention(torch.nn.MultiheadAttention):
+    r""":class:`torch.nn.MultiheadAttention` with another map: same arguments, same state-dict, same calls.
+
+    With ``transform="softmax"`` it returns what torch's returns, except that a query that may see no key gets zero
+    weights instead of NaN. In a :class:`torch.nn.TransformerEncoderLayer` put it in the place of ``self_attn``.
+
+    Args:
+        embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype: as in
+            torch.
+        transform: name of a map, an Omega, or a module such as ``Entmax(learnable=True, per=num_heads)``, whose
+            parameters then join the state-dict under ``transform``.
+
+    ``forward`` is torch's too: in ``key_padding_mask`` and ``attn_mask`` True forbids. ``is_causal`` says that
+    ``attn_mask`` is causal, and stands in for it where there is none.
+
+        >>> attend = MultiheadAttention(8, 2, batch_first=True, transform="sparsemax")
+        >>> x = torch.randn(3, 5, 8)
+        >>> out, weights = attend(x, x, x)
+        >>> out.shape, weights.shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
+
+    Reference: Vaswani et al. (NeurIPS 2017); Correia, Niculae & Martins (EMNLP 2019) with a learnt alpha in each head.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        transform: str | Omega | torch.nn.Module = "entmax15",
+    ):
+        super().__init__(
+            embed_dim,
+            num_heads,
+            dropout=dropout,
+            bias=bias,
+            add_bias_kv=add_bias_kv,
+            add_zero_attn=add_zero_attn,
+            kdim=kdim,
+            vdim=vdim,
+            batch_first=batch_first,
+            device=device,
+            dtype=dtype,
+        )
+        self.transform = resolve("MultiheadAttention", transform)
+
+    def _reset_parameters(self) -> None:
+        self._qkv_same_embed_dim = self.in_proj_weight is not None
+        super()._reset_parameters()
+        # In eval mode torch's encoder layer does not call its self_attn: it takes the weights out of it and runs a
+        # fused softmax. It asks first whether the projections are stored in one matrix. Ours are, for the sake of
+        # the state-dict, but the answer must be no, or the layer would return softmax attention without a word.
+        self._qkv_same_embed_dim = False
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        if query.is_nested:
+            return self._forward_nested(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal)
+        batched = query.dim() == 3
+        self._check_inputs(query, key, value)
+        one_input = query is key and key is value
+        if not batched:
+            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        mask = self._mask(query, key, key_padding_mask, attn_mask, is_causal)
+        q, k, v = self._project(query, key, value, one_input)  # [B, L, E], [B, S, E], [B, S, E]
+
+        if self.bias_k is not None and self.bias_v is not None:
+            k = torch.cat([k, self.bias_k.expand(k.shape[0], 1, -1)], 1)
+            v = torch.cat([v, self.bias_v.expand(v.shape[0], 1, -1)], 1)
+        if self.add_zero_attn:
+            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
+        if mask is not None and k.shape[-2] > key.shape[-2]:
+            # The added keys are open to every query.
+            mask = F.pad(mask, (0, k.shape[-2] - key.shape[-2]), value=True if mask.dtype == torch.bool else 0.0)
+
+        dropout = self.dropout if self.training else 0.0
+        out, weights = attention(q, k, v, self.transform, mask, dropout=dropout, return_weights=True)
+        out = self.out_proj(out.transpose(1, 2).flatten(-2))
+        if average_attn_weights:
+            weights = weights.mean(1)
+        if not batched:
+            out, weights = out.squeeze(0), weights.squeeze(0)
+        elif not self.batch_first:
+            out = out.transpose(0, 1)
+        return out, weights if need_weights else None
+
+    def extra_repr(self) -> str:
+        shown = "" if isinstance(self.transform, torch.nn.Module) else f", transform={self.transform!r}"
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}{shown}"
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor, one_input: bool) -> tuple[Tensor, Tensor, Tensor]:
+        if self.in_proj_weight is not None and one_input:
+            q, k, v = F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+            return q, k, v
+        weights = (
+            (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            if self.in_proj_weight is None
+            else self.in_proj_weight.chunk(3)
+        )
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+        return q, k, v
+
+    def _mask(
+        self,
+        query: Tensor,
+        key: Tensor,
+        key_padding_mask: Tensor | None,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor | None:
+        """Both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``."""
+        batch, queries, keys = query.shape[0], query.shape[1], key.shape[1]
+        if attn_mask is None and is_causal:
+            attn_mask = torch.ones(queries, keys, dtype=torch.bool, device=query.device).triu(1)
+        if attn_mask is not None:
+            _check_mask("attn_mask", attn_mask, [(queries, keys), (batch * self.num_heads, queries, keys)])
+            attn_mask = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (batch, self.num_heads))
+        if key_padding_mask is not None:
+            _check_mask("key_padding_mask", key_padding_mask, [(batch, keys)])
+            key_padding_mask = key_padding_mask[:, None, None, :]
+        given = [m for m in (attn_mask, key_padding_mask) if m is not None]
+        if not given:
+            return None
+        if all(m.dtype == torch.bool for m in given):
+            return ~(given[0] | given[-1])
+        added = [_additive(m, query.dtype) for m in given]
+        return added[0] if len(added) == 1 else added[0] + added[1]
+
+    def _forward_nested(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None,
+        need_weights: bool,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+    ) -> tuple[Tensor, None]:
+        """Rows of different lengths, as a :class:`torch.nn.TransformerEncoder` in eval mode makes of padded ones."""
+        plain = query is key and key is value and key_padding_mask is None and attn_mask is None
+        if not plain or need_weights:
+            raise ValueError(
+                "MultiheadAttention: nested tensors are taken for self-attention without masks and with "
+                "need_weights=False only"
+            )
+        x = query.to_padded_tensor(0.0)
+        lengths = [row.shape[0] for row in query.unbind()]
+        steps = torch.arange(x.shape[1], device=x.device)
+        x = x if self.batch_first else x.transpose(0, 1)
+        padding = steps >= torch.tensor(lengths, device=x.device)[:, None]
+        out, _ = self(x, x, x, padding, need_weights=False, is_causal=is_causal)
+        out = out if self.batch_first else out.transpose(0, 1)
+        rows = [row[:length] for row, length in zip(out, lengths, strict=True)]
+        return torch.nested.as_nested_tensor(rows), None
+
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        fits = (
+            query.dim() in (2, 3)
+            and query.dim() == key.dim() == value.dim()
+            and key.shape[:-1] == value.shape[:-1]
+            and (query.shape[-1], key.shape[-1], value.shape[-1]) == (self.embed_dim, self.kdim, self.vdim)
+        )
+        if not fits:
+            raise ValueError(
+                f"MultiheadAttention: query, key and value must all be batched or all not, with {self.embed_dim}, "
+                f"{self.kdim} and {self.vdim} features, and as many values as keys; got {tuple(query.shape)}, "
+                f"{tuple(key.shape)} and {tuple(value.shape)}"
+            )
+
+
+def _check_mask(argument: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"MultiheadAttention: {argument} must be bool (True forbids) or float (added to the scores), "
+            f"got {mask.dtype}"
+        )
+    if tuple(mask.shape) not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"MultiheadAttention: {argument} must have shape {wanted}, got {tuple(mask.shape)}")
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask as what is added to the scores: ``-inf`` where torch's convention forbids."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
