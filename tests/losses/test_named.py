@@ -207,6 +207,9 @@ def test_half_precision_is_computed_in_single(loss, omega, dtype):
     z, target = draw((64, 5), dtype=dtype)
     assert loss(z, target).dtype == dtype
     torch.testing.assert_close(loss(z, target), loss(z.float(), target).to(dtype))
+    y = torch.rand(64, 5).softmax(-1).to(dtype)
+    wanted = loss(z.float() + 1000, y.float() / y.float().sum(-1, keepdim=True), label_smoothing=0.1)
+    torch.testing.assert_close(loss(z.float() + 1000, y, label_smoothing=0.1), wanted, rtol=0.02, atol=0.02)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert loss(z, target).dtype == torch.float32
 
@@ -262,6 +265,7 @@ BAD = [
     (k_subsets_loss, (torch.zeros(2, 3), torch.zeros(2, 3), 4), {}, ValueError, r"k must lie in \[0, 3\]"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([0, 1]), 2), {}, ValueError, "k=2 class indices"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 2]]), 2), {}, ValueError, "differ from each other"),
+    (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2, 1)), {}, ValueError, "whole number"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 3]]), 2), {}, IndexError, "got 3"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 1]]), 1.5), {}, ValueError, "whole number, got 1.5"),
 ]

@@ -46,7 +46,7 @@ def fenchel_young_loss(z: Tensor, y: Tensor, omega: str | Omega, reduction: str 
     check_probabilities(name, "y", y, z)
     check_choice(name, "reduction", reduction, REDUCTIONS)
     omega = get(omega)
-    loss = divergence(full_precision(z), y, omega)
+    loss = divergence(full_precision(z), y.to(full_precision_dtype(z)), omega, rounded_in=y.dtype)
     if reduction != "none":
         loss = loss.mean() if reduction == "mean" else loss.sum()
     return returned_precision(loss, z)
@@ -63,11 +63,8 @@ def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
         )
 
 
-def divergence(z: Tensor, y: Tensor, omega: Omega) -> Tensor:
-    """The loss of each row: ``[*, K], [*, K] -> [*]``, computed and returned in the dtype of ``z``."""
-    # Entries of y round in its own dtype, K of them add up, and a large common score would multiply the result.
-    slack = z.shape[-1] * torch.finfo(y.dtype).eps
-    y = y.to(z.dtype)
+def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> Tensor:
+    """The loss of each row, ``[*, K], [*, K] -> [*]``, against a target whose entries were ``rounded_in`` a dtype."""
     at_y = omega(y)
     # An Omega over more than the last axis (a grid) shows it in the rank of its value.
     axes = tuple(range(at_y.dim() - z.dim(), 0))
@@ -76,6 +73,8 @@ def divergence(z: Tensor, y: Tensor, omega: Omega) -> Tensor:
         return non_negative(conjugate_minus(z, y, omega) + at_y)
     top = row_max(z, axes)
     short = omega.total - y.sum(axes, keepdim=True)
+    # The rounding of K entries adds up, and a large common score would multiply it: it counts as none.
+    slack = z.shape[-1] * torch.finfo(rounded_in).eps
     short = short - torch.where(short.abs() <= slack, short, 0.0).detach()
     return non_negative(conjugate_minus(z - top, y, omega) + at_y + (short * top).reshape(at_y.shape))
 

@@ -273,7 +273,7 @@ def _loss(
 
     if not isinstance(target, Tensor) or target.is_floating_point():
         goal = probabilities(name, z, target, axis, omega.total, weight, ignore_index)
-    elif argument == "k" and (target.dim() == z.dim() or value != 1):
+    elif argument == "k" and (target.dim() == z.dim() or isinstance(value, Tensor) or value != 1):
         goal = index_sets(name, z, target, axis, value, weight, ignore_index)
     else:
         goal = class_indices(name, z, target, axis, weight, ignore_index)
@@ -294,10 +294,10 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
     """Loss of each row against the smoothed target, ``[*, C] -> [*]``."""
     size = z.shape[-1]
     if target.dense:
-        y = target.value
+        y = target.value.to(z.dtype)
         if smoothing:
             y = (1 - smoothing) * y + (smoothing / size) * omega.total
-        return divergence(z, y, omega)
+        return divergence(z, y, omega, rounded_in=target.value.dtype)
     # One class: neither the target nor its Omega, the same for all classes, needs a row of its own.
     z = z - row_max(z)
     meeting = z.gather(-1, target.value.unsqueeze(-1)).squeeze(-1)
