@@ -1,0 +1,140 @@
+"""What comes with every registered map: documentation, a Module, a loss, a margin."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.resources
+import inspect
+import math
+import re
+
+import pytest
+import torch
+from contracts.records import ORDERED, RECORDS, domain, every_map, omega_of, options, run, scores, wide
+from hypothesis import given
+from torch import Tensor
+
+import omegamax
+from omegamax._registry import Transform
+
+F64 = torch.float64
+
+
+def loss_of(record: Transform, z: Tensor, y: Tensor) -> Tensor:
+    return omegamax.fenchel_young_loss(z, y, omega_of(record, z.shape[-1]), reduction="none")
+
+
+@every_map
+def test_function_is_public_under_its_name(record: Transform):
+    assert getattr(omegamax, record.name) is record.function
+    assert getattr(omegamax.functional, record.name) is record.function
+    assert record.function.__name__ == record.name
+
+
+@every_map
+def test_function_is_documented_with_an_example_and_its_source(record: Transform):
+    text = inspect.getdoc(record.function)
+    assert text and ".. math::" in text and "Args:" in text and "Returns:" in text
+    assert doctest.DocTestParser().get_examples(text)
+    assert re.search(r"^Reference: .*\d{4}", text, re.MULTILINE)
+    assert record.summary and record.complexity
+
+
+@every_map
+def test_reference_is_in_the_bibliography(record: Transform):
+    bibliography = importlib.resources.files("omegamax").joinpath("references.bib").read_text()
+    assert re.search(rf"^@\w+\{{{re.escape(record.cite)},", bibliography, re.MULTILINE)
+
+
+@every_map
+def test_name_resolves_to_its_omega(record: Transform):
+    omega = omegamax.get(record.name, **record.example)
+    assert isinstance(omega, omegamax.Omega) and omega.name == record.name
+    assert omegamax.get(omega) is omega
+    assert repr(omega)
+
+
+@every_map
+def test_module_applies_the_map(record: Transform):
+    from omegamax import nn
+
+    title = "".join(part.capitalize() for part in record.name.split("_"))
+    module = getattr(nn, title)
+    z = wide(record, 4, 6).requires_grad_()
+    layer = module(**record.example)
+    assert isinstance(layer, torch.nn.Module) and inspect.getdoc(module)
+    assert torch.equal(layer(z), record(z))
+    assert torch.equal(module(**record.example, dim=0)(z), record(z, dim=0))
+    assert title in repr(layer)
+    for name, number in record.example.items():
+        assert f"{name}={number}" in repr(layer)
+
+
+@every_map
+@given(z=scores(bound=100.0))
+def test_loss_is_never_negative_and_vanishes_at_the_output(record: Transform, z: Tensor):
+    targets = domain(record, options(record, len(z))).points(len(z), 20)
+    assert (loss_of(record, z.expand_as(targets), targets) >= 0).all()
+    assert loss_of(record, z, run(record, z)).item() <= 1e-13 * (1 + z.abs().max())
+
+
+@every_map
+def test_loss_is_the_fenchel_young_gap(record: Transform):
+    z, y = wide(record, 10, 6), domain(record).points(6, 10)
+    omega = omega_of(record)
+    gap = omega.conjugate(z) + omega(y) - (z * y).sum(-1)
+    assert (loss_of(record, z, y) - gap).abs().max() <= 1e-13
+
+
+@every_map
+def test_loss_gradient_is_the_output_minus_the_target(record: Transform):
+    z, y = wide(record, 10, 6).requires_grad_(), domain(record).points(6, 10)
+    loss_of(record, z, y).sum().backward()
+    assert (z.grad - (record(z) - y)).abs().max() <= 1e-15
+    assert torch.autograd.gradcheck(lambda z: loss_of(record, z, y), z.detach().requires_grad_(), atol=1e-7)
+
+
+@every_map
+def test_loss_is_convex_in_the_scores(record: Transform):
+    a, b = wide(record, 30, 5), wide(record, 30, 5, scale=5.0).flip(0)
+    y = domain(record).points(5, 30)
+    middle = loss_of(record, (a + b) / 2, y)
+    assert (middle <= (loss_of(record, a, y) + loss_of(record, b, y)) / 2 + 1e-13).all()
+
+
+def staircase(record: Transform, size: int, gap: float) -> tuple[Tensor, Tensor]:
+    """A corner of the domain, and scores that fall by ``gap`` from each level of it to the next."""
+    y = torch.zeros(size, dtype=F64)
+    left = domain(record).total
+    for i in range(size):
+        y[i] = min(domain(record).upper, left)
+        left = max(0.0, left - y[i].item())
+    return torch.searchsorted(y.unique(), y) * gap, y
+
+
+FINITE = [r for r in RECORDS if math.isfinite(omega_of(r).margin) and r.name not in ORDERED]
+TIGHT = [r for r in FINITE if not hasattr(omega_of(r), "upper")]
+
+
+@pytest.mark.parametrize("record", FINITE, ids=lambda r: r.name)
+@pytest.mark.parametrize("size", [3, 7])
+def test_loss_is_exactly_zero_from_the_margin_on(record: Transform, size: int):
+    for factor in (1, 1 + 1e-9, 2, 1e3):
+        z, y = staircase(record, size, factor * omega_of(record).margin)
+        assert torch.allclose(record(z), y, rtol=0, atol=1e-15)
+        assert loss_of(record, z, y).item() == 0
+
+
+# With ceilings the margin of the base map is enough, but not always needed.
+@pytest.mark.parametrize("record", TIGHT, ids=lambda r: r.name)
+@pytest.mark.parametrize("size", [3, 7])
+def test_loss_is_positive_below_the_margin(record: Transform, size: int):
+    for factor in (0.99, 0.9, 0.5, 0):
+        z, y = staircase(record, size, factor * omega_of(record).margin)
+        assert loss_of(record, z, y).item() > 0
+
+
+@pytest.mark.parametrize("record", [r for r in RECORDS if math.isinf(omega_of(r).margin)], ids=lambda r: r.name)
+def test_loss_without_a_margin_stays_positive(record: Transform):
+    z, y = staircase(record, 4, 20.0)
+    assert loss_of(record, z, y).item() > 0

@@ -1,0 +1,140 @@
+"""Every registered map under ``torch.compile``, ``torch.export`` and the checks for custom operators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from contracts.records import RECORDS, every_map, wide
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from omegamax._registry import Transform
+
+# What to call the operators with: tensors by argument name, with the rank of the scores.
+ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05}
+OPERATORS = sorted(n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::"))
+WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def forward_and_backward(f, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    leaf = z.detach().clone().requires_grad_()
+    p = f(leaf)
+    return p.detach(), torch.autograd.grad(p, leaf, g)[0]
+
+
+@WARNINGS
+@every_map
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_compiled_map_equals_eager(record: Transform, dim: int):
+    z, g = wide(record, 6, 7), torch.randn(6, 7, dtype=torch.float64)
+    compiled = torch.compile(lambda z: record(2 * z, dim=dim) + 1, fullgraph=True, backend="aot_eager")
+    for ours, eager in zip(
+        forward_and_backward(compiled, z, g),
+        forward_and_backward(lambda z: record(2 * z, dim=dim) + 1, z, g),
+        strict=True,
+    ):
+        assert (ours - eager).abs().max() <= 1e-13
+    with torch.no_grad():
+        assert (compiled(z) - record(2 * z, dim=dim) - 1).abs().max() <= 1e-13
+
+
+@WARNINGS
+@every_map
+def test_compiled_map_takes_masks_and_half_precision(record: Transform):
+    z = wide(record, 6, 7)
+    mask = torch.tensor([True, True, False, True, True, False, True])
+    compiled = torch.compile(lambda z, mask: record(z, mask=mask), fullgraph=True, backend="aot_eager")
+    assert (compiled(z, mask) - record(z, mask=mask)).abs().max() <= 1e-13
+    half = z.bfloat16()
+    assert compiled(half, mask).dtype == torch.bfloat16
+    assert (compiled(half, mask).float() - record(half, mask=mask).float()).abs().max() <= 2**-8
+
+
+@WARNINGS
+@every_map
+def test_compiled_map_takes_any_batch_size(record: Transform):
+    compiled = torch.compile(record, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows, size in ((3, 5), (8, 6), (4, 9)):
+        z = wide(record, rows, size)
+        assert (compiled(z) - record(z)).abs().max() <= 1e-13
+
+
+@pytest.mark.slow
+@WARNINGS
+@every_map
+def test_inductor_code_equals_eager(record: Transform):
+    z, g = wide(record, 6, 7), torch.randn(6, 7, dtype=torch.float64)
+    compiled = torch.compile(lambda z: record(2 * z) + 1, fullgraph=True)
+    for ours, eager in zip(
+        forward_and_backward(compiled, z, g), forward_and_backward(lambda z: record(2 * z) + 1, z, g), strict=True
+    ):
+        assert (ours - eager).abs().max() <= 1e-12
+
+
+class _Layer(nn.Module):
+    def __init__(self, record: Transform):
+        super().__init__()
+        self.record = record
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.record(z)
+
+
+@WARNINGS
+@every_map
+def test_exported_program_survives_a_round_trip(record: Transform, tmp_path):
+    z = wide(record, 4, 6)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program = torch.export.export(_Layer(record), (z,), dynamic_shapes=({0: batch},))
+    path = tmp_path / "map.pt2"
+    torch.export.save(program, path)
+    loaded = torch.export.load(path).module()
+    for rows in (4, 11):
+        z = wide(record, rows, 6)
+        assert (loaded(z) - record(z)).abs().max() <= 1e-13
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("grad", [False, True], ids=["constant", "differentiated"])
+@WARNINGS
+def test_operator_passes_the_checks_of_torch_library(name: str, grad: bool):
+    operator = getattr(torch.ops.omegamax, name.removeprefix("omegamax::")).default
+    arguments = []
+    for argument in operator._schema.arguments:
+        if argument.name == "z":
+            arguments.append(torch.randn(3, 5, dtype=torch.float64, requires_grad=grad))
+        elif argument.name == "dim":
+            arguments.append(1)
+        else:
+            arguments.append(torch.full((1, 1), ARGUMENTS[argument.name], dtype=torch.float64, requires_grad=grad))
+    torch.library.opcheck(operator, tuple(arguments))
+
+
+def test_every_map_has_an_operator():
+    assert OPERATORS
+    for record in RECORDS:
+        graph = torch.fx.experimental.proxy_tensor.make_fx(record, tracing_mode="fake")(torch.randn(3, 5))
+        called = {str(node.target).split(".")[1] for node in graph.graph.nodes if "omegamax" in str(node.target)}
+        assert called, f"{record.name} is traced into its kernel's steps"
+        assert {f"omegamax::{c}" for c in called} <= set(OPERATORS)
+
+
+@every_map
+def test_fake_tensors_give_the_right_metadata(record: Transform):
+    with FakeTensorMode():
+        for shape, dtype in (((3, 5), torch.float32), ((2, 4, 6), torch.float64), ((7, 5), torch.float16)):
+            p = record(torch.empty(shape, dtype=dtype))
+            assert p.shape == shape and p.dtype == dtype and p.is_contiguous()
+
+
+@every_map
+def test_meta_tensors_give_the_right_metadata(record: Transform):
+    p = record(torch.empty(3, 5, device="meta"))
+    assert p.shape == (3, 5) and p.device.type == "meta"

@@ -1,0 +1,75 @@
+"""A program: the maps in workers of a parent that has used the kernels with two threads. Prints ``same``."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+import omegamax
+
+ROWS, SIZE = 1200, 64
+
+
+MAPS = (
+    omegamax.softmax,
+    omegamax.sparsemax,
+    omegamax.entmax15,
+    lambda z: omegamax.entmax(z, 1.25),
+    omegamax.normmax,
+    lambda z: omegamax.k_subsets(z, 3),
+)
+
+
+def scores(seed: int) -> Tensor:
+    """Enough rows to be split over threads."""
+    return torch.randn(ROWS, SIZE, generator=torch.Generator().manual_seed(seed))
+
+
+def results(seed: int) -> Tensor:
+    """Outputs and gradients of one map of each kind."""
+    z = scores(seed).requires_grad_()
+    parts = []
+    for apply in MAPS:
+        p = apply(z)
+        parts += [p.detach(), torch.autograd.grad(p, z, z.detach().cos())[0]]
+    return torch.stack(parts).double().sum((1, 2))
+
+
+class Seeds(Dataset):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Tensor:
+        return results(index)
+
+
+def child(z: Tensor, queue) -> None:
+    # Only the library's kernels: torch's own do not survive a fork with their threads on.
+    torch.set_num_threads(2)
+    queue.put([float(apply(z).numpy().sum(dtype="float64")) for apply in MAPS])
+
+
+def main(start: str) -> None:
+    torch.set_num_threads(2)
+    expected = torch.stack([results(seed) for seed in range(4)])
+    if start == "fork with threads":
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        process = context.Process(target=child, args=(scores(0), queue))
+        process.start()
+        found = torch.tensor(queue.get(timeout=60), dtype=torch.float64)
+        process.join()
+        expected = expected[0, ::2]
+    else:
+        loader = DataLoader(Seeds(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=60)
+        found = torch.cat(list(loader))
+    assert torch.allclose(found, expected, rtol=0, atol=1e-7), (found - expected).abs().max()
+    print("same")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,165 @@
+"""The shape of the house: imports point one way, public names are documented, torch and numpy suffice."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omegamax
+
+ROOT = Path(omegamax.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+LAYERS = [
+    ("_checks", "_numerics", "_registry", "_typing"),
+    ("kernels",),
+    ("functional",),
+    ("omegas",),
+    ("losses", "structured", "densities", "basis", "mixed"),
+    ("mixtures", "hopfield"),
+    ("nn",),
+    ("models", "data", "compat"),
+    ("tasks",),
+    ("cli", "__main__"),
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+FREE_OF_EXTRAS = 7  # layers 0 to 7 run on torch and numpy alone
+HARD = {"torch", "numpy", "omegamax"}
+# A side branch: pictures of the maths, so nothing with parameters. Only what faces a person draws.
+VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
+# Modules whose purpose is a package outside torch, named by their place below the root.
+BRIDGES: dict[str, set[str]] = {}
+
+
+def part(path: Path) -> str:
+    """The first name below the package: a folder, or a module at the top."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def module_name(path: Path) -> str:
+    parts = ["omegamax", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def statements(body: list[ast.stmt], everywhere: bool) -> Iterator[ast.stmt]:
+    """Statements that run on import, or all of them; never those under ``if TYPE_CHECKING``."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from statements(node.orelse, everywhere)
+            continue
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not everywhere:
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(node, field, None) or [], everywhere)
+        for handler in getattr(node, "handlers", []):
+            yield from statements(handler.body, everywhere)
+
+
+def imports(path: Path, everywhere: bool) -> Iterator[tuple[str, int]]:
+    """Modules a file imports, in full, with their line; ``from omegamax import x`` counts as ``omegamax.x``."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in statements(ast.parse(path.read_text()).body, everywhere):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield f"{source}.{alias.name}", node.lineno
+
+
+def own_imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Parts of the library that a file imports anywhere, also inside functions."""
+    for name, line in imports(path, everywhere=True):
+        names = name.split(".")
+        if names[0] != "omegamax" or len(names) < 2:
+            continue
+        if names[1] in LEVEL or names[1] == VIZ:
+            yield names[1], line
+        else:  # a public name of the package itself, such as omegamax.sparsemax
+            source = getattr(getattr(omegamax, names[1], None), "__module__", None)
+            if source and source.startswith("omegamax."):
+                yield source.split(".")[1], line
+
+
+inner_files = pytest.mark.parametrize(
+    "path", [p for p in FILES if p != ROOT / "__init__.py"], ids=lambda p: str(p.relative_to(ROOT))
+)
+
+
+def test_every_part_has_a_layer():
+    known = set(LEVEL) | {VIZ, "__init__"}
+    assert {part(p) for p in FILES} <= known
+
+
+@inner_files
+def test_file_imports_no_higher_layer(path: Path):
+    own = part(path)
+    level = DRAWN if own == VIZ else LEVEL[own]
+    for name, line in own_imports(path):
+        if name == own:
+            continue
+        if name == VIZ:
+            assert own in DRAWS, f"{path}:{line}: only {sorted(DRAWS)} may draw"
+        else:
+            assert LEVEL[name] <= level, f"{path}:{line}: layer {level} ({own}) imports layer {LEVEL[name]} ({name})"
+
+
+@inner_files
+def test_file_below_the_tasks_needs_only_torch_and_numpy(path: Path):
+    own = part(path)
+    if own == VIZ or LEVEL[own] > FREE_OF_EXTRAS:
+        return
+    allowed = HARD | BRIDGES.get(str(path.relative_to(ROOT)), set())
+    for name, line in imports(path, everywhere=False):
+        top = name.split(".")[0]
+        assert top in sys.stdlib_module_names or top in allowed, f"{path}:{line}: {top} is not a hard dependency"
+
+
+def public_names() -> Iterator[tuple[str, str]]:
+    for path in FILES:
+        if path.name != "__init__.py" or any(p.startswith("_") for p in path.relative_to(ROOT).parts[:-1]):
+            continue
+        for node in statements(ast.parse(path.read_text()).body, everywhere=False):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    if alias.asname == alias.name:
+                        yield module_name(path), alias.name
+
+
+@pytest.mark.parametrize("module, name", sorted(public_names()))
+def test_public_name_is_documented(module: str, name: str):
+    thing = getattr(importlib.import_module(module), name)
+    if inspect.ismodule(thing) or inspect.isclass(thing) or callable(thing):
+        text = thing.__doc__
+        assert text and text.strip(), f"{module}.{name} has no docstring"
+        inherited = [getattr(base, "__doc__", None) for base in getattr(thing, "__mro__", ())[1:]]
+        assert text not in inherited, f"{module}.{name} inherits its docstring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_file_says_what_it_is(path: Path):
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no module docstring"
+
+
+def test_import_of_the_package_loads_torch_and_numpy_only():
+    import subprocess
+
+    program = (
+        "import sys, torch, numpy; before = set(sys.modules); import omegamax; "
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    added = {m for m in done.stdout.split() if m not in sys.stdlib_module_names}
+    extras = {"cvxpy", "entmax", "hypothesis", "lightning", "matplotlib", "mpmath", "rich", "scipy", "transformers"}
+    assert "omegamax" in added and not added & extras
