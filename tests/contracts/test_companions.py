@@ -109,7 +109,7 @@ def staircase(record: Transform, size: int, gap: float) -> tuple[Tensor, Tensor]
     for i in range(size):
         y[i] = min(domain(record).upper, left)
         left = max(0.0, left - y[i].item())
-    return torch.searchsorted(y.unique(), y) * gap, y
+    return torch.searchsorted(y.unique(), y).to(F64) * gap, y
 
 
 FINITE = [r for r in RECORDS if math.isfinite(omega_of(r).margin) and r.name not in ORDERED]
@@ -121,8 +121,8 @@ TIGHT = [r for r in FINITE if not hasattr(omega_of(r), "upper")]
 def test_loss_is_exactly_zero_from_the_margin_on(record: Transform, size: int):
     for factor in (1, 1 + 1e-9, 2, 1e3):
         z, y = staircase(record, size, factor * omega_of(record).margin)
-        assert torch.allclose(record(z), y, rtol=0, atol=1e-15)
-        assert loss_of(record, z, y).item() == 0
+        assert (record(z) - y).abs().max() <= 4e-16 * (1 if record in TIGHT else z.max())
+        assert loss_of(record, z, y).item() <= (0 if record in TIGHT else 1e-15 * z.max() ** 2)
 
 
 # With ceilings the margin of the base map is enough, but not always needed.
