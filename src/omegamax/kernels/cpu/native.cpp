@@ -1,0 +1,101 @@
+// The C interface of the CPU kernels. No torch headers: tensors arrive as pointers and sizes, one library serves every
+// torch. Rows are shared out among OpenMP threads; a row's result does not depend on which thread, or how many.
+#include <omp.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "family.h"
+#include "subsets.h"
+#include "vjp.h"
+
+namespace {
+
+using namespace omegamax;
+
+// GNU OpenMP's threads do not survive a fork: a child of a process that has started them, here or in torch, which shares
+// the runtime, would wait for them for ever. So a forked child computes on the thread that calls.
+std::atomic<bool> forked{false};
+
+struct AtFork {
+    AtFork() {
+        pthread_atfork(nullptr, nullptr, [] { forked = true; });
+    }
+} at_fork;
+
+constexpr int64_t GRAIN = 16384;  // entries worth waking a thread for
+
+// Rows are handed out in pieces that are whole tiles, so that a row meets the same neighbours whatever the number of
+// threads: 16 rows each (a multiple of every tile's), cut short at the end of an outer index where there is a stride.
+constexpr int64_t PIECE = 16;
+
+struct Pieces {
+    Shape shape;
+    int64_t group, each;  // rows that belong together, and pieces they make
+    explicit Pieces(Shape s)
+        : shape(s), group(s.inner == 1 ? s.rows() : s.inner), each((group + PIECE - 1) / PIECE) {}
+    int64_t count() const { return shape.rows() / group * each; }
+    int64_t start(int64_t piece) const { return piece / each * group + piece % each * PIECE; }
+};
+
+template <class Work>
+void share(Shape shape, int threads, Work work) {
+    if (shape.rows() == 0) return;
+    const Pieces pieces(shape);
+    const int64_t team = std::min<int64_t>({threads, shape.rows() * shape.K / GRAIN, pieces.count()});
+    if (team <= 1 || forked || omp_in_parallel()) return work(0, shape.rows());
+#pragma omp parallel num_threads(int(team))
+    {
+        const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+        const int64_t begin = pieces.start(pieces.count() * me / all);
+        const int64_t end = me + 1 == all ? shape.rows() : pieces.start(pieces.count() * (me + 1) / all);
+        if (begin < end) work(begin, end);
+    }
+}
+
+template <class T>
+void forward(int kind, const T* z, T* p, const double* parameter, int shared, Shape s, int threads) {
+    share(s, threads, [&](int64_t begin, int64_t end) {
+        const bool norm = Kind(kind) == Kind::normmax;
+        if (Kind(kind) == Kind::subsets) subsets_range<double>(z, p, parameter, shared, s, begin, end);
+        else if (shared && tame(parameter[0], norm)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
+        else family_range<double>(z, p, parameter, shared, norm, s, begin, end);
+    });
+}
+
+template <class T>
+void backward(int kind, const T* p, const T* g, T* out, const double* parameter, int shared, Shape s, int threads) {
+    share(s, threads, [&](int64_t begin, int64_t end) {
+        const Kind k = Kind(kind);
+        // k-subsets and alpha = 1.75 are plain sums and square roots; see tame() for the rest.
+        if (k == Kind::subsets || (shared && (parameter[0] == 1.75 || tame(parameter[0], k == Kind::normmax))))
+            vjp_range<T>(k, p, g, out, parameter, shared, s, begin, end);
+        else vjp_range<double>(k, p, g, out, parameter, shared, s, begin, end);
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+void omegamax_forward_f32(int kind, const float* z, float* p, const double* parameter, int shared, int64_t outer,
+                          int64_t K, int64_t inner, int threads) {
+    forward<float>(kind, z, p, parameter, shared, {outer, K, inner}, threads);
+}
+
+void omegamax_forward_f64(int kind, const double* z, double* p, const double* parameter, int shared, int64_t outer,
+                          int64_t K, int64_t inner, int threads) {
+    forward<double>(kind, z, p, parameter, shared, {outer, K, inner}, threads);
+}
+
+void omegamax_backward_f32(int kind, const float* p, const float* g, float* out, const double* parameter, int shared,
+                           int64_t outer, int64_t K, int64_t inner, int threads) {
+    backward<float>(kind, p, g, out, parameter, shared, {outer, K, inner}, threads);
+}
+
+void omegamax_backward_f64(int kind, const double* p, const double* g, double* out, const double* parameter, int shared,
+                           int64_t outer, int64_t K, int64_t inner, int threads) {
+    backward<double>(kind, p, g, out, parameter, shared, {outer, K, inner}, threads);
+}
+}

@@ -1,0 +1,46 @@
+// The threshold l at which probabilities sum to one, for every member of the family with e = alpha - 1 <= 1:
+// Newton on phi(l) = (s(l)^e - 1) / e, s = sum exp_e(u - l), which is convex and decreasing in l. From l = 0 (the
+// maximum of the scores is 0) it never overshoots, so there is no bracket, and for e = 1 it ends exactly (Michelot).
+#pragma once
+
+#include <algorithm>
+
+#include "powers.h"
+
+namespace omegamax {
+
+// Sums are taken over blocks of so many vectors first, which keeps their rounding from growing with the row.
+constexpr int64_t BLOCK = 64;
+
+// x holds n vectors: the entries of one row spread over the lanes (ACROSS), or one row in each lane.
+template <bool ACROSS, class T, class Power>
+INLINE Vec<T> threshold(const Power& power, const Vec<T>* x, int64_t n) {
+    Vec<T> l{};
+    for (;;) {
+        Vec<T> s{}, r{};
+        for (int64_t start = 0; start < n; start += BLOCK) {
+            const int64_t end = std::min(n, start + BLOCK);
+            Vec<T> s0{}, s1{}, r0{}, r1{}, p, weight;
+            int64_t i = start;
+            for (; i + 1 < end; i += 2) {  // two chains of additions, to hide their latency
+                power.terms(x[i] - l, p, weight);
+                s0 += p, r0 += weight;
+                power.terms(x[i + 1] - l, p, weight);
+                s1 += p, r1 += weight;
+            }
+            if (i < end) {
+                power.terms(x[i] - l, p, weight);
+                s0 += p, r0 += weight;
+            }
+            s += s0 + s1, r += r0 + r1;
+        }
+        if (ACROSS) s = across_sum<T>(s), r = across_sum<T>(r);
+        Vec<T> step = power.step(s, r), moved = l + maximum<T>(step, Vec<T>{});
+        // Where rounding keeps the sum above one, steps that no longer change 1 + e (u - l) would go on for ever.
+        Int<T> moving = (moved > l) & (step > (l + T(1)) * (std::numeric_limits<T>::epsilon() / 4));
+        l = moved;
+        if (!any<T>(moving & (s - T(1) > power.tolerance))) return l;
+    }
+}
+
+}  // namespace omegamax

@@ -1,0 +1,189 @@
+// Vector-Jacobian products from the output p and the incoming gradient g. Two or three sweeps over a row; vectors of p
+// that are all zero cost a test and a store.
+#pragma once
+
+#include "rows.h"
+
+namespace omegamax {
+
+// The vectors of one row (ACROSS the lanes) or of W rows (one in each lane), in memory, with the ragged ones at the end.
+template <class T, class S, bool ACROSS>
+struct Span {
+    // s may be too large for S where the two differ: it is then computed twice rather than kept.
+    static constexpr bool keeps = std::is_same<T, S>::value;
+
+    int64_t n, stride, full;  // vectors, distance between them, how many of them are whole
+    int some;                 // entries in use in the others
+    Span(Shape s, int lanes)
+        : n(ACROSS ? (s.K + Simd<T>::W - 1) / Simd<T>::W : s.K),
+          stride(ACROSS ? Simd<T>::W : s.inner),
+          full(ACROSS ? s.K / Simd<T>::W : (lanes == Simd<T>::W ? s.K : 0)),
+          some(ACROSS ? int(s.K % Simd<T>::W) : lanes) {}
+    MEMBER Vec<T> get(const S* from, int64_t i) const {
+        return i < full ? load<T>(from + i * stride) : load_some<T>(from + i * stride, some, T(0));
+    }
+    MEMBER void put(S* to, int64_t i, Vec<T> v) const {
+        if (i < full) store<T>(to + i * stride, v);
+        else store_some<T>(to + i * stride, v, some);
+    }
+    MEMBER Vec<T> total(Vec<T> v) const { return ACROSS ? across_sum<T>(v) : v; }
+};
+
+// s = p^(2 - alpha) on the support.
+
+template <class T>
+struct Flat {  // alpha = 2
+    MEMBER Vec<T> operator()(Vec<T> p) const { return keep<T>(p > 0, splat<T>(1)); }
+};
+
+template <class T>
+struct Same {  // alpha = 1
+    MEMBER Vec<T> operator()(Vec<T> p) const { return p; }
+};
+
+template <class T>
+struct Quarters {  // alpha = 1.75, 1.5, 1.25: a power of the fourth root
+    int n;
+    MEMBER Vec<T> operator()(Vec<T> p) const {
+        Vec<T> half = square_root<T>(p);
+        if (n == 2) return half;
+        Vec<T> quarter = square_root<T>(half);
+        return n == 1 ? quarter : quarter * half;
+    }
+};
+
+template <class T>
+struct AnyPower {  // one exponent for each lane
+    Vec<T> exponent;
+    MEMBER Vec<T> operator()(Vec<T> p) const {
+        // p is raised away from zero only to keep the logarithm out of trouble; those lanes are dropped.
+        Vec<T> safe = maximum<T>(p, splat<T>(std::numeric_limits<T>::min()));
+        return keep<T>(p > 0, exponential<T>(logarithm<T>(safe) * exponent));
+    }
+};
+
+// J g = s (g - <s, g> / sum s)
+template <class T, class S, bool ACROSS, class Weight>
+INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, const S* p, const S* g, S* out) {
+    Vec<T> sum{}, dot{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Vec<T> s{};
+        if (any<T>(pi != 0)) {
+            s = weight(pi);
+            sum += s;
+            dot += keep<T>(s != 0, s * span.get(g, i));
+        }
+        span.put(out, i, s);
+    }
+    sum = span.total(sum);
+    Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dot) / sum);
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> s = span.keeps ? span.get(out, i) : span.get(p, i);
+        if (!any<T>(s != 0)) continue;
+        if (!span.keeps) s = weight(s);
+        span.put(out, i, keep<T>(s != 0, s * (span.get(g, i) - mean)));
+    }
+}
+
+// J g = (s h - p <s, h>) / (alpha - 1), h = g - <p, g>, s = p (||p|| / p)^(alpha - 1)
+template <class T, class S, bool ACROSS>
+INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
+    const Int<T> flat = alpha == T(INF);
+    const Vec<T> a = pick<T>(flat, splat<T>(2), alpha);
+    const bool plain = !any<T>(a != T(2));
+    Vec<T> top{}, power{}, dot{};
+    for (int64_t i = 0; i < span.n; i++) top = maximum<T>(top, span.get(p, i));
+    if (ACROSS) top = across_max<T>(top);
+    const Vec<T> down = pick<T>(top > 0, T(1) / top, splat<T>(1));
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        if (!any<T>(pi != 0)) continue;
+        Vec<T> scaled = pi * down;
+        power += plain ? scaled * scaled : AnyPower<T>{a}(scaled);
+        dot += keep<T>(pi != 0, pi * span.get(g, i));
+    }
+    power = span.total(power), dot = span.total(dot);
+    const Vec<T> norm = top * (plain ? square_root<T>(power) : AnyPower<T>{T(1) / a}(power));
+    auto weight = [&](Vec<T> pi) __attribute__((always_inline)) {
+        return plain ? keep<T>(pi > 0, norm) : keep<T>(pi > 0, pi * AnyPower<T>{a - T(1)}(norm / pi));
+    };
+    Vec<T> both{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i), s{};
+        if (any<T>(pi != 0)) {
+            s = weight(pi);
+            both += keep<T>(pi != 0, s * (span.get(g, i) - dot));
+        }
+        span.put(out, i, s);
+    }
+    both = span.total(both);
+    const Vec<T> factor = pick<T>(flat, Vec<T>{}, T(1) / (a - T(1)));
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        if (!any<T>(pi != 0)) continue;
+        Vec<T> s = span.keeps ? span.get(out, i) : weight(pi);
+        Vec<T> moved = (s * (span.get(g, i) - dot) - pi * both) * factor;
+        span.put(out, i, keep<T>(pi != 0, moved));
+    }
+}
+
+// J g = g - mean of g over the entries strictly between 0 and 1, on those entries
+template <class T, class S, bool ACROSS>
+INLINE void subsets_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
+    Vec<T> count{}, sum{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Int<T> free = (pi > 0) & (pi < T(1));
+        if (!any<T>(free)) continue;
+        count += keep<T>(free, splat<T>(1));
+        sum += keep<T>(free, span.get(g, i));
+    }
+    count = span.total(count);
+    Vec<T> mean = pick<T>(count == 0, Vec<T>{}, span.total(sum) / count);
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i), moved{};
+        Int<T> free = (pi > 0) & (pi < T(1));
+        if (any<T>(free)) moved = keep<T>(free, span.get(g, i) - mean);
+        // NaN stays NaN
+        span.put(out, i, pick<T>(pi != pi, pi, moved));
+    }
+}
+
+template <class T, class S, bool ACROSS>
+INLINE void entmax_vjp_for(const Span<T, S, ACROSS>& span, Vec<T> alpha, bool shared, const S* p, const S* g, S* out) {
+    const T a = alpha[0];
+    if (shared && a == T(2)) return entmax_vjp(span, Flat<T>{}, p, g, out);
+    if (shared && a == T(1)) return entmax_vjp(span, Same<T>{}, p, g, out);
+    if (shared && (a == T(1.25) || a == T(1.5) || a == T(1.75)))
+        return entmax_vjp(span, Quarters<T>{int((2 - a) * 4)}, p, g, out);
+    entmax_vjp(span, AnyPower<T>{T(2) - alpha}, p, g, out);
+}
+
+enum class Kind : int { entmax = 0, normmax = 1, subsets = 2 };
+
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one; k-subsets have none.
+template <class T, class S>
+void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, bool shared, Shape shape, int64_t begin,
+               int64_t end) {
+    auto run = [&](auto span, Vec<T> a, int64_t at) __attribute__((always_inline)) {
+        if (kind == Kind::entmax) entmax_vjp_for(span, a, shared, p + at, g + at, out + at);
+        else if (kind == Kind::normmax) normmax_vjp(span, a, p + at, g + at, out + at);
+        else subsets_vjp(span, p + at, g + at, out + at);
+    };
+    if (shape.inner == 1) {
+        const Span<T, S, true> span(shape, 1);
+        for (int64_t i = begin; i < end; i++)
+            run(span, splat<T>(alpha ? T(alpha[shared ? 0 : i]) : T(2)), i * shape.K);
+        return;
+    }
+    for (int64_t i = begin; i < end;) {
+        Tile<T, S> tile(shape, i);
+        Vec<T> a = splat<T>(2);
+        for (int j = 0; j < tile.lanes; j++) a[j] = alpha ? T(alpha[shared ? 0 : i + j]) : T(2);
+        run(Span<T, S, false>(shape, tile.lanes), a, tile.start(int64_t(0)));
+        i = tile.next();
+    }
+}
+
+}  // namespace omegamax
