@@ -24,7 +24,6 @@ settings.register_profile("thorough", settings.get_profile("quick"), derandomize
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
     config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")

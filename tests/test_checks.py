@@ -27,8 +27,8 @@ REFUSED = {
         ValueError,
         "entmax: alpha must be > 0 everywhere, got a minimum of -0.5",
     ),
-    "alpha a word": (lambda: omegamax.entmax(Z, "1.5"), TypeError, "entmax: alpha must be a float or a tensor, got str"),
-    "alpha a bool": (lambda: omegamax.entmax(Z, True), TypeError, "entmax: alpha must be a float or a tensor, got bool"),
+    "alpha a word": (lambda: omegamax.entmax(Z, "1.5"), TypeError, "alpha must be a float or a tensor, got str"),
+    "alpha a bool": (lambda: omegamax.entmax(Z, True), TypeError, "alpha must be a float or a tensor, got bool"),
     "alpha for each entry": (
         lambda: omegamax.entmax(Z, torch.full((2, 5), 1.5)),
         ValueError,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from contracts.records import domain, every_map, run, wide
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.gradcheck import gradcheck, gradgradcheck
 from torch.func import hessian, jacfwd, jacrev, jvp, vjp, vmap
 
+from contracts.records import domain, every_map, run, wide
 from omegamax._registry import Transform
 
 F64 = torch.float64

@@ -10,11 +10,11 @@ import re
 
 import pytest
 import torch
-from contracts.records import ORDERED, RECORDS, domain, every_map, omega_of, options, run, scores, wide
 from hypothesis import given
 from torch import Tensor
 
 import omegamax
+from contracts.records import ORDERED, RECORDS, domain, every_map, omega_of, options, run, scores, wide
 from omegamax._registry import Transform
 
 F64 = torch.float64

@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from contracts.records import domain, every_map, options, run, scores, wide
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from contracts.records import domain, every_map, options, run, scores, wide
 from omegamax._registry import Transform
 
 F64 = torch.float64

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from contracts.records import RECORDS, options
 from torch import Tensor
 
 import omegamax
+from contracts.records import RECORDS, options
 from omegamax import kernels
 from omegamax.kernels import jacobians, native, reference
 

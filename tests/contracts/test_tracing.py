@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from contracts.records import RECORDS, every_map, wide
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from contracts.records import RECORDS, every_map, wide
 from omegamax._registry import Transform
 
 # What to call the operators with: tensors by argument name, with the rank of the scores.

@@ -7,11 +7,11 @@ import warnings
 
 import pytest
 import torch
-from contracts.records import ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from contracts.records import ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
 from omegamax import Omega
 from omegamax._registry import Transform
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
-from functional import exact
 from torch.autograd import gradcheck, gradgradcheck
 
+from functional import exact
 from omegamax import entmax15, normmax, sparsemax
 
 F64 = torch.float64

@@ -1,0 +1,71 @@
+"""Which kernel runs: the choice by name, by environment, and what is said when it cannot be honoured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import omegamax
+from omegamax.kernels import _dispatch, native, reference
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def no_compiled_kernels(monkeypatch):
+    monkeypatch.setattr(native, "available", lambda: False)
+    _dispatch._find.cache_clear()
+    yield
+    monkeypatch.undo()
+    _dispatch._find.cache_clear()
+
+
+def test_plain_torch_serves_where_nothing_is_compiled(no_compiled_kernels):
+    z = torch.randn(3, 6, dtype=torch.float64)
+    assert torch.equal(omegamax.sparsemax(z), reference.entmax(z, 2.0))
+
+
+def test_compiled_backend_asked_for_by_name_never_falls_back(no_compiled_kernels):
+    with pytest.raises(RuntimeError, match=r"entmax: no 'cpu' kernel for cpu tensors; usable there: \['reference'\]"):
+        with omegamax.backend("cpu"):
+            omegamax.sparsemax(torch.randn(3, 6))
+
+
+@pytest.mark.parametrize("op", ["box_simplex", "capped_softmax"])
+def test_operation_that_nobody_compiled_runs_on_plain_torch(op: str):
+    if op in native.OPS:
+        return
+    with omegamax.backend("cpu"):
+        assert _dispatch.find(op, "cpu").__name__ == op
+
+
+def test_environment_sets_the_backend_of_a_process():
+    program = "import torch, omegamax; from omegamax.kernels import _dispatch, native; "
+    program += "print(_dispatch.find('entmax', 'cpu').__module__)"
+    done = python(program, OMEGAMAX_BACKEND="reference")
+    assert done.stdout.strip() == "omegamax.kernels.reference", done.stderr
+
+
+def test_unknown_backend_in_the_environment_is_an_error_that_lists_the_known():
+    done = python("import torch, omegamax; omegamax.sparsemax(torch.zeros(3))", OMEGAMAX_BACKEND="gpu")
+    assert done.returncode != 0
+    assert "OMEGAMAX_BACKEND must be one of 'auto', 'cpu', 'reference', got 'gpu'" in done.stderr
+
+
+def test_contexts_nest():
+    with omegamax.backend("reference"):
+        with omegamax.backend("auto"):
+            assert _dispatch._wanted == "auto"
+        assert _dispatch._wanted == "reference"
