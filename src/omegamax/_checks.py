@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
+from torch._C._functorch import is_legacy_batchedtensor
+from torch.compiler import is_compiling
+
+from omegamax._numerics import working_dtype
 
 
 def check_scores(name: str, z: Tensor, dim: int) -> int:
@@ -21,13 +27,13 @@ def check_dim(name: str, z: Tensor, dim: int) -> int:
     """Refuse an axis that ``z`` does not have, or that is empty; return it counted from the front."""
     if not isinstance(dim, int):
         raise TypeError(f"{name}: dim must be an int, got {type(dim).__name__}")
-    rank = max(z.dim(), 1)
+    shape = z.shape or (1,)  # a scalar is a row of one
+    rank = len(shape)
     if not -rank <= dim < rank:
         raise IndexError(f"{name}: dim={dim} is out of range for scores of shape {tuple(z.shape)}")
-    dim %= rank
-    if z.dim() and z.shape[dim] == 0:
-        raise ValueError(f"{name}: z needs at least one entry along dim={dim}, got shape {tuple(z.shape)}")
-    return dim
+    if shape[dim] == 0:
+        raise ValueError(f"{name}: z needs at least one entry along dim={dim % rank}, got shape {tuple(z.shape)}")
+    return dim % rank
 
 
 def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
@@ -42,46 +48,47 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
 
 
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
-    """``value`` with the rank of ``z`` and size 1 along ``dim``: one number for each row."""
+    """``value`` with the rank of ``z`` and size 1 along ``dim``, one number for each row, in the working dtype."""
     if value.dim() < z.dim():
         value = value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
-    if value.dim() > z.dim() or value.shape[dim] != 1 or not _broadcasts(value.shape, z.shape):
+    if not _broadcasts(value.shape, z.shape) or (value.dim() and value.shape[dim] != 1):
         raise ValueError(
             f"{name}: {argument} must broadcast to scores of shape {tuple(z.shape)} with size 1 along dim={dim}, "
             f"got shape {tuple(value.shape)}"
         )
-    return value
+    return value.to(working_dtype(z))
 
 
 def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) -> Tensor:
-    """``value`` with the rank of ``z``: one number for each entry, or one shared by a whole axis."""
+    """``value`` with the rank of ``z``, one number for each entry or shared by an axis, in the working dtype."""
     if not isinstance(value, Tensor):
-        return z.new_full((1,) * z.dim(), value)
+        return z.new_full((1,) * z.dim(), value, dtype=working_dtype(z))
     if not _broadcasts(value.shape, z.shape):
         raise ValueError(
             f"{name}: {argument} of shape {tuple(value.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
         )
-    return value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
+    return value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape)).to(working_dtype(z))
 
 
 def check_above(name: str, argument: str, value: float | Tensor, low: float) -> None:
     """Refuse a parameter that is not > ``low``. Reads a tensor's values only where that costs no device sync."""
     if isinstance(value, Tensor):
         if readable(value) and not bool((value > low).all()):
-            raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {value.min().item():g}")
-    elif not isinstance(value, (int, float)) or isinstance(value, bool):
+            least = value.min().item()
+            raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {least:g}")
+    elif not is_number(value):
         raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(value).__name__}")
     elif not value > low:
         raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
 
 
-def check_budget(name: str, k: float | Tensor, size: int, at_most: bool) -> None:
+def check_budget(name: str, k: float | Tensor, size: float, at_most: bool) -> None:
     """Refuse a number of ones that ``size`` entries cannot hold."""
     high = math.inf if at_most else size
     if isinstance(k, Tensor):
         if readable(k) and not bool(((k >= 0) & (k <= high)).all()):
             raise ValueError(f"{name}: k must lie in [0, {high}] everywhere, got values outside it")
-    elif not isinstance(k, (int, float)) or isinstance(k, bool):
+    elif not is_number(k):
         raise TypeError(f"{name}: k must be a number or a tensor, got {type(k).__name__}")
     elif not 0 <= k <= high:
         raise ValueError(f"{name}: k must lie in [0, {high}], the number of entries along dim, got {k:g}")
@@ -94,7 +101,7 @@ def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim:
     kept = z != -math.inf
     low = torch.zeros((), dtype=z.dtype) if lower is None else lower
     # Bounds that should sum to one do so only to rounding (three times 1/3).
-    slack = 4 * z.shape[dim] * torch.finfo(z.dtype).eps
+    slack = 4 * (z.shape[dim] if z.dim() else 1) * torch.finfo(z.dtype).eps
     if bool((kept & ~(low >= 0)).any()):
         raise ValueError(f"{name}: lower must be >= 0 everywhere")
     if bool((kept & ~(upper >= low)).any()):
@@ -114,23 +121,31 @@ def check_choice(name: str, argument: str, value: object, choices: tuple[str, ..
         raise ValueError(f"{name}: {argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
+def is_number(value: object) -> bool:
+    """Whether this is one real number, Python's or NumPy's; True and False are not."""
+    return isinstance(value, (float, int, Real)) and not isinstance(value, bool)
+
+
 def readable(t: Tensor) -> bool:
     """Whether values can be looked at here and now: on the CPU, not traced, not mapped over."""
-    return t.device.type == "cpu" and is_plain(t)
+    return t.is_cpu and is_plain(t)
 
 
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 
 
-def is_plain(*tensors: Tensor) -> bool:
-    """Whether these are ordinary tensors with memory behind them, outside any tracing or functorch transform."""
-    return (
-        not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._len_torch_dispatch_stack() == 0
-        and not torch._C._is_tracing()
-        and all(type(t) in _PLAIN_TYPES for t in tensors)
-    )
+def is_plain(*tensors: Tensor | float) -> bool:
+    """Whether these are ordinary tensors with memory behind them, outside any tracing or vmap; numbers count as such.
+
+    Runs in every call of a map: half a microsecond.
+    """
+    if is_compiling() or _are_functorch_transforms_active() or _len_torch_dispatch_stack() or _is_tracing():
+        return False
+    for t in tensors:
+        # Batched gradients (is_grads_batched) wrap by torch's older vmap, which functorch does not know of.
+        if isinstance(t, Tensor) and (type(t) not in _PLAIN_TYPES or t.is_meta or is_legacy_batchedtensor(t)):
+            return False
+    return True
 
 
 def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:

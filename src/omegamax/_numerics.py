@@ -13,6 +13,11 @@ _PSI = [1 / (math.factorial(n) * (n + 2)) for n in range(17)]
 _PHI = [1 / math.factorial(n + 1) for n in range(17)]
 
 
+def working_dtype(z: Tensor) -> torch.dtype:
+    """The dtype in which results for ``z`` are computed: its own, float32 for half precision."""
+    return torch.promote_types(z.dtype, torch.float32)
+
+
 def _series_or(y: Tensor, coefficients: list[float], direct) -> Tensor:
     small = y.abs() < 0.5
     # Each branch sees only arguments it can digest, so that neither sends a NaN back through the other.
@@ -39,11 +44,29 @@ def on_support(p: Tensor) -> tuple[Tensor, Tensor]:
     return support, torch.where(support, p, 1.0)
 
 
+def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
+    r"""The deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``, also at zero if it is finite there; else 0.
+
+    At ``p = 0`` it is ``-1/e`` for alpha > 1, which is the slope of ``p (p^e - 1) / e`` there, and ``-inf`` otherwise.
+    """
+    support, safe = on_support(p)
+    log_p = safe.log()
+    e = alpha - 1
+    if isinstance(e, Tensor):
+        at_zero = torch.where(e > 0, -1 / torch.where(e > 0, e, 1.0), 0.0)
+        return torch.where(support, log_p * phi(e * log_p), at_zero)
+    inside = log_p if e == 0 else (e * log_p).expm1() / e
+    return torch.where(support, inside, -1 / e if e > 0 else 0.0)
+
+
 def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite through alpha = 1.
+    r"""``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite through alpha = 1, 0 at infinity.
 
     Raising alpha by ``h`` moves entmax as adding ``h`` times this to its scores would.
     """
     support, safe = on_support(p)
     log_p = safe.log()
-    return torch.where(support, -log_p.square() * psi((alpha - 1) * log_p), 0.0)
+    if not isinstance(alpha, Tensor):
+        alpha = log_p.new_tensor(alpha)
+    kept = support & ~alpha.isinf()
+    return torch.where(kept, -log_p.square() * psi(torch.where(kept, alpha - 1, 0.0) * log_p), 0.0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_budget, check_scores, is_plain, row_parameter
+from omegamax._numerics import working_dtype
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.jacobians import k_subsets_vjp
@@ -33,7 +35,7 @@ def _jvp(tangents, p: Tensor, k: float | Tensor, *, dim: int) -> Tensor:
     return out if dk is None else out + dk * _dk(p, dim)
 
 
-_k_subsets = Map("k_subsets", ["k"], lambda *args: kernels.solve("k_subsets", *args), _vjp, _jvp)
+_k_subsets = Map("k_subsets", ["k"], partial(kernels.solve, "k_subsets"), _vjp, _jvp)
 
 
 def k_subsets(
@@ -72,7 +74,7 @@ def k_subsets(
     exact = _k_subsets(z, k, dim=dim)
     if not at_most:
         return exact
-    box = z.clamp(0, 1)
+    box = z.to(working_dtype(z)).clamp(0, 1)
     # +inf would pass through the clamp as an innocent 1; NaN makes the comparison false by itself.
     room = (box.sum(dim, keepdim=True) <= k) & (z.amax(dim, keepdim=True) < math.inf)
-    return torch.where(room, box, exact)
+    return torch.where(room, box.to(exact.dtype), exact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -78,7 +79,7 @@ def _solve_sparsemax(z: Tensor, upper: Tensor, lower: Tensor, dim: int) -> Tenso
 _softmax = Map(
     "constrained_softmax",
     ["upper"],
-    lambda *args: kernels.solve("capped_softmax", *args),
+    partial(kernels.solve, "capped_softmax"),
     _softmax_vjp,
     _softmax_jvp,
 )
@@ -106,8 +107,6 @@ def constrained_softmax(z: Tensor, upper: float | Tensor, dim: int = -1, *, mask
     """
     name = "constrained_softmax"
     dim = check_scores(name, z, dim)
-    if z.dim() == 0:
-        return constrained_softmax(z.reshape(1), upper, 0, mask=mask).reshape(())
     upper = entry_parameter(name, "upper", upper, z)
     z = masked(name, z, mask)
     check_bounds(name, z, upper, None, dim)
@@ -145,8 +144,6 @@ def constrained_sparsemax(
     """
     name = "constrained_sparsemax"
     dim = check_scores(name, z, dim)
-    if z.dim() == 0:
-        return constrained_sparsemax(z.reshape(1), upper, 0, lower=lower, mask=mask).reshape(())
     upper = entry_parameter(name, "upper", upper, z)
     floor = entry_parameter(name, "lower", 0.0 if lower is None else lower, z)
     z = masked(name, z, mask)

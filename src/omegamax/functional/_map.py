@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from omegamax._checks import is_plain
 
@@ -18,7 +19,7 @@ class Map:
 
     Ordinary tensors go through an ``autograd.Function`` (first and higher derivatives, forward mode, vmap); traced
     ones (``torch.compile``, ``torch.export``, fake tensors) through the custom op ``omegamax::<name>``, which shares
-    the same rules. Parameters are floats or tensors with the rank of ``z``.
+    the same rules. Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
 
     Args:
         name: of the map and of the custom op.
@@ -33,34 +34,35 @@ class Map:
         self.name = name
         self.solve = solve
         self.function = _function(name, solve, vjp, jvp)
+        # Function.apply looks up the signature of forward each time, which takes longer than a small map itself.
+        self.apply = super(torch.autograd.Function, self.function).apply
         self.op = _custom_op(name, parameters, solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
+        if z.dim() == 0:  # a row of one
+            row = (a.reshape(1) if isinstance(a, Tensor) else a for a in parameters)
+            return self(z.reshape(1), *row, dim=0).reshape(())
         if z.dtype in HALF:
-            p = self(z.float(), *(_single(a) for a in parameters), dim=dim)
+            p = self(z.float(), *parameters, dim=dim)
             # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
             return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
-        if z.dim() == 0:
-            return self(z.reshape(1), *parameters, dim=0).reshape(())
-        tensors = [a for a in (z, *parameters) if isinstance(a, Tensor)]
-        if torch.compiler.is_compiling() or not _eager(tensors):
-            return self.op(z, *(a if isinstance(a, Tensor) else z.new_full((1,) * z.dim(), a) for a in parameters), dim)
-        if is_plain(z) and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) and not _dual():
+        if is_plain(z, *parameters):
+            if _derivatives_wanted(z, *parameters):
+                return self.apply(z, *parameters, dim)
             return self.solve(z, *parameters, dim)
-        return self.function.apply(z, *parameters, dim)
+        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+            return self.function.apply(z, *parameters, dim)
+        return self.op(z, *(a if isinstance(a, Tensor) else z.new_full((1,) * z.dim(), a) for a in parameters), dim)
 
 
-def _single(a: Parameter) -> Parameter:
-    return a.float() if isinstance(a, Tensor) and a.dtype in HALF else a
-
-
-def _eager(tensors: list[Tensor]) -> bool:
-    """Whether an ``autograd.Function`` sees memory in the end: ordinary tensors, possibly wrapped by functorch."""
-    return torch._C._are_functorch_transforms_active() or is_plain(*tensors)
-
-
-def _dual() -> bool:
-    return torch.autograd.forward_ad._current_level >= 0
+def _derivatives_wanted(*tensors: Parameter) -> bool:
+    if forward_ad._current_level >= 0:
+        return True
+    if torch.is_grad_enabled():
+        for t in tensors:
+            if isinstance(t, Tensor) and t.requires_grad:
+                return True
+    return False
 
 
 def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[torch.autograd.Function]:
@@ -116,15 +118,16 @@ def _saved(ctx) -> list:
     return [p, *(next(rest) if a is None else a for a in ctx.floats)]
 
 
-def _in_front(size: int, in_dims: Sequence, z: Tensor, *parameters: Parameter) -> list:
+def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: Parameter) -> list:
     """Inputs of a mapped call with the mapped axis first; parameters keep broadcasting against the scores."""
-    moved = [a.movedim(d, 0) if d is not None else a for d, a in zip(in_dims, (z, *parameters), strict=True)]
-    if in_dims[0] is None:
-        moved[0] = z.unsqueeze(0).expand(size, *z.shape)
-    return [
-        a.unsqueeze(0) if isinstance(a, Tensor) and d is None and i > 0 else a
-        for i, (d, a) in enumerate(zip(in_dims, moved, strict=True))
-    ]
+
+    def front(a: Parameter, d: int | None) -> Parameter:
+        if not isinstance(a, Tensor):
+            return a
+        return a.unsqueeze(0) if d is None else a.movedim(d, 0)
+
+    scores = z.movedim(in_dims[0], 0) if in_dims[0] is not None else z.expand(size, *z.shape)
+    return [scores, *(front(a, d) for a, d in zip(parameters, in_dims[1:], strict=True))]
 
 
 def _custom_op(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):

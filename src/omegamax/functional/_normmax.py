@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -40,7 +42,7 @@ def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     return out if dalpha is None else out + dalpha * _dalpha(p, alpha, dim)
 
 
-_normmax = Map("normmax", ["alpha"], lambda *args: kernels.solve("normmax", *args), _vjp, _jvp)
+_normmax = Map("normmax", ["alpha"], partial(kernels.solve, "normmax"), _vjp, _jvp)
 
 
 def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:

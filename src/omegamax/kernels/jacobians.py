@@ -16,16 +16,26 @@ from omegamax._numerics import on_support
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     r"""``J g`` with ``J = diag(s) - s s^T / sum(s)``, ``s = p^(2 - alpha)`` on the support."""
+    if not isinstance(alpha, Tensor) and alpha == math.inf:
+        return torch.zeros_like(g)
     support, safe = on_support(p)
+    # The largest s belongs to the smallest probability for alpha > 2, to the largest one below.
+    anchor = p.argmax(dim, keepdim=True)
     if isinstance(alpha, Tensor):
         # alpha = inf is piecewise constant; s would be 1 or inf there.
-        s = torch.where(support & ~alpha.isinf(), safe.pow(2 - torch.where(alpha.isinf(), 2.0, alpha)), 0.0)
-    elif alpha == math.inf:
-        return torch.zeros_like(g)
-    else:
-        s = torch.where(support, safe.pow(2 - alpha), 0.0)
-    weight = s / s.sum(dim, keepdim=True).clamp(min=torch.finfo(s.dtype).tiny)
-    return s * (g - (weight * g).sum(dim, keepdim=True))
+        support = support & ~alpha.isinf()
+        alpha = torch.where(alpha.isinf(), 2.0, alpha)
+        anchor = torch.where(alpha > 2, torch.where(support, p, math.inf).argmin(dim, keepdim=True), anchor)
+    elif alpha > 2:
+        anchor = torch.where(support, p, math.inf).argmin(dim, keepdim=True)
+    # J does not see a constant. With g measured from the entry of the largest s, the product there is -w sum(s h)
+    # over the others: s itself, 1e54 for p = 1e-3 and alpha = 20, would overflow and its difference cancel.
+    h = g - g.gather(dim, anchor)
+    largest = safe.gather(dim, anchor)
+    ratio = torch.where(support, (safe / largest).pow(2 - alpha), 0.0)
+    sh = (torch.where(support, safe.pow(2 - alpha), 0.0).scatter(dim, anchor, 0.0)) * h
+    weight = ratio / ratio.sum(dim, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    return sh - weight * sh.sum(dim, keepdim=True)
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:

@@ -52,27 +52,35 @@ def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tenso
     total = total.expand(*rows, 1).reshape(-1, 1) if total.dim() else total
 
     def solve(u: Tensor) -> Tensor:
-        # F(tau) = sum clip(u - tau, low, high) is piecewise linear with kinks at u - low and u - high. Sort the
-        # kinks; a binary search finds the piece on which F = total, and there tau is the root of a line.
-        left = u == -math.inf
-        lo, hi = torch.where(left, 0.0, low), torch.where(left, 0.0, high)
+        # F(tau) = sum clip(u - tau, low, high) falls along a broken line with kinks where an entry leaves its upper
+        # bound, at u - high, and where it arrives at its lower one, at u - low. Sort the kinks; a binary search finds
+        # the last one with F >= total. Which entries are at a bound is read off the order of the kinks and not off
+        # u - tau, because 1e15 - 0.4 and 1e15 are one number: a stable sort puts the first kink of an entry first.
+        gone = u == -math.inf
+        lo, hi = torch.where(gone, 0.0, low), torch.where(gone, 0.0, high)
         goal = torch.minimum(torch.maximum(total, lo.sum(-1, keepdim=True)), hi.sum(-1, keepdim=True))
-        start, stop = torch.where(left, 0.0, u - hi), torch.where(left, 0.0, u - lo)
-        kinks = torch.cat([start, stop], -1).sort(-1).values
+        kinks, order = torch.where(gone.repeat(1, 2), 0.0, torch.cat([u - hi, u - lo], -1)).sort(dim=-1, stable=True)
+        leaves, arrives = order.argsort(-1).chunk(2, -1)
+
+        def clipped(kink: Tensor) -> Tensor:
+            inside = (u - kinks.gather(-1, kink)).clamp(lo, hi)
+            return torch.where(arrives <= kink, lo, torch.where(leaves >= kink, hi, inside))
+
         first = kinks.new_zeros(kinks.shape[0], 1, dtype=torch.long)
         last = torch.full_like(first, kinks.shape[-1] - 1)
         for _ in range(kinks.shape[-1].bit_length()):
             middle = (first + last + 1) // 2
-            at = kinks.gather(-1, middle)
-            above = torch.where(left, 0.0, (u - at).clamp(lo, hi)).sum(-1, keepdim=True) >= goal
+            above = clipped(middle).sum(-1, keepdim=True) >= goal
             first, last = torch.where(above, middle, first), torch.where(above, last, middle - 1)
             last = torch.maximum(first, last)
-        at = kinks.gather(-1, first)
-        free = (start <= at) & (stop > at) & ~left
-        p = torch.where(left, 0.0, (u - at).clamp(lo, hi))
-        excess = (p.sum(-1, keepdim=True) - goal).clamp(min=0)
-        tau = at + excess / free.sum(-1, keepdim=True).clamp(min=1)
-        return torch.where(left, 0.0, (u - tau).clamp(lo, hi))
+        p = clipped(first)
+        # Beyond that kink the free entries share what the others leave. Measured from the largest of them, whose
+        # distances are below 1, their scores lose no digits.
+        free = (leaves <= first) & (arrives > first) & ~gone & (p.sum(-1, keepdim=True) > goal)
+        rest = goal - torch.where(free, 0.0, torch.where(arrives <= first, lo, hi)).sum(-1, keepdim=True)
+        gap = torch.where(free, u - torch.where(free, u, -math.inf).amax(-1, keepdim=True), 0.0)
+        share = (rest - gap.sum(-1, keepdim=True)) / free.sum(-1, keepdim=True).clamp(min=1)
+        return torch.where(free, (gap + share).clamp(lo, hi), p)
 
     return _by_row(z, solve)
 
@@ -84,19 +92,29 @@ def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
     def solve(u: Tensor) -> Tensor:
         # Entries reach their cap in the order of cap / exp(u). With the first n of them capped, the scale of the
         # others is (1 - their caps) / (what is left of the sum); the right n is the first that caps no one else.
-        cap_left = torch.where(u == -math.inf, 0.0, cap)
-        ratio = torch.where(u == -math.inf, math.inf, cap.log() - u)
-        order = ratio.sort(dim=-1, stable=True).indices
-        ratio, caps, scores = (t.gather(-1, order) for t in (ratio, cap_left, u))
-        mass = 1 - torch.nn.functional.pad(caps.cumsum(-1), (1, 0))[..., :-1]
-        tail = scores.flip(-1).logcumsumexp(-1).flip(-1)
-        log_scale = mass.clamp(min=0).log() - tail
+        gone = u == -math.inf
+        caps = torch.where(gone, 0.0, cap)
+        ratio, order = torch.where(gone, math.inf, cap.log() - u).sort(dim=-1, stable=True)
+        mass = 1 - torch.nn.functional.pad(caps.gather(-1, order).cumsum(-1), (1, 0))[..., :-1]
+        tail = u.gather(-1, order).flip(-1).logcumsumexp(-1).flip(-1)
+        # The logarithms carry the rounding of the scores, so that a close call is left to the rounds below.
+        slack = 8 * torch.finfo(u.dtype).eps * ratio.abs().nan_to_num(posinf=0.0)
+        fits = (mass.clamp(min=0).log() - tail <= ratio + slack) | (mass <= 0)
         # Once a prefix is right it stays right, so the first one is the count of wrong ones before it.
-        fits = (log_scale <= ratio) | (mass <= 0)
         count = (~fits).long().cumprod(-1).sum(-1, keepdim=True)
-        scale = log_scale.gather(-1, count.clamp(max=u.shape[-1] - 1))
-        scale = torch.where(count == u.shape[-1], math.inf, scale)
-        return torch.minimum(cap_left, torch.where(u == -math.inf, 0.0, (u + scale).exp()))
+        capped = order.argsort(-1) < count
+        for _ in range(u.shape[-1]):
+            # Measured from the largest free score, the shares lose no digits however large the scores are.
+            free = ~capped & ~gone
+            anchor = torch.where(free, u, -math.inf).amax(-1, keepdim=True)
+            weight = torch.where(free, (u - anchor).exp(), 0.0)
+            left = (1 - torch.where(capped, caps, 0.0).sum(-1, keepdim=True)).clamp(min=0)
+            share = weight * (left / weight.sum(-1, keepdim=True))
+            over = free & (share > caps)
+            if not bool(over.any()):
+                break
+            capped = capped | over
+        return torch.where(capped, caps, torch.where(free, share, 0.0))
 
     return _by_row(z, solve)
 
