@@ -3,6 +3,9 @@
 Each map from scores to probabilities is ``argmax_p E_p[score] - Omega(p)`` for a convex regulariser Omega.
 """
 
+from omegamax import functional as functional
+from omegamax import losses as losses
+from omegamax import nn as nn
 from omegamax._registry import get as get
 from omegamax.functional import constrained_softmax as constrained_softmax
 from omegamax.functional import constrained_sparsemax as constrained_sparsemax

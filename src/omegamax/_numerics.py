@@ -60,7 +60,7 @@ def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite through alpha = 1, 0 at infinity.
+    r"""``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite at alpha = 1, 0 at infinity.
 
     Raising alpha by ``h`` moves entmax as adding ``h`` times this to its scores would.
     """

@@ -44,10 +44,10 @@ def register(transform: Transform) -> Transform:
 def get(omega: str | Omega, **parameters: Any) -> Omega:
     """The Omega of a map's name, or the Omega itself.
 
-        >>> get("entmax", alpha=1.5)
-        Tsallis(alpha=1.5)
-        >>> get("k_subsets", k=2)
-        KSubsets(k=2)
+    >>> get("entmax", alpha=1.5)
+    Tsallis(alpha=1.5)
+    >>> get("k_subsets", k=2)
+    KSubsets(k=2)
     """
     if not isinstance(omega, str):
         if not hasattr(omega, "argmax") or isinstance(omega, (type, Tensor)):

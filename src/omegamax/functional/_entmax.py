@@ -106,7 +106,7 @@ def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         >>> entmax15(torch.tensor([1.0, 0.5, -1.0]))
         tensor([0.6740, 0.3260, 0.0000])
         >>> entmax15(torch.tensor([3.0, 0.5, -1.0]))
-        tensor([1.0000, 0.0000, 0.0000])
+        tensor([1., 0., 0.])
 
     Reference: Peters, Niculae & Martins (ACL 2019), Sec. 3.3 and Alg. 2.
     """

@@ -35,7 +35,7 @@ class Map:
         self.solve = solve
         self.function = _function(name, solve, vjp, jvp)
         # Function.apply looks up the signature of forward each time, which takes longer than a small map itself.
-        self.apply = super(torch.autograd.Function, self.function).apply
+        self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
         self.op = _custom_op(name, parameters, solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:

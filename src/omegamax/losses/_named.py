@@ -10,12 +10,10 @@ from torch import Tensor
 from omegamax._checks import check_above, check_budget, check_choice, check_scores, row_parameter
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,
-    conjugate_minus,
     divergence,
     full_precision,
     non_negative,
     returned_precision,
-    row_max,
 )
 from omegamax.losses._targets import (
     Target,
@@ -27,6 +25,7 @@ from omegamax.losses._targets import (
     probabilities,
 )
 from omegamax.omegas import KSubsets, NormEntropy, Omega, Shannon, Tsallis
+from omegamax.omegas._conjugate import conjugate_minus
 
 
 def softmax_loss(
@@ -299,10 +298,6 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
             y = (1 - smoothing) * y + (smoothing / size) * omega.total
         return divergence(z, y, omega, rounded_in=target.value.dtype)
     # One class: neither the target nor its Omega, the same for all classes, needs a row of its own.
-    z = z - row_max(z)
-    meeting = z.gather(-1, target.value.unsqueeze(-1)).squeeze(-1)
-    if smoothing:
-        meeting = (1 - smoothing) * meeting + smoothing * z.mean(-1)
     one_hot = (torch.arange(size, device=z.device) == 0).to(z.dtype)
     at_y = omega(((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,)))
-    return non_negative(conjugate_minus(z, None, omega) + at_y - meeting)
+    return non_negative(conjugate_minus(omega, z, target.value, smoothing=smoothing) + at_y)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax.losses._fenchel_young import check_probabilities, full_precision_dtype
+from omegamax._numerics import working_dtype
+from omegamax.losses._fenchel_young import check_probabilities
 
 
 @dataclass
@@ -34,7 +35,7 @@ def class_indices(name: str, z: Tensor, target: Tensor, axis: int, weight: Tenso
     index, ignored = _in_range(name, z.shape[axis], target, ignore_index)
     if weight is None:
         return Target(index, False, None, ignored, (~ignored).sum())
-    by_row = torch.where(ignored, 0.0, weight.to(full_precision_dtype(z))[index])
+    by_row = torch.where(ignored, 0.0, weight.to(working_dtype(z))[index])
     return Target(index, False, by_row, ignored, by_row.sum())
 
 
@@ -53,7 +54,7 @@ def index_sets(
         )
     index, left_out = _in_range(name, z.shape[axis], target.movedim(axis, -1), ignore_index)
     ignored = left_out.any(-1)
-    dtype = full_precision_dtype(z)
+    dtype = working_dtype(z)
     dense = torch.zeros((*index.shape[:-1], z.shape[axis]), dtype=dtype, device=z.device)
     dense = dense.scatter_add(-1, index, torch.ones_like(index, dtype=dtype))
     if readable(dense) and bool(((dense > 1) & ~ignored.unsqueeze(-1)).any()):
@@ -81,7 +82,7 @@ def probabilities(
     count = z.numel() // z.shape[axis]
     if weight is None:
         return Target(dense, True, None, None, count)
-    by_row = (dense * (weight.to(full_precision_dtype(z)) / total)).sum(-1)
+    by_row = (dense * (weight.to(working_dtype(z)) / total)).sum(-1)
     return Target(dense, True, by_row, None, count)
 
 

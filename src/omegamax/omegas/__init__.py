@@ -13,7 +13,7 @@ register(
     Transform(
         "softmax",
         functional.softmax,
-        Shannon,
+        lambda: Shannon(),  # a function, whose signature torch.compile can read
         summary="dense baseline: every entry positive",
         complexity="O(K)",
         cite="martins2020sparse",

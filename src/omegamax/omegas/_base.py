@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from omegamax.omegas._conjugate import conjugate_minus
+
 
 class Omega(ABC):
     r"""A convex regulariser of probabilities ``p``, infinite off its domain.
@@ -44,8 +46,13 @@ class Omega(ABC):
         """The same regulariser with other :attr:`parameters`."""
         return self
 
-    def parameter_gradients(self, p: Tensor) -> tuple[Tensor, ...]:
-        """Derivatives of ``Omega(p)`` in :attr:`parameters` at fixed ``p``, ``[*, K] -> [*]`` each."""
+    def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
+        """Derivatives of ``Omega*(z)`` in :attr:`parameters`, given ``p = argmax(z)``; differentiable in both.
+
+        One for each parameter, broadcastable to ``z``: ``[*, 1]`` for a number for each row, ``[*, K]`` for one for
+        each entry. By the envelope theorem the change of ``p`` does not count: it is the derivative of ``-Omega(p)``
+        for a parameter of the value, and a multiplier for one of the domain.
+        """
         return ()
 
     @abstractmethod
@@ -58,59 +65,15 @@ class Omega(ABC):
 
     def conjugate(self, z: Tensor) -> Tensor:
         """``Omega*(z)`` over the last axis, ``[*, K] -> [*]``; its gradient is :meth:`argmax`."""
-        if torch.compiler.is_compiling():
-            # The envelope theorem gives the first derivative, which is all that a compiled graph is asked for.
-            return _value(self, z, self.argmax(z.detach()).detach())
-        return _Conjugate.apply(z, self, *self.parameters)
+        return conjugate_minus(self, z)
 
+    def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
+        """The value ``<p, z - origin> - Omega(p)`` at ``p = argmax(z)``; ``origin`` is one score a row, ``[*, 1]``.
 
-def _value(omega: Omega, z: Tensor, p: Tensor) -> Tensor:
-    """``<z, p> - Omega(p)``, with ``-inf * 0 = 0`` for masked entries."""
-    return torch.where(p == 0, 0.0, z * p).sum(-1) - omega(p)
-
-
-class _Conjugate(torch.autograd.Function):
-    """Omega*, whose derivatives of every order are those of the map."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(z, omega, *parameters):
-        omega = omega.with_parameters(*parameters)
-        return _value(omega, z, omega.argmax(z))
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        z, ctx.omega, *parameters = inputs
-        tensors = [a for a in parameters if isinstance(a, Tensor)]
-        ctx.save_for_backward(z, *tensors)
-        ctx.save_for_forward(z, *tensors)
-        ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters]
-
-    @staticmethod
-    def backward(ctx, g):
-        z, omega, parameters = _restored(ctx)
-        p = omega.argmax(z)
-        grads = [None] * len(parameters)
-        if any(ctx.needs_input_grad[2:]):
-            for i, slope in enumerate(omega.parameter_gradients(p)):
-                if ctx.needs_input_grad[2 + i]:
-                    grads[i] = -(g * slope).unsqueeze(-1).sum_to_size(parameters[i].shape)
-        return (g.unsqueeze(-1) * p, None, *grads)
-
-    @staticmethod
-    def jvp(ctx, dz, _, *dparameters):
-        z, omega, _ = _restored(ctx)
-        p = omega.argmax(z)
-        out = torch.zeros_like(p[..., 0]) if dz is None else (p * dz).sum(-1)
-        for tangent, slope in zip(dparameters, omega.parameter_gradients(p), strict=False):
-            if tangent is not None:
-                out = out - slope * tangent.squeeze(-1) if tangent.dim() else out - slope * tangent
-        return out
-
-
-def _restored(ctx) -> tuple[Tensor, Omega, list[float | Tensor]]:
-    z, *tensors = ctx.saved_tensors
-    rest = iter(tensors)
-    parameters = [next(rest) if a is None else a for a in ctx.floats]
-    return z, ctx.omega.with_parameters(*parameters), parameters
+        Nothing is differentiated through it. A subclass overrides it if the optimum gives the value away for less.
+        """
+        at_p = self(p)
+        # A masked entry, without mass, meets a finite score: 0 times -inf would be NaN.
+        low = torch.finfo(z.dtype).min
+        scores = z if origin is None else z - origin
+        return (p * scores.clamp(min=low)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p

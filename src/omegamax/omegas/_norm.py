@@ -39,12 +39,12 @@ class NormEntropy(Omega):
     def with_parameters(self, *parameters: float | Tensor) -> NormEntropy:
         return NormEntropy(*parameters)
 
-    def parameter_gradients(self, p: Tensor) -> tuple[Tensor, ...]:
+    def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
         size = norm(p, self.alpha, -1)
         support, safe = on_support(p)
         share = torch.where(support, (safe / size).pow(self.alpha), 0.0)
-        slope = (share * safe.log()).sum(-1, keepdim=True) - size.log()
-        return ((size * slope / self.alpha).squeeze(-1),)
+        slope = size.log() - (share * safe.log()).sum(-1, keepdim=True)
+        return (size * slope / self.alpha,)
 
     def __call__(self, p: Tensor) -> Tensor:
         if not isinstance(self.alpha, Tensor) and self.alpha == math.inf:

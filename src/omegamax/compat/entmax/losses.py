@@ -13,6 +13,7 @@ from omegamax._checks import check_choice
 from omegamax.compat.entmax.activations import in_single
 from omegamax.compat.entmax.root_finding import entmax_bisect, halvings, normmax_bisect, per_row, split_at_one
 from omegamax.omegas import NormEntropy, Omega, Tsallis
+from omegamax.omegas._conjugate import conjugate_minus, row_max
 
 
 def sparsemax_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
@@ -160,15 +161,15 @@ def _label_loss(X: Tensor, target: Tensor, omega: Omega, coarse: Callable[[Tenso
         )
 
     def value(X: Tensor) -> Tensor:
-        # Moving the scores of a row together changes nothing but the rounding: with the maximum at 0 it is least.
-        top = X.detach().amax(-1, keepdim=True)
-        z = X - torch.where(top.isfinite(), top, 0.0)
         if coarse is None:
-            conjugate = omega.conjugate(z)
+            loss = conjugate_minus(omega, X, target)
         else:
-            p = coarse(z.detach()).detach()
-            conjugate = torch.where(p == 0, 0.0, z * p).sum(-1) - omega(p)
-        loss = conjugate - z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+            # The probabilities are given, so that only the value is shifted: with the largest score at 0 its rounding
+            # is least.
+            p = coarse(X.detach()).detach()
+            z = X - row_max(X)
+            met = torch.where(p == 0, 0.0, z * p).sum(-1)
+            loss = met - omega(p) - z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         # Rounding may leave -1e-17; the value becomes 0 and the gradient stays.
         return torch.where(loss < 0, loss - loss.detach(), loss)
 

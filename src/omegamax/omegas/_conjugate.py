@@ -1,0 +1,153 @@
+"""The conjugate of a regulariser, with derivatives of every order."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from omegamax.omegas._base import Omega
+
+
+def conjugate_minus(
+    omega: Omega, z: Tensor, y: Tensor | None = None, *, p: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """``Omega*(z) - <y, z>`` over the last axis, ``[*, K] -> [*]``; its gradient is ``argmax(z) - y``.
+
+    Args:
+        y: a target shaped like ``z``; or one class for each row, ``[*]``, which shares ``smoothing`` of its mass with
+            all; or None, for zero.
+        p: ``omega.argmax(z)``. The scores may then have been shifted since, which rounds them.
+    """
+    p = omega.argmax(z) if p is None else p
+    if torch.compiler.is_compiling():
+        return _traced(omega, z, y, p.detach(), smoothing)
+    return _ConjugateMinus.apply(z, y, p, smoothing, omega, *omega.parameters)
+
+
+class _ConjugateMinus(torch.autograd.Function):
+    """Given ``p``, the map at ``z``, as an input of its own: its graph is that of the second derivative."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z, y, p, smoothing, omega, *parameters):
+        omega = omega.with_parameters(*parameters)
+        if y is None:
+            return omega.conjugate_at(z, p)
+        if _dense(y):
+            return _gap(omega, z, y, p)
+        meeting = _meeting(z, y, smoothing)
+        value = omega.conjugate_at(z, p, meeting)
+        # A target without a score would leave inf - inf.
+        return torch.where(meeting.squeeze(-1) == -math.inf, math.inf, value)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        z, y, p, ctx.smoothing, ctx.omega, *parameters = inputs
+        tensors = [a for a in (y, *parameters) if isinstance(a, Tensor)]
+        ctx.axes = tuple(range(output.dim() - z.dim(), 0))
+        ctx.save_for_backward(z, p, *tensors)
+        ctx.save_for_forward(z, p, *tensors)
+        ctx.is_tensor = [isinstance(a, Tensor) for a in (y, *parameters)]
+        ctx.numbers = [a for a in (y, *parameters) if not isinstance(a, Tensor)]
+
+    @staticmethod
+    def backward(ctx, g):
+        z, p, y, parameters = _restored(ctx)
+        wanted = ctx.needs_input_grad
+        g = g.reshape(g.shape + (1,) * (z.dim() - g.dim()))
+        dz = dy = None
+        if wanted[0]:
+            dz = _times_move(g, p, y, ctx.smoothing)
+        if wanted[1]:
+            dy = -g * _met(z, p - y)
+        grads = [None] * len(parameters)
+        if any(wanted[5:]):
+            for i, slope in enumerate(ctx.omega.with_parameters(*parameters).parameter_gradients(z, p)):
+                if wanted[5 + i]:
+                    grads[i] = (g * slope).sum_to_size(parameters[i].shape)
+        return (dz, dy, None, None, None, *grads)
+
+    @staticmethod
+    def jvp(ctx, dz, dy, dp, _smoothing, _omega, *dparameters):
+        z, p, y, parameters = _restored(ctx)
+        out = torch.zeros_like(p) if dz is None else _times_move(dz, p, y, ctx.smoothing, spread=False)
+        if dy is not None:
+            out = out - dy * _met(z, p - y)
+        out = out.sum(ctx.axes)
+        if any(tangent is not None for tangent in dparameters):
+            slopes = ctx.omega.with_parameters(*parameters).parameter_gradients(z, p)
+            for tangent, slope in zip(dparameters, slopes, strict=True):
+                if tangent is not None:
+                    out = out + (slope * tangent).sum(ctx.axes)
+        return out
+
+
+def _restored(ctx) -> tuple[Tensor, Tensor, Tensor | None, list[float | Tensor]]:
+    z, p, *tensors = ctx.saved_tensors
+    tensors, numbers = iter(tensors), iter(ctx.numbers)
+    y, *parameters = [next(tensors) if is_tensor else next(numbers) for is_tensor in ctx.is_tensor]
+    return z, p, y, parameters
+
+
+def _dense(y: Tensor) -> bool:
+    return y.is_floating_point()
+
+
+def _times_move(g: Tensor, p: Tensor, y: Tensor | None, smoothing: float, spread: bool = True) -> Tensor:
+    """``g (p - y)`` for each entry; ``g`` is ``[*, 1]``, or ``[*, K]`` if not to be ``spread`` over the row."""
+    if y is None:
+        return g * p
+    if _dense(y):
+        return g * (p - y)
+    # The target of a class has one entry of its own, so that it needs no row of its own.
+    index = y.unsqueeze(-1)
+    taken = (smoothing - 1) * (g if spread else g.gather(-1, index))
+    out = g * (p - smoothing / p.shape[-1]) if smoothing else g * p
+    return out.scatter_add_(-1, index, taken.expand(index.shape))
+
+
+def _meeting(z: Tensor, y: Tensor, smoothing: float) -> Tensor:
+    """``<y, z>`` for the class ``y`` of each row, ``[*, 1]``."""
+    own = z.gather(-1, y.unsqueeze(-1))
+    return (1 - smoothing) * own + smoothing * z.mean(-1, keepdim=True) if smoothing else own
+
+
+def _met(z: Tensor, move: Tensor) -> Tensor:
+    """Scores with 0 in place of the ``-inf`` that no mass meets."""
+    return torch.where((z == -math.inf) & (move == 0), 0.0, z)
+
+
+def _gap(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor) -> Tensor:
+    """``<p - y, z> - Omega(p)``. One difference, so that it cancels exactly where ``p = y``."""
+    move = p if y is None else p - y
+    at_p = omega(p)
+    return (move * _met(z, move)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p
+
+
+def _traced(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: float) -> Tensor:
+    """The same in operations that a compiler sees: first derivatives only, which are all that a graph is asked for."""
+    parameters = omega.parameters
+    fixed = omega.with_parameters(*(a.detach() if isinstance(a, Tensor) else a for a in parameters))
+    if y is None or _dense(y):
+        value = _gap(fixed, z, y, p)
+    else:
+        value = _gap(fixed, shifted := z - row_max(z), None, p) - _meeting(shifted, y, smoothing).squeeze(-1)
+    slopes = fixed.parameter_gradients(z.detach(), p)
+    for a, slope in zip(parameters, slopes, strict=True):
+        if isinstance(a, Tensor) and a.requires_grad:
+            # Zero, with a derivative; also at infinity.
+            zero = torch.where(a.isfinite(), a - a.detach(), 0.0)
+            value = value + (zero * slope).sum(tuple(range(value.dim() - z.dim(), 0)))
+    return value
+
+
+def row_max(z: Tensor, axes: tuple[int, ...] = (-1,)) -> Tensor:
+    """What to take off the scores: sums of products with large common scores would cancel. A constant."""
+    top = z.detach().amax(axes, keepdim=True)
+    # A row of -inf stays as it is, -inf minus -inf being NaN; one with NaN or +inf is NaN whatever we do.
+    return torch.where(top.isfinite(), top, 0.0)
