@@ -78,8 +78,13 @@ def _parameter(value: float | Tensor, z: Tensor, dim: int) -> tuple[object, int]
     return value.detach().double().expand(shape).contiguous(), 0
 
 
+def _dense(z: Tensor) -> Tensor:
+    """Contiguous memory that holds what the tensor says (a negated view keeps its sign elsewhere)."""
+    return z.resolve_neg().contiguous() if z.is_neg() else z.contiguous()
+
+
 def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
-    z = z.contiguous()
+    z = _dense(z)
     p = torch.empty_like(z)
     held, shared = _parameter(parameter, z, dim)
     _entry("forward", z.dtype)(
@@ -95,7 +100,7 @@ def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tenso
 
 
 def _backward(kind: int, p: Tensor, g: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
-    p, g = p.contiguous(), g.contiguous()
+    p, g = _dense(p), _dense(g)
     out = torch.empty_like(p)
     held, shared = _parameter(parameter, p, dim)
     _entry("backward", p.dtype)(

@@ -8,15 +8,16 @@ namespace omegamax {
 
 template <class T> INLINE Vec<T> clip(Vec<T> v) { return minimum<T>(maximum<T>(v, Vec<T>{}), splat<T>(1)); }
 
-// Layout as in threshold(). `low` and `high` bracket tau.
+// Layout as in newton(). `low` and `high` bracket tau, for scores x - origin; stops where the sum is within `close`.
 template <bool ACROSS, class T>
-INLINE Vec<T> budget(const Vec<T>* x, int64_t n, Vec<T> k, Vec<T> low, Vec<T> high) {
-    const Vec<T> close = (k + T(1)) * (4 * std::numeric_limits<T>::epsilon());
-    Vec<T> tau = pick<T>(k > 0, low, high);  // nothing to hand out: the root is the upper end itself
+INLINE Vec<T> budget_threshold(const Vec<T>* x, int64_t n, Vec<T> origin, Vec<T> k, Vec<T> low, Vec<T> high, Vec<T> start,
+                               T close) {
+    Int<T> active = k == k;
+    Vec<T> tau = pick<T>(k > 0, start, high);  // nothing to hand out: the root is the upper end itself
     for (;;) {
         Vec<T> sum{}, free{};
         for (int64_t i = 0; i < n; i++) {
-            Vec<T> t = x[i] - tau;
+            Vec<T> t = x[i] - origin - tau;
             sum += clip<T>(t);
             free += keep<T>((t > 0) & (t < T(1)), splat<T>(1));
         }
@@ -27,12 +28,48 @@ INLINE Vec<T> budget(const Vec<T>* x, int64_t n, Vec<T> k, Vec<T> low, Vec<T> hi
         Vec<T> newton = tau + excess / free;
         Vec<T> middle = low + (high - low) * T(0.5);
         // Done at the root, where rounding stops Newton, or where the bracket holds no other number.
-        Int<T> root = maximum<T>(excess, -excess) <= close;
+        Int<T> root = maximum<T>(excess, -excess) <= (k + T(1)) * close;
         Int<T> done = root | (newton == tau) | (middle <= low) | (middle >= high);
         Vec<T> next = pick<T>((newton > low) & (newton < high), newton, middle);
-        tau = pick<T>(done, pick<T>(root & (free > 0), newton, tau), next);
-        if (!any<T>(~done)) return tau;
+        next = pick<T>(done, pick<T>(root & (free > 0), newton, tau), next);
+        tau = pick<T>(active, next, tau);
+        active &= ~done;
+        if (!any<T>(active)) return tau;
     }
+}
+
+// The solution, kept as the distance to one of its free entries: next to scores of 1e15, tau itself has no digits left.
+template <class T>
+struct Budget {
+    Vec<T> tau, anchor, level;  // tau is relative to the anchor; level is the p of the anchor
+    MEMBER Vec<T> output(Vec<T> u) const {
+        Vec<T> distance = u - anchor;
+        Vec<T> t = distance - tau;
+        return pick<T>(t >= T(1), splat<T>(1), keep<T>(t > 0, clip<T>(distance + level)));
+    }
+};
+
+template <bool ACROSS, class T>
+INLINE Budget<T> budget(const Vec<T>* x, int64_t n, Vec<T> k, Vec<T> low, Vec<T> high) {
+    // Roughly first; then again, measured from the score nearest to the root, and exactly.
+    Vec<T> tau = budget_threshold<ACROSS, T>(x, n, Vec<T>{}, k, low, high, low, T(0.02));
+    Vec<T> anchor = splat<T>(T(-INF));
+    for (int64_t i = 0; i < n; i++) anchor = maximum<T>(anchor, pick<T>(x[i] - tau < T(1), x[i], anchor));
+    if (ACROSS) anchor = across_max<T>(anchor);
+    anchor = pick<T>(anchor > T(-INF), anchor, high);
+    const T close = 2 * std::numeric_limits<T>::epsilon();
+    tau = budget_threshold<ACROSS, T>(x, n, anchor, k, low - anchor, high - anchor, tau - anchor, close);
+    Vec<T> ones{}, count{}, sum{};
+    for (int64_t i = 0; i < n; i++) {
+        Vec<T> distance = x[i] - anchor;
+        Vec<T> t = distance - tau;
+        Int<T> free = (t > 0) & (t < T(1));
+        ones += keep<T>(t >= T(1), splat<T>(1));
+        count += keep<T>(free, splat<T>(1));
+        sum += keep<T>(free, distance);
+    }
+    if (ACROSS) ones = across_sum<T>(ones), count = across_sum<T>(count), sum = across_sum<T>(sum);
+    return {tau, anchor, (k - ones - sum) / count};
 }
 
 }  // namespace omegamax

@@ -20,42 +20,60 @@ inline bool tame(double alpha, bool norm) {
 }
 
 // Calls `body` with the power of a member whose e <= 1.
-template <class T, class Body>
+template <class T, class S, class Body>
 INLINE void with_power(const Member& m, bool norm, Body body) {
     const double whole = std::round(1 / m.e);
     if (norm) {
         if (m.e == 1) return body(NormUniform<T>());
         if (m.e == 0.5) return body(NormSquare<T>());
-        return body(NormGeneral<T>(splat<T>(T(m.e)), splat<T>(T(m.exponent))));
+        return body(NormGeneral<T, S>(splat<T>(T(m.e)), splat<T>(T(m.exponent))));
     }
     if (m.e == 1) return body(Linear<T>());
     if (m.e == 0.5) return body(Square<T>());
     if (m.e > 0 && whole <= 32 && std::abs(m.e * whole - 1) < 1e-15) return body(Whole<T>(m.e));
-    return body(General<T>(splat<T>(T(m.e))));
+    return body(General<T, S>(splat<T>(T(m.e))));
+}
+
+// One row of a member with e <= 1, e != 0. `x` has room for the row in T and, behind it, in S.
+template <class T, class S, class Power>
+INLINE void power_row(const Row<S>& row, const Power& power, T scale, S* p, Vec<T>* x) {
+    const S top = row_maximum(row);
+    if (settled(row, top, p)) return;
+    const S above = cut<T, S>(top, scale, power.edge(0));
+    S* raw = (S*)(x + row.K / Simd<T>::W + 2);
+    const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), scale, x);
+    const Vec<T> l = threshold<true, T>(power, x, n);
+    if constexpr (Power::cheap && std::is_same<T, S>::value)
+        write_row(row, power, top, scale, l, x, n, p);
+    else
+        write_packed<T>(row, power, above, l, x, n, raw, p);
+}
+
+// Softmax, and the members that are not solved by a threshold.
+template <class T, class S>
+INLINE void other_row(const Row<S>& row, double e, S* p, Vec<T>* x) {
+    const S top = row_maximum(row);
+    if (settled(row, top, p)) return;
+    if (e == 0) return softmax_row(row, top, p);
+    if (!(e > 1)) return row.fill(p, S(NAN));
+    T* u = (T*)x;
+    for (int64_t i = 0; i < row.K; i++) u[i] = T(row.z[i]) - T(top);
+    steep_row<T>(u, row.K, e);
+    for (int64_t i = 0; i < row.K; i++) p[i] = S(u[i]);
 }
 
 template <class T, class S>
-INLINE void family_row(const Row<T, S>& row, const Member& m, bool norm, S* p, Vec<T>* x) {
-    T top = row_maximum(row);
-    if (settled(row, top, p)) return;
-    if (!(m.e > -1)) return row.fill(p, S(NAN));
-    if (m.e == 0) return write_row(row, Exponential<T>(), top, T(1), Vec<T>{}, x, 0, p);
-    if (m.e > 1) {
-        T* u = (T*)x;
-        for (int64_t i = 0; i < row.K; i++) u[i] = row.z[i] - top;
-        steep_row<T>(u, row.K, m.e);
-        for (int64_t i = 0; i < row.K; i++) p[i] = S(u[i]);
+INLINE void family_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t begin, int64_t end, Vec<T>* x) {
+    if (m.e == 0 || !(m.e > -1 && m.e <= 1)) {
+        for (int64_t i = begin; i < end; i++) other_row<T>(Row<S>(z + i * K, K), m.e, p + i * K, x);
         return;
     }
-    with_power<T>(m, norm, [&](auto power) __attribute__((always_inline)) {
-        T bound = m.e > 0 ? T(-1 / m.e) : std::numeric_limits<T>::lowest();
-        int64_t n = survivors(row, top, T(m.scale), bound, x);
-        Vec<T> l = threshold<true, T>(power, x, n);
-        write_row(row, power, top, T(m.scale), l, x, n, p);
+    with_power<T, S>(m, norm, [&](auto power) __attribute__((always_inline)) {
+        for (int64_t i = begin; i < end; i++) power_row<T>(Row<S>(z + i * K, K), power, T(m.scale), p + i * K, x);
     });
 }
 
-template <class T>
+template <class T, class S>
 INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool norm, bool shared) {
     constexpr int W = Simd<T>::W;
     Vec<T> e{}, scale = splat<T>(1), exponent{}, top;
@@ -73,21 +91,21 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
             if (m[j].e > 1) steep_row<T>(&row[j * K], K, m[j].e);
             else top[j] = T(NAN);
         }
-        if (!shared) write_lanes<T>(General<T>(e), x, K, threshold<false, T>(General<T>(e), x, K));
+        if (!shared) write_lanes<T>(General<T, S>(e), x, K, threshold<false, T>(General<T, S>(e), x, K));
         for (int j = 0; j < lanes; j++)
             if (!(m[j].e <= 1))
                 for (int64_t k = 0; k < K; k++) x[k][j] = row[j * K + k];
     } else if (shared && m[0].e == 0) {
         write_lanes<T>(Exponential<T>(), x, K, Vec<T>{});
     } else if (shared) {
-        with_power<T>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
+        with_power<T, S>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
             write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
         });
     } else if (norm) {
-        NormGeneral<T> power(e, exponent);
+        NormGeneral<T, S> power(e, exponent);
         write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
     } else {
-        General<T> power(e);
+        General<T, S> power(e);
         write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
     }
     settle<T>(x, K, top);
@@ -97,10 +115,12 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
 template <class T, class S>
 void family_range(const S* z, S* p, const double* alpha, bool shared, bool norm, Shape shape, int64_t begin, int64_t end) {
     const int64_t K = shape.K;
-    if (shape.inner == 1 && K > short_row) {
-        Scratch<T> x(K / Simd<T>::W + 2);
-        for (int64_t i = begin; i < end; i++)
-            family_row(Row<T, S>(z + i * K, K), Member(alpha[shared ? 0 : i], norm), norm, p + i * K, x.v);
+    // Powers in double are so dear that leaving out what cannot be in the support pays in short rows too.
+    const bool dear = !std::is_same<T, S>::value && shared && alpha[0] > 1;
+    if (shape.inner == 1 && (K > short_row || (dear && K > 32))) {
+        Scratch<T> x(2 * (K / Simd<T>::W + 2));
+        if (shared) return family_rows<T>(z, p, K, Member(alpha[0], norm), norm, begin, end, x.v);
+        for (int64_t i = begin; i < end; i++) family_rows<T>(z, p, K, Member(alpha[i], norm), norm, i, i + 1, x.v);
         return;
     }
     Scratch<T> x(K + Simd<T>::W);
@@ -109,7 +129,7 @@ void family_range(const S* z, S* p, const double* alpha, bool shared, bool norm,
         Member members[Simd<T>::W];
         for (int j = 0; j < tile.lanes; j++) members[j] = Member(alpha[shared ? 0 : i + j], norm);
         tile.read(z, x.v, T(-INF));
-        family_lanes<T>(x.v, K, members, tile.lanes, norm, shared);
+        family_lanes<T, S>(x.v, K, members, tile.lanes, norm, shared);
         tile.write(x.v, p);
         i = tile.next();
     }

@@ -58,7 +58,7 @@ template <class T>
 void forward(int kind, const T* z, T* p, const double* parameter, int shared, Shape s, int threads) {
     share(s, threads, [&](int64_t begin, int64_t end) {
         const bool norm = Kind(kind) == Kind::normmax;
-        if (Kind(kind) == Kind::subsets) subsets_range<double>(z, p, parameter, shared, s, begin, end);
+        if (Kind(kind) == Kind::subsets) subsets_range<T>(z, p, parameter, shared, s, begin, end);
         else if (shared && tame(parameter[0], norm)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
         else family_range<double>(z, p, parameter, shared, norm, s, begin, end);
     });

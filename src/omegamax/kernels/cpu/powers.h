@@ -2,22 +2,24 @@
 //   terms   p = exp_e(t) = [1 + e t]_+^(1/e) and its weight p^(1 - e) = -dp/dl,
 //   step    the Newton step from s = sum p and r = sum of the weights,
 //   output  the probability up to a factor: p itself for entmax, p^(1/alpha) for normmax,
-//   cheap   whether that costs a few multiplications only.
+//   cheap   whether that costs a few multiplications only,
+//   edge    the u below which p vanishes.
 #pragma once
 
 #include "simd.h"
 
 namespace omegamax {
 
-// Newton is quadratic, so a sum this close to one is right to rounding after the step that follows. Below a power of 2
-// the sum has kinks, and only a sum that is right already will do.
-template <class T> constexpr T smooth_tolerance = sizeof(T) == 4 ? T(0x1p-12) : T(0x1p-27);
-template <class T> constexpr T kinked_tolerance = 4 * std::numeric_limits<T>::epsilon();
+// How close to one the sum must be for the step that follows to be the last. Newton's error is squared where the sum is
+// smooth; an entry that leaves the support adds about the distance to the power 1/e. `goal` is the error aimed at.
+INLINE double last_step(double e, double goal) { return std::pow(goal, std::max(e, 0.5)); }
+template <class T> constexpr double rounding = std::numeric_limits<T>::epsilon() / 2;
 
 template <class T>
 struct Linear {  // e = 1: sparsemax
-    static constexpr T tolerance = kinked_tolerance<T>;
     static constexpr bool cheap = true;
+    const Vec<T> tolerance = splat<T>(T(last_step(1, 4 * rounding<T>)));
+    MEMBER T edge(T l) const { return l - 1; }
     MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
         Vec<T> w = t + T(1);
         p = maximum<T>(w, Vec<T>{});
@@ -29,8 +31,9 @@ struct Linear {  // e = 1: sparsemax
 
 template <class T>
 struct Square {  // e = 1/2: entmax15
-    static constexpr T tolerance = smooth_tolerance<T>;
     static constexpr bool cheap = true;
+    const Vec<T> tolerance = splat<T>(T(last_step(0.5, rounding<T>)));
+    MEMBER T edge(T l) const { return l - 2; }
     MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
         weight = maximum<T>(t * T(0.5) + T(1), Vec<T>{});
         p = weight * weight;
@@ -55,8 +58,9 @@ template <class T> INLINE Vec<T> newton_step(Vec<T> s, Vec<T> r, Vec<T> e) {
 
 template <class T>
 struct Whole {  // 1/e a whole number: alpha = 4/3, 1.25, 1.2, ...
-    static constexpr T tolerance = smooth_tolerance<T>;
     static constexpr bool cheap = true;
+    const Vec<T> tolerance = splat<T>(T(last_step(0.5, rounding<T>)));
+    MEMBER T edge(T l) const { return l - 1 / e; }
     T e;
     int power;
     explicit Whole(double e) : e(T(e)), power(int(std::lround(1 / e))) {}
@@ -78,37 +82,42 @@ struct Whole {  // 1/e a whole number: alpha = 4/3, 1.25, 1.2, ...
     MEMBER Vec<T> output(Vec<T> t) const { return raise(base(t), power); }
 };
 
-template <class T>
-struct General {  // any e <= 1, one for each lane
+template <class T, class S>
+struct General {  // any e <= 1, one for each lane; results go to S
     static constexpr bool cheap = false;
-    Vec<T> e, inverse;
-    T tolerance;
+    static constexpr bool lean = sizeof(S) < sizeof(T);
+    static constexpr int exp_terms = lean ? 9 : Simd<T>::exp_terms, log_terms = lean ? 7 : Simd<T>::log_terms;
+    Vec<T> e, inverse, tolerance;
     explicit General(Vec<T> e) : e(e), inverse(pick<T>(e == 0, Vec<T>{}, T(1) / e)) {
-        tolerance = any<T>(e > T(0.5)) ? kinked_tolerance<T> : smooth_tolerance<T>;
+        for (int i = 0; i < Simd<T>::W; i++)
+            tolerance[i] = i && e[i] == e[i - 1] ? tolerance[i - 1] : T(last_step(e[i], lean ? 1e-11 : rounding<T>));
     }
-    // [1 + e t]_+ and the logarithm of [1 + e t]_+^(factor / e), or t itself where e = 0.
+    // e is the same in every lane wherever this is asked for.
+    MEMBER T edge(T l) const { return e[0] > 0 ? l - inverse[0] : T(-INF); }
+    // The logarithm of [1 + e t]_+^(factor), or t itself where e = 0.
     MEMBER Vec<T> log_power(Vec<T> t, Vec<T> factor) const {
-        return pick<T>(e == 0, t, log_one_plus<T>(e * t) * factor);
+        return pick<T>(e == 0, t, log_one_plus<T, log_terms>(e * t) * factor);
+    }
+    // A masked score has 1 + e t = -inf, or inf if e < 0, or, at e = 0, NaN.
+    MEMBER Int<T> inside(Vec<T> t) const { return (e * t + T(1) > 0) & (t > T(-INF)); }
+    MEMBER Vec<T> raised(Vec<T> t, Vec<T> factor) const {
+        return keep<T>(inside(t), exponential<T, exp_terms>(log_power(t, factor)));
     }
     MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
-        Vec<T> w = e * t + T(1);
-        // A masked score has w = -inf, or inf if e < 0, or, at e = 0, NaN.
-        Int<T> inside = (w > 0) & (t > T(-INF));
-        p = keep<T>(inside, exponential<T>(log_power(t, inverse)));
-        weight = keep<T>(inside, p / w);
+        p = raised(t, inverse);
+        weight = keep<T>(p > 0, p / (e * t + T(1)));
     }
-    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const { return newton_step<T>(s, r, e); }
+    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const {
+        // s itself is convex too: near one, where the two agree, its step is as good and costs no powers.
+        Vec<T> plain = (s - T(1)) / r;
+        Int<T> far = s > T(1.25);
+        return any<T>(far) ? pick<T>(far, newton_step<T>(s, r, e), plain) : plain;
+    }
     MEMBER Vec<T> output(Vec<T> t) const { return raised(t, inverse); }
-    MEMBER Vec<T> raised(Vec<T> t, Vec<T> factor) const {
-        Int<T> inside = (e * t + T(1) > 0) & (t > T(-INF));
-        // Most vectors of a long row lie outside the support.
-        return any<T>(inside) ? keep<T>(inside, exponential<T>(log_power(t, factor))) : Vec<T>{};
-    }
 };
 
 template <class T>
 struct Exponential {  // e = 0: softmax, which needs no threshold
-    static constexpr bool cheap = false;
     MEMBER Vec<T> output(Vec<T> t) const { return exponential<T>(t); }
 };
 
@@ -122,10 +131,10 @@ struct NormSquare : Square<T> {  // normmax, alpha = 2
     MEMBER Vec<T> output(Vec<T> t) const { return maximum<T>(t * T(0.5) + T(1), Vec<T>{}); }
 };
 
-template <class T>
-struct NormGeneral : General<T> {  // normmax, any alpha
-    Vec<T> exponent;               // 1 / (alpha - 1)
-    NormGeneral(Vec<T> e, Vec<T> exponent) : General<T>(e), exponent(exponent) {}
+template <class T, class S>
+struct NormGeneral : General<T, S> {  // normmax, any alpha
+    Vec<T> exponent;                  // 1 / (alpha - 1)
+    NormGeneral(Vec<T> e, Vec<T> exponent) : General<T, S>(e), exponent(exponent) {}
     MEMBER Vec<T> output(Vec<T> t) const { return this->raised(t, exponent); }
 };
 

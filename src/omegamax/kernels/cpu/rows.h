@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <type_traits>
 
 #include "budget.h"
 #include "steep.h"
@@ -32,21 +33,22 @@ struct Scratch {
 
 // ---- one row across the lanes ----
 
-template <class T, class S>
+template <class S>
 struct Row {
+    static constexpr int W = Simd<S>::W;
     const S* z;
     int64_t K, full;  // full: entries in whole vectors
-    explicit Row(const S* z, int64_t K) : z(z), K(K), full(K / Simd<T>::W * Simd<T>::W) {}
+    explicit Row(const S* z, int64_t K) : z(z), K(K), full(K / W * W) {}
 
     template <class Visit>
     MEMBER void each(Visit visit) const {  // visit(vector, offset)
-        for (int64_t i = 0; i < full; i += Simd<T>::W) visit(load<T>(z + i), i);
-        if (full < K) visit(load_some<T>(z + full, int(K - full), T(-INF)), full);
+        for (int64_t i = 0; i < full; i += W) visit(load<S>(z + i), i);
+        if (full < K) visit(load_some<S>(z + full, int(K - full), S(-INF)), full);
     }
 
-    MEMBER void put(S* p, Vec<T> v, int64_t i) const {
-        if (i < full) store<T>(p + i, v);
-        else store_some<T>(p + i, v, int(K - full));
+    MEMBER void put(S* p, Vec<S> v, int64_t i) const {
+        if (i < full) store<S>(p + i, v);
+        else store_some<S>(p + i, v, int(K - full));
     }
 
     MEMBER void fill(S* p, S value) const {
@@ -55,57 +57,86 @@ struct Row {
 };
 
 // The maximum of a row; NaN if it holds one.
-template <class T, class S>
-INLINE T row_maximum(const Row<T, S>& row) {
-    Vec<T> top = splat<T>(T(-INF));
-    Int<T> bad{};
-    row.each([&](Vec<T> v, int64_t) {
+template <class S>
+INLINE S row_maximum(const Row<S>& row) {
+    constexpr int W = Row<S>::W;
+    Vec<S> top[4];
+    for (auto& t : top) t = splat<S>(S(-INF));
+    Int<S> bad{};
+    row.each([&](Vec<S> v, int64_t i) {
         bad |= v != v;
-        top = maximum<T>(top, v);
+        Vec<S>& t = top[i / W % 4];  // four chains of maxima, to hide their latency
+        t = maximum<S>(t, v);
     });
-    return any<T>(bad) ? T(NAN) : across_max<T>(top)[0];
+    if (any<S>(bad)) return S(NAN);
+    return across_max<S>(maximum<S>(maximum<S>(top[0], top[1]), maximum<S>(top[2], top[3])))[0];
 }
 
 // Rows with no finite maximum: nothing left gives zeros, NaN and +inf give NaN.
-template <class T, class S>
-INLINE bool settled(const Row<T, S>& row, T top, S* p) {
+template <class S>
+INLINE bool settled(const Row<S>& row, S top, S* p) {
     if (std::isfinite(top)) return false;
-    row.fill(p, top == T(-INF) ? S(0) : S(NAN));
+    row.fill(p, top == S(-INF) ? S(0) : S(NAN));
     return true;
 }
 
-// Shifted, scaled scores above `bound`, packed and padded with -inf; returns the number of vectors.
+// A score that is surely at or below the edge of the support, if anything is: `edge` is in shifted, scaled scores.
 template <class T, class S>
-INLINE int64_t survivors(const Row<T, S>& row, T top, T scale, T bound, Vec<T>* x) {
-    T* out = (T*)x;
-    int64_t n = 0;
-    row.each([&](Vec<T> v, int64_t) {
-        Vec<T> u = (v - top) * scale;
-        n += compact<T>(out + n, u, u > bound);
-    });
-    store<T>(out + n, splat<T>(T(-INF)));
-    return (n + Simd<T>::W - 1) / Simd<T>::W;
+INLINE S cut(S top, T scale, T edge) {
+    const double at = double(top) + double(edge) / double(scale);
+    return S(at - 4 * std::numeric_limits<S>::epsilon() * (1 + std::abs(double(top)) + std::abs(at)));
 }
 
-// Probabilities, divided by their sum. x holds the survivors, where the sum is found first if that is the cheaper way.
+// The scores above a cut, packed; returns how many.
+template <class S>
+INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
+    int64_t n = 0;
+    row.each([&](Vec<S> v, int64_t) { n += compact<S>(raw + n, v, v > above); });
+    return n;
+}
+
+// n packed scores as (score - origin) * scale, padded with -inf; returns the number of vectors.
+template <class T, class S>
+INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
+    constexpr int W = Simd<T>::W;
+    store<S>(raw + n, splat<S>(S(-INF)));
+    const int64_t vectors = (n + W - 1) / W;
+    for (int64_t i = 0; i < vectors; i++) x[i] = (load<T>(raw + i * W) - origin) * scale;
+    return vectors;
+}
+
+// Probabilities, divided by their sum. x holds n vectors of survivors, where the sum is found first.
+template <class S, class Power>
+INLINE void write_row(const Row<S>& row, const Power& power, S top, S scale, Vec<S> l, const Vec<S>* x, int64_t n, S* p) {
+    Vec<S> sum{};
+    for (int64_t i = 0; i < n; i++) sum += power.output(x[i] - l);
+    const Vec<S> factor = S(1) / across_sum<S>(sum);
+    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output((v - top) * scale - l) * factor, i); });
+}
+
+// The same where a power is dear: it is taken once for each survivor, and the results are put back in their places.
 template <class T, class S, class Power>
-INLINE void write_row(const Row<T, S>& row, const Power& power, T top, T scale, Vec<T> l, const Vec<T>* x, int64_t n,
-                      S* p) {
+INLINE void write_packed(const Row<S>& row, const Power& power, S above, Vec<T> l, Vec<T>* x, int64_t n, S* raw, S* p) {
     Vec<T> sum{};
-    if (Power::cheap) {
-        for (int64_t i = 0; i < n; i++) sum += power.output(x[i] - l);
-        Vec<T> factor = T(1) / across_sum<T>(sum);
-        row.each([&](Vec<T> v, int64_t i) { row.put(p, power.output((v - top) * scale - l) * factor, i); });
-        return;
-    }
-    row.each([&](Vec<T> v, int64_t i) {
-        Vec<T> out = power.output((v - top) * scale - l);
-        sum += out;
-        row.put(p, out, i);
+    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(x[i] - l);
+    const Vec<T> factor = T(1) / across_sum<T>(sum);
+    for (int64_t i = 0; i < n; i++) store<T>(raw + i * Simd<T>::W, x[i] * factor);
+    int64_t taken = 0;
+    row.each([&](Vec<S> v, int64_t i) { row.put(p, expand<S>(raw, v > above, taken), i); });
+}
+
+// Softmax: every entry survives.
+template <class S>
+INLINE void softmax_row(const Row<S>& row, S top, S* p) {
+    Vec<S> sum{};
+    row.each([&](Vec<S> v, int64_t i) {
+        Vec<S> q = exponential<S>(v - top);
+        sum += q;
+        row.put(p, q, i);
     });
-    T factor = 1 / across_sum<T>(sum)[0];
-    for (int64_t i = 0; i < row.full; i += Simd<T>::W) store<T>(p + i, load<T>(p + i) * factor);
-    for (int64_t i = row.full; i < row.K; i++) p[i] = S(p[i] * factor);
+    const S factor = 1 / across_sum<S>(sum)[0];
+    for (int64_t i = 0; i < row.full; i += Row<S>::W) store<S>(p + i, load<S>(p + i) * factor);
+    for (int64_t i = row.full; i < row.K; i++) p[i] *= factor;
 }
 
 // ---- one row in each lane ----

@@ -13,9 +13,10 @@ namespace omegamax {
 constexpr int64_t BLOCK = 64;
 
 // x holds n vectors: the entries of one row spread over the lanes (ACROSS), or one row in each lane.
+// `l` is where to start, at most the root; `tolerance` how close to one the sum must be for the last step. Only lanes in
+// `active` move, each until it is done: a row's result does not depend on its neighbours.
 template <bool ACROSS, class T, class Power>
-INLINE Vec<T> threshold(const Power& power, const Vec<T>* x, int64_t n) {
-    Vec<T> l{};
+INLINE Vec<T> newton(const Power& power, const Vec<T>* x, int64_t n, Vec<T> l, Vec<T> tolerance, Int<T> active) {
     for (;;) {
         Vec<T> s{}, r{};
         for (int64_t start = 0; start < n; start += BLOCK) {
@@ -38,9 +39,25 @@ INLINE Vec<T> threshold(const Power& power, const Vec<T>* x, int64_t n) {
         Vec<T> step = power.step(s, r), moved = l + maximum<T>(step, Vec<T>{});
         // Where rounding keeps the sum above one, steps that no longer change 1 + e (u - l) would go on for ever.
         Int<T> moving = (moved > l) & (step > (l + T(1)) * (std::numeric_limits<T>::epsilon() / 4));
-        l = moved;
-        if (!any<T>(moving & (s - T(1) > power.tolerance))) return l;
+        l = pick<T>(active, moved, l);
+        active &= moving & (s - T(1) > tolerance);
+        if (!any<T>(active)) return l;
     }
+}
+
+// At fixed t <= 0, exp_e(t) falls as e grows, and so does the root: that of a cheap member is a start for a dear one.
+constexpr double START = 0.05;
+
+template <bool ACROSS, class T, class Power>
+INLINE Vec<T> threshold(const Power& power, const Vec<T>* x, int64_t n) {
+    const Int<T> all = Vec<T>{} == Vec<T>{};
+    Vec<T> l{};
+    if constexpr (!Power::cheap) {
+        l = newton<ACROSS, T>(Linear<T>(), x, n, l, splat<T>(START), all);
+        const Int<T> gentle = power.e <= T(0.5);
+        if (any<T>(gentle)) l = newton<ACROSS, T>(Square<T>(), x, n, l, splat<T>(START), gentle);
+    }
+    return newton<ACROSS, T>(power, x, n, l, power.tolerance, all);
 }
 
 }  // namespace omegamax

@@ -33,27 +33,31 @@ struct Span {
 
 template <class T>
 struct Flat {  // alpha = 2
+    static constexpr bool cheap = true;
     MEMBER Vec<T> operator()(Vec<T> p) const { return keep<T>(p > 0, splat<T>(1)); }
 };
 
 template <class T>
 struct Same {  // alpha = 1
+    static constexpr bool cheap = true;
     MEMBER Vec<T> operator()(Vec<T> p) const { return p; }
 };
 
-template <class T>
-struct Quarters {  // alpha = 1.75, 1.5, 1.25: a power of the fourth root
-    int n;
+template <class T, int N>
+struct Quarters {  // alpha = 2 - N/4: a power of the fourth root
+    static constexpr bool cheap = true;
     MEMBER Vec<T> operator()(Vec<T> p) const {
         Vec<T> half = square_root<T>(p);
-        if (n == 2) return half;
+        if constexpr (N == 2) return half;
         Vec<T> quarter = square_root<T>(half);
-        return n == 1 ? quarter : quarter * half;
+        if constexpr (N == 1) return quarter;
+        return quarter * half;
     }
 };
 
 template <class T>
 struct AnyPower {  // one exponent for each lane
+    static constexpr bool cheap = false;
     Vec<T> exponent;
     MEMBER Vec<T> operator()(Vec<T> p) const {
         // p is raised away from zero only to keep the logarithm out of trouble; those lanes are dropped.
@@ -69,7 +73,7 @@ INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, con
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> s{};
-        if (any<T>(pi != 0)) {
+        if (Weight::cheap || any<T>(pi != 0)) {
             s = weight(pi);
             sum += s;
             dot += keep<T>(s != 0, s * span.get(g, i));
@@ -80,9 +84,63 @@ INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, con
     Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dot) / sum);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> s = span.keeps ? span.get(out, i) : span.get(p, i);
-        if (!any<T>(s != 0)) continue;
+        if (!Weight::cheap && !any<T>(s != 0)) continue;
         if (!span.keeps) s = weight(s);
         span.put(out, i, keep<T>(s != 0, s * (span.get(g, i) - mean)));
+    }
+}
+
+// The same for alpha > 2, where s grows without bound as p falls and the largest s leaves all digits of g to its own.
+// J 1 = 0, so g may be taken relative to its value there: J g = s g' - w <s, g'>, w = s / sum s, where the largest s
+// meets g' = 0. One alpha for each lane, of any kind; none moves anything at inf.
+template <class T, class S, bool ACROSS>
+INLINE void steep_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
+    const Int<T> finite = alpha < T(INF);
+    const AnyPower<T> weight{pick<T>(finite, T(2) - alpha, Vec<T>{})};
+    Vec<T> least = splat<T>(T(INF)), pivot{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Int<T> less = (pi > 0) & (pi < least);
+        least = pick<T>(less, pi, least);
+        pivot = pick<T>(less, span.get(g, i), pivot);
+    }
+    if (ACROSS) {
+        const Vec<T> lowest = -across_max<T>(-least);
+        pivot = across_max<T>(pick<T>(least == lowest, pivot, splat<T>(T(-INF))));
+        least = lowest;
+    }
+    Vec<T> sum{}, dot{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
+        sum += weight(pi / least);
+        dot += keep<T>(move != 0, weight(pi) * move);
+    }
+    sum = span.total(sum), dot = span.total(dot);
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
+        Vec<T> moved = keep<T>(move != 0, weight(pi) * move) - weight(pi / least) / sum * dot;
+        span.put(out, i, keep<T>((pi != 0) & finite, moved));
+    }
+}
+
+// The Jacobian of normmax at alpha = 2, where s = ||p|| on the support: two sweeps, no powers.
+template <class T, class S, bool ACROSS>
+INLINE void norm_square_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
+    Vec<T> power{}, dot{}, sum{}, count{};
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        Vec<T> gi = keep<T>(pi != 0, span.get(g, i));
+        power += pi * pi, dot += pi * gi, sum += gi;
+        count += keep<T>(pi != 0, splat<T>(1));
+    }
+    dot = span.total(dot);
+    const Vec<T> norm = square_root<T>(span.total(power));
+    const Vec<T> both = span.total(sum) - span.total(count) * dot;
+    for (int64_t i = 0; i < span.n; i++) {
+        Vec<T> pi = span.get(p, i);
+        span.put(out, i, keep<T>(pi != 0, norm * (span.get(g, i) - dot - pi * both)));
     }
 }
 
@@ -91,7 +149,6 @@ template <class T, class S, bool ACROSS>
 INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
     const Int<T> flat = alpha == T(INF);
     const Vec<T> a = pick<T>(flat, splat<T>(2), alpha);
-    const bool plain = !any<T>(a != T(2));
     Vec<T> top{}, power{}, dot{};
     for (int64_t i = 0; i < span.n; i++) top = maximum<T>(top, span.get(p, i));
     if (ACROSS) top = across_max<T>(top);
@@ -99,14 +156,13 @@ INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         if (!any<T>(pi != 0)) continue;
-        Vec<T> scaled = pi * down;
-        power += plain ? scaled * scaled : AnyPower<T>{a}(scaled);
+        power += AnyPower<T>{a}(pi * down);
         dot += keep<T>(pi != 0, pi * span.get(g, i));
     }
     power = span.total(power), dot = span.total(dot);
-    const Vec<T> norm = top * (plain ? square_root<T>(power) : AnyPower<T>{T(1) / a}(power));
+    const Vec<T> norm = top * AnyPower<T>{T(1) / a}(power);
     auto weight = [&](Vec<T> pi) __attribute__((always_inline)) {
-        return plain ? keep<T>(pi > 0, norm) : keep<T>(pi > 0, pi * AnyPower<T>{a - T(1)}(norm / pi));
+        return keep<T>(pi > 0, pi * AnyPower<T>{a - T(1)}(norm / pi));
     };
     Vec<T> both{};
     for (int64_t i = 0; i < span.n; i++) {
@@ -155,33 +211,41 @@ INLINE void entmax_vjp_for(const Span<T, S, ACROSS>& span, Vec<T> alpha, bool sh
     const T a = alpha[0];
     if (shared && a == T(2)) return entmax_vjp(span, Flat<T>{}, p, g, out);
     if (shared && a == T(1)) return entmax_vjp(span, Same<T>{}, p, g, out);
-    if (shared && (a == T(1.25) || a == T(1.5) || a == T(1.75)))
-        return entmax_vjp(span, Quarters<T>{int((2 - a) * 4)}, p, g, out);
-    entmax_vjp(span, AnyPower<T>{T(2) - alpha}, p, g, out);
+    if (shared && a == T(1.75)) return entmax_vjp(span, Quarters<T, 1>{}, p, g, out);
+    if (shared && a == T(1.5)) return entmax_vjp(span, Quarters<T, 2>{}, p, g, out);
+    if (shared && a == T(1.25)) return entmax_vjp(span, Quarters<T, 3>{}, p, g, out);
+    if (shared && a < T(2)) return entmax_vjp(span, AnyPower<T>{T(2) - alpha}, p, g, out);
+    steep_vjp(span, alpha, p, g, out);
 }
 
 enum class Kind : int { entmax = 0, normmax = 1, subsets = 2 };
 
-// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one; k-subsets have none.
+template <class T, class S, bool ACROSS>
+INLINE void vjp(Kind kind, const Span<T, S, ACROSS>& span, Vec<T> alpha, bool shared, const S* p, const S* g, S* out) {
+    if (kind == Kind::entmax) entmax_vjp_for(span, alpha, shared, p, g, out);
+    else if (kind == Kind::normmax && shared && alpha[0] == T(2)) norm_square_vjp(span, p, g, out);
+    else if (kind == Kind::normmax) normmax_vjp(span, alpha, p, g, out);
+    else subsets_vjp(span, p, g, out);
+}
+
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one.
 template <class T, class S>
 void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, bool shared, Shape shape, int64_t begin,
                int64_t end) {
-    auto run = [&](auto span, Vec<T> a, int64_t at) __attribute__((always_inline)) {
-        if (kind == Kind::entmax) entmax_vjp_for(span, a, shared, p + at, g + at, out + at);
-        else if (kind == Kind::normmax) normmax_vjp(span, a, p + at, g + at, out + at);
-        else subsets_vjp(span, p + at, g + at, out + at);
-    };
     if (shape.inner == 1) {
         const Span<T, S, true> span(shape, 1);
-        for (int64_t i = begin; i < end; i++)
-            run(span, splat<T>(alpha ? T(alpha[shared ? 0 : i]) : T(2)), i * shape.K);
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t at = i * shape.K;
+            vjp(kind, span, splat<T>(T(alpha[shared ? 0 : i])), shared, p + at, g + at, out + at);
+        }
         return;
     }
     for (int64_t i = begin; i < end;) {
-        Tile<T, S> tile(shape, i);
+        const Tile<T, S> tile(shape, i);
+        const int64_t at = tile.start(int64_t(0));
         Vec<T> a = splat<T>(2);
-        for (int j = 0; j < tile.lanes; j++) a[j] = alpha ? T(alpha[shared ? 0 : i + j]) : T(2);
-        run(Span<T, S, false>(shape, tile.lanes), a, tile.start(int64_t(0)));
+        for (int j = 0; j < tile.lanes; j++) a[j] = T(alpha[shared ? 0 : i + j]);
+        vjp(kind, Span<T, S, false>(shape, tile.lanes), a, shared, p + at, g + at, out + at);
         i = tile.next();
     }
 }
