@@ -54,16 +54,20 @@ def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tenso
     def solve(u: Tensor) -> Tensor:
         # F(tau) = sum clip(u - tau, low, high) falls along a broken line with kinks where an entry leaves its upper
         # bound, at u - high, and where it arrives at its lower one, at u - low. Sort the kinks; a binary search finds
-        # the last one with F >= total. Which entries are at a bound is read off the order of the kinks and not off
-        # u - tau, because 1e15 - 0.4 and 1e15 are one number: a stable sort puts the first kink of an entry first.
+        # the last one with F >= total. Kinks keep what rounding takes from them, because 1e15 - 0.4 and 1e15 are one
+        # number, and which entries are at a bound is read off the order of the kinks.
         gone = u == -math.inf
         lo, hi = torch.where(gone, 0.0, low), torch.where(gone, 0.0, high)
         goal = torch.minimum(torch.maximum(total, lo.sum(-1, keepdim=True)), hi.sum(-1, keepdim=True))
-        kinks, order = torch.where(gone.repeat(1, 2), 0.0, torch.cat([u - hi, u - lo], -1)).sort(dim=-1, stable=True)
+        scores = torch.where(gone, 0.0, u)
+        kinks, lost = _difference(scores.repeat(1, 2), torch.cat([hi, lo], -1))
+        order = lost.argsort(dim=-1, stable=True)
+        order = order.gather(-1, kinks.gather(-1, order).argsort(dim=-1, stable=True))
+        kinks, lost = kinks.gather(-1, order), lost.gather(-1, order)
         leaves, arrives = order.argsort(-1).chunk(2, -1)
 
         def clipped(kink: Tensor) -> Tensor:
-            inside = (u - kinks.gather(-1, kink)).clamp(lo, hi)
+            inside = (scores - kinks.gather(-1, kink) - lost.gather(-1, kink)).clamp(lo, hi)
             return torch.where(arrives <= kink, lo, torch.where(leaves >= kink, hi, inside))
 
         first = kinks.new_zeros(kinks.shape[0], 1, dtype=torch.long)
@@ -82,7 +86,7 @@ def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tenso
         share = (rest - gap.sum(-1, keepdim=True)) / free.sum(-1, keepdim=True).clamp(min=1)
         return torch.where(free, (gap + share).clamp(lo, hi), p)
 
-    return _by_row(z, solve)
+    return _by_row(z, solve, shifted=False)
 
 
 def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
@@ -116,17 +120,28 @@ def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
             capped = capped | over
         return torch.where(capped, caps, torch.where(free, share, 0.0))
 
-    return _by_row(z, solve)
+    return _by_row(z, solve, shifted=False)
 
 
-def _by_row(z: Tensor, solve) -> Tensor:
-    """Apply ``solve`` to rows shifted to a maximum of 0 and settle the rows that have no finite maximum."""
+def _difference(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """``a - b`` rounded, and what the rounding took (Knuth's TwoSum): together they are exact."""
+    rounded = a - b
+    back = rounded - a
+    return rounded, (a - (rounded - back)) - (b + back)
+
+
+def _by_row(z: Tensor, solve, shifted: bool = True) -> Tensor:
+    """Apply ``solve`` to rows and settle those that have no finite maximum.
+
+    The maximum becomes 0, unless bounds may decide it and leave the others to share the rest: their differences would
+    not survive being taken from a score of 1e30.
+    """
     rows = z.reshape(-1, z.shape[-1]).double()
     if rows.numel() == 0:
         return torch.empty_like(z, memory_format=torch.contiguous_format)
     top = rows.amax(-1, keepdim=True)
     sound = top.isfinite()
-    p = solve(torch.where(sound, rows - top, 0.0))
+    p = solve(torch.where(sound, rows - top if shifted else rows, 0.0))
     p = torch.where(sound, p, torch.where(top == -math.inf, 0.0, math.nan))
     return p.to(z.dtype).reshape(z.shape)
 
