@@ -185,7 +185,7 @@ def _entmax_rows(u: Tensor, alpha: Tensor) -> Tensor:
     """Any mixture of alphas, one for each row."""
     e = alpha - 1
     gentle, steep = e <= 1, (e > 1) & ~e.isinf()
-    p = torch.where(u == 0, 1.0, 0.0)  # alpha = inf: the maxima share
+    p = (u == 0).to(u.dtype)  # alpha = inf: the maxima share
     p = torch.where(gentle, _newton(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
     if bool(steep.any()):
         p = torch.where(steep, _steep(u, torch.where(steep, e, 2.0)), p)
