@@ -70,28 +70,35 @@ def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) 
     return value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape)).to(working_dtype(z))
 
 
-def check_above(name: str, argument: str, value: float | Tensor, low: float) -> None:
-    """Refuse a parameter that is not > ``low``. Reads a tensor's values only where that costs no device sync."""
-    if isinstance(value, Tensor):
+def check_above(name: str, argument: str, value: float | Tensor, low: float) -> float | Tensor:
+    """Refuse a parameter that is not > ``low``; return a tensor as it is, a number as a float.
+
+    Reads a tensor's values only where that costs no device sync.
+    """
+    if type(value) is not float and isinstance(value, Tensor):
         if readable(value) and not bool((value > low).all()):
             least = value.min().item()
             raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {least:g}")
-    elif not is_number(value):
+        return value
+    if not is_number(value):
         raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(value).__name__}")
-    elif not value > low:
+    if not value > low:
         raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
+    return float(value)
 
 
-def check_budget(name: str, k: float | Tensor, size: float, at_most: bool) -> None:
-    """Refuse a number of ones that ``size`` entries cannot hold."""
+def check_budget(name: str, k: float | Tensor, size: float, at_most: bool) -> float | Tensor:
+    """Refuse a number of ones that ``size`` entries cannot hold; return a tensor as it is, a number as a float."""
     high = math.inf if at_most else size
-    if isinstance(k, Tensor):
+    if type(k) is not int and isinstance(k, Tensor):
         if readable(k) and not bool(((k >= 0) & (k <= high)).all()):
             raise ValueError(f"{name}: k must lie in [0, {high}] everywhere, got values outside it")
-    elif not is_number(k):
+        return k
+    if not is_number(k):
         raise TypeError(f"{name}: k must be a number or a tensor, got {type(k).__name__}")
-    elif not 0 <= k <= high:
+    if not 0 <= k <= high:
         raise ValueError(f"{name}: k must lie in [0, {high}], the number of entries along dim, got {k:g}")
+    return float(k)
 
 
 def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim: int) -> None:
@@ -142,8 +149,14 @@ def is_plain(*tensors: Tensor | float) -> bool:
     if is_compiling() or _are_functorch_transforms_active() or _len_torch_dispatch_stack() or _is_tracing():
         return False
     for t in tensors:
+        kind = type(t)
+        if kind is float:  # before isinstance, which is slow for tensors
+            continue
         # Batched gradients (is_grads_batched) wrap by torch's older vmap, which functorch does not know of.
-        if isinstance(t, Tensor) and (type(t) not in _PLAIN_TYPES or t.is_meta or is_legacy_batchedtensor(t)):
+        if kind in _PLAIN_TYPES:
+            if t.is_meta or is_legacy_batchedtensor(t):  # type: ignore[union-attr, arg-type]
+                return False
+        elif isinstance(t, Tensor):
             return False
     return True
 

@@ -67,8 +67,8 @@ def k_subsets(
     Reference: Niculae et al. (ICML 2018), Sec. 3 (SparseMAP); Santos et al. (ICML 2024), Sec. 4.1.
     """
     dim = check_scores("k_subsets", z, dim)
-    check_budget("k_subsets", k, z.shape[dim] if z.dim() else 1, at_most)
-    if isinstance(k, Tensor):
+    k = check_budget("k_subsets", k, z.shape[dim] if z.dim() else 1, at_most)
+    if not isinstance(k, float):
         k = row_parameter("k_subsets", "k", k, z, dim)
     z = masked("k_subsets", z, mask)
     exact = _k_subsets(z, k, dim=dim)

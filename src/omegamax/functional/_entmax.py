@@ -139,7 +139,7 @@ def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tenso
     2019), Prop. 1.
     """
     dim = check_scores("entmax", z, dim)
-    check_above("entmax", "alpha", alpha, 0.0)
-    if isinstance(alpha, Tensor):
+    alpha = check_above("entmax", "alpha", alpha, 0.0)
+    if not isinstance(alpha, float):
         alpha = row_parameter("entmax", "alpha", alpha, z, dim)
     return _entmax(masked("entmax", z, mask), alpha, dim=dim)

@@ -39,13 +39,14 @@ class Map:
         self.op = _custom_op(name, parameters, solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
+        dtype = z.dtype
+        if dtype is torch.float16 or dtype is torch.bfloat16:
+            p = self(z.float(), *parameters, dim=dim)
+            # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
+            return p if torch.is_autocast_enabled(z.device.type) else p.to(dtype)
         if z.dim() == 0:  # a row of one
             row = (a.reshape(1) if isinstance(a, Tensor) else a for a in parameters)
             return self(z.reshape(1), *row, dim=0).reshape(())
-        if z.dtype in HALF:
-            p = self(z.float(), *parameters, dim=dim)
-            # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
-            return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
         if is_plain(z, *parameters):
             if _derivatives_wanted(z, *parameters):
                 return self.apply(z, *parameters, dim)
@@ -55,13 +56,16 @@ class Map:
         return self.op(z, *(a if isinstance(a, Tensor) else z.new_full((1,) * z.dim(), a) for a in parameters), dim)
 
 
-def _derivatives_wanted(*tensors: Parameter) -> bool:
+def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
     if forward_ad._current_level >= 0:
         return True
-    if torch.is_grad_enabled():
-        for t in tensors:
-            if isinstance(t, Tensor) and t.requires_grad:
-                return True
+    if not torch.is_grad_enabled():
+        return False
+    if z.requires_grad:
+        return True
+    for a in parameters:
+        if type(a) is not float and isinstance(a, Tensor) and a.requires_grad:
+            return True
     return False
 
 

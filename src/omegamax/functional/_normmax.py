@@ -70,7 +70,7 @@ def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tens
     Reference: Blondel, Martins & Niculae (JMLR 2020), Sec. 4.3; Santos et al. (ICML 2024), Sec. 3.1.
     """
     dim = check_scores("normmax", z, dim)
-    check_above("normmax", "alpha", alpha, 1.0)
-    if isinstance(alpha, Tensor):
+    alpha = check_above("normmax", "alpha", alpha, 1.0)
+    if not isinstance(alpha, float):
         alpha = row_parameter("normmax", "alpha", alpha, z, dim)
     return _normmax(masked("normmax", z, mask), alpha, dim=dim)

@@ -24,6 +24,11 @@ def find(op: str, device: str) -> Kernel:
     return _find(op, device, _wanted)
 
 
+def solve(op: str, z: Tensor, *rest) -> Tensor:
+    """Run kernel ``op`` on ``(z, *parameters, dim)``."""
+    return _find(op, "cpu" if z.is_cpu else z.device.type, _wanted)(z, *rest)
+
+
 @contextmanager
 def backend(name: str) -> Iterator[None]:
     """Use one backend inside a ``with`` block: ``"auto"``, ``"cpu"`` (compiled) or ``"reference"`` (plain torch).

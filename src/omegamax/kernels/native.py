@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.machinery
+import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, get_num_threads
 
 OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp")
 
@@ -45,106 +47,81 @@ def _library() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def _entry(direction: str, dtype: torch.dtype):
-    """One C function with its signature: see cpu/native.cpp."""
+def _entries(direction: str) -> dict[torch.dtype, Callable[..., None]]:
+    """The C functions of ``cpu/native.cpp`` with their signature, by dtype."""
     library = _library()
     assert library is not None
-    function = getattr(library, f"omegamax_{direction}_{'f32' if dtype == torch.float32 else 'f64'}")
-    pointers = 2 if direction == "forward" else 3
-    function.argtypes = [
-        ctypes.c_int,
-        *[ctypes.c_void_p] * (pointers + 1),
-        ctypes.c_int,
-        *[ctypes.c_int64] * 3,
-        ctypes.c_int,
-    ]
-    function.restype = None
-    return function
-
-
-@functools.lru_cache(maxsize=256)
-def _number(value: float) -> ctypes.c_double:
-    return ctypes.c_double(value)
-
-
-def _parameter(value: float | Tensor, z: Tensor, dim: int) -> tuple[object, int]:
-    """A row parameter as the kernels take it: one shared double, or one for each row in the order of the rows."""
-    if not isinstance(value, Tensor):
-        return ctypes.byref(_number(float(value))), 1
-    if value.numel() == 1:
-        return ctypes.byref(_number(float(value))), 1
-    shape = list(z.shape)
-    shape[dim] = 1
-    return value.detach().double().expand(shape).contiguous(), 0
+    tensors = 2 if direction == "forward" else 3
+    entries = {}
+    for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):
+        function = entries[dtype] = getattr(library, f"omegamax_{direction}_{suffix}")
+        function.argtypes = [
+            ctypes.c_int,  # kind
+            *[ctypes.c_void_p] * tensors,
+            ctypes.c_double,  # the parameter that all rows share,
+            ctypes.c_void_p,  # or one for each row
+            *[ctypes.c_int64] * 3,  # outer, K, inner
+            ctypes.c_int,  # threads
+        ]
+        function.restype = None
+    return entries
 
 
 def _dense(z: Tensor) -> Tensor:
     """Contiguous memory that holds what the tensor says (a negated view keeps its sign elsewhere)."""
-    return z.resolve_neg().contiguous() if z.is_neg() else z.contiguous()
+    return z.resolve_neg().contiguous()
+
+
+def _by_row(parameter: Tensor, z: Tensor, dim: int) -> Tensor:
+    """One number for each row, in the order of the rows."""
+    shape = list(z.shape)
+    shape[dim] = 1
+    return parameter.detach().double().expand(shape).contiguous()
+
+
+def _sizes(z: Tensor, dim: int) -> tuple[int, int, int]:
+    """``z`` as [outer, K, inner]."""
+    shape = z.shape
+    K = shape[dim]
+    if dim == len(shape) - 1:
+        return z.numel() // K, K, 1
+    inner = math.prod(shape[dim + 1 :])
+    return (z.numel() // (K * inner) if inner else 0), K, inner
+
+
+# Small inputs are all overhead: the two functions below count their calls.
 
 
 def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
-    z = _dense(z)
+    if not z.is_contiguous() or z.is_neg():
+        z = _dense(z)
     p = torch.empty_like(z)
-    held, shared = _parameter(parameter, z, dim)
-    _entry("forward", z.dtype)(
-        kind,
-        z.data_ptr(),
-        p.data_ptr(),
-        held.data_ptr() if isinstance(held, Tensor) else held,
-        shared,
-        *_sizes(z, dim),
-        torch.get_num_threads(),
-    )
+    run, sizes, threads = _entries("forward")[z.dtype], _sizes(z, dim), get_num_threads()
+    if type(parameter) is not float and isinstance(parameter, Tensor):
+        rows = _by_row(parameter, z, dim)
+        run(kind, z.data_ptr(), p.data_ptr(), 0.0, rows.data_ptr(), *sizes, threads)
+    else:
+        run(kind, z.data_ptr(), p.data_ptr(), parameter, None, *sizes, threads)
     return p
 
 
 def _backward(kind: int, p: Tensor, g: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
     p, g = _dense(p), _dense(g)
     out = torch.empty_like(p)
-    held, shared = _parameter(parameter, p, dim)
-    _entry("backward", p.dtype)(
-        kind,
-        p.data_ptr(),
-        g.data_ptr(),
-        out.data_ptr(),
-        held.data_ptr() if isinstance(held, Tensor) else held,
-        shared,
-        *_sizes(p, dim),
-        torch.get_num_threads(),
-    )
+    run, sizes, threads = _entries("backward")[p.dtype], _sizes(p, dim), get_num_threads()
+    if isinstance(parameter, Tensor):
+        rows = _by_row(parameter, p, dim)
+        run(kind, p.data_ptr(), g.data_ptr(), out.data_ptr(), 0.0, rows.data_ptr(), *sizes, threads)
+    else:
+        run(kind, p.data_ptr(), g.data_ptr(), out.data_ptr(), parameter, None, *sizes, threads)
     return out
 
 
-def _sizes(z: Tensor, dim: int) -> tuple[int, int, int]:
-    """``z`` as [outer, K, inner]."""
-    K = z.shape[dim]
-    if dim == z.dim() - 1:
-        return z.numel() // K, K, 1
-    inner = 1
-    for size in z.shape[dim + 1 :]:
-        inner *= size
-    return (z.numel() // (K * inner) if inner else 0), K, inner
-
-
-def entmax(z: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    return _forward(_ENTMAX, z, alpha, dim)
-
-
-def normmax(z: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    return _forward(_NORMMAX, z, alpha, dim)
-
-
-def k_subsets(z: Tensor, k: float | Tensor, dim: int) -> Tensor:
-    return _forward(_SUBSETS, z, k, dim)
-
-
-def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    return _backward(_ENTMAX, p, g, alpha, dim)
-
-
-def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    return _backward(_NORMMAX, p, g, alpha, dim)
+entmax = functools.partial(_forward, _ENTMAX)  # (z, alpha, dim)
+normmax = functools.partial(_forward, _NORMMAX)  # (z, alpha, dim)
+k_subsets = functools.partial(_forward, _SUBSETS)  # (z, k, dim)
+entmax_vjp = functools.partial(_backward, _ENTMAX)  # (p, g, alpha, dim)
+normmax_vjp = functools.partial(_backward, _NORMMAX)  # (p, g, alpha, dim)
 
 
 def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:

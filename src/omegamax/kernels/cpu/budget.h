@@ -49,16 +49,23 @@ struct Budget {
     }
 };
 
+// `low` and `high` bracket the threshold of x - origin.
 template <bool ACROSS, class T>
-INLINE Budget<T> budget(const Vec<T>* x, int64_t n, Vec<T> k, Vec<T> low, Vec<T> high) {
+INLINE Budget<T> budget(const Vec<T>* x, int64_t n, Vec<T> origin, Vec<T> k, Vec<T> low, Vec<T> high) {
     // Roughly first; then again, measured from the score nearest to the root, and exactly.
-    Vec<T> tau = budget_threshold<ACROSS, T>(x, n, Vec<T>{}, k, low, high, low, T(0.02));
-    Vec<T> anchor = splat<T>(T(-INF));
-    for (int64_t i = 0; i < n; i++) anchor = maximum<T>(anchor, pick<T>(x[i] - tau < T(1), x[i], anchor));
-    if (ACROSS) anchor = across_max<T>(anchor);
-    anchor = pick<T>(anchor > T(-INF), anchor, high);
+    Vec<T> tau = budget_threshold<ACROSS, T>(x, n, origin, k, low, high, low, T(0.02));
+    Vec<T> below = splat<T>(T(-INF)), full = splat<T>(T(INF));
+    for (int64_t i = 0; i < n; i++) {
+        Int<T> free = x[i] - origin - tau < T(1);
+        below = maximum<T>(below, pick<T>(free, x[i], below));
+        full = minimum<T>(full, pick<T>(free, full, x[i]));
+    }
+    if (ACROSS) below = across_max<T>(below), full = -across_max<T>(-full);
+    const Vec<T> anchor = pick<T>((below - origin - tau > T(-1)) | (full == T(INF)), below, full);
+    const Vec<T> shift = anchor - origin;
+    low -= shift, high -= shift;
     const T close = 2 * std::numeric_limits<T>::epsilon();
-    tau = budget_threshold<ACROSS, T>(x, n, anchor, k, low - anchor, high - anchor, tau - anchor, close);
+    tau = budget_threshold<ACROSS, T>(x, n, anchor, k, low, high, tau - shift, close);
     Vec<T> ones{}, count{}, sum{};
     for (int64_t i = 0; i < n; i++) {
         Vec<T> distance = x[i] - anchor;

@@ -54,24 +54,27 @@ void share(Shape shape, int threads, Work work) {
     }
 }
 
+// `rows` holds the parameter of each row; where it is null, they share `value`.
 template <class T>
-void forward(int kind, const T* z, T* p, const double* parameter, int shared, Shape s, int threads) {
+void forward(int kind, const T* z, T* p, double value, const double* rows, Shape s, int threads) {
+    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::normmax;
+    const double* parameter = shared ? &value : rows;
     share(s, threads, [&](int64_t begin, int64_t end) {
-        const bool norm = Kind(kind) == Kind::normmax;
         if (Kind(kind) == Kind::subsets) subsets_range<T>(z, p, parameter, shared, s, begin, end);
-        else if (shared && tame(parameter[0], norm)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
+        else if (shared && tame(value, norm)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
         else family_range<double>(z, p, parameter, shared, norm, s, begin, end);
     });
 }
 
 template <class T>
-void backward(int kind, const T* p, const T* g, T* out, const double* parameter, int shared, Shape s, int threads) {
+void backward(int kind, const T* p, const T* g, T* out, double value, const double* rows, Shape s, int threads) {
+    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::normmax;
+    const double* parameter = shared ? &value : rows;
+    // k-subsets and alpha = 1.75 are plain sums and square roots; see tame() for the rest.
+    const bool plain = Kind(kind) == Kind::subsets || (shared && (value == 1.75 || tame(value, norm)));
     share(s, threads, [&](int64_t begin, int64_t end) {
-        const Kind k = Kind(kind);
-        // k-subsets and alpha = 1.75 are plain sums and square roots; see tame() for the rest.
-        if (k == Kind::subsets || (shared && (parameter[0] == 1.75 || tame(parameter[0], k == Kind::normmax))))
-            vjp_range<T>(k, p, g, out, parameter, shared, s, begin, end);
-        else vjp_range<double>(k, p, g, out, parameter, shared, s, begin, end);
+        if (plain) vjp_range<T>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+        else vjp_range<double>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
     });
 }
 
@@ -79,23 +82,23 @@ void backward(int kind, const T* p, const T* g, T* out, const double* parameter,
 
 extern "C" {
 
-void omegamax_forward_f32(int kind, const float* z, float* p, const double* parameter, int shared, int64_t outer,
+void omegamax_forward_f32(int kind, const float* z, float* p, double value, const double* rows, int64_t outer, int64_t K,
+                          int64_t inner, int threads) {
+    forward<float>(kind, z, p, value, rows, {outer, K, inner}, threads);
+}
+
+void omegamax_forward_f64(int kind, const double* z, double* p, double value, const double* rows, int64_t outer,
                           int64_t K, int64_t inner, int threads) {
-    forward<float>(kind, z, p, parameter, shared, {outer, K, inner}, threads);
+    forward<double>(kind, z, p, value, rows, {outer, K, inner}, threads);
 }
 
-void omegamax_forward_f64(int kind, const double* z, double* p, const double* parameter, int shared, int64_t outer,
-                          int64_t K, int64_t inner, int threads) {
-    forward<double>(kind, z, p, parameter, shared, {outer, K, inner}, threads);
-}
-
-void omegamax_backward_f32(int kind, const float* p, const float* g, float* out, const double* parameter, int shared,
+void omegamax_backward_f32(int kind, const float* p, const float* g, float* out, double value, const double* rows,
                            int64_t outer, int64_t K, int64_t inner, int threads) {
-    backward<float>(kind, p, g, out, parameter, shared, {outer, K, inner}, threads);
+    backward<float>(kind, p, g, out, value, rows, {outer, K, inner}, threads);
 }
 
-void omegamax_backward_f64(int kind, const double* p, const double* g, double* out, const double* parameter, int shared,
+void omegamax_backward_f64(int kind, const double* p, const double* g, double* out, double value, const double* rows,
                            int64_t outer, int64_t K, int64_t inner, int threads) {
-    backward<double>(kind, p, g, out, parameter, shared, {outer, K, inner}, threads);
+    backward<double>(kind, p, g, out, value, rows, {outer, K, inner}, threads);
 }
 }

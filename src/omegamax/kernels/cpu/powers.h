@@ -49,8 +49,10 @@ struct Square {  // e = 1/2: entmax15
 template <class T> INLINE Vec<T> newton_step(Vec<T> s, Vec<T> r, Vec<T> e) {
     Vec<T> log_s = logarithm<T>(s);
     Vec<T> y = -e * log_s;
-    Vec<T> series = splat<T>(1);  // of expm1(y) / y
-    for (int k = Simd<T>::exp_terms + 1; k > 1; k--) series = series * y * T(1.0 / k) + T(1);
+    constexpr int terms = Simd<T>::exp_terms;
+    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[terms + 1]));  // of expm1(y) / y
+#pragma GCC unroll 16
+    for (int k = terms; k > 0; k--) series = series * y + T(INVERSE_FACTORIAL[k]);
     Int<T> small = maximum<T>(y, -y) < T(0.5);
     Vec<T> direct = (exponential<T>(y) - T(1)) / y;
     return s / r * log_s * pick<T>(small, series, direct);

@@ -84,7 +84,8 @@ INLINE bool settled(const Row<S>& row, S top, S* p) {
 template <class T, class S>
 INLINE S cut(S top, T scale, T edge) {
     const double at = double(top) + double(edge) / double(scale);
-    return S(at - 4 * std::numeric_limits<S>::epsilon() * (1 + std::abs(double(top)) + std::abs(at)));
+    const double slack = 4 * std::numeric_limits<S>::epsilon();
+    return S(at - slack - slack * std::abs(double(top)) - slack * std::abs(at));
 }
 
 // The scores above a cut, packed; returns how many.

@@ -24,6 +24,9 @@
 namespace omegamax {
 
 constexpr double INF = std::numeric_limits<double>::infinity();
+constexpr double INVERSE_FACTORIAL[] = {1,          1,           1. / 2,       1. / 6,        1. / 24,
+                                        1. / 120,   1. / 720,    1. / 5040,    1. / 40320,    1. / 362880,
+                                        1. / 3628800, 1. / 39916800, 1. / 479001600, 1. / 6227020800, 1. / 87178291200};
 
 template <class T>
 struct Simd;
@@ -208,8 +211,9 @@ template <class T, int TERMS = Simd<T>::exp_terms> INLINE Vec<T> exponential(Vec
     // exp(x) = 2^n exp(r), |r| <= ln(2) / 2. The scale goes in as two factors, so that tiny results stay exact.
     Vec<T> n = x * T(1.4426950408889634) + S::round - S::round;
     Vec<T> r = x - n * S::ln2_high - n * S::ln2_low;
-    Vec<T> series = splat<T>(1);
-    for (int k = TERMS; k > 0; k--) series = series * r * T(1.0 / k) + T(1);
+    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[TERMS]));
+#pragma GCC unroll 16
+    for (int k = TERMS - 1; k >= 0; k--) series = series * r + T(INVERSE_FACTORIAL[k]);
     Int<T> power = __builtin_convertvector(n, Int<T>);
     Int<T> half = power >> 1;
     Vec<T> first = (Vec<T>)((half + S::bias) << S::mantissa);
@@ -227,6 +231,7 @@ template <class T, int TERMS> INLINE Vec<T> logarithm_parts(Vec<T> w, Vec<T> nea
     Vec<T> s = f / (f + T(2));
     Vec<T> square = s * s;
     Vec<T> series = splat<T>(T(2.0 / (2 * TERMS - 1)));
+#pragma GCC unroll 16
     for (int i = TERMS - 2; i >= 0; i--) series = series * square + T(2.0 / (2 * i + 1));
     Vec<T> n = __builtin_convertvector(k, Vec<T>);
     return n * S::ln2_high + (s * series + n * S::ln2_low);

@@ -58,7 +58,7 @@ INLINE void subsets_row(const Row<T>& row, T k, T* p, Vec<T>* x) {
         above = cut<T, T>(origin, T(1), T(-1));
     }
     n = unpack<T>(raw, n, origin, T(1), x);
-    const Budget<T> solved = budget<true, T>(x, n, splat<T>(k), splat<T>(-1), splat<T>(top - origin));
+    const Budget<T> solved = budget<true, T>(x, n, Vec<T>{}, splat<T>(k), splat<T>(-1), splat<T>(top - origin));
     row.each([&](Vec<T> v, int64_t i) { row.put(p, solved.output(v - origin), i); });
 }
 
@@ -78,7 +78,7 @@ INLINE bool subsets_lanes(Vec<T>* x, int64_t K, Vec<T> k) {
         count += keep<T>(there, splat<T>(1));
     }
     if (any<T>(bad | ~((top - least < T(WIDE)) & (count > k)))) return false;
-    const Budget<T> solved = budget<false, T>(x, K, k, least - T(1), top);
+    const Budget<T> solved = budget<false, T>(x, K, top, k, least - top - T(1), Vec<T>{});
     for (int64_t i = 0; i < K; i++) x[i] = solved.output(x[i]);
     return true;
 }

@@ -13,11 +13,12 @@ namespace omegamax {
 constexpr int64_t BLOCK = 64;
 
 // x holds n vectors: the entries of one row spread over the lanes (ACROSS), or one row in each lane.
-// `l` is where to start, at most the root; `tolerance` how close to one the sum must be for the last step. Only lanes in
-// `active` move, each until it is done: a row's result does not depend on its neighbours.
+// `l` is where to start: the first step from beyond the root leads back before it. `tolerance` is how close to one the
+// sum must be for the last step. Only lanes in `active` move, each until it is done: a row's result does not depend on
+// its neighbours.
 template <bool ACROSS, class T, class Power>
 INLINE Vec<T> newton(const Power& power, const Vec<T>* x, int64_t n, Vec<T> l, Vec<T> tolerance, Int<T> active) {
-    for (;;) {
+    for (bool first = true;; first = false) {
         Vec<T> s{}, r{};
         for (int64_t start = 0; start < n; start += BLOCK) {
             const int64_t end = std::min(n, start + BLOCK);
@@ -36,26 +37,29 @@ INLINE Vec<T> newton(const Power& power, const Vec<T>* x, int64_t n, Vec<T> l, V
             s += s0 + s1, r += r0 + r1;
         }
         if (ACROSS) s = across_sum<T>(s), r = across_sum<T>(r);
-        Vec<T> step = power.step(s, r), moved = l + maximum<T>(step, Vec<T>{});
+        Vec<T> step = power.step(s, r), floor = first ? -l : Vec<T>{};
         // Where rounding keeps the sum above one, steps that no longer change 1 + e (u - l) would go on for ever.
-        Int<T> moving = (moved > l) & (step > (l + T(1)) * (std::numeric_limits<T>::epsilon() / 4));
+        Vec<T> moved = l + maximum<T>(step, floor);
+        Int<T> moving = (moved != l) & (maximum<T>(step, -step) > (l + T(1)) * (std::numeric_limits<T>::epsilon() / 4));
         l = pick<T>(active, moved, l);
-        active &= moving & (s - T(1) > tolerance);
+        active &= moving & (maximum<T>(s - T(1), first ? T(1) - s : s - T(1)) > tolerance);
         if (!any<T>(active)) return l;
     }
 }
 
-// At fixed t <= 0, exp_e(t) falls as e grows, and so does the root: that of a cheap member is a start for a dear one.
-constexpr double START = 0.05;
+// At fixed t <= 0, exp_e(t) falls as e grows, and so does the root. Those of the cheap members, e = 1 and 1/2, roughly
+// found, are a start for the dear ones: below 1/2 the second itself, between them a point between.
+constexpr double ROUGHLY = 0.01;
 
 template <bool ACROSS, class T, class Power>
 INLINE Vec<T> threshold(const Power& power, const Vec<T>* x, int64_t n) {
     const Int<T> all = Vec<T>{} == Vec<T>{};
     Vec<T> l{};
     if constexpr (!Power::cheap) {
-        l = newton<ACROSS, T>(Linear<T>(), x, n, l, splat<T>(START), all);
-        const Int<T> gentle = power.e <= T(0.5);
-        if (any<T>(gentle)) l = newton<ACROSS, T>(Square<T>(), x, n, l, splat<T>(START), gentle);
+        const Vec<T> one = newton<ACROSS, T>(Linear<T>(), x, n, l, splat<T>(ROUGHLY), all);
+        const Vec<T> half = newton<ACROSS, T>(Square<T>(), x, n, one, splat<T>(ROUGHLY), all);
+        const Vec<T> between = minimum<T>((T(1) - power.e) * T(2), splat<T>(1));
+        l = one + (half - one) * between;
     }
     return newton<ACROSS, T>(power, x, n, l, power.tolerance, all);
 }
