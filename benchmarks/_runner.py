@@ -17,24 +17,40 @@ import torch
 RESULTS = Path(__file__).parent / "results"
 
 
+SLOW = 0.2  # seconds; a call that takes longer needs no warming up
+
+
+def keep_memory() -> None:
+    """Ask glibc to keep freed memory, as a training loop's allocator does.
+
+    Otherwise a call is charged, or spared, the page faults for its result depending on what the rival before it left.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
+        libc.mallopt(-4, 0)  # M_MMAP_MAX
+
+
 def interleave(
     rivals: dict[str, Callable[[], object]], rounds: int, calls: int, patience: float
 ) -> dict[str, list[float]]:
     """Seconds a call of each rival, round by round, the rivals taking turns so that drift meets them all alike.
 
-    A rival that has used up ``patience`` seconds sits out the rest, but has run at least three rounds.
+    Each reading follows an untimed call of the same rival, so that none inherits the caches of another. A rival that
+    has used up ``patience`` seconds sits out the rest, but has run at least twice.
     """
     times: dict[str, list[float]] = {name: [] for name in rivals}
-    for run in rivals.values():
-        run()
     for _ in range(rounds):
         for name, run in rivals.items():
-            if len(times[name]) >= 3 and sum(times[name]) * calls > patience:
+            taken = times[name]
+            if len(taken) >= 2 and sum(taken) * calls > patience:
                 continue
+            if not taken or taken[-1] < SLOW:
+                run()
             start = time.perf_counter()
             for _ in range(calls):
                 run()
-            times[name].append((time.perf_counter() - start) / calls)
+            taken.append((time.perf_counter() - start) / calls)
     return times
 
 

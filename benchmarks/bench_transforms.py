@@ -63,7 +63,7 @@ def measure(shape: tuple[int, int], advance) -> list[dict]:
     }
     rows = []
     for way, runs in ways.items():
-        times = _runner.interleave(runs, rounds, calls, patience=4.0)
+        times = _runner.interleave(runs, rounds, calls, patience=2.0)
         for name, (_, target) in rivals().items():
             quantiles = statistics.quantiles(times[name], n=5)
             rows.append(
@@ -88,8 +88,8 @@ def table(rows: list[dict]) -> str:
     """Markdown: one line for each map, ratios to softmax, forward / forward+backward; a miss is marked."""
     lines = [
         f"{_runner.machine()}, float32, standard normal scores. Time over `torch.softmax` in the same round, median of "
-        "the rounds: forward / forward+backward. Softmax itself in microseconds. A star marks a target that is missed: "
-        "1.3 for sparsemax and entmax15, 3 for the others, 4 at 4 x 8.",
+        "the rounds, memory warm: forward / forward+backward. Softmax itself in microseconds. A star marks a target "
+        "missed: 1.3 for sparsemax and entmax15, 3 for the others, 4 at 4 x 8.",
         "",
         "| map | " + " | ".join(f"{n} x {k}" for n, k in SHAPES) + f" | peak memory, {SHAPES[2][0]} x {SHAPES[2][1]} |",
         "|---|" + "---:|" * (len(SHAPES) + 1),
@@ -113,6 +113,7 @@ def _marked(row: dict) -> str:
 
 
 def main() -> None:
+    _runner.keep_memory()
     rows: list[dict] = []
     with Progress() as progress:
         task = progress.add_task("measuring", total=2 * len(SHAPES))

@@ -129,6 +129,7 @@ void family_range(const S* z, S* p, const double* alpha, bool shared, bool norm,
         Member members[Simd<T>::W];
         for (int j = 0; j < tile.lanes; j++) members[j] = Member(alpha[shared ? 0 : i + j], norm);
         tile.read(z, x.v, T(-INF));
+        tile.prefetch_next(z, p);
         family_lanes<T, S>(x.v, K, members, tile.lanes, norm, shared);
         tile.write(x.v, p);
         i = tile.next();

@@ -162,6 +162,17 @@ struct Tile {
                                 : base + first / shape.inner * shape.K * shape.inner + first % shape.inner;
     }
 
+    // A tile is read at once, computed on for long and written at once: the next one comes into the cache meanwhile.
+    MEMBER void prefetch_next(const S* from, S* to) const {
+        const int64_t entries = std::min<int64_t>(W, shape.rows() - next()) * shape.K;
+        if (shape.inner > 1 || entries <= 0) return;
+        from += next() * shape.K, to += next() * shape.K;
+        for (int64_t i = 0; i < entries; i += 64 / int64_t(sizeof(S))) {
+            __builtin_prefetch(from + i, 0);
+            __builtin_prefetch(to + i, 1);
+        }
+    }
+
     MEMBER void read(const S* base, Vec<T>* x, T fill) const {
         const S* from = start(base);
         const int64_t K = shape.K, inner = shape.inner;

@@ -101,6 +101,7 @@ void subsets_range(const T* z, T* p, const double* k, bool shared, Shape shape, 
         for (int j = 0; j < tile.lanes; j++) budgets[j] = T(k[shared ? 0 : i + j]);
         // Lanes without a row get one that is easily solved.
         tile.read(z, x.v, T(0));
+        tile.prefetch_next(z, p);
         if (!subsets_lanes<T>(x.v, K, budgets)) {
             for (int j = 0; j < tile.lanes; j++) {
                 for (int64_t i = 0; i < K; i++) row.get()[i] = x.v[i][j];
