@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
@@ -56,7 +57,7 @@ def normmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 2, n_
     return torch.where(hard, _label_loss(X, target, Tsallis(math.inf)), loss)
 
 
-class _GenericLoss(nn.Module):
+class _GenericLoss(nn.Module, ABC):
     """What the losses share: samples to leave out, and how to sum up the others.
 
     Args:
@@ -79,9 +80,9 @@ class _GenericLoss(nn.Module):
             return loss
         return loss.sum() if self.reduction == "sum" else loss.sum() / (~ignored).sum()
 
+    @abstractmethod
     def loss(self, X: Tensor, target: Tensor) -> Tensor:
         """One value for each sample."""
-        raise NotImplementedError
 
 
 class SparsemaxLoss(_GenericLoss):
