@@ -125,10 +125,19 @@ template <class T> INLINE bool any(Int<T> flags) {
 #endif
 }
 
+// Lanes of a and b in a given order, those of b counted from W.
+template <class T, int... I> INLINE Vec<T> shuffled(Vec<T> a, Vec<T> b) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, I...);
+#else
+    return __builtin_shuffle(a, b, Int<T>{I...});
+#endif
+}
+
 template <class T> using Lanes = std::make_integer_sequence<int, Simd<T>::W>;
 
 template <int STEP, class T, int... I> INLINE Vec<T> swapped(Vec<T> v, std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(v, v, (I ^ STEP)...);
+    return shuffled<T, (I ^ STEP)...>(v, v);
 }
 
 // Sum or maximum of the lanes, in a fixed order, in every lane.
@@ -190,8 +199,8 @@ template <class T> INLINE Vec<T> expand(const T* packed, Int<T> flags, int64_t& 
 
 template <int STEP, class T, int... I> INLINE void exchange(Vec<T>& a, Vec<T>& b, std::integer_sequence<int, I...>) {
     constexpr int W = Simd<T>::W;
-    Vec<T> low = __builtin_shufflevector(a, b, (I & STEP ? (I ^ STEP) + W : I)...);
-    b = __builtin_shufflevector(a, b, (I & STEP ? I + W : I ^ STEP)...);
+    Vec<T> low = shuffled<T, (I & STEP ? (I ^ STEP) + W : I)...>(a, b);
+    b = shuffled<T, (I & STEP ? I + W : I ^ STEP)...>(a, b);
     a = low;
 }
 
