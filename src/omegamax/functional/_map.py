@@ -10,7 +10,6 @@ from torch.autograd import forward_ad
 
 from omegamax._checks import is_plain
 
-HALF = (torch.float16, torch.bfloat16)
 Parameter = float | Tensor
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import functional
-from omegamax.functional._map import HALF
+from omegamax._numerics import working_dtype
 
 
 def sparsemax(X: Tensor, dim: int = -1, k: int | None = None) -> Tensor:
@@ -53,9 +53,10 @@ class Entmax15(nn.Module):
 
 def in_single(X: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """``compute(X)``, in float32 where ``X`` has half precision; half comes out again except under autocast."""
-    if X.dtype not in HALF:
+    working = working_dtype(X)
+    if X.dtype == working:
         return compute(X)
-    out = compute(X.float())
+    out = compute(X.to(working))
     return out if torch.is_autocast_enabled(X.device.type) else out.to(X.dtype)
 
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from omegamax import functional
 from omegamax._checks import check_above, check_scores, row_parameter
-from omegamax._numerics import phi, tsallis_log_alpha
+from omegamax._numerics import phi, tsallis_log_alpha, working_dtype
 from omegamax.compat.entmax.activations import in_single
-from omegamax.functional._map import HALF
 from omegamax.kernels.jacobians import entmax_vjp, k_subsets_vjp, normmax_vjp
 
 HUGE = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
@@ -179,7 +178,7 @@ def per_row(value: float | Tensor, X: Tensor) -> float | Tensor:
     """A parameter as the library takes it: a float, or a tensor in the dtype that ``X`` is computed in."""
     if not isinstance(value, Tensor):
         return float(value)
-    return value.to(torch.float32 if X.dtype in HALF else X.dtype)
+    return value.to(working_dtype(X))
 
 
 def split_at_one(alpha: float | Tensor) -> tuple[bool | Tensor, float | Tensor]:
