@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -27,6 +28,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
     config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("inductor") and not any(map(shutil.which, ("g++", "c++", "clang++"))):
+        pytest.skip("needs a C++ compiler")
 
 
 @pytest.fixture(autouse=True)

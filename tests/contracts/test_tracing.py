@@ -67,6 +67,7 @@ def test_compiled_map_takes_any_batch_size(record: Transform):
 
 
 @pytest.mark.slow
+@pytest.mark.inductor
 @WARNINGS
 @every_map
 def test_inductor_code_equals_eager(record: Transform):

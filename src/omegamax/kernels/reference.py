@@ -40,7 +40,7 @@ def normmax(z: Tensor, alpha: float | Tensor) -> Tensor:
 def k_subsets(z: Tensor, k: float | Tensor) -> Tensor:
     """Projection onto ``{0 <= p <= 1, sum p = k}``; a row with fewer than ``k`` entries left gives ones there."""
     low, high = z.new_zeros(()), z.new_ones(())
-    budget = k if isinstance(k, Tensor) else z.new_tensor(k, dtype=torch.float64)
+    budget = k if isinstance(k, Tensor) else z.new_full((), k, dtype=torch.float64)
     return box_simplex(z, low, high, budget.double())
 
 
