@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, bfloat16, float16, is_grad_enabled
 from torch.autograd import forward_ad
 
 from omegamax._checks import is_plain
@@ -39,7 +39,7 @@ class Map:
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
-        if dtype is torch.float16 or dtype is torch.bfloat16:
+        if dtype is float16 or dtype is bfloat16:
             p = self(z.float(), *parameters, dim=dim)
             # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
             return p if torch.is_autocast_enabled(z.device.type) else p.to(dtype)
@@ -58,7 +58,7 @@ class Map:
 def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
     if forward_ad._current_level >= 0:
         return True
-    if not torch.is_grad_enabled():
+    if not is_grad_enabled():
         return False
     if z.requires_grad:
         return True

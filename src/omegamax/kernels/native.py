@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor, get_num_threads
+from torch import Tensor, empty_like, get_num_threads
 
 OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp")
 
@@ -95,7 +95,7 @@ def _sizes(z: Tensor, dim: int) -> tuple[int, int, int]:
 def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
     if not z.is_contiguous() or z.is_neg():
         z = _dense(z)
-    p = torch.empty_like(z)
+    p = empty_like(z)
     run, sizes, threads = _entries("forward")[z.dtype], _sizes(z, dim), get_num_threads()
     if type(parameter) is not float and isinstance(parameter, Tensor):
         rows = _by_row(parameter, z, dim)
@@ -107,7 +107,7 @@ def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tenso
 
 def _backward(kind: int, p: Tensor, g: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
     p, g = _dense(p), _dense(g)
-    out = torch.empty_like(p)
+    out = empty_like(p)
     run, sizes, threads = _entries("backward")[p.dtype], _sizes(p, dim), get_num_threads()
     if isinstance(parameter, Tensor):
         rows = _by_row(parameter, p, dim)
