@@ -15,7 +15,6 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("entmax") is None, reason="needs the entmax package")
 def test_own_tests_of_the_entmax_package_pass(tmp_path):
     # Copied out of their package: inside it, pytest would import the package itself and not its stand-in.
     for name in FILES:
