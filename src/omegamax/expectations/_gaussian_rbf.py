@@ -1,0 +1,86 @@
+"""Which integral serves Gaussian basis functions under a beta-Gaussian: by alpha and dimension."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import readable
+from omegamax.basis import GaussianRBF
+from omegamax.densities import BetaGaussian
+from omegamax.expectations._contour import contour
+from omegamax.expectations._dispatch import rule
+from omegamax.expectations._frame import frame, log_kernel
+from omegamax.expectations._student import student
+
+# This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
+# in alpha as a parabola: the next term is 1e-12.
+NEAR = 1e-4
+
+
+@rule(BetaGaussian, GaussianRBF)
+def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    """Closed at alpha = 1; below, a real and above, a complex mixture of Gaussians. ``[*, J]``"""
+    if isinstance(density.alpha, Tensor):
+        value = _each_alpha(density, basis, density.alpha.double())
+    else:
+        value = _one_alpha(density, basis, density.alpha)
+    return (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
+
+
+def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tensor:
+    if alpha == 1:
+        return _gaussian(density, basis)
+    if abs(alpha - 1) < NEAR:
+        return _near_one(density, basis, torch.tensor(alpha, dtype=torch.float64, device=density.loc.device))
+    return (_compact if alpha > 1 else _heavy)(density, basis, alpha)
+
+
+def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
+    """Every case over the whole batch, with a stand-in where it does not apply; those that do not occur are left out."""
+    cases = [
+        (alpha >= 1 + NEAR, 2.0, _compact),
+        (alpha <= 1 - NEAR, 1 - 1 / density.dimension, _heavy),
+        ((alpha - 1).abs() < NEAR, 1.0, _near_one),
+    ]
+    value = torch.zeros((), dtype=torch.float64, device=alpha.device)
+    for applies, stand_in, integral in cases:
+        if not readable(alpha) or bool(applies.any()):
+            part = integral(density, basis, torch.where(applies, alpha, stand_in))
+            value = torch.where(applies.unsqueeze(-1), part, value)
+    return value
+
+
+def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
+    wide = _wide(density, alpha)
+    return contour(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak)
+
+
+def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
+    wide = _wide(density, alpha)
+    return student(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak)
+
+
+def _gaussian(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    r""":math:`N(c_j; \mu, \Sigma + S_j)`"""
+    wide = _wide(density, 1.0)
+    one = torch.ones_like(wide.log_peak)[..., None, None]
+    return (wide.log_peak.unsqueeze(-1) + log_kernel(frame(wide, basis), one).squeeze(-1)).exp()
+
+
+def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
+    """The parabola in alpha through the values at 1 - NEAR, 1 and 1 + NEAR."""
+    below, middle, above = _heavy(density, basis, 1 - NEAR), _gaussian(density, basis), _compact(density, basis, 1 + NEAR)
+    x = ((alpha - 1) / NEAR).unsqueeze(-1)
+    return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2
+
+
+def _wide(density: BetaGaussian, alpha: float | Tensor) -> BetaGaussian:
+    """The same location and scale in float64, with this alpha."""
+    loc, root = density.loc.double(), density.scale_tril.double()
+    return BetaGaussian(loc, scale_tril=root, alpha=alpha, validate_args=False)
+
+
+def _excess(density: BetaGaussian) -> Tensor:
+    """``alpha - 1``, ``[*]``"""
+    return torch.as_tensor(density.alpha - 1).to(density.loc).expand(density.batch_shape)
