@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.distributions import constraints
-from torch.distributions.utils import lazy_property
 
-from omegamax._checks import check_above, is_number, is_plain, readable
-from omegamax._numerics import phi, working_dtype
-from omegamax.densities._base import Density
+from omegamax._checks import check_above
+from omegamax._numerics import phi
 from omegamax.densities._normaliser import log_ratio, log_volume, log_volume_slope
-from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
+from omegamax.densities._quadratic import Quadratic, as_location
+from omegamax.densities._root import Root, root_of_scale
+from omegamax.densities._standard import cumulative, draw
+
+Own = TypeVar("Own", bound="BetaGaussian")
 
 
-class BetaGaussian(Density):
+class BetaGaussian(Quadratic):
     r"""The density of the quadratic score :math:`f(t) = -\tfrac12 (t - \mu)' \Sigma^{-1} (t - \mu)` under entmax.
 
     .. math:: p = \arg\max_p \; E_p[f(t)] - \Omega_\alpha(p)
@@ -39,113 +41,36 @@ class BetaGaussian(Density):
     Half precision is computed, and returned, in float32.
 
         >>> p = BetaGaussian(torch.zeros(1), 2 / 3, alpha=2.0)  # Epanechnikov's kernel
-        >>> p.prob(torch.tensor([[0.0], [0.5], [1.0], [2.0]]))
-        tensor([0.7500, 0.5625, 0.0000, 0.0000])
-        >>> p.support_radius * p.scale_tril
-        tensor([[1.0000]])
+        >>> p.prob(torch.tensor([[0.0], [0.5], [1.5]]))
+        tensor([0.7500, 0.5625, 0.0000])
         >>> p.variance
         tensor([0.2000])
 
     Reference: Martins et al. (NeurIPS 2020), eqs. 7, 10 and 11 for alpha = 2; Martins et al. (JMLR 2022) for any alpha.
     """
 
-    alpha: float | Tensor
-    arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.positive_definite,
-        "scale_diag": constraints.independent(constraints.positive, 1),
-        "scale_tril": constraints.lower_cholesky,
-        "alpha": constraints.dependent,  # its bound depends on n, and is checked below
-    }
-    # The density is defined, and zero, outside its ellipsoid too: see support_contains.
-    support = constraints.real_vector
-
-    def __init__(
-        self,
-        loc: Tensor,
-        scale: Tensor | float | None = None,
-        alpha: float | Tensor = 2.0,
-        *,
-        scale_diag: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ):
-        name = type(self).__name__
-        loc = _location(name, "loc", loc)
-        n = loc.shape[-1]
-        given = [scale is not None, scale_diag is not None, scale_tril is not None]
-        if sum(given) != 1:
-            raise ValueError(f"{name}: give one of scale, scale_diag and scale_tril, got {sum(given)} of them")
-        full = None
-        if scale_diag is not None:
-            root = root_of_diagonal(name, "scale_diag", scale_diag, n, loc)
-        elif scale_tril is not None:
-            root = root_of_tril(name, "scale_tril", scale_tril, n, loc)
-        else:
-            assert scale is not None
-            root, full = root_of_scale(name, "scale", scale, n, loc)
-        self._assemble(loc, root, alpha, validate_args, full)
-
     def _assemble(
-        self,
-        loc: Tensor,
-        root: Root,
-        alpha: float | Tensor,
-        validate_args: bool | None = None,
-        scale: Tensor | None = None,
-    ) -> BetaGaussian:
-        """Set every attribute; what ``__init__`` and the other ways to make a density share."""
-        name = type(self).__name__
-        n = loc.shape[-1]
-        alpha = check_above(name, "alpha", alpha, 1 - 2 / n)
-        shapes = [loc.shape[:-1], root.batch_shape]
-        if isinstance(alpha, Tensor):
-            if not alpha.is_floating_point():
-                raise TypeError(f"{name}: alpha must be a float or a floating-point tensor, got dtype {alpha.dtype}")
-            shapes.append(alpha.shape)
-            if readable(alpha) and bool(alpha.isinf().any()):
-                raise ValueError(f"{name}: alpha must be finite everywhere, got inf")
-        elif alpha == math.inf:
-            raise ValueError(f"{name}: alpha must be finite, got inf")
-        try:
-            batch = torch.broadcast_shapes(*shapes)
-        except RuntimeError:
-            listed = ", ".join(str(tuple(shape)) for shape in shapes)
-            raise ValueError(f"{name}: batch shapes of loc, scale and alpha do not broadcast, got {listed}") from None
-        loc = loc.to(root.dtype)
-        self._root = root
-        self._loc = loc  # not yet broadcast
-        self.loc = loc.expand((*batch, n))
-        self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
-        # The one form that was given; torch checks it. The others are made when asked for.
-        if scale is not None:
-            self.scale = scale.expand((*batch, n, n))
-        elif root.diagonal:
-            self.scale_diag = root.values.square().expand((*batch, n))
-        else:
-            self.scale_tril = root.values.expand((*batch, n, n))
-        # Floats for a number alpha, otherwise tensors: computed in float64, kept in the working dtype.
-        e: Any = _wide(alpha) - 1 if isinstance(alpha, Tensor) else alpha - 1.0
-        self._e: Any = _cast(e, loc)
-        self._g: Any = _cast(1 + e * (n / 2), loc)
-        self._spread: Any = _cast(1 + e * (n / 2 + 1), loc)
-        self._delta: Any = _cast(log_volume(e, n), loc)
-        self._log_peak = (self._delta - 0.5 * n * math.log(2 * math.pi) - root.log_det()) / self._g
+        self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None, scale: Tensor | None
+    ) -> None:
+        super()._assemble(loc, root, alpha, validate_args, scale)
+        # Floats for a number alpha; otherwise tensors, computed in float64 and kept in the working dtype.
+        e, n = self._wide_e(), self.dimension
+        self._e: Any = self._cast(e)
+        self._g: Any = self._cast(1 + e * (n / 2))
+        self._spread: Any = self._cast(1 + e * (n / 2 + 1))
+        self._delta: Any = self._cast(log_volume(e, n))
+        self._log_peak = (self._delta - _gaussian_volume(root, n)) / self._g
         self._dilation = (self._e * self._log_peak).exp()
-        if validate_args is None and not is_plain(loc, root.values):
-            validate_args = False  # values cannot be looked at while they are traced or mapped over
-        super().__init__(batch, torch.Size([n]), validate_args=validate_args)
-        return self
 
     @classmethod
     def from_moments(
-        cls,
+        cls: type[Own],
         mean: Tensor,
         covariance: Tensor | float,
         alpha: float | Tensor = 2.0,
         *,
         validate_args: bool | None = None,
-    ) -> BetaGaussian:
+    ) -> Own:
         r"""The density with this mean ``[*, n]`` and covariance ``[*, n, n]`` (or a multiple of the identity).
 
         alpha must be above ``n / (n + 2)``: below, no covariance is finite.
@@ -156,87 +81,37 @@ class BetaGaussian(Density):
         Reference: Farinhas (2021), eqs. 4.1 to 4.6 for alpha = 2.
         """
         name = f"{cls.__name__}.from_moments"
-        mean = _location(name, "mean", mean)
+        mean = as_location(name, "mean", mean)
         n = mean.shape[-1]
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
         root, _ = root_of_scale(name, "covariance", covariance, n, mean)
-        e: Any = _wide(alpha) - 1 if isinstance(alpha, Tensor) else alpha - 1.0
-        spread = 1 + e * (n / 2 + 1)
+        e = _wide(alpha) - 1
         # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
-        constant = _cast((1 + e * (n / 2)) * _log(spread) - e * log_volume(e, n), root.values)
-        volume = root.log_det() + 0.5 * n * math.log(2 * math.pi)
-        root = root.times((0.5 * (constant + _cast(e, root.values) * volume)).exp())
-        return cls.__new__(cls)._assemble(mean, root, alpha, validate_args)
+        constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.values)
+        log_factor = constant + _like(e, root.values) * _gaussian_volume(root, n)
+        return cls._from_root(mean, root.times((0.5 * log_factor).exp()), alpha, validate_args)
 
-    @classmethod
-    def from_canonical(
-        cls,
-        theta1: Tensor,
-        theta2: Tensor | float,
-        alpha: float | Tensor = 2.0,
-        *,
-        validate_args: bool | None = None,
-    ) -> BetaGaussian:
-        r"""The density of the score ``theta1' t + t' theta2 t``: ``[*, n]`` and ``[*, n, n]``, negative definite.
+    def marginal(self, indices: int | Sequence[int]) -> BetaGaussian:
+        """The density of some of the coordinates: a beta-Gaussian again, with an alpha nearer to 1.
 
-            >>> p = BetaGaussian.from_canonical(torch.tensor([2.0]), torch.tensor([[-0.5]]), alpha=1.0)
-            >>> p.loc, p.scale
-            (tensor([2.]), tensor([[1.]]))
-
-        Reference: Martins et al. (NeurIPS 2020), section 2.4.
+        >>> p = BetaGaussian(torch.zeros(3), 1.0, alpha=2.0).marginal([0])  # a biweight
+        >>> p.alpha, p.event_shape
+        (1.5, torch.Size([1]))
         """
-        name = f"{cls.__name__}.from_canonical"
-        theta1 = _location(name, "theta1", theta1)
-        if not isinstance(theta2, Tensor) and not is_number(theta2):
-            raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
-        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1)[0])
-        loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
-        return cls.__new__(cls)._assemble(loc, root, alpha, validate_args)
+        kept = [indices] if isinstance(indices, int) else list(indices)
+        k, e = len(kept), self._wide_e()
+        # The exponents 1/e of nested margins differ by 1/2 for each coordinate; the support casts its shadow.
+        lost = 1 + e * ((self.dimension - k) / 2)
+        e_kept = e / lost
+        g = 1 + e_kept * (k / 2)
+        root = self._root.take(kept)
+        constant = self._cast(g * _log(lost) + e_kept * log_volume(e_kept, k))
+        volume = self._cast(e_kept) * _gaussian_volume(root, k)
+        log_factor = self._cast(g) * self._e * self._log_peak - constant + volume
+        root = root.times((0.5 * log_factor).exp())
+        return BetaGaussian._from_root(self._loc[..., kept], root, 1 + e_kept, self._validate_args)
 
-    def expand(self, batch_shape: Any, _instance: BetaGaussian | None = None) -> BetaGaussian:
-        new: Any = type(self).__new__(type(self)) if _instance is None else _instance
-        batch = torch.Size(batch_shape)
-        sizes = {"loc": 1, "scale": 2, "scale_diag": 1, "scale_tril": 2}
-        for name, value in self.__dict__.items():
-            new.__dict__[name] = value.expand(batch + value.shape[-sizes[name] :]) if name in sizes else value
-        new._loc = new.loc
-        new.alpha = self.alpha.expand(batch) if isinstance(self.alpha, Tensor) else self.alpha
-        new._batch_shape = batch
-        return new
-
-    # --- Parameters
-
-    @property
-    def dimension(self) -> int:
-        """n"""
-        return self._event_shape[0]
-
-    @lazy_property
-    def scale(self) -> Tensor:
-        """Sigma, ``[*, n, n]``."""
-        n = self.dimension
-        return self._root.gram().expand((*self._batch_shape, n, n))
-
-    @lazy_property
-    def scale_diag(self) -> Tensor:
-        """The diagonal of Sigma, ``[*, n]``."""
-        return self.scale.diagonal(dim1=-2, dim2=-1)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor L of Sigma, ``[*, n, n]``."""
-        n = self.dimension
-        return self._root.tril().expand((*self._batch_shape, n, n))
-
-    @property
-    def canonical(self) -> tuple[Tensor, Tensor]:
-        r"""``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``: the score is ``theta1' t + t' theta2 t``.
-
-        .. math:: \theta_1 = \Sigma^{-1} \mu, \qquad \theta_2 = -\tfrac12 \Sigma^{-1}
-        """
-        half = self._root.whiten_matrix(torch.eye(self.dimension).to(self.loc))
-        precision = (half.mT @ half).expand((*self._batch_shape, self.dimension, self.dimension))
-        return (precision @ self.loc.unsqueeze(-1)).squeeze(-1), -0.5 * precision
+    # --- Where it is
 
     @property
     def log_peak(self) -> Tensor:
@@ -273,15 +148,18 @@ class BetaGaussian(Density):
         if self.dimension == 1:
             sphere = self.loc.new_tensor([[-1.0], [1.0]])
         else:
-            angles = torch.arange(points).to(self.loc) * (2 * math.pi / points)
+            angles = torch.arange(points, dtype=self.loc.dtype, device=self.loc.device) * (2 * math.pi / points)
             sphere = torch.stack([angles.cos(), angles.sin()], -1)
         return self.loc.unsqueeze(-2) + sphere @ self.support_tril.mT
 
-    # --- The density
+    def support_contains(self, value: Tensor) -> Tensor:
+        return self._e * self._distance(value) < 1
 
     def _distance(self, value: Tensor) -> Tensor:
         """``q / 2c``: half the squared Mahalanobis distance, 1 / (alpha - 1) where the support ends."""
         return self._root.whiten(value - self._loc).square().sum(-1) / (2 * self._dilation)
+
+    # --- The density
 
     def log_prob(self, value: Tensor) -> Tensor:
         """At points ``[*, n]``; -inf outside the support, with gradient 0 there."""
@@ -296,8 +174,20 @@ class BetaGaussian(Density):
         bend = -r * log_ratio(-e * r) if isinstance(e, Tensor) else (-e * r).log1p() / e
         return torch.where(outside, -math.inf, self._log_peak + bend)
 
-    def support_contains(self, value: Tensor) -> Tensor:
-        return self._e * self._distance(value) < 1
+    def cdf(self, value: Tensor) -> Tensor:
+        """In one dimension, at points ``[*, 1]``; to about 1e-13 in float64, gradients to alpha included."""
+        if self.dimension != 1:
+            raise NotImplementedError(f"{type(self).__name__}.cdf: needs one dimension, got {self.dimension}")
+        if self._validate_args:
+            self._validate_sample(value)
+        s = self._root.whiten(value - self._loc).squeeze(-1) / (2 * self._dilation).sqrt()
+        return cumulative(s, self._e, self._delta)
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
+        """Points ``sample_shape + [*, n]``, with gradients to ``loc``, the scale and alpha."""
+        shape = self._extended_shape(sample_shape)
+        x = draw(shape[:-1], self.dimension, self._e, self.loc)
+        return self.loc + self._root.colour(x * self._dilation.sqrt().unsqueeze(-1))
 
     # --- Moments
 
@@ -318,7 +208,8 @@ class BetaGaussian(Density):
     def covariance_matrix(self) -> Tensor:
         """A multiple of Sigma, ``[*, n, n]``; inf for alpha <= n / (n + 2), NaN where there is no mean."""
         ratio = self._variance_ratio[..., None, None]
-        return torch.where(ratio.isfinite(), ratio, 1.0) * self.scale + torch.where(ratio.isfinite(), 0.0, ratio)
+        finite = ratio.isfinite()
+        return torch.where(finite, torch.where(finite, ratio, 1.0) * self.scale, ratio)
 
     @property
     def _variance_ratio(self) -> Tensor:
@@ -334,10 +225,8 @@ class BetaGaussian(Density):
 
     def entropy(self) -> Tensor:
         """Shannon's, ``[*]``."""
-        alpha = self.alpha
-        e: Any = _wide(alpha) - 1 if isinstance(alpha, Tensor) else alpha - 1.0
-        n = self.dimension
-        return n / 2 - _cast(e * log_volume_slope(e, n), self.loc) - self.log_peak
+        e, n = self._wide_e(), self.dimension
+        return n / 2 - self._cast(e * log_volume_slope(e, n)) - self.log_peak
 
     def tsallis_entropy(self) -> Tensor:
         r""":math:`-\Omega_\alpha(p)`, ``[*]``; inf for alpha <= n / (n + 2), undefined (NaN) for alpha <= 0."""
@@ -353,55 +242,28 @@ class BetaGaussian(Density):
             return ((log_partition + self.dimension / (2 * alpha)) / spread).expand(self._batch_shape)
         return torch.full_like(self.log_peak, math.inf if alpha > 0 else math.nan)
 
-    # --- Samples
+    def _wide_e(self) -> Any:
+        """alpha - 1, in float64."""
+        return _wide(self.alpha) - 1
 
-    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        r"""Points ``sample_shape + [*, n]``, with gradients to ``loc``, the scale and alpha.
-
-        No rejection, no gamma variate: a normal vector ``z`` is pulled in (alpha > 1) or pushed out (alpha < 1), by a
-        factor that is smooth in alpha and 1 at alpha = 1. In an even dimension ``1 - (alpha - 1) q / 2c`` is a product
-        of powers ``U_j^(e / (1 + je))`` of uniform variables, j = 1 ... n/2, and an odd one is a margin of the next.
-        """
-        shape = self._extended_shape(sample_shape)
-        n, e = self.dimension, self._e
-        even = n + n % 2
-        still = not isinstance(e, Tensor) and e == 0
-        z = torch.randn((*shape[:-1], n if still else even), dtype=self.loc.dtype, device=self.loc.device)
-        if still:
-            return self.loc + self._root.colour(z)
-        energy = 0.5 * z.square().sum(-1)
-        if even == 2:
-            pace = 1 / self._g
-        else:  # the logarithms -log U_j add up to the energy; how they share it is another matter
-            shares = torch.empty((*shape[:-1], even // 2), dtype=z.dtype, device=z.device).exponential_()
-            steps = torch.arange(even // 2).to(z) + (0.5 if n % 2 else 1.0)
-            paces = 1 / (1 + (e.unsqueeze(-1) if isinstance(e, Tensor) else e) * steps)
-            pace = (shares * paces).sum(-1) / shares.sum(-1)
-        pull = (self._dilation * pace * phi(-e * energy * pace)).sqrt()
-        return self.loc + self._root.colour(z[..., :n] * pull.unsqueeze(-1))
-
-    def __repr__(self) -> str:
-        alpha = tuple(self.alpha.shape) if isinstance(self.alpha, Tensor) else self.alpha
-        return f"{type(self).__name__}(loc: {tuple(self.loc.shape)}, alpha: {alpha})"
+    def _cast(self, value: Any) -> Any:
+        return _like(value, self._loc)
 
 
-def _location(name: str, argument: str, loc: Tensor) -> Tensor:
-    if not isinstance(loc, Tensor):
-        raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
-    if not loc.is_floating_point():
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
-    if loc.dim() == 0 or loc.shape[-1] == 0:
-        raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
-    return loc.to(working_dtype(loc))
+def _gaussian_volume(root: Root, n: int) -> Tensor:
+    """``log det(2 pi Sigma) / 2``, ``[*]``."""
+    return root.log_det() + 0.5 * n * math.log(2 * math.pi)
 
 
-def _wide(alpha: Tensor) -> Tensor:
-    return alpha if alpha.device.type == "mps" else alpha.double()  # Apple's devices have no float64
+def _wide(alpha: Any) -> Any:
+    if not isinstance(alpha, Tensor) or alpha.device.type == "mps":  # Apple's devices have no float64
+        return alpha
+    return alpha.double()
+
+
+def _like(value: Any, like: Tensor) -> Any:
+    return value.to(like) if isinstance(value, Tensor) else value
 
 
 def _log(value: Any) -> Any:
     return value.log() if isinstance(value, Tensor) else math.log(value)
-
-
-def _cast(value: float | Tensor, like: Tensor) -> float | Tensor:
-    return value.to(like) if isinstance(value, Tensor) else value

@@ -65,7 +65,7 @@ class Root:
         """``L^-1 M`` for matrices ``[*, n, k]``."""
         return matrix / self.values.unsqueeze(-1) if self.diagonal else _solve(self.values, matrix)
 
-    def take(self, indices: Tensor) -> Root:
+    def take(self, indices: list[int]) -> Root:
         """The root of the rows and columns ``indices`` of Sigma."""
         if self.diagonal:
             return Root(self.values[..., indices], True)
@@ -79,12 +79,13 @@ def cholesky(matrix: Tensor) -> Tensor:
     return torch.where((info == 0)[..., None, None], factor, math.nan)
 
 
-def inverse_root(precision: Root) -> Root:
-    """The root of the inverse: lower triangular again."""
-    if precision.diagonal:
-        return Root(1 / precision.values, True)
-    upside_down = cholesky(precision.gram().flip(-2, -1)).flip(-2, -1)
-    return Root(_solve(upside_down.mT, torch.eye(upside_down.shape[-1]).to(upside_down)), False)
+def inverse_root(precision: Root, matrix: Tensor | None) -> Root:
+    """The root of the inverse, lower triangular again; ``matrix`` is what the root is of, if that is not diagonal."""
+    if precision.diagonal or matrix is None:
+        return Root(1 / precision.values, precision.diagonal)
+    upper = cholesky(matrix.flip(-2, -1)).flip(-2, -1)
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return Root(_solve(upper.mT, identity), False)
 
 
 def _solve(tril: Tensor, columns: Tensor) -> Tensor:

@@ -1,0 +1,186 @@
+"""A density with a quadratic score: its parameters, in every form in which they come and go."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+from torch.distributions.utils import lazy_property
+
+from omegamax._checks import check_above, is_number, is_plain, readable
+from omegamax._numerics import working_dtype
+from omegamax.densities._base import Density
+from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
+
+Own = TypeVar("Own", bound="Quadratic")
+
+
+class Quadratic(Density):
+    r"""All of the beta-Gaussian that follows from :math:`f(t) = -\tfrac12 (t - \mu)' \Sigma^{-1} (t - \mu)` alone."""
+
+    alpha: float | Tensor
+    loc: Tensor
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real_vector,
+        "scale": constraints.positive_definite,
+        "scale_diag": constraints.independent(constraints.positive, 1),
+        "scale_tril": constraints.lower_cholesky,
+        "alpha": constraints.dependent,  # its bound depends on n, and is checked below
+    }
+    # The density is defined, and zero, outside its ellipsoid too: see support_contains.
+    support = constraints.real_vector
+
+    def __init__(
+        self,
+        loc: Tensor,
+        scale: Tensor | float | None = None,
+        alpha: float | Tensor = 2.0,
+        *,
+        scale_diag: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ):
+        name = type(self).__name__
+        loc = as_location(name, "loc", loc)
+        n = loc.shape[-1]
+        given = [form is not None for form in (scale, scale_diag, scale_tril)]
+        if sum(given) != 1:
+            raise ValueError(f"{name}: give one of scale, scale_diag and scale_tril, got {sum(given)} of them")
+        full = None
+        if scale_diag is not None:
+            root = root_of_diagonal(name, "scale_diag", scale_diag, n, loc)
+        elif scale_tril is not None:
+            root = root_of_tril(name, "scale_tril", scale_tril, n, loc)
+        else:
+            assert scale is not None
+            root, full = root_of_scale(name, "scale", scale, n, loc)
+        self._assemble(loc, root, alpha, validate_args, full)
+
+    @classmethod
+    def _from_root(
+        cls: type[Own], loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None = None
+    ) -> Own:
+        density = cls.__new__(cls)
+        density._assemble(loc, root, alpha, validate_args, None)
+        return density
+
+    def _assemble(
+        self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None, scale: Tensor | None
+    ) -> None:
+        """Set every attribute: what ``__init__`` and the other ways to make a density share."""
+        name, n = type(self).__name__, loc.shape[-1]
+        alpha = check_above(name, "alpha", alpha, 1 - 2 / n)
+        shapes = [loc.shape[:-1], root.batch_shape]
+        if isinstance(alpha, Tensor):
+            if not alpha.is_floating_point():
+                raise TypeError(f"{name}: alpha must be a float or a floating-point tensor, got dtype {alpha.dtype}")
+            if readable(alpha) and bool(alpha.isinf().any()):
+                raise ValueError(f"{name}: alpha must be finite everywhere, got inf")
+            shapes.append(alpha.shape)
+        elif alpha == math.inf:
+            raise ValueError(f"{name}: alpha must be finite, got inf")
+        try:
+            batch = torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            listed = ", ".join(str(tuple(shape)) for shape in shapes)
+            raise ValueError(f"{name}: batch shapes of loc, scale and alpha do not broadcast, got {listed}") from None
+        self._root = root
+        self._loc = loc.to(root.dtype)  # not yet broadcast
+        self.loc = self._loc.expand((*batch, n))
+        self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
+        # The one form that was given; torch checks it. The others are made when asked for.
+        if scale is not None:
+            self.scale = scale.expand((*batch, n, n))
+        elif root.diagonal:
+            self.scale_diag = root.values.square().expand((*batch, n))
+        else:
+            self.scale_tril = root.values.expand((*batch, n, n))
+        if validate_args is None and not is_plain(loc, root.values):
+            validate_args = False  # values cannot be looked at while they are traced or mapped over
+        super().__init__(batch, torch.Size([n]), validate_args=validate_args)
+
+    @classmethod
+    def from_canonical(
+        cls: type[Own],
+        theta1: Tensor,
+        theta2: Tensor | float,
+        alpha: float | Tensor = 2.0,
+        *,
+        validate_args: bool | None = None,
+    ) -> Own:
+        r"""The density of the score ``theta1' t + t' theta2 t``: ``[*, n]`` and ``[*, n, n]``, negative definite.
+
+            >>> from omegamax.densities import BetaGaussian
+            >>> p = BetaGaussian.from_canonical(torch.tensor([2.0]), torch.tensor([[-0.5]]), alpha=1.0)
+            >>> p.loc, p.scale
+            (tensor([2.]), tensor([[1.]]))
+
+        Reference: Martins et al. (NeurIPS 2020), section 2.4.
+        """
+        name = f"{cls.__name__}.from_canonical"
+        theta1 = as_location(name, "theta1", theta1)
+        if not isinstance(theta2, Tensor) and not is_number(theta2):
+            raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
+        root = inverse_root(*root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1))
+        loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
+        return cls._from_root(loc, root, alpha, validate_args)
+
+    def expand(self: Own, batch_shape: Any, _instance: Own | None = None) -> Own:
+        new: Any = type(self).__new__(type(self)) if _instance is None else _instance
+        batch = torch.Size(batch_shape)
+        ranks = {"loc": 1, "scale": 2, "scale_diag": 1, "scale_tril": 2}
+        for name, value in self.__dict__.items():
+            new.__dict__[name] = value.expand(batch + value.shape[-ranks[name] :]) if name in ranks else value
+        new._loc = new.loc
+        new.alpha = self.alpha.expand(batch) if isinstance(self.alpha, Tensor) else self.alpha
+        new._batch_shape = batch
+        return new
+
+    @property
+    def dimension(self) -> int:
+        """n"""
+        return self._event_shape[0]
+
+    @lazy_property
+    def scale(self) -> Tensor:
+        """Sigma, ``[*, n, n]``."""
+        return self._root.gram().expand((*self._batch_shape, self.dimension, self.dimension))
+
+    @lazy_property
+    def scale_diag(self) -> Tensor:
+        """The diagonal of Sigma, ``[*, n]``."""
+        return self.scale.diagonal(dim1=-2, dim2=-1)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor L of Sigma, ``[*, n, n]``."""
+        return self._root.tril().expand((*self._batch_shape, self.dimension, self.dimension))
+
+    @property
+    def canonical(self) -> tuple[Tensor, Tensor]:
+        r"""``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``: the score is ``theta1' t + t' theta2 t``.
+
+        .. math:: \theta_1 = \Sigma^{-1} \mu, \qquad \theta_2 = -\tfrac12 \Sigma^{-1}
+        """
+        n = self.dimension
+        half = self._root.whiten_matrix(torch.eye(n, dtype=self.loc.dtype, device=self.loc.device))
+        precision = (half.mT @ half).expand((*self._batch_shape, n, n))
+        return (precision @ self.loc.unsqueeze(-1)).squeeze(-1), -0.5 * precision
+
+    def __repr__(self) -> str:
+        alpha = tuple(self.alpha.shape) if isinstance(self.alpha, Tensor) else self.alpha
+        return f"{type(self).__name__}(loc: {tuple(self.loc.shape)}, alpha: {alpha})"
+
+
+def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
+    """Refuse what is not a floating tensor ``[*, n]``; half precision becomes float32."""
+    if not isinstance(loc, Tensor):
+        raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
+    if not loc.is_floating_point():
+        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
+    if loc.dim() == 0 or loc.shape[-1] == 0:
+        raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
+    return loc.to(working_dtype(loc))
