@@ -7,3 +7,4 @@ from omegamax.basis._paraboloid import TruncatedParaboloidRBF as TruncatedParabo
 from omegamax.basis._polynomial import Polynomial as Polynomial
 from omegamax.basis._positions import grid_positions as grid_positions
 from omegamax.basis._rectangles import Rectangles as Rectangles
+from omegamax.basis._ridge import RidgeFit as RidgeFit

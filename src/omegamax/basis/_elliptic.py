@@ -58,26 +58,29 @@ class EllipticRBF(Basis):
         r"""Log of what :math:`\psi_j` integrates to, ``[J]``: 0 where normalised."""
         raise NotImplementedError
 
-    def log_det(self) -> Tensor:
-        r""":math:`\log|S_j|`, ``[J]``."""
-        if self._scale.dim() == 1:
-            return self.dimension * self._scale.log()
-        if self._scale.dim() == 2:
-            return self._scale.log().sum(-1)
-        return 2 * torch.linalg.cholesky_ex(self._scale)[0].diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    def _log_det(self, dtype: torch.dtype) -> Tensor:
+        r""":math:`\log|S_j|`, ``[J]``, computed in ``dtype``: points in double precision want it so too."""
+        scale = self._scale.to(dtype)
+        if scale.dim() == 1:
+            return self.dimension * scale.log()
+        if scale.dim() == 2:
+            return scale.log().sum(-1)
+        return 2 * torch.linalg.cholesky_ex(scale)[0].diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def squared_distance(self, t: Tensor) -> Tensor:
+    def _squared_distance(self, t: Tensor) -> Tensor:
         r""":math:`q_j(t)` at points ``[*, n]``, ``[*, J]``."""
         self._check_points(t)
         d = t.unsqueeze(-2) - self.centers
-        if self._scale.dim() == 1:
-            return d.square().sum(-1) / self._scale
-        if self._scale.dim() == 2:
-            return (d.square() / self._scale).sum(-1)
-        root = torch.linalg.cholesky_ex(self._scale)[0]
+        scale = self._scale.to(d.dtype)
+        if scale.dim() == 1:
+            return d.square().sum(-1) / scale
+        if scale.dim() == 2:
+            return (d.square() / scale).sum(-1)
+        root = torch.linalg.cholesky_ex(scale)[0]
         eye = torch.eye(self.dimension, dtype=root.dtype, device=root.device).expand_as(root)
         inverse_root = torch.linalg.solve_triangular(root, eye, upper=False)
-        return torch.einsum("jmn,...jn->...jm", inverse_root.to(d.dtype), d).square().sum(-1)
+        # Sums of products and no matmul, which autocast would take to half precision.
+        return (inverse_root * d.unsqueeze(-2)).sum(-1).square().sum(-1)
 
     def extra_repr(self) -> str:
         kind = {1: "isotropic", 2: "diagonal", 3: "full"}[self._scale.dim()]

@@ -73,8 +73,12 @@ class GaussianRBF(EllipticRBF):
         r"""``[J]``: 0 where normalised, else :math:`\frac12 \log|2 \pi S_j|`."""
         if self.normalised:
             return torch.zeros_like(self.centers[:, 0])
-        return (self.dimension * math.log(2 * math.pi) + self.log_det()) / 2
+        return -self._log_peak(self.centers.dtype)
 
     def forward(self, t: Tensor) -> Tensor:
-        log_peak = 0.0 if not self.normalised else (self.dimension * math.log(2 * math.pi) + self.log_det()) / -2
-        return (log_peak - self.squared_distance(t) / 2).exp()
+        half = self._squared_distance(t) / 2
+        return (self._log_peak(half.dtype) - half if self.normalised else -half).exp()
+
+    def _log_peak(self, dtype: torch.dtype) -> Tensor:
+        """Of the normal density, ``[J]``."""
+        return -(self.dimension * math.log(2 * math.pi) + self._log_det(dtype)) / 2

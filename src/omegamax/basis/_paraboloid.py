@@ -61,9 +61,7 @@ class TruncatedParaboloidRBF(EllipticRBF):
     @property
     def height(self) -> Tensor:
         """What the density reaches at its centre, ``[J]``."""
-        n = self.dimension
-        log_root = (n * math.log(2 * math.pi) + self.log_det()) / 2
-        return (2 / (n + 2) * (math.lgamma(n / 2 + 2) - log_root)).exp()  # Eq. (11)
+        return self._height(self.centers.dtype)
 
     @property
     def log_weight(self) -> Tensor:
@@ -71,6 +69,11 @@ class TruncatedParaboloidRBF(EllipticRBF):
         return torch.zeros_like(self.centers[:, 0]) if self.normalised else -self.height.log()
 
     def forward(self, t: Tensor) -> Tensor:
-        half = self.squared_distance(t) / 2
-        height = self.height
+        half = self._squared_distance(t) / 2
+        height = self._height(half.dtype)
         return (height - half).relu() if self.normalised else (1 - half / height).relu()
+
+    def _height(self, dtype: torch.dtype) -> Tensor:
+        n = self.dimension
+        log_root = (n * math.log(2 * math.pi) + self._log_det(dtype)) / 2
+        return (2 / (n + 2) * (math.lgamma(n / 2 + 2) - log_root)).exp()  # Eq. (11)

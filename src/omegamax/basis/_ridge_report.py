@@ -1,0 +1,82 @@
+"""How well a ridge fit reproduces the values it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from omegamax.basis._ridge_solver import condition_number, ridge_operator
+
+
+@dataclass(frozen=True)
+class RidgeReport:
+    r"""Errors of the value function at the observed places, and how hard the fit was.
+
+    ``print`` shows it as a small table. With :math:`\hat v` the fitted value at each of the places present:
+
+    * ``rmse``: root of the mean of :math:`(\hat v - v)^2` over all numbers; ``each_rmse [*]`` by example.
+    * ``relative_error``: :math:`\|\hat V - V\|_F / \|V\|_F`; ``each_relative_error [*]`` by example; 0 for V = 0.
+    * ``maximum_error``: the largest :math:`|\hat v - v|`.
+    * ``degrees_of_freedom``: the trace of the map from values to fitted values, averaged over examples; at most the
+      number of functions and that of places.
+    * ``condition``: the condition number of :math:`F F^\top + \lambda I`, the largest over examples.
+    * ``functions``, ``places`` (present, averaged over examples), ``penalty``: the setting.
+    """
+
+    rmse: float
+    relative_error: float
+    maximum_error: float
+    degrees_of_freedom: float
+    condition: float
+    functions: int
+    places: float
+    penalty: float
+    each_rmse: Tensor = field(repr=False)
+    each_relative_error: Tensor = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"ridge fit of {self.functions} functions to {self.places:g} places, penalty {self.penalty:g}",
+            f"  rmse                {self.rmse:.4g}",
+            f"  relative error      {self.relative_error:.4g}",
+            f"  maximum error       {self.maximum_error:.4g}",
+            f"  degrees of freedom  {self.degrees_of_freedom:.4g}",
+            f"  condition number    {self.condition:.4g}",
+        ]
+        if self.each_rmse.numel() > 1:
+            lines[1] += f"  (by example {self.each_rmse.min():.4g} to {self.each_rmse.max():.4g})"
+            each = self.each_relative_error
+            lines[2] += f"  (by example {each.min():.4g} to {each.max():.4g})"
+        return "\n".join(lines)
+
+
+def errors(values: Tensor, fitted: Tensor, present: Tensor | None) -> dict:
+    """Those fields of a report that tell how far ``fitted`` is from ``values``, both ``[*, L, D]``."""
+    values = values.to(fitted.dtype)
+    if present is None:
+        present = torch.ones(fitted.shape[:-1], dtype=torch.bool, device=fitted.device)
+    here = present.unsqueeze(-1).expand(fitted.shape)
+    off = torch.where(here, fitted - values, 0.0)
+    values = torch.where(here, values, 0.0)
+    count, wrong, size = (x.sum((-2, -1)) for x in (here, off.square(), values.square()))
+    return {
+        "rmse": (wrong.sum() / count.sum().clamp(min=1)).sqrt().item(),
+        "relative_error": _ratio(wrong.sum(), size.sum()).item(),
+        "maximum_error": off.abs().max().item() if off.numel() else 0.0,
+        "places": here[..., 0].sum(-1).double().mean().item() if here.shape[-1] else 0.0,
+        "each_rmse": (wrong / count.clamp(min=1)).sqrt(),
+        "each_relative_error": _ratio(wrong, size),
+    }
+
+
+def difficulty(design: Tensor, outside: Tensor | None, penalty: float) -> tuple[Tensor, Tensor]:
+    """Condition number and degrees of freedom, ``[*]`` each, of a fit with these rows ``[*, L, J]``."""
+    rows = design if outside is None else torch.cat([design, outside])
+    operator = ridge_operator(design, outside, penalty, design.dtype)
+    return condition_number(rows, penalty), (design * operator.mT).sum((-2, -1))
+
+
+def _ratio(wrong: Tensor, size: Tensor) -> Tensor:
+    return (wrong / torch.where(size > 0, size, 1.0)).sqrt()
