@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from omegamax._checks import check_choice
-from omegamax.kernels import jacobians, native, reference
+from omegamax.kernels import jacobians, native, reference, steepest
 
 Kernel = Callable[..., Tensor]
 
@@ -25,7 +25,7 @@ def find(op: str, device: str) -> Kernel:
 
 
 def solve(op: str, z: Tensor, *rest) -> Tensor:
-    """Run kernel ``op`` on ``(z, *parameters, dim)``."""
+    """Run kernel ``op`` on ``(z, *parameters, dim)``, or whatever else it takes."""
     return _find(op, "cpu" if z.is_cpu else z.device.type, _wanted)(z, *rest)
 
 
@@ -65,6 +65,8 @@ def _find(op: str, device: str, wanted: str) -> Kernel:
 def _kernel(op: str, name: str) -> Kernel | None:
     if name == "cpu":
         return getattr(native, op) if native.available() and op in native.OPS else None
+    if op == "contour":
+        return steepest.contour
     return getattr(jacobians, op) if op.endswith("_vjp") else _along_any_dim(getattr(reference, op))
 
 

@@ -13,9 +13,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, empty_like, get_num_threads
 
-OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp")
+from omegamax.kernels import steepest
+
+OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp", "contour")
 
 _ENTMAX, _NORMMAX, _SUBSETS = range(3)  # enum Kind in cpu/vjp.h
+
+_MAX_DIMENSION = 16  # of the contour integral, in cpu/contour.h
 
 # The builds that run on what torch says of this processor, best first.
 _BUILDS = {"AVX512": ("_avx512", "_avx2", "_base"), "AVX2": ("_avx2", "_base")}
@@ -126,3 +130,24 @@ normmax_vjp = functools.partial(_backward, _NORMMAX)  # (p, g, alpha, dim)
 
 def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
     return _backward(_SUBSETS, p, g, 0.0, dim)
+
+
+@functools.cache
+def _contour_entry() -> Callable[..., None]:
+    library = _library()
+    assert library is not None
+    function = library.omegamax_contour
+    function.argtypes = [*[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int, ctypes.c_int]  # pairs, n, threads
+    function.restype = None
+    return function
+
+
+def contour(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """As :func:`omegamax.kernels.steepest.contour`."""
+    n = a.shape[-1]
+    if n > _MAX_DIMENSION:
+        return steepest.contour(size, a, b)
+    size, a, b = _dense(size), _dense(a), _dense(b)
+    sums = size.new_empty((*size.shape, 3 + 2 * n + n * (n - 1) // 2))
+    _contour_entry()(size.data_ptr(), a.data_ptr(), b.data_ptr(), sums.data_ptr(), size.numel(), n, get_num_threads())
+    return sums

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "contour.h"
 #include "family.h"
 #include "subsets.h"
 #include "vjp.h"
@@ -78,9 +79,29 @@ void backward(int kind, const T* p, const T* g, T* out, double value, const doub
     });
 }
 
+// Pairs, which cost about a microsecond each, are handed out in whole vectors.
+void contour(const double* size, const double* a, const double* b, double* out, int64_t pairs, int n, int threads) {
+    auto work = [&](int64_t begin, int64_t end) {
+        if (n == 1) contour_range<1>(size, a, b, out, n, begin, end);
+        else if (n == 2) contour_range<2>(size, a, b, out, n, begin, end);
+        else if (n == 3) contour_range<3>(size, a, b, out, n, begin, end);
+        else contour_range<0>(size, a, b, out, n, begin, end);
+    };
+    const int64_t pieces = (pairs + PIECE - 1) / PIECE;
+    const int64_t team = std::min<int64_t>(threads, pieces / 2);
+    if (team <= 1 || forked || omp_in_parallel()) return work(0, pairs);
+#pragma omp parallel for num_threads(int(team)) schedule(static)
+    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PIECE, std::min(pairs, (piece + 1) * PIECE));
+}
+
 }  // namespace
 
 extern "C" {
+
+void omegamax_contour(const double* size, const double* a, const double* b, double* out, int64_t pairs, int n,
+                      int threads) {
+    contour(size, a, b, out, pairs, n, threads);
+}
 
 void omegamax_forward_f32(int kind, const float* z, float* p, double value, const double* rows, int64_t outer, int64_t K,
                           int64_t inner, int threads) {

@@ -17,6 +17,8 @@ function, no far one and no thin ellipsoid is a special case, and the trapezoida
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -79,6 +81,24 @@ def steepest(size: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor
         rates.append(-x / gain(zeta)[1])
     weight = torch.stack(rates, -1) * (s0 * (STEP / torch.pi)).unsqueeze(-1) / 1j
     return s0, torch.stack(nodes, -1), weight
+
+
+def contour(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """``s0`` and sums over the path, ``[*, 3 + 2n + n (n - 1) / 2]``; ``size`` is M ``[*]``; ``a, b: [*, n]``.
+
+    With ``r_i = 1 / (1 + 2 a_i s)`` and the integrand in units of its value at ``s0``: the integral itself, then with
+    the factors ``log s``, ``s r_i``, ``(s r_i)^2`` and ``s r_i r_j`` for i < j. Its derivatives are made of these.
+    """
+    s0, zeta, weight = steepest(size, a, b)
+    x = (torch.arange(NODES).to(size) + 0.5) * STEP
+    # On the path the integrand is a bell in x: nothing to evaluate.
+    weight = weight * (-x.square() / 2).exp()
+    s = s0.unsqueeze(-1) * (1 + zeta)
+    rates = [1 / (1 + 2 * a_i.unsqueeze(-1) * s) for a_i in a.unbind(-1)]
+    factors = [s.log(), *(s * r for r in rates), *((s * r).square() for r in rates)]
+    factors += [s * r * q for r, q in itertools.combinations(rates, 2)]
+    sums = [weight.real.sum(-1), *((weight * f).real.sum(-1) for f in factors)]
+    return torch.stack([s0, *sums], -1)
 
 
 def _excess(y: Tensor) -> Tensor:

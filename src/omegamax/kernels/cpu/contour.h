@@ -1,0 +1,182 @@
+// Sums over the path of steepest descent of the contour integral behind expectations under compact densities; see
+// kernels/steepest.py, the same in torch, for what they are. One pair of a density and a basis function in each lane.
+#pragma once
+
+#include "simd.h"
+
+namespace omegamax {
+
+typedef Vec<double> D;
+
+struct Complex {
+    D re, im;
+};
+INLINE Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+INLINE Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+INLINE Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+INLINE Complex operator*(D a, Complex b) { return {a * b.re, a * b.im}; }
+INLINE Complex operator+(double a, Complex b) { return {a + b.re, b.im}; }
+INLINE Complex inverse(Complex a) {
+    D r = 1.0 / (a.re * a.re + a.im * a.im);
+    return {a.re * r, -a.im * r};
+}
+
+// atan(u) / u as a polynomial in u^2, for u <= tan(pi / 8): 1e-18.
+constexpr double ARCTAN[] = {0.9999999999999999987,  -0.3333333333333312116, 0.1999999999994089146,
+                             -0.1428571427925024494, 0.1111111074491965824,  -0.09090896809064027076,
+                             0.07692045330902224952, -0.06662951813629190088, 0.0584687829733087252,
+                             -0.05035102456601551843, 0.03796525745386593624, -0.01780539720541944523};
+
+// The angle of x + iy in [0, pi], for y >= 0 and r = |x + iy|.
+INLINE D angle(D x, D y, D r) {
+    D u = y / (r + maximum<double>(x, -x));  // the tangent of half of it, or of half of pi minus it
+    auto large = u > 0.41421356237309503;
+    D v = pick<double>(large, (u - 1.0) / (u + 1.0), u);
+    D q = v * v;
+    D series = splat<double>(ARCTAN[11]);
+#pragma GCC unroll 12
+    for (int i = 10; i >= 0; i--) series = series * q + ARCTAN[i];
+    D half = v * series + pick<double>(large, splat<double>(0.78539816339744831), D{});
+    D whole = 2.0 * half;
+    return pick<double>(x < 0.0, 3.1415926535897932 - whole, whole);
+}
+
+// log(1 + z) for z in the upper half-plane.
+INLINE Complex log_one_plus(Complex z) {
+    D excess = z.re * (2.0 + z.re) + z.im * z.im;
+    D x = 1.0 + z.re;
+    return {0.5 * log_one_plus<double>(excess), angle(x, z.im, square_root<double>(1.0 + excess))};
+}
+
+// Nodes in x, as in kernels/steepest.py.
+constexpr int NODES = 28, SADDLE_STEPS = 14, NEWTON_STEPS = 2;
+constexpr double STEP = 0.3, PI = 3.14159265358979323846;
+constexpr int MAX_DIMENSION = 16;
+
+INLINE int sums_of(int n) { return 3 + 2 * n + n * (n - 1) / 2; }
+
+// N dimensions, or n of them where N is 0. Of each pair: s0, then the sums over the path, with r = 1 / (1 + 2 a s), of
+// 1, log s, s r_i, (s r_i)^2 and s r_i r_j for i < j.
+template <int N>
+struct Contour {
+    int n;
+    D size, a[N ? N : MAX_DIMENSION], b[N ? N : MAX_DIMENSION];
+    D s0, g[N ? N : MAX_DIMENSION], gamma[N ? N : MAX_DIMENSION], inverse_w[N ? N : MAX_DIMENSION];
+
+    MEMBER int dims() const { return N ? N : n; }
+
+    MEMBER void saddle() {
+        s0 = size;
+        for (int i = 0; i < dims(); i++) s0 = maximum<double>(s0, (square_root<double>(b[i]) - 1.0) / (2.0 * a[i]));
+        for (int step = 0; step < SADDLE_STEPS; step++) {
+            D r = 1.0 / s0, slope = 1.0 - size * r, curve = size * r * r;
+            for (int i = 0; i < dims(); i++) {
+                D w = 1.0 / (1.0 + 2.0 * a[i] * s0), bw = b[i] * w;
+                slope -= (a[i] + bw) * w;
+                curve += (2.0 * a[i] + 4.0 * bw) * (a[i] * w * w);
+            }
+            s0 -= slope / curve;
+        }
+    }
+
+    // The exponent's derivative over zeta; with `value`, the exponent too, and log(1 + zeta).
+    template <bool value>
+    MEMBER Complex gain(Complex z, Complex& k, Complex& log_z) const {
+        Complex square = z * z;
+        Complex slope = size * inverse(1.0 + z);
+        if constexpr (value) {
+            log_z = log_one_plus(z);
+            k = size * (z - log_z);
+        }
+        for (int i = 0; i < dims(); i++) {
+            Complex gz = g[i] * z, r = inverse(1.0 + gz);
+            slope = slope + (0.5 * g[i] * g[i]) * r + gamma[i] * (r + r * r);
+            if constexpr (value) k = k + splat<double>(0.5) * (gz - log_one_plus(gz)) + gamma[i] * (square * r);
+        }
+        return slope;
+    }
+
+    MEMBER void run(D* out) {
+        saddle();
+        D curvature = size, skew = -2.0 * size;
+        for (int i = 0; i < dims(); i++) {
+            inverse_w[i] = 1.0 / (1.0 + 2.0 * a[i] * s0);
+            g[i] = 1.0 - inverse_w[i];
+            gamma[i] = b[i] * s0 * inverse_w[i] * inverse_w[i] * g[i];
+            curvature += 0.5 * g[i] * g[i] + 2.0 * gamma[i];
+            skew -= g[i] * (g[i] * g[i] + 6.0 * gamma[i]);
+        }
+        skew /= 6.0 * curvature;
+        const D unit = 1.0 / square_root<double>(curvature), log_s0 = logarithm<double>(s0);
+        for (int i = 0; i < sums_of(dims()); i++) out[i] = D{};
+        Complex z{}, rate{}, last_z{}, last_rate{}, k{}, log_z{};
+        for (int node = 0; node < NODES; node++) {
+            const double x = (node + 0.5) * STEP;
+            Complex next;
+            if (node < 2) {
+                D y = x * unit;
+                next = {skew * y * y, y};
+            } else {  // the cubic through the last two nodes with their slopes, carried on
+                next = splat<double>(5.0) * last_z - splat<double>(4.0) * z +
+                       splat<double>(STEP) * (splat<double>(4.0) * rate + splat<double>(2.0) * last_rate);
+            }
+            last_z = z, last_rate = rate, z = next;
+            for (int step = node < 2 ? -3 : 0; step < NEWTON_STEPS; step++) {
+                Complex slope = gain<true>(z, k, log_z) * z;
+                Complex move = (0.5 * x * x + k) * inverse(slope);
+                log_z = log_z - move * inverse(1.0 + z);  // Newton's last moves are too small for a second order
+                z = z - move;
+            }
+            Complex ignored;
+            rate = splat<double>(-x) * inverse(gain<false>(z, ignored, ignored) * z);
+            add(out, splat<double>(std::exp(-0.5 * x * x)) * rate, z, {log_z.re + log_s0, log_z.im});
+        }
+        const D scale = s0 * (STEP / PI);
+        out[0] = s0;
+        for (int i = 1; i < sums_of(dims()); i++) out[i] *= scale;
+    }
+
+    // (weight / i * f).real = (weight * f).im
+    MEMBER void add(D* out, Complex weight, Complex z, Complex log_s) const {
+        Complex s = s0 * (1.0 + z), log_term = weight * log_s, r[N ? N : MAX_DIMENSION];
+        out[1] += weight.im;
+        out[2] += log_term.im;
+        int at = 3;
+        for (int i = 0; i < dims(); i++, at++) {
+            r[i] = inverse_w[i] * inverse(1.0 + g[i] * z);
+            Complex sr = s * r[i], first = weight * sr, second = first * sr;
+            out[at] += first.im;
+            out[at + dims()] += second.im;
+        }
+        at += dims();
+        Complex ws = weight * s;
+        for (int i = 0; i < dims(); i++)
+            for (int j = i + 1; j < dims(); j++, at++) {
+                Complex cross = ws * (r[i] * r[j]);
+                out[at] += cross.im;
+            }
+    }
+};
+
+// Pairs begin to end: size [P], a and b [P, n], out [P, sums_of(n)].
+template <int N>
+void contour_range(const double* size, const double* a, const double* b, double* out, int n, int64_t begin, int64_t end) {
+    constexpr int W = Simd<double>::W;
+    const int sums = sums_of(n);
+    Contour<N> pair;
+    D result[3 + 2 * MAX_DIMENSION + MAX_DIMENSION * (MAX_DIMENSION - 1) / 2];
+    pair.n = n;
+    for (int64_t p = begin; p < end; p += W) {
+        // Lanes past the end repeat the last pair.
+        for (int l = 0; l < W; l++) {
+            const int64_t q = std::min(p + l, end - 1);
+            pair.size[l] = size[q];
+            for (int i = 0; i < n; i++) pair.a[i][l] = a[q * n + i], pair.b[i][l] = b[q * n + i];
+        }
+        pair.run(result);
+        for (int l = 0; l < W && p + l < end; l++)
+            for (int i = 0; i < sums; i++) out[(p + l) * sums + i] = result[i][l];
+    }
+}
+
+}  // namespace omegamax
