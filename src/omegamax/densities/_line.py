@@ -1,0 +1,99 @@
+"""What densities over the line with a location and a scale share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from omegamax._checks import check_above, is_number, is_plain
+from omegamax._numerics import working_dtype
+from omegamax.densities._base import Density
+
+
+class LineDensity(Density):
+    r"""A density over :math:`\mathbb{R}`, symmetric about ``loc [*, 1]`` and stretched by ``scale [*, 1]``.
+
+    A subclass gives ``support_radius`` besides what every density has.
+    """
+
+    loc: Tensor
+    scale: Tensor
+    alpha: float | Tensor
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real_vector,
+        "scale": constraints.independent(constraints.positive, 1),
+    }
+    # The density is defined, and zero, outside its interval too: see support_contains.
+    support = constraints.real_vector
+
+    def __init__(self, loc: Tensor, scale: float | Tensor, alpha: float | Tensor, validate_args: bool | None = None):
+        name = type(self).__name__
+        loc, scale = _floating(name, "loc", loc), _floating(name, "scale", scale, loc)
+        for argument, value in (("loc", loc), ("scale", scale)):
+            if value.shape[-1:] != (1,):
+                raise ValueError(f"{name}: {argument} must have shape [*, 1], got {tuple(value.shape)}")
+        alpha = check_above(name, "alpha", alpha, 0.0)
+        dtype = torch.promote_types(working_dtype(loc), scale.dtype)
+        shapes = [loc.shape[:-1], scale.shape[:-1]]
+        if isinstance(alpha, Tensor):
+            alpha = _floating(name, "alpha", alpha).to(dtype)
+            shapes.append(alpha.shape)
+        elif math.isinf(alpha):
+            raise ValueError(f"{name}: alpha must be finite, got inf")
+        try:
+            batch = torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            listed = ", ".join(str(tuple(shape)) for shape in shapes)
+            raise ValueError(f"{name}: batch shapes of loc, scale and alpha do not broadcast, got {listed}") from None
+        self.loc, self.scale = loc.to(dtype).expand(*batch, 1), scale.to(dtype).expand(*batch, 1)
+        self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
+        if validate_args is None and not is_plain(loc, scale):
+            validate_args = False  # values cannot be looked at while they are traced or mapped over
+        super().__init__(batch, torch.Size([1]), validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(type(self), _instance)
+        shape = torch.Size(batch_shape)
+        new.loc, new.scale = self.loc.expand(*shape, 1), self.scale.expand(*shape, 1)
+        new.alpha = self.alpha.expand(shape) if isinstance(self.alpha, Tensor) else self.alpha
+        Density.__init__(new, shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def dimension(self) -> int:
+        """1"""
+        return 1
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def support_radius(self) -> Tensor:
+        """Half the width of the support, ``[*]``; infinite for alpha <= 1."""
+        raise NotImplementedError
+
+    def support_contains(self, value: Tensor) -> Tensor:
+        return (value - self.loc).abs().squeeze(-1) < self.support_radius
+
+    def __repr__(self) -> str:
+        alpha = f"tensor of shape {tuple(self.alpha.shape)}" if isinstance(self.alpha, Tensor) else f"{self.alpha:g}"
+        return f"{type(self).__name__}(batch_shape={tuple(self.batch_shape)}, alpha={alpha})"
+
+    def _check(self, value: Tensor) -> None:
+        if self._validate_args:
+            self._validate_sample(value)
+
+
+def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | None = None) -> Tensor:
+    """A floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
+    if like is not None and is_number(value):
+        return like.new_tensor([value])
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
+    return value.unsqueeze(0) if like is not None and value.dim() == 0 else value
