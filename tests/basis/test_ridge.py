@@ -410,6 +410,7 @@ def test_fit_compiles_whole():
     assert close(fit(values), expected)
     points = torch.rand(2, 9, 1, dtype=F64)
     assert close(compiled(values, positions=points), fit(values, positions=points))
+    assert close(compiled(values, 6), fit(values, 6))
     loose = torch.compile(fit, backend="eager")
     assert close(loose(values, torch.tensor([9, 4])), fit(values, torch.tensor([9, 4])))
 
@@ -429,6 +430,30 @@ def test_fit_is_mapped_over_and_traced():
     points = torch.rand(4, 9, 1, dtype=F64)
     together = torch.func.vmap(lambda v, p: fit(v, positions=p))(values, points)
     assert close(together, fit(values, positions=points))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_fit_on_a_gpu():
+    fit = RidgeFit(plane(), (4, 5), padding=True)
+    there = copy.deepcopy(fit).cuda()
+    values, lengths = torch.randn(3, 20, 2, dtype=F64), torch.tensor([[4, 5], [2, 3], [3, 3]])
+    for sizes in (None, (2, 3), lengths, lengths.cuda()):
+        expected = fit(values, sizes if not isinstance(sizes, Tensor) else sizes.cpu())
+        for module in (there, fit):  # also with the basis left behind
+            assert close(module(values.cuda(), sizes).cpu(), expected)
+        report = there.report(values.cuda(), sizes)
+        assert report.rmse == pytest.approx(fit.report(values, sizes if sizes is not lengths else lengths).rmse)
+        smooth = there.reconstruct(expected.cuda(), lengths=sizes)
+        assert close(smooth.cpu(), fit.reconstruct(expected, lengths=sizes))
+    assert there.operator().is_cuda and there.operator() is there.operator()
+    loose, here = RidgeFit(plane()).cuda(), RidgeFit(plane())
+    points, mask = torch.rand(3, 20, 2, dtype=F64), torch.rand(3, 20) < 0.6
+    for penalty in (0.01, 1e-12, 0.0):
+        loose.penalty = here.penalty = penalty
+        found = loose(values.cuda(), positions=points.cuda(), mask=mask.cuda())
+        assert close(found.cpu(), here(values, positions=points, mask=mask), 1e-6)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.equal(there(values.float().cuda()), copy.deepcopy(there)(values.float().cuda()))
 
 
 # Reconstruction and report

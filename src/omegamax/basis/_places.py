@@ -70,19 +70,22 @@ class Places(torch.nn.Module):
             raise ValueError(f"RidgeFit: values must have {count} rows, one for each position, got {width}")
         return size
 
-    def sizes(self, lengths: Lengths, width: int | None) -> tuple[torch.Size, list[Size]]:
+    def sizes(self, lengths: Lengths, width: int | None) -> tuple[Sequence[int], list[Size]]:
         """The shape of a batch and the size of each example in it, refused where it needs more than ``width``."""
-        given = _integers(lengths)
         axes = self.dimension if self.points is None and self.dimension > 1 else None
+        batch: Sequence[int]
         sizes: list[Size]
-        if axes is None:
-            batch, sizes = given.shape, [(k,) for k in given.reshape(-1).tolist()]
-        elif given.dim() == 0 or given.shape[-1] != axes:
-            raise ValueError(
-                f"RidgeFit: lengths must be [*, {axes}], cells along each axis, got shape {tuple(given.shape)}"
-            )
+        if axes is None and type(lengths) is int:  # no tensor: nothing for a tracer to stumble upon
+            batch, sizes = (), [(lengths,)]
+        elif axes is not None and isinstance(lengths, tuple) and len(lengths) == axes and type(lengths[0]) is int:
+            batch, sizes = (), [lengths]
         else:
-            batch, sizes = given.shape[:-1], [tuple(k) for k in given.reshape(-1, axes).tolist()]
+            given = _integers(lengths)
+            if axes is not None and (given.dim() == 0 or given.shape[-1] != axes):
+                shape = tuple(given.shape)
+                raise ValueError(f"RidgeFit: lengths must be [*, {axes}], cells along each axis, got shape {shape}")
+            batch = given.shape if axes is None else given.shape[:-1]
+            sizes = [tuple(k) for k in given.reshape(-1, axes or 1).tolist()]
         if any(k < 0 for s in sizes for k in s):
             raise ValueError("RidgeFit: lengths must be >= 0")
         most = len(self.points) if self.points is not None else width
@@ -146,7 +149,9 @@ class Places(torch.nn.Module):
             present = mask if present is None else present & mask
         return points, present
 
-    def _spread(self, batch: torch.Size, sizes: list[Size], width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _spread(
+        self, batch: Sequence[int], sizes: list[Size], width: int, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
         distinct = {s: i for i, s in enumerate(dict.fromkeys(sizes))}
         rows = []
         for s in distinct:
@@ -157,10 +162,10 @@ class Places(torch.nn.Module):
         return table[index].reshape(*batch, width, self.dimension), self.present(batch, sizes, width, device)
 
     @staticmethod
-    def present(batch: torch.Size, sizes: list[Size], width: int, device: torch.device) -> Tensor:
+    def present(batch: Sequence[int], sizes: list[Size], width: int, device: torch.device) -> Tensor:
         """Which of ``width`` rows each example fills, ``[*, L]``."""
         counts = torch.tensor([math.prod(s) for s in sizes], dtype=torch.long, device=device)
-        return torch.arange(width, device=device) < counts.reshape(batch).unsqueeze(-1)
+        return torch.arange(width, device=device) < counts.reshape(tuple(batch)).unsqueeze(-1)
 
 
 def _integers(lengths: Lengths) -> Tensor:
