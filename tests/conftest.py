@@ -28,6 +28,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
     config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+    # So does inductor.
+    config.addinivalue_line("filterwarnings", "ignore:`torch._prims_common.check` is deprecated:FutureWarning")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -21,7 +21,7 @@ LAYERS = [
     ("kernels",),
     ("functional",),
     ("omegas",),
-    ("losses", "structured", "densities", "basis", "mixed"),
+    ("losses", "structured", "densities", "basis", "expectations", "mixed"),
     ("mixtures", "hopfield"),
     ("nn",),
     ("models", "data", "compat"),

@@ -3,6 +3,8 @@
 Each map from scores to probabilities is ``argmax_p E_p[score] - Omega(p)`` for a convex regulariser Omega.
 """
 
+from omegamax import basis as basis
+from omegamax import densities as densities
 from omegamax import functional as functional
 from omegamax import losses as losses
 from omegamax import nn as nn

@@ -24,8 +24,8 @@ from omegamax.kernels.steepest import steepest
 def contour(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tensor:
     """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``e = alpha - 1``, ``dilation`` and ``log_peak`` are ``[*]``."""
     size, height = 1 + 1 / e, dilation / e
-    value, _ = _Contour.apply(*pair, size.unsqueeze(-1), height.unsqueeze(-1), log_peak.unsqueeze(-1))
-    return value
+    integral = _op if torch.compiler.is_compiling() else _Contour.apply
+    return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), log_peak.unsqueeze(-1))[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
@@ -44,17 +44,15 @@ def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: 
 class _Contour(torch.autograd.Function):
     """Value from the compiled sums where there are such, and the sums for the backward pass."""
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(sigma, delta, spread, size, height, log_peak):
         a, b = _canonical(sigma, delta, spread, height)
-        sums = _sums(size.expand(delta.shape[:-1]), a, b)
+        sums = kernels.solve("contour", size.expand(delta.shape[:-1]), a, b)
         s0 = sums[..., 0]
         w = 1 + 2 * a * s0.unsqueeze(-1)
         start = _start(size, s0) - (w.log() / 2 + b * s0.unsqueeze(-1) / w).sum(-1)
         scaled = (log_peak + start).exp().unsqueeze(-1) * sums[..., 1:]
-        return scaled[..., 0], scaled
+        return scaled[..., 0].clone(), scaled  # an op's results share no memory
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -82,11 +80,13 @@ class _Contour(torch.autograd.Function):
             moves.append((partials[0] * dsigma).sum((-2, -1)))
         return sum(moves[1:], moves[0]).expand_as(scaled[..., 0]), None
 
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return _Contour.apply(*_in_front(info.batch_size, in_dims, inputs, _RANKS)), (0, 0)
+
 
 class _ContourGradient(torch.autograd.Function):
     """Gradients from the sums; only their own derivatives need the integrand in full."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(g, scaled, *inputs):
@@ -98,14 +98,40 @@ class _ContourGradient(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         g, _, *rest = inputs
         ctx.save_for_backward(g, *rest)
+        ctx.save_for_forward(g, *rest)
 
     @staticmethod
     def backward(ctx, *gradients):
-        def first(g, *inputs):
-            return torch.func.vjp(on_path, *inputs)[1](g)
-
-        g, *inputs = torch.func.vjp(first, *ctx.saved_tensors)[1](gradients)
+        g, *inputs = torch.func.vjp(_gradient_on_path, *ctx.saved_tensors)[1](gradients)
         return (g, None, *inputs)
+
+    @staticmethod
+    def jvp(ctx, g, _, *tangents):
+        # torch makes no dual of an expanded tensor.
+        at, along = ([t.contiguous() for t in group] for group in (ctx.saved_tensors, (g, *tangents)))
+        return torch.func.jvp(_gradient_on_path, tuple(at), tuple(along))[1]
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        # Every input must have the mapped axis, since every gradient does.
+        return _ContourGradient.apply(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+
+
+def _gradient_on_path(g: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return torch.func.vjp(on_path, *inputs)[1](g)
+
+
+# Axes of the inputs of _Contour that are not batch: sigma, delta, spread, then the scalars.
+_RANKS = (3, 2, 2, 1, 1, 1)
+
+
+def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...]) -> list[Tensor]:
+    """Tensors of a mapped call with the mapped axis first and as many batch axes each, so that they broadcast."""
+    moved = [t.expand(size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=True)]
+    batch = max(t.dim() - rank for t, rank in zip(moved, ranks, strict=True))
+    return [
+        t.reshape(size, *(1,) * (batch - t.dim() + rank), *t.shape[1:]) for t, rank in zip(moved, ranks, strict=True)
+    ]
 
 
 def _partials(scaled, sigma, delta, spread, size, height, log_peak) -> list[Tensor]:
@@ -157,19 +183,28 @@ def stirling(x: Tensor) -> Tensor:
     return torch.where(large, series * r, direct)
 
 
-@torch.library.custom_op("omegamax::contour", mutates_args=())
-def _sums(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return kernels.solve("contour", size, a, b)
+# What tracing sees: dynamo does not look into a Function with forward-mode rules. First derivatives only.
+_op = torch.library.custom_op(
+    "omegamax::contour",
+    lambda *inputs: _Contour.forward(*inputs),
+    mutates_args=(),
+    schema="(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak) -> (Tensor, Tensor)",
+)
 
 
-@_sums.register_fake
-def _(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    n = a.shape[-1]
-    return size.new_empty((*size.shape, 3 + 2 * n + n * (n - 1) // 2))
+@_op.register_fake
+def _fake(sigma, delta, spread, size, height, log_peak):
+    *rows, n = delta.shape
+    return delta.new_empty(rows), delta.new_empty((*rows, 2 + 2 * n + n * (n - 1) // 2))
 
 
-@_sums.register_vmap
-def _(info, in_dims, *tensors: Tensor):
-    size = info.batch_size
-    moved = [t.expand(size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=True)]
-    return _sums(*moved), 0
+def _save(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, output[1])
+
+
+def _backward(ctx, g, _):
+    *inputs, scaled = ctx.saved_tensors
+    return _ContourGradient.forward(g, scaled, *inputs)
+
+
+_op.register_autograd(_backward, setup_context=_save)
