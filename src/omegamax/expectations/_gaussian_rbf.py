@@ -83,4 +83,6 @@ def _wide(density: BetaGaussian, alpha: float | Tensor) -> BetaGaussian:
 
 def _excess(density: BetaGaussian) -> Tensor:
     """``alpha - 1``, ``[*]``"""
-    return torch.as_tensor(density.alpha - 1).to(density.loc).expand(density.batch_shape)
+    # The dtype is said here: torch makes float32 of a number.
+    e = torch.as_tensor(density.alpha - 1, dtype=torch.float64, device=density.loc.device)
+    return e.expand(density.batch_shape)
