@@ -310,7 +310,7 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="do not broadcast"):
         BetaLaplace(torch.zeros(3, 1), torch.ones(2, 1))
     with pytest.raises(ValueError, match="scale"):
-        Laplace(zero, -1.0)
+        Laplace(zero, -1.0, validate_args=True)
     with pytest.raises(ValueError, match=r"from_moments: alpha must be > 0\.66"):
         BetaLaplace.from_moments(zero, 1.0, 0.6)
     with pytest.raises(ValueError, match="covariance must be a number"):

@@ -244,6 +244,6 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match=r"g must keep the shape \(1,\)"):
         LocationScale(lambda s: torch.ones(3, 1) * s.square(), zero, 1.0)
     with pytest.raises(ValueError, match="scale"):
-        LocationScale(torch.cosh, zero, -1.0)
+        LocationScale(torch.cosh, zero, -1.0, validate_args=True)
     with pytest.raises(ValueError, match=r"loc must have shape \[\*, 1\]"):
         LocationScale(torch.cosh, torch.zeros(2), 1.0)
