@@ -118,6 +118,17 @@ def test_steep_gradients_survive_a_node_about_to_leave():
     assert torch.allclose(slope, 1 / (p.detach().pow(alpha - 2)).sum(-1), rtol=1e-10)
 
 
+@pytest.mark.parametrize("volume", [1e-30, 1e-6, 1e6, 1e30])
+def test_any_scale_of_scores_and_weights_sums_to_one(volume: float):
+    for spread in (1e-30, 1.0, 1e30, 1e300):
+        for alpha in (0.05, 0.9, 1.0, 1.01, 1.5, 2.0, 2.1, 5.0, 50.0):
+            z = (spread * torch.randn(8, dtype=F64)).requires_grad_()
+            w = volume * (torch.rand(8, dtype=F64) + 0.1)
+            p = weighted_entmax(z, alpha, w)
+            assert (w * p).sum().item() == pytest.approx(1, abs=1e-12)
+            assert torch.autograd.grad((w * p).square().sum(), z)[0].isfinite().all()
+
+
 def test_traced_and_mapped_calls_agree():
     z, w, a = torch.randn(5, 7, dtype=F64), torch.rand(7, dtype=F64) + 0.1, 1 + torch.rand(5, 1, dtype=F64)
     expected = weighted_entmax(z, a, w)

@@ -57,7 +57,7 @@ def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tenso
     gap = torch.where(sound, top - f, 0.0)
     # With all the mass in p_i = P_i / W, the measure W of the nodes drops out: sum (w_i / W) P_i = 1 for gaps W^e.
     total = torch.where(gap.isinf(), 0.0, w).sum(-1, keepdim=True)
-    gap, w = gap * (e * total.log()).exp(), w / total
+    gap, w = gap * (e * total.log()).exp().clamp(max=torch.finfo(f.dtype).max), w / total  # a gap of 0 stays 0
     if isinstance(alpha, Tensor):
         p = _rows(gap, w, e)
     elif alpha == 1:
