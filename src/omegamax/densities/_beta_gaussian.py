@@ -49,10 +49,8 @@ class BetaGaussian(Quadratic):
     Reference: Martins et al. (NeurIPS 2020), eqs. 7, 10 and 11 for alpha = 2; Martins et al. (JMLR 2022) for any alpha.
     """
 
-    def _assemble(
-        self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None, scale: Tensor | None
-    ) -> None:
-        super()._assemble(loc, root, alpha, validate_args, scale)
+    def _assemble(self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None) -> None:
+        super()._assemble(loc, root, alpha, validate_args)
         # Floats for a number alpha; otherwise tensors, computed in float64 and kept in the working dtype.
         e, n = self._wide_e(), self.dimension
         self._e: Any = self._cast(e)
@@ -84,7 +82,7 @@ class BetaGaussian(Quadratic):
         mean = as_location(name, "mean", mean)
         n = mean.shape[-1]
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
-        root, _ = root_of_scale(name, "covariance", covariance, n, mean)
+        root = root_of_scale(name, "covariance", covariance, n, mean)
         e = _wide(alpha) - 1
         # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
         constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.values)
@@ -145,6 +143,8 @@ class BetaGaussian(Quadratic):
         """Where the support ends: ``[*, points, 2]`` on its ellipse, or its two ends ``[*, 2, 1]``."""
         if self.dimension > 2:
             raise ValueError(f"{type(self).__name__}.boundary: needs 1 or 2 dimensions, got {self.dimension}")
+        if not isinstance(self._e, Tensor) and self._e <= 0:
+            raise ValueError(f"{type(self).__name__}.boundary: alpha must be > 1, got {self.alpha:g}")
         if self.dimension == 1:
             sphere = self.loc.new_tensor([[-1.0], [1.0]])
         else:
@@ -153,24 +153,25 @@ class BetaGaussian(Quadratic):
         return self.loc.unsqueeze(-2) + sphere @ self.support_tril.mT
 
     def support_contains(self, value: Tensor) -> Tensor:
-        return self._e * self._distance(value) < 1
+        q = self._distance(value)
+        return ~((self._e * q >= 2 * self._dilation) | q.isnan())
 
     def _distance(self, value: Tensor) -> Tensor:
-        """``q / 2c``: half the squared Mahalanobis distance, 1 / (alpha - 1) where the support ends."""
-        return self._root.whiten(value - self._loc).square().sum(-1) / (2 * self._dilation)
+        """``q``, the squared Mahalanobis distance from the location; large, but never infinite."""
+        q = self._root.whiten(value - self._loc).square().sum(-1)
+        return q.clamp(max=torch.finfo(q.dtype).max / 1e3)
 
     # --- The density
 
     def log_prob(self, value: Tensor) -> Tensor:
         """At points ``[*, n]``; -inf outside the support, with gradient 0 there."""
-        if self._validate_args:
+        if self._validate_args and value.numel():
             self._validate_sample(value)
-        e = self._e
-        r = self._distance(value)
+        e, q, width = self._e, self._distance(value), 2 * self._dilation
         if not isinstance(e, Tensor) and e <= 0:
-            return self._log_peak - r if e == 0 else self._log_peak + (-e * r).log1p() / e
-        outside = e * r >= 1
-        r = torch.where(outside, 0.0, r)
+            return self._log_peak - q / width if e == 0 else self._log_peak + (-e * q / width).log1p() / e
+        outside = e * q >= width
+        r = torch.where(outside, 0.0, q) / width
         bend = -r * log_ratio(-e * r) if isinstance(e, Tensor) else (-e * r).log1p() / e
         return torch.where(outside, -math.inf, self._log_peak + bend)
 
@@ -178,7 +179,7 @@ class BetaGaussian(Quadratic):
         """In one dimension, at points ``[*, 1]``; to about 1e-13 in float64, gradients to alpha included."""
         if self.dimension != 1:
             raise NotImplementedError(f"{type(self).__name__}.cdf: needs one dimension, got {self.dimension}")
-        if self._validate_args:
+        if self._validate_args and value.numel():
             self._validate_sample(value)
         s = self._root.whiten(value - self._loc).squeeze(-1) / (2 * self._dilation).sqrt()
         return cumulative(s, self._e, self._delta)

@@ -115,9 +115,8 @@ def _quadratic(density: BetaGaussian, target: Density | Tensor) -> Tensor:
 
 def _conjugate(density: BetaGaussian) -> Tensor:
     r""":math:`\Omega_\alpha^*` of the centred score, ``[*]``: the log-partition function at alpha = 1."""
-    e, level = density._e, density._log_peak
-    entropic = -density._g * level * phi(e * level) - density.dimension * e / (2 * (1 + e))
-    return entropic / _spread(density)
+    e, level, spread = density._e, density._log_peak, _spread(density)
+    return (-density._g * level * phi(e * level) - density.dimension * e / (2 * (1 + e))) / spread
 
 
 def _spread(density: BetaGaussian) -> Any:

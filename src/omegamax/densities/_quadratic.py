@@ -49,27 +49,24 @@ class Quadratic(Density):
         given = [form is not None for form in (scale, scale_diag, scale_tril)]
         if sum(given) != 1:
             raise ValueError(f"{name}: give one of scale, scale_diag and scale_tril, got {sum(given)} of them")
-        full = None
         if scale_diag is not None:
             root = root_of_diagonal(name, "scale_diag", scale_diag, n, loc)
         elif scale_tril is not None:
             root = root_of_tril(name, "scale_tril", scale_tril, n, loc)
         else:
             assert scale is not None
-            root, full = root_of_scale(name, "scale", scale, n, loc)
-        self._assemble(loc, root, alpha, validate_args, full)
+            root = root_of_scale(name, "scale", scale, n, loc)
+        self._assemble(loc, root, alpha, validate_args)
 
     @classmethod
     def _from_root(
         cls: type[Own], loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None = None
     ) -> Own:
         density = cls.__new__(cls)
-        density._assemble(loc, root, alpha, validate_args, None)
+        density._assemble(loc, root, alpha, validate_args)
         return density
 
-    def _assemble(
-        self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None, scale: Tensor | None
-    ) -> None:
+    def _assemble(self, loc: Tensor, root: Root, alpha: float | Tensor, validate_args: bool | None) -> None:
         """Set every attribute: what ``__init__`` and the other ways to make a density share."""
         name, n = type(self).__name__, loc.shape[-1]
         alpha = check_above(name, "alpha", alpha, 1 - 2 / n)
@@ -92,14 +89,14 @@ class Quadratic(Density):
         self.loc = self._loc.expand((*batch, n))
         self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
         # The one form that was given; torch checks it. The others are made when asked for.
-        if scale is not None:
-            self.scale = scale.expand((*batch, n, n))
+        if root.square is None:
+            self.scale_tril = root.tril().expand((*batch, n, n))
         elif root.diagonal:
-            self.scale_diag = root.values.square().expand((*batch, n))
+            self.scale_diag = root.square.expand((*batch, n))
         else:
-            self.scale_tril = root.values.expand((*batch, n, n))
-        if validate_args is None and not is_plain(loc, root.values):
-            validate_args = False  # values cannot be looked at while they are traced or mapped over
+            self.scale = root.square.expand((*batch, n, n))
+        if validate_args is None and (not is_plain(loc, root.values) or math.prod(batch) == 0):
+            validate_args = False  # values cannot be looked at while they are traced or mapped over; or there are none
         super().__init__(batch, torch.Size([n]), validate_args=validate_args)
 
     @classmethod
@@ -124,7 +121,7 @@ class Quadratic(Density):
         theta1 = as_location(name, "theta1", theta1)
         if not isinstance(theta2, Tensor) and not is_number(theta2):
             raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
-        root = inverse_root(*root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1))
+        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1))
         loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
         return cls._from_root(loc, root, alpha, validate_args)
 

@@ -21,6 +21,7 @@ class Root:
 
     values: Tensor
     diagonal: bool
+    square: Tensor | None = None  # Sigma, or its diagonal, if that is what was given
 
     @property
     def dtype(self) -> torch.dtype:
@@ -36,7 +37,9 @@ class Root:
 
     def gram(self) -> Tensor:
         """``L L'``, ``[*, n, n]``."""
-        return torch.diag_embed(self.values.square()) if self.diagonal else self.values @ self.values.mT
+        if self.diagonal:
+            return torch.diag_embed(self.values.square() if self.square is None else self.square)
+        return self.values @ self.values.mT if self.square is None else self.square
 
     def log_det(self) -> Tensor:
         """``log det L``, ``[*]``: half of that of Sigma."""
@@ -79,12 +82,12 @@ def cholesky(matrix: Tensor) -> Tensor:
     return torch.where((info == 0)[..., None, None], factor, math.nan)
 
 
-def inverse_root(precision: Root, matrix: Tensor | None) -> Root:
-    """The root of the inverse, lower triangular again; ``matrix`` is what the root is of, if that is not diagonal."""
-    if precision.diagonal or matrix is None:
-        return Root(1 / precision.values, precision.diagonal)
-    upper = cholesky(matrix.flip(-2, -1)).flip(-2, -1)
-    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+def inverse_root(precision: Root) -> Root:
+    """The root of the inverse, lower triangular again."""
+    if precision.diagonal:
+        return Root(1 / precision.values, True)
+    upper = cholesky(precision.gram().flip(-2, -1)).flip(-2, -1)
+    identity = torch.eye(upper.shape[-1], dtype=upper.dtype, device=upper.device)
     return Root(_solve(upper.mT, identity), False)
 
 
@@ -111,8 +114,8 @@ def _columns(apply: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, x: Tenso
     return done.permute(sorted(range(rank + 1), key=order.__getitem__))
 
 
-def root_of_scale(name: str, argument: str, scale: Tensor | float, n: int, like: Tensor) -> tuple[Root, Tensor | None]:
-    """The root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity; and Sigma if it was in full.
+def root_of_scale(name: str, argument: str, scale: Tensor | float, n: int, like: Tensor) -> Root:
+    """The root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity.
 
     A number, a 0-d tensor and ``[*, 1, 1]`` are multiples of the identity.
     """
@@ -121,22 +124,21 @@ def root_of_scale(name: str, argument: str, scale: Tensor | float, n: int, like:
             raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
         if not 0 < scale < math.inf:
             raise ValueError(f"{name}: {argument} must be > 0 and finite, got {scale:g}")
-        return Root(like.new_full((n,), math.sqrt(scale)), True), None
+        return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
     scale = _floating(name, argument, scale, like)
-    if scale.dim() == 0:
-        return Root(scale.sqrt().expand(n), True), None
-    if scale.dim() >= 2 and scale.shape[-2:] == (1, 1):
-        return Root(scale[..., 0].sqrt().expand((*scale.shape[:-2], n)), True), None
+    if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):
+        diagonal = scale.expand(n) if scale.dim() == 0 else scale[..., 0].expand((*scale.shape[:-2], n))
+        return Root(diagonal.sqrt(), True, diagonal)
     _shaped(name, argument, scale, (n, n))
     scale = (scale + scale.mT) / 2  # so that a gradient in any entry is the one of a symmetric matrix
-    return Root(cholesky(scale), False), scale
+    return Root(cholesky(scale), False, scale)
 
 
 def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:
     """The root of a diagonal Sigma ``[*, n]``."""
     diagonal = _floating(name, argument, diagonal, like)
     _shaped(name, argument, diagonal, (n,))
-    return Root(diagonal.sqrt(), True)
+    return Root(diagonal.sqrt(), True, diagonal)
 
 
 def root_of_tril(name: str, argument: str, tril: Tensor, n: int, like: Tensor) -> Root:

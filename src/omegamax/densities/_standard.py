@@ -22,7 +22,7 @@ _REACH = 0.6
 
 
 def draw(shape: torch.Size, n: int, e: Any, like: Tensor) -> Tensor:
-    r"""Points ``shape + [n]`` of the density proportional to ``(1 - e |x|^2 / 2)^(1/e)``, ``e`` a float or ``[*shape]``.
+    r"""Points ``[*, n]`` of the density proportional to ``(1 - e |x|^2 / 2)^(1/e)``, for a float or a tensor ``[*]`` e.
 
     A normal vector ``z`` is pulled in (e > 0) or pushed out (e < 0) by a factor that is smooth in ``e`` and 1 at e = 0:
     no rejection, no gamma variates, and gradients in ``e`` of bounded variance. In an even dimension

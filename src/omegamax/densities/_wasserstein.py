@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -17,9 +19,9 @@ def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Ten
               + \operatorname{tr}\bigl( C_p + C_q - 2 (C_p^{1/2} C_q C_p^{1/2})^{1/2} \bigr)
               = |\mu_p - \mu_q|^2 + \min_{Q'Q = I} \| L_p - L_q Q \|_F^2
 
-    with covariances ``C = L L'``, which must be finite. The second form is the one computed: nothing cancels where the
-    two are close. The gradient is 0 where they are equal. Unless both scales are diagonal, derivatives beyond the
-    first leave out the change of the rotation ``Q``.
+    with covariances ``C = L L'``, which must be finite (NaN where a tensor alpha makes them infinite). The second
+    form is the one computed: nothing cancels where the two are close. The gradient is 0 where they are equal. Unless
+    both scales are diagonal, derivatives beyond the first leave out the change of the rotation ``Q``.
 
         >>> from omegamax.densities import Gaussian, TruncatedParaboloid
         >>> wasserstein2(Gaussian(torch.zeros(1), 1.0), Gaussian(torch.tensor([3.0]), 25.0))
@@ -34,20 +36,24 @@ def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Ten
         if not isinstance(density, BetaGaussian):
             raise TypeError(f"wasserstein2: {name} must be a BetaGaussian, got {type(density).__name__}")
     if p.dimension != q.dimension:
-        raise ValueError(f"wasserstein2: p and q must have one dimension, got {p.dimension} and {q.dimension}")
+        raise ValueError(f"wasserstein2: p and q must have the same dimension, got {p.dimension} and {q.dimension}")
     check_same_alpha("wasserstein2", p, q)
     if not isinstance(p._spread, Tensor) and p._spread <= 0:
         least = f"{p.dimension}/{p.dimension + 2}"
         raise ValueError(f"wasserstein2: alpha must be > {least} in {p.dimension} dimensions, got {p.alpha:g}")
-    distance = (p.mean - q.mean).square().sum(-1) + _rotated(_covariance_root(p), _covariance_root(q))
+    shift = (p.mean - q.mean).square().sum(-1)
+    distance = shift + _rotated(_covariance_root(p), _covariance_root(q))
+    if isinstance(p._spread, Tensor):
+        distance = torch.where(p._spread > 0, distance, math.nan)
     if squared:
         return distance
-    positive = distance > 0
-    return torch.where(positive, torch.where(positive, distance, 1.0).sqrt(), 0.0)
+    zero = distance == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, distance).sqrt())
 
 
 def _covariance_root(density: BetaGaussian) -> Root:
-    return density._root.times(density._variance_ratio.sqrt())
+    ratio = density._variance_ratio
+    return density._root.times(torch.where(ratio.isfinite(), ratio, 1.0).sqrt())
 
 
 def _rotated(p: Root, q: Root) -> Tensor:
