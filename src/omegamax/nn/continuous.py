@@ -1,0 +1,252 @@
+"""Attention to time and space: a density in place of weights over pieces."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_number
+from omegamax._numerics import working_dtype
+from omegamax.basis import Basis, RidgeFit
+from omegamax.basis._places import Lengths
+from omegamax.densities import BetaGaussian, Gaussian
+from omegamax.densities._base import Density
+from omegamax.nn._head import LocationScale
+from omegamax.nn._layout import Layout, check_batches, check_matrix, layout, moments, normalised
+from omegamax.nn.alpha import Alpha, alpha_for, hold_alpha
+
+NAME = "ContinuousAttention"
+
+
+class ContinuousAttention(torch.nn.Module):
+    r"""Attention to an interval of time or a region of space: the mean of a value function under a density.
+
+    .. math:: c = E_p[V(t)] = B^\top E_p[\psi(t)], \qquad V(t) = B^\top \psi(t)
+
+    The value function V is the ridge fit of the values, :class:`~omegamax.basis.RidgeFit`; p is a
+    :class:`~omegamax.densities.BetaGaussian`: a Gaussian at alpha = 1 (continuous softmax), a truncated paraboloid at
+    alpha = 2 (continuous sparsemax), zero outside an ellipsoid for any alpha > 1. Each call has its density from
+
+    * ``weights [*, L]``, discrete attention: p has the mean and the covariance of the places under the weights, plus
+      the covariance of a uniform density over one cell, as if each weight were spread over its cell. So a single
+      weight does not collapse, and no parameter is added to those of discrete attention. Weights are made to sum to
+      one; a row that cannot be, of zeros or all masked, has context 0, no gradient, and the density of equal weights.
+    * ``query [*, query_dim]``, if built with ``query_dim``: an affine map predicts the location, through a sigmoid, the
+      diagonal of the scale, through a softplus, and in more than one dimension its correlations. The scale is the
+      :math:`\Sigma` of the score :math:`-\frac12 (t - \mu)^\top \Sigma^{-1} (t - \mu)`, in one dimension
+      :math:`\sigma^2` (not :math:`\sigma`); it is the covariance only at alpha = 1.
+    * ``density``, any that has a rule for its expectation of the basis.
+
+    Args:
+        basis: J functions of a point in n dimensions.
+        alpha: a float; a tensor that broadcasts with the batch ``[*]``; or an :class:`~omegamax.nn.Alpha`. To match
+            moments it must be above ``n / (n + 2)``.
+        positions, penalty, padding: where the values are and how V is fitted, see :class:`~omegamax.basis.RidgeFit`.
+            A size such as ``(14, 14)`` is a regular grid over the unit cube; in one dimension the default is a regular
+            grid of as many cells as there are values.
+        combined: add the discrete context, the mean of the values under the weights, from wherever the density comes.
+        floor: variance to add along each axis when moments are matched. By default that of a cell: 1/(12 k^2) along an
+            axis with k cells; for L given places, that of a cube of volume 1/L. With 0 the moments are those of the
+            weights alone, and all weight on one place, or in one hyperplane, leaves no density: NaN or an error.
+        query_dim: features of a query.
+        learnable: learn alpha, from the given one on, within ``bounds``; ``per``: one for each head, ``n``, axis -3 of
+            weights ``[*, H, Q, L]``, or for each index of another axis, ``(axis, size)``.
+
+    ``forward(values [*, L, D], weights=None, positions=None, *, density=None, query=None, lengths=None, mask=None)``
+    returns the context ``[*, D]``, in the dtype of the values, and the density, of batch ``[*]``. Batches broadcast:
+    values ``[B, 1, L, D]`` serve Q queries with weights ``[B, Q, L]``. ``positions [*, L, n]``, ``lengths`` (or
+    sizes of images, ``[*, n]``) and ``mask [*, L]`` say where the values of each example are, as for the fit; what is
+    absent counts for nothing, whatever it holds.
+
+    B is never formed: with G the matrix of the fit, :math:`E_p[\psi]^\top G` are L weights for the values. For many
+    queries to the same values, ``coefficients = attention.fit(values)`` once, then ``attention.attend(coefficients,
+    density)`` with ``density = attention.match(weights)`` or ``attention.predict(query)``.
+
+        >>> from omegamax.basis import GaussianRBF
+        >>> attend = ContinuousAttention(GaussianRBF.grid(64, 1, variance=0.01), alpha=2.0)
+        >>> values, scores = torch.randn(3, 280, 16), torch.randn(3, 280)
+        >>> context, density = attend(values, scores.softmax(-1))
+        >>> context.shape, density.mean.shape, density.variance.shape
+        (torch.Size([3, 16]), torch.Size([3, 1]), torch.Size([3, 1]))
+        >>> look = ContinuousAttention(GaussianRBF.grid(10, 2, variance=0.001), positions=(14, 14))
+        >>> context, density = look(torch.randn(3, 196, 16), torch.randn(3, 196).softmax(-1))
+        >>> density
+        Gaussian(loc: (3, 2), alpha: 1.0)
+
+    References: Martins et al. (NeurIPS 2020), Def. 2, Eq. 16 and Sec. 4; moments for alpha = 2: Farinhas, "Visual
+    attention with sparse and continuous transformations" (thesis, 2021), Alg. 2 and Eqs. 4.3 and 4.6.
+    """
+
+    alpha: float | Tensor | Alpha
+
+    def __init__(
+        self,
+        basis: Basis,
+        alpha: float | Tensor | Alpha = 1.0,
+        *,
+        positions: int | tuple[int, ...] | Tensor | None = None,
+        penalty: float = 0.01,
+        padding: bool = False,
+        combined: bool = False,
+        floor: float | None = None,
+        query_dim: int | None = None,
+        learnable: bool = False,
+        per: int | tuple[int, int] | None = None,
+        bounds: tuple[float, float] = (0.75, 2.0),
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        if floor is not None and (not is_number(floor) or not 0 <= floor < math.inf):
+            raise ValueError(f"{NAME}: floor must be a finite number >= 0, a variance, or None, got {floor!r}")
+        self.fit = RidgeFit(basis, positions, penalty, padding)
+        self.combined = combined
+        self.floor = floor
+        n = basis.dimension
+        self.query = None if query_dim is None else LocationScale(query_dim, n, device, dtype)
+        # Without a finite covariance there are no moments to match; a predicted scale needs a density only.
+        least = n / (n + 2) if query_dim is None else 1 - 2 / n
+        if isinstance(alpha, Alpha):
+            if learnable or per is not None:
+                raise ValueError(f"{NAME}: learnable and per go with a number; the Alpha that was given has its own")
+            self.alpha = alpha
+        else:
+            hold_alpha(self, alpha, learnable, per, bounds, above=least)
+        if isinstance(self.alpha, Alpha) and not self.alpha.low > least:
+            raise ValueError(f"{NAME}: bounds[0] must be > {least:g} in {n} dimension(s), got {self.alpha.low:g}")
+
+    @property
+    def basis(self) -> Basis:
+        """The basis of the value function."""
+        return self.fit.basis
+
+    def forward(
+        self,
+        values: Tensor,
+        weights: Tensor | None = None,
+        positions: Tensor | None = None,
+        *,
+        density: Density | None = None,
+        query: Tensor | None = None,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Density]:
+        """Context ``[*, D]`` and density."""
+        self._check_source(weights, density, query)
+        check_matrix(NAME, "values", "[*, L, D]", values)
+        width, device = values.shape[-2], values.device
+        where = layout(NAME, self.fit, lengths, positions, mask, width, device)
+        p = lost = None
+        if weights is not None:
+            p, lost = normalised(NAME, weights, where.present, width)
+        if query is not None:
+            density = self.predict(query)
+        if density is not None:
+            lost = None
+        else:
+            assert p is not None and lost is not None  # weights are the only source left
+            density = self._matched(p, lost, where)
+        with _full_precision(device):
+            r = self._expect(density)
+            dtype = torch.promote_types(r.dtype, working_dtype(values))
+            at: dict[str, Any] = {"positions": positions, "mask": mask, "width": width}
+            operator = self.fit.operator(lengths, **at, dtype=dtype, device=device)
+            shapes = {"values": values.shape[:-2], "density": r.shape[:-1], "places": operator.shape[:-2]}
+            check_batches(NAME, shapes if p is None else {**shapes, "weights": p.shape[:-1]})
+            # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
+            w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
+            if p is not None:
+                p = p.to(dtype)
+                w = w if lost is None else torch.where(lost, p, w)
+                w = w + p if self.combined else w
+            kept = values.to(dtype)
+            if where.present is not None:  # a zero weight would not stop a NaN
+                kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
+            return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
+
+    def match(
+        self,
+        weights: Tensor,
+        positions: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> BetaGaussian:
+        """The density with the moments of the places under weights ``[*, L]``, plus the floor."""
+        width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
+        device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
+        where = layout(NAME, self.fit, lengths, positions, mask, width, device)
+        return self._matched(*normalised(NAME, weights, where.present, width), where)
+
+    def predict(self, query: Tensor) -> BetaGaussian:
+        """The density with the location and the scale that a query ``[*, query_dim]`` asks for."""
+        if self.query is None:
+            raise ValueError(f"{NAME}: a query needs query_dim at construction, got none")
+        loc, root = self.query(query)
+        return self._member(loc, scale_tril=root)
+
+    def attend(self, coefficients: Tensor, density: Density) -> Tensor:
+        """The context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
+        check_matrix(NAME, "coefficients", f"[*, {len(self.basis)}, D]", coefficients, len(self.basis))
+        with _full_precision(coefficients.device):
+            r = self._expect(density)
+            check_batches(NAME, {"coefficients": coefficients.shape[:-2], "density": r.shape[:-1]})
+            dtype = torch.promote_types(r.dtype, coefficients.dtype)
+            context = torch.einsum("...j,...jd->...d", r.to(dtype), coefficients.to(dtype))
+            return context.to(coefficients.dtype)
+
+    def _matched(self, p: Tensor, lost: Tensor, where: Layout) -> BetaGaussian:
+        equal = torch.ones_like(p)
+        if where.present is not None:
+            equal = (where.present | ~where.present.any(-1, keepdim=True)).to(p.dtype)
+        p = torch.where(lost, equal / equal.sum(-1, keepdim=True), p)
+        n = self.basis.dimension
+        mean, covariance = moments(p, where.coordinates(p))
+        floor = where.cell_variance(n, p) if self.floor is None else p.new_full((n,), self.floor)
+        return self._member(mean, covariance=covariance + torch.diag_embed(floor.expand((*floor.shape[:-1], n))))
+
+    def _member(self, loc: Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
+        """The density with this location and covariance or scale. Nothing is validated: that would wait for a GPU."""
+        alpha: Any = alpha_for(self.alpha, loc)
+        if isinstance(self.alpha, Alpha) and self.alpha.axis is not None:
+            if self.alpha.axis in (-1, loc.dim() - 1):
+                raise ValueError(f"{NAME}: per must name an axis of the batch, got the last, axis {self.alpha.axis}")
+            alpha = alpha.squeeze(-1)
+        kind: Any = BetaGaussian
+        settings: dict[str, Any] = {"alpha": alpha, "validate_args": False}
+        if is_number(alpha) and alpha == 1:
+            kind = Gaussian
+            del settings["alpha"]
+        return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
+
+    def _expect(self, density: Density) -> Tensor:
+        if not isinstance(density, Density):
+            raise TypeError(f"{NAME}: density must be a density of omegamax.densities, got {type(density).__name__}")
+        return density.expect(self.basis)
+
+    def _check_source(self, weights: Tensor | None, density: Density | None, query: Tensor | None) -> None:
+        given = [k for k, x in (("weights", weights), ("density", density), ("query", query)) if x is not None]
+        sources = [k for k in given if k != "weights"] or given
+        if len(sources) != 1:
+            raise ValueError(
+                f"{NAME}: the density comes from one of weights, query and density, got {' and '.join(given) or 'none'}"
+            )
+        if self.combined and weights is None:
+            raise ValueError(f"{NAME}: combined=True adds the discrete context and needs weights, got {given[0]} alone")
+        if not self.combined and len(given) > 1:
+            raise ValueError(f"{NAME}: weights go with {sources[0]} only if combined=True, got both")
+
+    def extra_repr(self) -> str:
+        alpha = "" if isinstance(self.alpha, torch.nn.Module) else f"alpha={self.alpha}, "
+        return f"{alpha}combined={self.combined}, floor={self.floor}"
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager:
+    """Autocast off: large coefficients of either sign cancel."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
