@@ -180,6 +180,15 @@ def test_densities_are_interpolated_between_nodes():
     assert slope[3].item() == pytest.approx((p[2] - p[0]).item() / 0.4)
 
 
+def test_nan_stays_nan():
+    nodes, weights = interval(0, 1, 2)
+    t = torch.tensor([[math.nan], [0.1]], dtype=F64)
+    plain = GridDensity(nodes[:, 0], nodes, weights, 2.0, validate_args=False)
+    exact = GridDensity.from_function(lambda t: t[..., 0], nodes, weights, 2.0, validate_args=False)
+    for density in (plain, exact):
+        assert density.prob(t).isnan().tolist() == density.log_prob(t).isnan().tolist() == [True, False]
+
+
 def test_samples_are_nodes_with_their_masses():
     nodes, weights = interval(0, 1, 3)
     density = GridDensity(torch.randn(2, len(nodes), dtype=F64), nodes, weights, 1.5)

@@ -235,6 +235,14 @@ def test_outside_the_support_the_density_is_zero_and_so_is_its_gradient(alpha: f
         assert all((g == 0).all() for g in torch.autograd.grad(value, [*leaves, t], retain_graph=True))
 
 
+def test_nan_stays_nan():
+    t = column(math.nan, 0.1)
+    for alpha in (0.6, 1.0, 1.5, 2.0):
+        density = BetaLaplace(column(MU)[0], B, alpha, validate_args=False)
+        for value in (density.log_prob(t), density.prob(t), density.cdf(t), density.mean_distance(t)):
+            assert value[0].isnan() and not value[1].isnan()
+
+
 def test_peak_has_no_slope():
     t = column(MU).requires_grad_()
     for alpha in (0.5, 1.0, 1.5, 2.0, 3.0):

@@ -182,6 +182,13 @@ def test_outside_the_support_and_at_the_peak_gradients_are_zero(name: str):
     assert torch.autograd.grad(density.prob(peak), (loc, peak))[1] == 0
 
 
+def test_nan_stays_nan():
+    density, t = make("cosh").expand(()), torch.tensor([[math.nan], [0.1]], dtype=F64)
+    density._validate_args = False
+    for value in (density.log_prob(t), density.prob(t), density.cdf(t)):
+        assert value.isnan().tolist() == [True, False]
+
+
 def test_points_are_scored_by_the_definition():
     # Omega_2* (f) - f(x), with f = -g'(|x - mu| / sigma) / sigma.
     density = make("cosh")

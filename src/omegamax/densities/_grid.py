@@ -179,7 +179,7 @@ class GridDensity(Density):
             self._validate_sample(value)
         if self.function is None:
             p = self._interpolated(value)
-            return torch.where(p > 0, on_support(p)[1].log(), -math.inf)
+            return torch.where(p <= 0, -math.inf, torch.where(p <= 0, 1.0, p).log())
         # The node of the largest density stands for the normaliser: the score's fall from there gives the value here.
         best = self.probs_at_nodes.argmax(-1, keepdim=True)
         top, peak = (t.gather(-1, best).squeeze(-1) for t in (self.scores, self.probs_at_nodes))
@@ -221,6 +221,9 @@ class GridDensity(Density):
         return found.movedim(-2, 0).reshape(*index.shape, features)
 
     def _interpolated(self, value: Tensor) -> Tensor:
+        return torch.where(value.isnan().any(-1), math.nan, self._between_nodes(value))
+
+    def _between_nodes(self, value: Tensor) -> Tensor:
         value = value.expand(torch.broadcast_shapes(value.shape, self.batch_shape + self.event_shape))
         p = self.probs_at_nodes.unsqueeze(-1)
         offset = self.nodes - value.unsqueeze(-2)  # sample + batch + [Q, n]

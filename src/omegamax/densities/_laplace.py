@@ -149,7 +149,7 @@ class BetaLaplace(LineDensity):
     def _tail(self, r: Tensor, power: Tensor) -> Tensor:
         """``[1 - e r]_+^(power / e)``, which is P(|t - mu| > r units) if the power is alpha."""
         log_base = log_deformed(torch.zeros_like(r), r, self._each - 1)
-        inside = log_base > -math.inf  # minus infinity times a power would send a NaN back
+        inside = log_base != -math.inf  # minus infinity times a power would send a NaN back
         return torch.where(inside, (power * torch.where(inside, log_base, 0.0)).exp(), 0.0)
 
     def _at(self, tail: Tensor, sign: Tensor) -> Tensor:

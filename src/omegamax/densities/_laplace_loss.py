@@ -11,10 +11,9 @@ from torch.distributions import register_kl
 from omegamax._checks import readable
 from omegamax._numerics import phi, psi
 from omegamax.densities._base import Density
-from omegamax.densities._deformed import log1p_ratio
 from omegamax.densities._fenchel_young import check_same_alpha, fenchel_young_rule
 from omegamax.densities._laplace import BetaLaplace, Laplace
-from omegamax.densities._normaliser import gap
+from omegamax.densities._normaliser import gap, log_ratio
 
 
 @fenchel_young_rule(BetaLaplace)
@@ -38,11 +37,11 @@ def _linear(density: BetaLaplace, target: Density | Tensor) -> Tensor:
         )
     alpha, strength = density._each, _strength(density)
     e = alpha - 1
-    log_ratio = (target.scale / density.scale).log()
-    y = e / alpha * log_ratio
+    growth = (target.scale / density.scale).log()
+    y = e / alpha * growth
     # kappa - 1 - l phi(y) = l (phi(l) - 1) - l (phi(y) - 1), and phi(y) - 1 = y (phi(y) - psi(y)).
-    bend = (phi(log_ratio) - psi(log_ratio)) - e / alpha * (phi(y) - psi(y))
-    stretch = target._unit / target.scale / strength * log_ratio.square() * bend
+    bend = (phi(growth) - psi(growth)) - e / alpha * (phi(y) - psi(y))
+    stretch = target._unit / target.scale / strength * growth.square() * bend
     offset = target.loc - density.loc
     distance = torch.where(offset < 0, -offset, offset)  # not abs: its curvature at 0 would be lost with the sign
     shift = target._unit / density.scale * _shift(distance / target._unit, e, strength)
@@ -54,10 +53,10 @@ def _shift(r: Tensor, e: Tensor, strength: Tensor) -> Tensor:
     reach = e * r
     near, inside = reach.abs() < 0.5, reach < 1
     s = torch.where(near, r, 0.0)
-    z = strength * s * log1p_ratio(-e * s)
+    z = strength * s * log_ratio(-e * s)
     close = z.square() * (phi(-z) - psi(-z)) / strength - e * s.square() * gap(-e * s)
     t = torch.where(inside & ~near, r, 0.0)
-    far = r + (-strength * t * log1p_ratio(-e * t)).expm1() / strength
+    far = r + (-strength * t * log_ratio(-e * t)).expm1() / strength
     return torch.where(near, close, torch.where(inside, far, r - 1 / strength))
 
 

@@ -73,7 +73,7 @@ class LocationScale(LineDensity):
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         height = self._height((value - self.loc).abs() / self.scale)
-        inside = height > 0
+        inside = ~(height <= 0)  # a NaN counts as inside, and stays one
         log_p = torch.where(inside, height, 1.0).log() - self.scale.log()
         return torch.where(inside, log_p, -torch.inf).squeeze(-1)
 
@@ -81,7 +81,7 @@ class LocationScale(LineDensity):
         """Mass to the left of points ``[*, 1]``, ``[*]``."""
         self._check(value)
         x = (value - self.loc) / self.scale
-        inside = x.abs() < self._edge
+        inside = ~(x.abs() >= self._edge)
         half = torch.where(inside, self._mass(torch.where(inside, x.abs(), 0.0)), 0.5)
         return torch.where(x < 0, 0.5 - half, 0.5 + half).squeeze(-1)
 
@@ -106,7 +106,7 @@ class LocationScale(LineDensity):
 
     def _height(self, s: Tensor) -> Tensor:
         """``[g'(a) - g'(s)]_+``, with zero gradient beyond the edge and at the peak."""
-        inside = s < self._edge
+        inside = ~(s >= self._edge)
         # At s = 0 the second derivative may be infinite (s^1.5); the clamp stops it before it meets a sign of zero.
         s = torch.where(inside, s, 0.0).clamp(min=torch.finfo(s.dtype).tiny)
         return torch.where(inside, (self._top - _slope(self.g, s)).clamp(min=0), 0.0)
