@@ -302,6 +302,16 @@ def test_vmap_and_functional_derivatives():
     assert slope.item() == pytest.approx(1 / (1.5 * b[0].item()))
 
 
+def test_compiled_density_takes_an_alpha_that_changes():
+    def value(alpha: float, t: Tensor) -> Tensor:
+        density = BetaLaplace(torch.zeros(1, dtype=F64), B, alpha)
+        return density.log_prob(t) + density.entropy()
+
+    compiled = torch.compile(value, backend="eager", fullgraph=True)
+    for alpha in (1.5, 1.3, 1.0, 0.7):
+        assert torch.equal(compiled(alpha, column(0.1)), value(alpha, column(0.1)))
+
+
 def test_errors_name_the_argument():
     zero = torch.zeros(1)
     with pytest.raises(ValueError, match="BetaLaplace: alpha must be > 0, got 0"):

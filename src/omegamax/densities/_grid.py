@@ -87,7 +87,7 @@ class GridDensity(Density):
         shapes = [scores.shape[:-1], nodes.shape[:-2], node_weights.shape[:-1]]
         if isinstance(alpha, Tensor):
             shapes.append(alpha.shape)
-        elif math.isinf(alpha):
+        elif alpha == math.inf:  # not isinf, which dynamo cannot trace for a float that changes
             raise ValueError("GridDensity: alpha must be finite, got inf")
         try:
             batch = torch.broadcast_shapes(*shapes)

@@ -41,7 +41,7 @@ class LineDensity(Density):
         if isinstance(alpha, Tensor):
             alpha = _floating(name, "alpha", alpha).to(dtype)
             shapes.append(alpha.shape)
-        elif math.isinf(alpha):
+        elif alpha == math.inf:  # not isinf, which dynamo cannot trace for a float that changes
             raise ValueError(f"{name}: alpha must be finite, got inf")
         try:
             batch = torch.broadcast_shapes(*shapes)
