@@ -38,23 +38,30 @@ class Frame(NamedTuple):
 def frame(density: BetaGaussian, basis: GaussianRBF) -> Frame:
     """The coordinates of each pair; where all covariances are multiples of the identity, one set for each density."""
     delta = basis.centers.to(density.loc) - density.loc.unsqueeze(-2)
-    sigma = density.scale
+    root = density.scale_tril
     if basis.variance is not None:
-        spread = basis.variance.to(sigma).unsqueeze(-1).expand(-1, density.dimension)
+        spread = basis.variance.to(root).unsqueeze(-1).expand(-1, density.dimension)
         if density.dimension == 1:
-            return Frame(sigma.unsqueeze(-3), delta, spread)
-        axes = torch.linalg.eigh(sigma.detach()).eigenvectors
-        return Frame((axes.mT @ sigma @ axes).unsqueeze(-3), delta @ axes, spread)
+            return Frame(root.square().unsqueeze(-3), delta, spread)
+        axes = _eigh(density.scale)[1]
+        # From the root, and not from the scale: a square is not negative, however thin the ellipsoid.
+        turned = axes.mT @ root
+        return Frame((turned @ turned.mT).unsqueeze(-3), delta @ axes, spread)
     # L^-1 S_j L^-T = U diag(spread) U': in the coordinates U' L^-1 t the scale is the identity.
-    root = density.scale_tril.detach().unsqueeze(-3)
-    half = torch.linalg.solve_triangular(root, basis.covariance.to(sigma), upper=False)
-    whitened = torch.linalg.solve_triangular(root, half.mT, upper=False)
-    spread, axes = torch.linalg.eigh((whitened + whitened.mT) / 2)
-    axes = torch.linalg.solve_triangular(root.mT, axes, upper=True)
+    fixed = root.detach().unsqueeze(-3)
+    half = torch.linalg.solve_triangular(fixed, basis.covariance.to(root), upper=False)
+    whitened = torch.linalg.solve_triangular(fixed, half.mT, upper=False)
+    spread, axes = _eigh((whitened + whitened.mT) / 2)
     # Rounding can leave the narrowest directions of nearly degenerate pairs at or below zero.
     spread = spread.clamp(min=torch.finfo(spread.dtype).tiny)
-    delta = (delta.unsqueeze(-2) @ axes).squeeze(-2)
-    return Frame(axes.mT @ sigma.unsqueeze(-3) @ axes, delta, spread)
+    axes = torch.linalg.solve_triangular(fixed.mT, axes, upper=True)
+    turned = axes.mT @ root.unsqueeze(-3)
+    return Frame(turned @ turned.mT, (delta.unsqueeze(-2) @ axes).squeeze(-2), spread)
+
+
+def _eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Constants for differentiation. A matrix with NaN in it is taken for another: a GPU would refuse the whole batch."""
+    return torch.linalg.eigh(torch.nan_to_num(matrix.detach()))
 
 
 def log_kernel(pair: Frame, rate: Tensor) -> Tensor:

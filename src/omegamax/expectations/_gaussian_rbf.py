@@ -53,7 +53,8 @@ def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Ten
 
 def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
     wide = _wide(density, alpha)
-    return contour(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak)
+    fine = density.loc.dtype == torch.float64
+    return contour(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak, fine)
 
 
 def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
@@ -70,6 +71,7 @@ def _gaussian(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
 
 def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
     """The parabola in alpha through the values at 1 - NEAR, 1 and 1 + NEAR."""
+    density = _wide(density, 1.0)  # differences need every digit
     below, middle, above = _heavy(density, basis, 1 - NEAR), _gaussian(density, basis), _compact(density, basis, 1 + NEAR)
     x = ((alpha - 1) / NEAR).unsqueeze(-1)
     return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.expectations._contour import stirling
+from omegamax.kernels.steepest import stirling
 from omegamax.expectations._frame import Frame, log_kernel
 
 # The step in u is a 192nd of the range in which the mixing weight is above 4e-18; 2e-11 is left in the worst case, the

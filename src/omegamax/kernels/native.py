@@ -137,17 +137,33 @@ def _contour_entry() -> Callable[..., None]:
     library = _library()
     assert library is not None
     function = library.omegamax_contour
-    function.argtypes = [*[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int, ctypes.c_int]  # pairs, n, threads
+    function.argtypes = [
+        *[ctypes.c_void_p] * 8,
+        *[ctypes.c_int64] * 2,  # rows, functions
+        *[ctypes.c_int] * 4,  # n, one diagonal for a row, one spread for a function, nodes
+        ctypes.c_double,  # step
+        ctypes.c_int,  # threads
+    ]
     function.restype = None
     return function
 
 
-def contour(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def contour(
+    size: Tensor, height: Tensor, log_peak: Tensor, diagonal: Tensor, delta: Tensor, spread: Tensor, fine: bool
+) -> Tensor:
     """As :func:`omegamax.kernels.steepest.contour`."""
-    n = a.shape[-1]
+    *batch, functions, n = delta.shape
     if n > _MAX_DIMENSION:
-        return steepest.contour(size, a, b)
-    size, a, b = _dense(size), _dense(a), _dense(b)
-    sums = size.new_empty((*size.shape, 3 + 2 * n + n * (n - 1) // 2))
-    _contour_entry()(size.data_ptr(), a.data_ptr(), b.data_ptr(), sums.data_ptr(), size.numel(), n, get_num_threads())
-    return sums
+        return steepest.contour(size, height, log_peak, diagonal, delta, spread, fine)
+    row = (*batch, 1)
+    one_diagonal, one_spread = diagonal.shape[-2] != functions, spread.dim() == 2
+    log_scale = log_peak + steepest.log_gamma_scale(size)
+    tensors = [t.expand(row) for t in (size, height, log_scale, torch.digamma(size))]
+    tensors.append(diagonal.expand((*batch, 1, n) if one_diagonal else delta.shape))
+    tensors += [delta, spread.expand((functions, n) if one_spread else delta.shape)]
+    tensors = [_dense(t) for t in tensors]
+    out = delta.new_empty((*batch, functions, steepest.results(n)))
+    nodes, step = steepest.NODES[fine]
+    sizes = (math.prod(batch), functions, n, one_diagonal, one_spread, nodes)
+    _contour_entry()(*[t.data_ptr() for t in tensors], out.data_ptr(), *sizes, step, get_num_threads())
+    return out

@@ -48,20 +48,36 @@ INLINE Complex log_one_plus(Complex z) {
     return {0.5 * log_one_plus<double>(excess), angle(x, z.im, square_root<double>(1.0 + excess))};
 }
 
-// Nodes in x, as in kernels/steepest.py.
-constexpr int NODES = 28, SADDLE_STEPS = 14, NEWTON_STEPS = 2;
-constexpr double STEP = 0.3, PI = 3.14159265358979323846;
+constexpr int SADDLE_STEPS = 14, NEWTON_STEPS = 2;
+constexpr double PI = 3.14159265358979323846;
 constexpr int MAX_DIMENSION = 16;
 
-INLINE int sums_of(int n) { return 3 + 2 * n + n * (n - 1) / 2; }
+// What is known of every density, [rows], and of each of its pairs, [rows, functions, n]; `diagonal` and `spread` may
+// be the same for all functions or for all rows.
+struct Pairs {
+    int64_t rows, functions;
+    int n;
+    bool one_diagonal, one_spread;
+    const double *size, *height, *log_scale, *digamma, *diagonal, *delta, *spread;
+    int nodes;
+    double step;
+    double* out;  // [rows, functions, results(n)]
+    int64_t diagonal_at(int64_t pair) const { return (one_diagonal ? pair / functions : pair) * n; }
+    int64_t spread_at(int64_t pair) const { return (one_spread ? pair % functions : pair) * n; }
+};
 
-// N dimensions, or n of them where N is 0. Of each pair: s0, then the sums over the path, with r = 1 / (1 + 2 a s), of
-// 1, log s, s r_i, (s r_i)^2 and s r_i r_j for i < j.
+// Of each pair: the value, then its derivatives in sigma (lower triangle, by rows), delta, spread, size and height.
+INLINE int results(int n) { return 3 + n * (n + 1) / 2 + 2 * n; }
+
+// A vector of pairs, in N dimensions, or n of them where N is 0.
 template <int N>
 struct Contour {
+    static constexpr int ROOM = N ? N : MAX_DIMENSION;
     int n;
-    D size, a[N ? N : MAX_DIMENSION], b[N ? N : MAX_DIMENSION];
-    D s0, g[N ? N : MAX_DIMENSION], gamma[N ? N : MAX_DIMENSION], inverse_w[N ? N : MAX_DIMENSION];
+    D size, height, log_scale, digamma, diagonal[ROOM], delta[ROOM], spread[ROOM];
+    D a[ROOM], b[ROOM], s0, g[ROOM], gamma[ROOM], inverse_w[ROOM];
+    // Sums over the path, with r = 1 / (1 + 2 a s), of 1, log s, s r_i, (s r_i)^2 and s r_i r_j for i > j.
+    D sum, log_sum, first[ROOM], second[ROOM], cross[ROOM][ROOM];
 
     MEMBER int dims() const { return N ? N : n; }
 
@@ -96,7 +112,31 @@ struct Contour {
         return slope;
     }
 
-    MEMBER void run(D* out) {
+    // (weight / i * f).real = (weight * f).im
+    MEMBER void add(Complex weight, Complex z, Complex log_s) {
+        Complex s = s0 * (1.0 + z), log_term = weight * log_s, r[ROOM], ws = weight * s;
+        sum += weight.im;
+        log_sum += log_term.im;
+        for (int i = 0; i < dims(); i++) {
+            r[i] = inverse_w[i] * inverse(1.0 + g[i] * z);
+            Complex one = ws * r[i], two = one * (s * r[i]);
+            first[i] += one.im;
+            second[i] += two.im;
+            for (int j = 0; j < i; j++) {
+                Complex mixed = one * r[j];
+                cross[i][j] += mixed.im;
+            }
+        }
+    }
+
+    MEMBER void run(int nodes, double step, D* out) {
+        for (int i = 0; i < dims(); i++) {
+            D width = 2.0 * height * diagonal[i];
+            a[i] = spread[i] / width, b[i] = delta[i] * delta[i] / width;
+            first[i] = second[i] = D{};
+            for (int j = 0; j < i; j++) cross[i][j] = D{};
+        }
+        sum = log_sum = D{};
         saddle();
         D curvature = size, skew = -2.0 * size;
         for (int i = 0; i < dims(); i++) {
@@ -108,20 +148,19 @@ struct Contour {
         }
         skew /= 6.0 * curvature;
         const D unit = 1.0 / square_root<double>(curvature), log_s0 = logarithm<double>(s0);
-        for (int i = 0; i < sums_of(dims()); i++) out[i] = D{};
         Complex z{}, rate{}, last_z{}, last_rate{}, k{}, log_z{};
-        for (int node = 0; node < NODES; node++) {
-            const double x = (node + 0.5) * STEP;
+        for (int node = 0; node < nodes; node++) {
+            const double x = (node + 0.5) * step;
             Complex next;
             if (node < 2) {
                 D y = x * unit;
                 next = {skew * y * y, y};
             } else {  // the cubic through the last two nodes with their slopes, carried on
                 next = splat<double>(5.0) * last_z - splat<double>(4.0) * z +
-                       splat<double>(STEP) * (splat<double>(4.0) * rate + splat<double>(2.0) * last_rate);
+                       splat<double>(step) * (splat<double>(4.0) * rate + splat<double>(2.0) * last_rate);
             }
             last_z = z, last_rate = rate, z = next;
-            for (int step = node < 2 ? -3 : 0; step < NEWTON_STEPS; step++) {
+            for (int newton = node < 2 ? -3 : 0; newton < NEWTON_STEPS; newton++) {
                 Complex slope = gain<true>(z, k, log_z) * z;
                 Complex move = (0.5 * x * x + k) * inverse(slope);
                 log_z = log_z - move * inverse(1.0 + z);  // Newton's last moves are too small for a second order
@@ -129,53 +168,59 @@ struct Contour {
             }
             Complex ignored;
             rate = splat<double>(-x) * inverse(gain<false>(z, ignored, ignored) * z);
-            add(out, splat<double>(std::exp(-0.5 * x * x)) * rate, z, {log_z.re + log_s0, log_z.im});
+            add(splat<double>(std::exp(-0.5 * x * x)) * rate, z, {log_z.re + log_s0, log_z.im});
         }
-        const D scale = s0 * (STEP / PI);
-        out[0] = s0;
-        for (int i = 1; i < sums_of(dims()); i++) out[i] *= scale;
+        finish(step, log_s0, out);
     }
 
-    // (weight / i * f).real = (weight * f).im
-    MEMBER void add(D* out, Complex weight, Complex z, Complex log_s) const {
-        Complex s = s0 * (1.0 + z), log_term = weight * log_s, r[N ? N : MAX_DIMENSION];
-        out[1] += weight.im;
-        out[2] += log_term.im;
-        int at = 3;
-        for (int i = 0; i < dims(); i++, at++) {
-            r[i] = inverse_w[i] * inverse(1.0 + g[i] * z);
-            Complex sr = s * r[i], first = weight * sr, second = first * sr;
-            out[at] += first.im;
-            out[at + dims()] += second.im;
-        }
-        at += dims();
-        Complex ws = weight * s;
+    MEMBER void finish(double step, D log_s0, D* out) const {
+        // Gamma(M) exp(s0 - M log s0), of which log_scale holds what M alone gives.
+        D ratio = s0 / size, log_start = log_scale + size * (ratio - 1.0 - log_one_plus<double>(ratio - 1.0));
         for (int i = 0; i < dims(); i++)
-            for (int j = i + 1; j < dims(); j++, at++) {
-                Complex cross = ws * (r[i] * r[j]);
-                out[at] += cross.im;
-            }
+            log_start += 0.5 * logarithm<double>(inverse_w[i]) - b[i] * s0 * inverse_w[i];
+        const D scale = exponential<double>(log_start) * s0 * (step / PI);
+        D in_height{};
+        D* in_sigma = out + 1;
+        D* in_delta = in_sigma + dims() * (dims() + 1) / 2;
+        D* in_spread = in_delta + dims();
+        for (int i = 0; i < dims(); i++) {
+            D in_b = -scale * first[i], in_a = in_b + 2.0 * b[i] * scale * second[i];
+            D slant = delta[i] / (height * diagonal[i]), turn = a[i] * in_a + b[i] * in_b;
+            for (int j = 0; j < i; j++)
+                *in_sigma++ = 0.5 * scale * cross[i][j] * slant * delta[j] / diagonal[j];
+            *in_sigma++ = -turn / diagonal[i];
+            in_delta[i] = in_b * slant;
+            in_spread[i] = in_a / (2.0 * height * diagonal[i]);
+            in_height -= turn;
+        }
+        out[0] = scale * sum;
+        in_spread[dims()] = scale * (digamma * sum - log_sum);
+        in_spread[dims() + 1] = in_height / height;
     }
 };
 
-// Pairs begin to end: size [P], a and b [P, n], out [P, sums_of(n)].
 template <int N>
-void contour_range(const double* size, const double* a, const double* b, double* out, int n, int64_t begin, int64_t end) {
+void contour_range(const Pairs& pairs, int64_t begin, int64_t end) {
     constexpr int W = Simd<double>::W;
-    const int sums = sums_of(n);
-    Contour<N> pair;
-    D result[3 + 2 * MAX_DIMENSION + MAX_DIMENSION * (MAX_DIMENSION - 1) / 2];
-    pair.n = n;
+    const int n = pairs.n, count = results(n);
+    Contour<N> work;
+    D result[3 + MAX_DIMENSION * (MAX_DIMENSION + 1) / 2 + 2 * MAX_DIMENSION];
+    work.n = n;
     for (int64_t p = begin; p < end; p += W) {
         // Lanes past the end repeat the last pair.
         for (int l = 0; l < W; l++) {
-            const int64_t q = std::min(p + l, end - 1);
-            pair.size[l] = size[q];
-            for (int i = 0; i < n; i++) pair.a[i][l] = a[q * n + i], pair.b[i][l] = b[q * n + i];
+            const int64_t q = std::min(p + l, end - 1), row = q / pairs.functions;
+            work.size[l] = pairs.size[row], work.height[l] = pairs.height[row];
+            work.log_scale[l] = pairs.log_scale[row], work.digamma[l] = pairs.digamma[row];
+            for (int i = 0; i < n; i++) {
+                work.diagonal[i][l] = pairs.diagonal[pairs.diagonal_at(q) + i];
+                work.delta[i][l] = pairs.delta[q * n + i];
+                work.spread[i][l] = pairs.spread[pairs.spread_at(q) + i];
+            }
         }
-        pair.run(result);
+        work.run(pairs.nodes, pairs.step, result);
         for (int l = 0; l < W && p + l < end; l++)
-            for (int i = 0; i < sums; i++) out[(p + l) * sums + i] = result[i][l];
+            for (int i = 0; i < count; i++) pairs.out[(p + l) * count + i] = result[i][l];
     }
 }
 

@@ -80,27 +80,31 @@ void backward(int kind, const T* p, const T* g, T* out, double value, const doub
 }
 
 // Pairs, which cost about a microsecond each, are handed out in whole vectors.
-void contour(const double* size, const double* a, const double* b, double* out, int64_t pairs, int n, int threads) {
+void contour(const Pairs& pairs, int threads) {
+    const int64_t count = pairs.rows * pairs.functions;
     auto work = [&](int64_t begin, int64_t end) {
-        if (n == 1) contour_range<1>(size, a, b, out, n, begin, end);
-        else if (n == 2) contour_range<2>(size, a, b, out, n, begin, end);
-        else if (n == 3) contour_range<3>(size, a, b, out, n, begin, end);
-        else contour_range<0>(size, a, b, out, n, begin, end);
+        if (pairs.n == 1) contour_range<1>(pairs, begin, end);
+        else if (pairs.n == 2) contour_range<2>(pairs, begin, end);
+        else if (pairs.n == 3) contour_range<3>(pairs, begin, end);
+        else contour_range<0>(pairs, begin, end);
     };
-    const int64_t pieces = (pairs + PIECE - 1) / PIECE;
+    const int64_t pieces = (count + PIECE - 1) / PIECE;
     const int64_t team = std::min<int64_t>(threads, pieces / 2);
-    if (team <= 1 || forked || omp_in_parallel()) return work(0, pairs);
+    if (team <= 1 || forked || omp_in_parallel()) return work(0, count);
 #pragma omp parallel for num_threads(int(team)) schedule(static)
-    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PIECE, std::min(pairs, (piece + 1) * PIECE));
+    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PIECE, std::min(count, (piece + 1) * PIECE));
 }
 
 }  // namespace
 
 extern "C" {
 
-void omegamax_contour(const double* size, const double* a, const double* b, double* out, int64_t pairs, int n,
-                      int threads) {
-    contour(size, a, b, out, pairs, n, threads);
+void omegamax_contour(const double* size, const double* height, const double* log_scale, const double* digamma,
+                      const double* diagonal, const double* delta, const double* spread, double* out, int64_t rows,
+                      int64_t functions, int n, int one_diagonal, int one_spread, int nodes, double step, int threads) {
+    contour({rows, functions, n, one_diagonal != 0, one_spread != 0, size, height, log_scale, digamma, diagonal, delta,
+             spread, nodes, step, out},
+            threads);
 }
 
 void omegamax_forward_f32(int kind, const float* z, float* p, double value, const double* rows, int64_t outer, int64_t K,
