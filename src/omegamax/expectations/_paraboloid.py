@@ -1,0 +1,128 @@
+"""Truncated paraboloids as basis functions: exact zeros where supports do not meet."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import readable
+from omegamax.basis import TruncatedParaboloidRBF
+from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
+from omegamax.densities._normaliser import log_ratio
+from omegamax.expectations._dispatch import rule
+from omegamax.expectations._interval import order
+from omegamax.expectations._location_scale import height
+from omegamax.expectations._windows import NODES, WEIGHTS, Bell, Flank, gauss_legendre, integral, wide
+
+# A polynomial of degree 2m + 2, m <= 4.
+_FEW, _FEW_WEIGHTS = gauss_legendre(6)
+# Inside this part of the density's coordinate, and no wider than this many of its units, the density is smooth over a
+# basis function: nodes are placed on that.
+_INNER, _NARROW = 0.9, 0.25
+
+
+@rule(BetaGaussian, TruncatedParaboloidRBF)
+def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> Tensor:
+    """``E_p[psi_j]``, ``[*, J]``; exactly 0, with gradient 0, where the supports do not meet. One dimension."""
+    if density.dimension > 1:
+        raise NotImplementedError(
+            f"expect: BetaGaussian with TruncatedParaboloidRBF needs 1 dimension, got {density.dimension}"
+        )
+    bell = Bell.of(density)
+    center, radius, peak = _bumps(basis)
+    m = order(density.alpha)
+    value = _any_power(bell, center, radius) if m is None else _polynomial(m, bell, center, radius)
+    return (value * peak).to(density.loc.dtype)
+
+
+@rule(BetaLaplace, TruncatedParaboloidRBF)
+def expect_laplace(density: BetaLaplace, basis: TruncatedParaboloidRBF) -> Tensor:
+    """``[*, J]``, by 64 nodes where the supports meet on each side of the peak."""
+    flank = Flank.of(density)
+    center, radius, peak = _bumps(basis)
+    d, ratio = (center - flank.loc) / flank.unit, radius / flank.unit
+    d = torch.stack([d, -d])
+
+    def integrand(x: Tensor) -> Tensor:
+        r, weight = flank.point(x)
+        y = (r - d.unsqueeze(-1)) / ratio.unsqueeze(-1)
+        return (1 - y) * (1 + y) * weight
+
+    near, far = flank.place((d - ratio).clamp(min=0)), flank.place((d + ratio).clamp(min=0))
+    return (integral(integrand, far, near).sum(0) * peak).to(density.loc.dtype)
+
+
+@rule(LocationScale, TruncatedParaboloidRBF)
+def expect_location_scale(density: LocationScale, basis: TruncatedParaboloidRBF) -> Tensor:
+    """``[*, J]``, by 64 nodes where the supports meet on each side of the peak, in the root of the distance from it."""
+    loc, scale = wide(density.loc), wide(density.scale)
+    # What g holds broadcasts with [*, 1]: sides and functions go in front.
+    center, radius = (t.reshape((-1,) + (1,) * loc.dim()) for t in _bumps(basis)[:2])
+    d, ratio = (center - loc) / scale, radius / scale
+    d = torch.stack([d, -d])
+
+    def integrand(x: Tensor) -> Tensor:
+        v = x.square()
+        y = (v - d.unsqueeze(-1)) / ratio.unsqueeze(-1)
+        return (1 - y) * (1 + y) * 2 * x * height(density, v.movedim(-1, 0)).movedim(0, -1)
+
+    # Not below a positive number: the derivative of the root would be infinite.
+    near = (d - ratio).clamp(min=1e-60).sqrt()
+    far = torch.minimum(d + ratio, wide(density._edge)).clamp(min=1e-60).sqrt()
+    value = integral(integrand, near, far).sum(0).squeeze(-1).movedim(0, -1)
+    return (value * _bumps(basis)[2]).to(density.loc.dtype)
+
+
+def _bumps(basis: TruncatedParaboloidRBF) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre, radius and peak of each function over the line, ``[J]``."""
+    height = wide(basis.height)
+    radius = (2 * height * wide(basis.covariance[:, 0, 0])).sqrt()
+    return wide(basis.centers[:, 0]), radius, height if basis.normalised else torch.ones_like(height)
+
+
+def _polynomial(m: int, bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
+    r"""A polynomial over the intersection of two intervals: a few nodes are exact.
+
+    In units of the shorter one, so that the other is never a difference of large numbers.
+    """
+    half = bell.unit * math.sqrt(2 * m)
+    offset = bell.loc - center
+    outer = radius < half  # which of the two is the longer: the density
+    short, long = torch.where(outer, radius, half), torch.where(outer, half, radius)
+    offset = torch.where(outer, offset, -offset)  # centre of the longer less that of the shorter
+    low = ((offset - long) / short).clamp(min=-1)
+    width = (((offset + long) / short).clamp(max=1) - low).relu()
+    y = low.unsqueeze(-1) + width.unsqueeze(-1) * _FEW.to(width.device)
+    short, long, offset, outer = (t.unsqueeze(-1) for t in (short, long, offset, outer))
+    from_center = y * short - offset
+    inside = (1 - y) * (1 + y), (long - from_center) * (long + from_center) / long.square()
+    density, bump = torch.where(outer, inside[1], inside[0]), torch.where(outer, inside[0], inside[1])
+    total = (density.pow(m) * bump * _FEW_WEIGHTS.to(width.device)).sum(-1)
+    scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
+    return total * width * short.squeeze(-1) / half * scale
+
+
+def _any_power(bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
+    low, high = bell.place(center - radius), bell.place(center + radius)
+    inner = (torch.maximum(-low, high) < _INNER) & (radius < _NARROW * bell.unit)
+    every, some = (bool(inner.all()), bool(inner.any())) if readable(inner) else (False, True)
+    offset, ratio = ((center - bell.loc) / bell.unit).unsqueeze(-1), (radius / bell.unit).unsqueeze(-1)
+
+    def integrand(x: Tensor) -> Tensor:
+        z, density = bell.point(x)
+        y = (z - offset) / ratio
+        return (1 - y) * (1 + y) * density
+
+    value = low
+    if not every:  # an empty window for those that have their own nodes
+        value = integral(integrand, low, torch.where(inner, low, high))
+    if some:
+        y = 2 * NODES.to(low.device) - 1
+        z = torch.where(inner.unsqueeze(-1), offset + ratio * y, 0.0)
+        r = z.square() / 2
+        density = (-r * log_ratio(-bell.e.unsqueeze(-1) * r)).exp()
+        own = (density * (1 - y.square()) * (2 * WEIGHTS.to(low.device))).sum(-1)
+        value = torch.where(inner, own * ratio.squeeze(-1) * bell.peak, value)
+    return value

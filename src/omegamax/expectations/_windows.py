@@ -1,0 +1,144 @@
+r"""One-dimensional integrals over windows, and coordinates in which the densities over the line are smooth there.
+
+A rule with fixed nodes over the support misses a basis function that is narrow, and a rule over the basis function
+misses a narrow density, or converges slowly where the density ends in a power. Here the nodes lie where both are not
+zero, in a coordinate x of the density in which
+
+- a beta-Gaussian is smooth times :math:`(1 - x^2)^{k - 1}` over [-1, 1], whatever alpha, and
+- the tail of a beta-Laplace density is :math:`x^k` over [0, 1].
+
+With k = 5 the ends are flat enough for Gauss-Legendre nodes, alpha may be anything, also a tensor, and nothing special
+happens at alpha = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax._numerics import phi
+from omegamax.densities import BetaGaussian, BetaLaplace
+from omegamax.densities._normaliser import log_ratio, log_volume
+
+POWER = 5
+_FAR = 1e150  # squared, it is still a number
+
+
+def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
+    """Nodes and weights on [0, 1], float64."""
+    x, w = np.polynomial.legendre.leggauss(count)
+    return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / 2)
+
+
+NODES, WEIGHTS = gauss_legendre(64)
+
+
+def integral(f: Callable[[Tensor], Tensor], low: Tensor | None, high: Tensor) -> Tensor:
+    """Of f from ``low`` to ``high``, elementwise and differentiable, also twice, in the ends and in what f holds.
+
+    f takes points ``[*, Q]`` to values of that shape, never at ``low`` if that is None, which means 0. Exactly 0, with
+    gradient 0, where ``high <= low``.
+    """
+    end = high.detach()
+    start = torch.zeros_like(end) if low is None else low.detach()
+    width = (end - start).clamp(min=0)
+    x = start.unsqueeze(-1) + width.unsqueeze(-1) * NODES.to(start.device)
+    # The nodes stand still. What an end sweeps over when it moves is a strip of height f, taken at its middle: no
+    # width, but the right first and second derivative.
+    moved = [high - end] if low is None else [high - end, start - low]
+    middle = [(high + end) / 2] if low is None else [(high + end) / 2, (low + start) / 2]
+    value = f(torch.cat([x, torch.stack(middle, -1)], -1))
+    inside = width * (value[..., : len(NODES)] * WEIGHTS.to(start.device)).sum(-1)
+    swept = (torch.stack(moved, -1) * value[..., len(NODES) :]).sum(-1)
+    return inside + torch.where(end > start, swept, 0.0)
+
+
+def wide(t: Tensor) -> Tensor:
+    """In double precision, where the device has it."""
+    return t if t.device.type == "mps" else t.double()
+
+
+class Bell(NamedTuple):
+    r"""A beta-Gaussian over the line: :math:`t = \mu + s z`, and the coordinate x of z.
+
+    With :math:`u = -\log(p(t) / p(\mu))`, x has the sign of z and :math:`1 - x^2 = e^{-\rho u / k}`; the rate
+    :math:`\rho` is alpha, or (1 + alpha) / 2 for alpha < 1. All are ``[*, 1]``.
+    """
+
+    loc: Tensor
+    unit: Tensor  # s
+    e: Tensor  # alpha - 1
+    rate: Tensor  # rho / k
+    peak: Tensor  # s p(mu)
+
+    @classmethod
+    def of(cls, density: BetaGaussian) -> Bell:
+        loc, sigma = wide(density.loc), wide(density.scale_tril[..., 0])
+        alpha = density.alpha
+        e = wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else loc.new_tensor([alpha - 1])
+        delta = log_volume(e, 1) if isinstance(alpha, Tensor) else loc.new_tensor([log_volume(alpha - 1, 1)])
+        level = (delta - 0.5 * math.log(2 * math.pi) - sigma.log()) / (1 + e / 2)
+        peak = (delta - 0.5 * math.log(2 * math.pi)).exp()
+        return cls(loc, sigma * (e * level / 2).exp(), e, (1 + torch.where(e < 0, e / 2, e)) / POWER, peak)
+
+    def place(self, t: Tensor) -> Tensor:
+        """x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
+        z = (t - self.loc) / self.unit
+        beyond = (self.e * z.square() >= 2) | (z.abs() > _FAR)
+        inner = torch.where(beyond, self.loc, t) - self.loc
+        z = inner / self.unit
+        r = z.square() / 2
+        bend = log_ratio(-self.e * r)
+        x = z * (self.rate / 2 * bend * phi(-self.rate * r * bend)).sqrt()
+        return torch.where(beyond, torch.where(t < self.loc, -1.0, 1.0), x.clamp(-1, 1))
+
+    def point(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """z at coordinates ``[*, J, Q]``, and the density of x there."""
+        e, rate, peak = self.e.unsqueeze(-1), self.rate.unsqueeze(-1), self.peak.unsqueeze(-1)
+        square = x.square().clamp(max=1 - 1e-15)
+        slope = log_ratio(-square) / rate
+        u = square * slope
+        size = torch.where(e < 0, -e, e)
+        stretch = (2 * slope * phi(-size * u)).sqrt()
+        z = x * stretch * (torch.where(e < 0, -e, 0.0) * u / 2).exp()
+        return z, peak * 2 / rate * (1 - square).pow(POWER - 1) / stretch
+
+
+class Flank(NamedTuple):
+    r"""Either side of a beta-Laplace density: the distance from the peak is :math:`s r`, and its coordinate x.
+
+    The mass beyond is :math:`x^k / 2`. All are ``[*, 1]``.
+    """
+
+    loc: Tensor
+    unit: Tensor  # s
+    e: Tensor  # alpha - 1
+    rate: Tensor  # alpha / k
+
+    @classmethod
+    def of(cls, density: BetaLaplace) -> Flank:
+        loc, scale = wide(density.loc), wide(density.scale)
+        alpha = density.alpha
+        alpha = wide(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
+        level = (alpha / (2 * scale)).log() / alpha
+        return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER)
+
+    def place(self, r: Tensor) -> Tensor:
+        """x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
+        beyond = (self.e * r >= 1) | (r > _FAR)
+        r = torch.where(beyond, 0.0, r)
+        return torch.where(beyond, 0.0, (-self.rate * r * log_ratio(-self.e * r)).exp())
+
+    def point(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """r at coordinates ``[*, J, Q]``, and the density of x there (1/2 over [0, 1])."""
+        depth = -x.clamp(min=1e-60).log() / self.rate.unsqueeze(-1)
+        return depth * phi(-self.e.unsqueeze(-1) * depth), POWER / 2 * x.pow(POWER - 1)
+
+    def depth(self, x: Tensor) -> Tensor:
+        """``log(p(mu) / p(t))`` at coordinates x > 0 ``[*, J]``."""
+        return -x.log() / self.rate
