@@ -7,13 +7,14 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.kernels.steepest import stirling
+from omegamax._checks import readable
 from omegamax.expectations._frame import Frame, log_kernel
+from omegamax.kernels.steepest import stirling
 
-# The step in u is a 192nd of the range in which the mixing weight is above 4e-18; 2e-11 is left in the worst case, the
-# heaviest tails of one dimension, and 1e-15 from two degrees of freedom on.
-NODES = 192
+# The trapezoidal rule leaves exp(-pi^2 / step): 1e-16. Its ends are where the integrand is exp(-DEPTH) of its bulk.
+_STEP = 0.27
 _DEPTH = 40.0
+_FEWEST, _DEFAULT, _MOST = 96, 256, 4096
 
 
 def student(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tensor:
@@ -23,16 +24,30 @@ def student(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tenso
               \qquad \kappa = \tfrac{1}{1 - \alpha}, \quad \tau = \tfrac{c}{1 - \alpha}
 
     with k of :mod:`._frame`, by the trapezoidal rule in ``u = log(x / kappa)``. Where tails are heavy, a narrow and far
-    basis function sees only tiny x: in u it is one step like the others. (Gauss-Laguerre nodes would leave it out.)
+    basis function, or a wide one, sees tiny x: in u that is a few steps more. (Gauss-Laguerre nodes would miss it.)
     """
-    kappa = (-1 / e)[..., None, None]
+    kappa, tau = (-1 / e)[..., None, None], (-dilation / e)[..., None, None]
     with torch.no_grad():
-        reach = _DEPTH / kappa + (2 * _DEPTH / kappa).sqrt()
-        top = reach.log1p()
-        step = (top + reach) / (NODES - 1)
-        u = torch.arange(NODES).to(reach) * step - reach
+        low, high = _ends(pair, kappa, tau)
+        longest = (high - low).max() if low.numel() else low.new_zeros(())
+        count = _DEFAULT
+        if readable(longest) and longest.isfinite():
+            count = min(max(math.ceil(longest.item() / _STEP), _FEWEST), _MOST)
+        step = (high - low) / (count - 1)
+        u = low + torch.arange(count).to(low) * step
         x = u.exp()
     log_weight = kappa * (u - torch.expm1(u)) - stirling(kappa) + 0.5 * (kappa / (2 * math.pi)).log() + step.log()
-    rate = x * kappa / (-dilation / e)[..., None, None]
-    log_f = log_peak[..., None, None] + log_weight + log_kernel(pair, rate)
+    log_f = log_peak[..., None, None] + log_weight + log_kernel(pair, x * kappa / tau)
     return log_f.exp().sum(-1)
+
+
+def _ends(pair: Frame, kappa: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    """The range in u, ``[*, J, 1]``."""
+    n = pair.delta.shape[-1]
+    spread = _DEPTH / kappa + (2 * _DEPTH / kappa).sqrt()
+    # The basis function is wide from x = 1 / 2a on: there the integrand rises like x^(kappa - n/2), below like x^kappa.
+    slow = kappa - n / 2
+    turn = -(kappa / tau * (pair.spread / pair.diagonal).amax(-1, keepdim=True)).log().clamp(min=0.0)
+    beyond = turn - (_DEPTH + slow * turn).clamp(min=0.0) / kappa
+    low = torch.maximum(-_DEPTH / slow, beyond) - (2 * _DEPTH / kappa).sqrt()
+    return torch.minimum(low, -spread), spread.log1p()
