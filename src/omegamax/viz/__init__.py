@@ -1,6 +1,8 @@
 """Pictures: tensors in, matplotlib axes out. Needs ``pip install omegamax[viz]``."""
 
 from omegamax.viz.bars import bars as bars
+from omegamax.viz.density import density as density
+from omegamax.viz.ellipses import ellipses as ellipses
 from omegamax.viz.heatmap import heatmap as heatmap
 from omegamax.viz.losses import losses as losses
 from omegamax.viz.path import path as path
