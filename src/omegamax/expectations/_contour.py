@@ -14,18 +14,15 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.expectations._frame import Frame, log_kernel
+from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import log_gamma_scale, results, steepest
 
 
-def contour(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor, fine: bool = True) -> Tensor:
-    """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``e = alpha - 1``, ``dilation`` and ``log_peak`` are ``[*]``.
-
-    ``fine=False`` is for results that end up in single precision.
-    """
-    size, height = 1 + 1 / e, dilation / e
+def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
+    """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
+    size, height = 1 + 1 / wide.e, wide.dilation / wide.e
     integral = _op if torch.compiler.is_compiling() else _Contour.apply
-    return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), log_peak.unsqueeze(-1), fine)[0]
+    return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1), fine)[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ derivative where eigenvalues meet, but the formula holds in any coordinates.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,29 @@ from torch import Tensor
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
+from omegamax.densities._normaliser import log_volume
+
+
+class Wide(NamedTuple):
+    """A beta-Gaussian in float64: all that the integrals need of it."""
+
+    loc: Tensor  # [*, n]
+    root: Tensor  # [*, n, n]: a factor of Sigma
+    e: Tensor  # [*]: alpha - 1
+    dilation: Tensor  # [*]: c
+    log_peak: Tensor  # [*]: B
+
+
+def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
+    """The location and the scale of a density in float64, with this alpha. (A new density would cost ten times that.)"""
+    n = density.dimension
+    loc, root = density.loc.double(), density.scale_tril.double()
+    e = alpha - 1
+    volume = 0.5 * n * math.log(2 * math.pi) + root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    log_peak = (log_volume(e, n) - volume) / (1 + e * (n / 2))
+    # The dtype is said: torch makes float32 of a number.
+    wide_e = torch.as_tensor(e, dtype=torch.float64, device=loc.device).expand(log_peak.shape)
+    return Wide(loc, root, wide_e, (e * log_peak).exp(), log_peak)
 
 
 class Frame(NamedTuple):
@@ -27,7 +51,7 @@ class Frame(NamedTuple):
 
     sigma: Tensor  # [*, J or 1, n, n]: the scale matrix
     delta: Tensor  # [*, J, n]: basis centre less location
-    spread: Tensor  # [*, J or 1, n] or [J, n]: the diagonal of the basis function's covariance
+    spread: Tensor  # [*, J, n] or [J, n]: the diagonal of the basis function's covariance
 
     @property
     def diagonal(self) -> Tensor:
@@ -35,15 +59,16 @@ class Frame(NamedTuple):
         return self.sigma.diagonal(dim1=-2, dim2=-1)
 
 
-def frame(density: BetaGaussian, basis: GaussianRBF) -> Frame:
+def frame(wide: Wide, basis: GaussianRBF) -> Frame:
     """The coordinates of each pair; where all covariances are multiples of the identity, one set for each density."""
-    delta = basis.centers.to(density.loc) - density.loc.unsqueeze(-2)
-    root = density.scale_tril
+    root = wide.root
+    n = root.shape[-1]
+    delta = basis.centers.to(root) - wide.loc.unsqueeze(-2)
     if basis.variance is not None:
-        spread = basis.variance.to(root).unsqueeze(-1).expand(-1, density.dimension)
-        if density.dimension == 1:
+        spread = basis.variance.to(root).unsqueeze(-1).expand(-1, n)
+        if n == 1:
             return Frame(root.square().unsqueeze(-3), delta, spread)
-        axes = _eigh(density.scale)[1]
+        axes = _axes(root.detach())
         # From the root, and not from the scale: a square is not negative, however thin the ellipsoid.
         turned = axes.mT @ root
         return Frame((turned @ turned.mT).unsqueeze(-3), delta @ axes, spread)
@@ -51,7 +76,7 @@ def frame(density: BetaGaussian, basis: GaussianRBF) -> Frame:
     fixed = root.detach().unsqueeze(-3)
     half = torch.linalg.solve_triangular(fixed, basis.covariance.to(root), upper=False)
     whitened = torch.linalg.solve_triangular(fixed, half.mT, upper=False)
-    spread, axes = _eigh((whitened + whitened.mT) / 2)
+    spread, axes = torch.linalg.eigh(torch.nan_to_num(whitened + whitened.mT) / 2)
     # Rounding can leave the narrowest directions of nearly degenerate pairs at or below zero.
     spread = spread.clamp(min=torch.finfo(spread.dtype).tiny)
     axes = torch.linalg.solve_triangular(fixed.mT, axes, upper=True)
@@ -59,9 +84,15 @@ def frame(density: BetaGaussian, basis: GaussianRBF) -> Frame:
     return Frame(turned @ turned.mT, (delta.unsqueeze(-2) @ axes).squeeze(-2), spread)
 
 
-def _eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Constants for differentiation. A matrix with NaN in it is taken for another: a GPU would refuse the whole batch."""
-    return torch.linalg.eigh(torch.nan_to_num(matrix.detach()))
+def _axes(root: Tensor) -> Tensor:
+    """Directions in which ``L L'`` is diagonal, ``[*, n, n]``."""
+    if root.shape[-1] == 2:
+        (a, _), (b, c) = (row.unbind(-1) for row in root.unbind(-2))
+        angle = torch.atan2(2 * a * b, a * a - b * b - c * c) / 2
+        cos, sin = angle.cos(), angle.sin()
+        return torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+    # A matrix with NaN in it is taken for another: a GPU would refuse the whole batch.
+    return torch.linalg.eigh(torch.nan_to_num(root @ root.mT)).eigenvectors
 
 
 def log_kernel(pair: Frame, rate: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
 from omegamax.expectations._contour import contour
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._frame import frame, log_kernel
+from omegamax.expectations._frame import frame, log_kernel, widen
 from omegamax.expectations._student import student
 
 # This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
@@ -51,40 +51,27 @@ def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Ten
     return value
 
 
-def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
-    wide = _wide(density, alpha)
-    fine = density.loc.dtype == torch.float64
-    return contour(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak, fine)
+def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor, fine: bool = False) -> Tensor:
+    wide = widen(density, alpha)
+    return contour(frame(wide, basis), wide, fine or density.loc.dtype == torch.float64)
 
 
 def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
-    wide = _wide(density, alpha)
-    return student(frame(wide, basis), _excess(wide), wide.dilation, wide.log_peak)
+    wide = widen(density, alpha)
+    return student(frame(wide, basis), wide)
 
 
 def _gaussian(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     r""":math:`N(c_j; \mu, \Sigma + S_j)`"""
-    wide = _wide(density, 1.0)
+    wide = widen(density, 1.0)
     one = torch.ones_like(wide.log_peak)[..., None, None]
     return (wide.log_peak.unsqueeze(-1) + log_kernel(frame(wide, basis), one).squeeze(-1)).exp()
 
 
 def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
     """The parabola in alpha through the values at 1 - NEAR, 1 and 1 + NEAR."""
-    density = _wide(density, 1.0)  # differences need every digit
-    below, middle, above = _heavy(density, basis, 1 - NEAR), _gaussian(density, basis), _compact(density, basis, 1 + NEAR)
+    # Differences need every digit, in single precision too.
+    above = _compact(density, basis, 1 + NEAR, fine=True)
+    below, middle = _heavy(density, basis, 1 - NEAR), _gaussian(density, basis)
     x = ((alpha - 1) / NEAR).unsqueeze(-1)
     return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2
-
-
-def _wide(density: BetaGaussian, alpha: float | Tensor) -> BetaGaussian:
-    """The same location and scale in float64, with this alpha."""
-    loc, root = density.loc.double(), density.scale_tril.double()
-    return BetaGaussian(loc, scale_tril=root, alpha=alpha, validate_args=False)
-
-
-def _excess(density: BetaGaussian) -> Tensor:
-    """``alpha - 1``, ``[*]``"""
-    # The dtype is said here: torch makes float32 of a number.
-    e = torch.as_tensor(density.alpha - 1, dtype=torch.float64, device=density.loc.device)
-    return e.expand(density.batch_shape)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax.expectations._frame import Frame, log_kernel
+from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import stirling
 
 # The trapezoidal rule leaves exp(-pi^2 / step): 1e-16. Its ends are where the integrand is exp(-DEPTH) of its bulk.
@@ -17,8 +17,8 @@ _DEPTH = 40.0
 _FEWEST, _DEFAULT, _MOST = 96, 256, 4096
 
 
-def student(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tensor:
-    r"""``E_p[psi_j]`` for ``alpha < 1``, ``[*, J]``; ``e = alpha - 1``, ``dilation`` and ``log_peak`` are ``[*]``.
+def student(pair: Frame, wide: Wide) -> Tensor:
+    r"""``E_p[psi_j]`` for ``alpha < 1``, ``[*, J]``.
 
     .. math:: E = e^B \, \frac{1}{\Gamma(\kappa)} \int_0^\infty x^{\kappa - 1} e^{-x} k(x / \tau) \, dx,
               \qquad \kappa = \tfrac{1}{1 - \alpha}, \quad \tau = \tfrac{c}{1 - \alpha}
@@ -26,7 +26,7 @@ def student(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tenso
     with k of :mod:`._frame`, by the trapezoidal rule in ``u = log(x / kappa)``. Where tails are heavy, a narrow and far
     basis function, or a wide one, sees tiny x: in u that is a few steps more. (Gauss-Laguerre nodes would miss it.)
     """
-    kappa, tau = (-1 / e)[..., None, None], (-dilation / e)[..., None, None]
+    kappa, tau = (-1 / wide.e)[..., None, None], (-wide.dilation / wide.e)[..., None, None]
     with torch.no_grad():
         low, high = _ends(pair, kappa, tau)
         longest = (high - low).max() if low.numel() else low.new_zeros(())
@@ -37,7 +37,7 @@ def student(pair: Frame, e: Tensor, dilation: Tensor, log_peak: Tensor) -> Tenso
         u = low + torch.arange(count).to(low) * step
         x = u.exp()
     log_weight = kappa * (u - torch.expm1(u)) - stirling(kappa) + 0.5 * (kappa / (2 * math.pi)).log() + step.log()
-    log_f = log_peak[..., None, None] + log_weight + log_kernel(pair, x * kappa / tau)
+    log_f = wide.log_peak[..., None, None] + log_weight + log_kernel(pair, x * kappa / tau)
     return log_f.exp().sum(-1)
 
 
