@@ -75,7 +75,7 @@ for every in (32, 16, 8, 4, 2):
 # %%
 # Points that follow the density, radii times directions, work for any smooth basis; ``product_nodes`` gives them.
 # And ``expect`` knows Gaussian bumps: it moves the integral to a path in the complex plane on which the integrand is a
-# bell, whatever the bump and the density. It takes 28 points there, for every dimension and every alpha > 1.
+# bell, whatever the bump and the density. In double precision 28 points do there, for every dimension and alpha > 1.
 
 
 def by_points(p, basis, order):
