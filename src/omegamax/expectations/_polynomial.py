@@ -41,7 +41,7 @@ class Step(NamedTuple):
 @rule(BetaGaussian, Polynomial)
 def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
     """``[*, J]``; where alpha < 1 leaves no finite mean, inf for a monomial with even exponents, otherwise NaN."""
-    wide, e, n = widened(density), excess(density), density.dimension
+    wide, e, n = widened(density), excess(density), basis.dimension
     select = None
     if readable(basis.exponents):
         wanted: tuple[Exponents, ...] = tuple(map(tuple, basis.exponents.tolist()))

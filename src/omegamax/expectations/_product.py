@@ -51,7 +51,7 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
         >>> t.shape, (w @ t.square()).float()  # mean squared plus variance
         (torch.Size([128, 1]), tensor([9.2424]))
     """
-    n = density.dimension
+    n = len(range(density.dimension))  # a plain int also where a compiler has made sizes symbolic
     if order is None:
         order = ORDERS.get(n, _ORDER)
     elif type(order) is not int or order < 1:
