@@ -21,35 +21,36 @@ INLINE Complex inverse(Complex a) {
     return {a.re * r, -a.im * r};
 }
 
+constexpr double PI = 3.14159265358979323846;
+
 // atan(u) / u as a polynomial in u^2, for u <= tan(pi / 8): 1e-18.
 constexpr double ARCTAN[] = {0.9999999999999999987,  -0.3333333333333312116, 0.1999999999994089146,
                              -0.1428571427925024494, 0.1111111074491965824,  -0.09090896809064027076,
                              0.07692045330902224952, -0.06662951813629190088, 0.0584687829733087252,
                              -0.05035102456601551843, 0.03796525745386593624, -0.01780539720541944523};
 
-// The angle of x + iy in [0, pi], for y >= 0 and r = |x + iy|.
-INLINE D angle(D x, D y, D r) {
-    D u = y / (r + maximum<double>(x, -x));  // the tangent of half of it, or of half of pi minus it
-    auto large = u > 0.41421356237309503;
-    D v = pick<double>(large, (u - 1.0) / (u + 1.0), u);
+// The angle of x + iy in [0, pi], for y >= 0.
+INLINE D angle(D x, D y) {
+    D size = maximum<double>(x, -x);
+    auto steep = y > 0.41421356237309505 * size, upright = y > 2.4142135623730950 * size;
+    // atan(y / size) is that of the other quotient less pi / 4, or of the inverse less pi / 2: always within pi / 8.
+    D v = pick<double>(upright, -size, pick<double>(steep, y - size, y)) /
+          pick<double>(upright, y, pick<double>(steep, y + size, size));
     D q = v * v;
     D series = splat<double>(ARCTAN[11]);
 #pragma GCC unroll 12
     for (int i = 10; i >= 0; i--) series = series * q + ARCTAN[i];
-    D half = v * series + pick<double>(large, splat<double>(0.78539816339744831), D{});
-    D whole = 2.0 * half;
-    return pick<double>(x < 0.0, 3.1415926535897932 - whole, whole);
+    D turn = keep<double>(steep, splat<double>(PI / 4)) + keep<double>(upright, splat<double>(PI / 4));
+    D whole = v * series + turn;
+    return pick<double>(x < 0.0, PI - whole, whole);
 }
 
 // log(1 + z) for z in the upper half-plane.
 INLINE Complex log_one_plus(Complex z) {
-    D excess = z.re * (2.0 + z.re) + z.im * z.im;
-    D x = 1.0 + z.re;
-    return {0.5 * log_one_plus<double>(excess), angle(x, z.im, square_root<double>(1.0 + excess))};
+    return {0.5 * log_one_plus<double>(z.re * (2.0 + z.re) + z.im * z.im), angle(1.0 + z.re, z.im)};
 }
 
-constexpr int SADDLE_STEPS = 14, NEWTON_STEPS = 2;
-constexpr double PI = 3.14159265358979323846;
+constexpr int SADDLE_STEPS = 14, FIRST_STEPS = 3;
 constexpr int MAX_DIMENSION = 16;
 
 // What is known of every density, [rows], and of each of its pairs, [rows, functions, n]; `diagonal` and `spread` may
@@ -95,30 +96,38 @@ struct Contour {
         }
     }
 
-    // The exponent's derivative over zeta; with `value`, the exponent too, and log(1 + zeta).
-    template <bool value>
-    MEMBER Complex gain(Complex z, Complex& k, Complex& log_z) const {
+    // The exponent K with its first two derivatives, log(1 + zeta) and 1 / (1 + zeta).
+    MEMBER Complex gain(Complex z, Complex& slope, Complex& curve, Complex& log_z, Complex& r) const {
         Complex square = z * z;
-        Complex slope = size * inverse(1.0 + z);
-        if constexpr (value) {
-            log_z = log_one_plus(z);
-            k = size * (z - log_z);
-        }
+        r = inverse(1.0 + z);
+        log_z = log_one_plus(z);
+        Complex k = size * (z - log_z);
+        slope = size * r, curve = size * (r * r);
         for (int i = 0; i < dims(); i++) {
-            Complex gz = g[i] * z, r = inverse(1.0 + gz);
-            slope = slope + (0.5 * g[i] * g[i]) * r + gamma[i] * (r + r * r);
-            if constexpr (value) k = k + splat<double>(0.5) * (gz - log_one_plus(gz)) + gamma[i] * (square * r);
+            Complex gz = g[i] * z, q = inverse(1.0 + gz), qq = q * q;
+            D half = 0.5 * g[i] * g[i];
+            k = k + splat<double>(0.5) * (gz - log_one_plus(gz)) + gamma[i] * (square * q);
+            slope = slope + half * q + gamma[i] * (q + qq);
+            curve = curve + half * qq + (2.0 * gamma[i]) * (q * qq);
         }
-        return slope;
+        slope = slope * z;
+        return k;
     }
 
-    // (weight / i * f).real = (weight * f).im
-    MEMBER void add(Complex weight, Complex z, Complex log_s) {
-        Complex s = s0 * (1.0 + z), log_term = weight * log_s, r[ROOM], ws = weight * s;
+    // Adds a node to the sums; returns dz / dx there. (weight / i * f).real = (weight * f).im
+    MEMBER Complex add(double x, Complex z, Complex log_s) {
+        Complex slope = size * inverse(1.0 + z), r[ROOM];
+        for (int i = 0; i < dims(); i++) {
+            r[i] = inverse(1.0 + g[i] * z);
+            slope = slope + (0.5 * g[i] * g[i]) * r[i] + gamma[i] * (r[i] + r[i] * r[i]);
+            r[i] = inverse_w[i] * r[i];
+        }
+        Complex rate = splat<double>(-x) * inverse(slope * z);
+        Complex weight = splat<double>(std::exp(-0.5 * x * x)) * rate;
+        Complex s = s0 * (1.0 + z), log_term = weight * log_s, ws = weight * s;
         sum += weight.im;
         log_sum += log_term.im;
         for (int i = 0; i < dims(); i++) {
-            r[i] = inverse_w[i] * inverse(1.0 + g[i] * z);
             Complex one = ws * r[i], two = one * (s * r[i]);
             first[i] += one.im;
             second[i] += two.im;
@@ -127,6 +136,7 @@ struct Contour {
                 cross[i][j] += mixed.im;
             }
         }
+        return rate;
     }
 
     MEMBER void run(int nodes, double step, D* out) {
@@ -138,37 +148,43 @@ struct Contour {
         }
         sum = log_sum = D{};
         saddle();
-        D curvature = size, skew = -2.0 * size;
+        // The first derivatives of K at 0, and the beginning of zeta as a power series in x.
+        D curvature = size, third = -2.0 * size, fourth = 6.0 * size;
         for (int i = 0; i < dims(); i++) {
             inverse_w[i] = 1.0 / (1.0 + 2.0 * a[i] * s0);
             g[i] = 1.0 - inverse_w[i];
             gamma[i] = b[i] * s0 * inverse_w[i] * inverse_w[i] * g[i];
-            curvature += 0.5 * g[i] * g[i] + 2.0 * gamma[i];
-            skew -= g[i] * (g[i] * g[i] + 6.0 * gamma[i]);
+            D square = g[i] * g[i];
+            curvature += 0.5 * square + 2.0 * gamma[i];
+            third -= g[i] * (square + 6.0 * gamma[i]);
+            fourth += square * (3.0 * square + 24.0 * gamma[i]);
         }
-        skew /= 6.0 * curvature;
+        const D bend = third / (6.0 * curvature), twist = fourth / (24.0 * curvature) - 2.5 * bend * bend;
         const D unit = 1.0 / square_root<double>(curvature), log_s0 = logarithm<double>(s0);
-        Complex z{}, rate{}, last_z{}, last_rate{}, k{}, log_z{};
+        Complex z{}, rate{}, last_z{}, last_rate{}, log_z{};
         for (int node = 0; node < nodes; node++) {
             const double x = (node + 0.5) * step;
             Complex next;
             if (node < 2) {
                 D y = x * unit;
-                next = {skew * y * y, y};
+                next = {bend * y * y, y + twist * y * y * y};
             } else {  // the cubic through the last two nodes with their slopes, carried on
                 next = splat<double>(5.0) * last_z - splat<double>(4.0) * z +
                        splat<double>(step) * (splat<double>(4.0) * rate + splat<double>(2.0) * last_rate);
             }
             last_z = z, last_rate = rate, z = next;
-            for (int newton = node < 2 ? -3 : 0; newton < NEWTON_STEPS; newton++) {
-                Complex slope = gain<true>(z, k, log_z) * z;
-                Complex move = (0.5 * x * x + k) * inverse(slope);
-                log_z = log_z - move * inverse(1.0 + z);  // Newton's last moves are too small for a second order
+            for (int halley = node < 2 ? FIRST_STEPS : 1; halley > 0; halley--) {
+                Complex slope, curve, r, k = 0.5 * x * x + gain(z, slope, curve, log_z, r);
+                Complex move = splat<double>(2.0) * (k * slope * inverse(splat<double>(2.0) * (slope * slope) - k * curve));
                 z = z - move;
+                // log(1 - share): the move is too small for a sixth order.
+                Complex share = move * r;
+                Complex series = 1.0 / 4 + splat<double>(0.2) * share;
+                series = 1.0 / 3 + share * series;
+                series = 1.0 / 2 + share * series;
+                log_z = log_z - share * (1.0 + share * series);
             }
-            Complex ignored;
-            rate = splat<double>(-x) * inverse(gain<false>(z, ignored, ignored) * z);
-            add(splat<double>(std::exp(-0.5 * x * x)) * rate, z, {log_z.re + log_s0, log_z.im});
+            rate = add(x, z, {log_z.re + log_s0, log_z.im});
         }
         finish(step, log_s0, out);
     }
