@@ -37,7 +37,7 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
     half as wide                                1e-15    2e-12    2e-07    1e-04    2e-03    1e-03
     ========================================  =======  =======  =======  =======  =======  =======
 
-    Where tails are heavy convergence is slower (1e-9 in one and two dimensions at alpha = 0.7), and a function that
+    Where tails are heavy convergence is slower (3e-9 in two dimensions at alpha = 0.7), and a function that
     grows or oscillates for ever is better left to a rule of its own.
 
     Args:
