@@ -50,7 +50,7 @@ INLINE Complex log_one_plus(Complex z) {
     return {0.5 * log_one_plus<double>(z.re * (2.0 + z.re) + z.im * z.im), angle(1.0 + z.re, z.im)};
 }
 
-constexpr int SADDLE_STEPS = 14, FIRST_STEPS = 3;
+constexpr int SADDLE_STEPS = 40, FIRST_STEPS = 3;
 constexpr int MAX_DIMENSION = 16;
 
 // What is known of every density, [rows], and of each of its pairs, [rows, functions, n]; `diagonal` and `spread` may
@@ -82,9 +82,23 @@ struct Contour {
 
     MEMBER int dims() const { return N ? N : n; }
 
+    // The positive root of square s^2 - linear s - M.
+    MEMBER D bound(D linear, D square) const {
+        D root = square_root<double>(linear * linear + 4.0 * square * size);
+        return pick<double>(linear > 0.0, (linear + root) / (2.0 * square), 2.0 * size / (root - linear));
+    }
+
+    // Newton's method from the left; see kernels/steepest.py for where it starts.
     MEMBER void saddle() {
+        D all_linear = splat<double>(-1.0), all_square{};
         s0 = size;
-        for (int i = 0; i < dims(); i++) s0 = maximum<double>(s0, (square_root<double>(b[i]) - 1.0) / (2.0 * a[i]));
+        for (int i = 0; i < dims(); i++) {
+            D linear = a[i] + b[i], square = (2.0 * a[i] + 4.0 * b[i]) * a[i];
+            s0 = maximum<double>(s0, (square_root<double>(b[i]) - 1.0) / (2.0 * a[i]));
+            s0 = maximum<double>(s0, bound(linear - 1.0, square));
+            all_linear += linear, all_square += square;
+        }
+        if (dims() > 1) s0 = maximum<double>(s0, bound(all_linear, all_square));
         for (int step = 0; step < SADDLE_STEPS; step++) {
             D r = 1.0 / s0, slope = 1.0 - size * r, curve = size * r * r;
             for (int i = 0; i < dims(); i++) {
@@ -92,7 +106,9 @@ struct Contour {
                 slope -= (a[i] + bw) * w;
                 curve += (2.0 * a[i] + 4.0 * bw) * (a[i] * w * w);
             }
-            s0 -= slope / curve;
+            D move = slope / curve;
+            s0 -= move;
+            if (!any<double>(maximum<double>(move, -move) > 1e-8 * s0)) break;  // the next one would be 1e-16
         }
     }
 
