@@ -5,4 +5,5 @@ gradients, masks or half precision.
 """
 
 from omegamax.kernels._dispatch import backend as backend
+from omegamax.kernels._dispatch import compiled as compiled
 from omegamax.kernels._dispatch import solve as solve

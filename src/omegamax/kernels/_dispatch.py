@@ -29,6 +29,11 @@ def solve(op: str, z: Tensor, *rest) -> Tensor:
     return _find(op, "cpu" if z.is_cpu else z.device.type, _wanted)(z, *rest)
 
 
+def compiled(op: str, z: Tensor) -> bool:
+    """Whether ``op`` runs as compiled code on tensors like this one, rather than as many small operations of torch."""
+    return z.is_cpu and _wanted != "reference" and op in native.OPS and native.available()
+
+
 @contextmanager
 def backend(name: str) -> Iterator[None]:
     """Use one backend inside a ``with`` block: ``"auto"``, ``"cpu"`` (compiled) or ``"reference"`` (plain torch).
