@@ -15,5 +15,6 @@ from omegamax.densities._members import Biweight as Biweight
 from omegamax.densities._members import Gaussian as Gaussian
 from omegamax.densities._members import Triweight as Triweight
 from omegamax.densities._members import TruncatedParaboloid as TruncatedParaboloid
+from omegamax.densities._mixture import Mixture as Mixture
 from omegamax.densities._quadrature import gauss_legendre_nodes as gauss_legendre_nodes
 from omegamax.densities._wasserstein import wasserstein2 as wasserstein2
