@@ -13,6 +13,7 @@ import torch
 from omegamax.kernels import native
 
 HERE = Path(__file__).parent
+FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "test_contour.py"]
 LESSER = {"AVX512": ("avx2", "default"), "AVX2": ("default",)}.get(torch.backends.cpu.get_cpu_capability(), ())
 
 
@@ -31,7 +32,7 @@ def test_build_for_a_lesser_processor_agrees_with_the_reference(capability: str)
         assert {"avx2": "_avx2.", "default": "_base."}[capability] in loaded
     chosen = "forward_agrees or vjp_agrees or gradient_agrees"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_kernels.py"), "-k", chosen],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, FILES), "-k", chosen],
         env=environment,
         capture_output=True,
         text=True,

@@ -202,10 +202,10 @@ struct Contour {
             }
             rate = add(x, z, {log_z.re + log_s0, log_z.im});
         }
-        finish(step, log_s0, out);
+        finish(step, out);
     }
 
-    MEMBER void finish(double step, D log_s0, D* out) const {
+    MEMBER void finish(double step, D* out) const {
         // Gamma(M) exp(s0 - M log s0), of which log_scale holds what M alone gives.
         D ratio = s0 / size, log_start = log_scale + size * (ratio - 1.0 - log_one_plus<double>(ratio - 1.0));
         for (int i = 0; i < dims(); i++)
