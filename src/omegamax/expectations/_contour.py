@@ -10,10 +10,13 @@ integrand on a fixed one: further sums over the same nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from omegamax import kernels
+from omegamax._checks import is_plain
 from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import log_gamma_scale, results, steepest
 
@@ -21,7 +24,11 @@ from omegamax.kernels.steepest import log_gamma_scale, results, steepest
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
     """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
     size, height = 1 + 1 / wide.e, wide.dilation / wide.e
-    integral = _op if torch.compiler.is_compiling() else _Contour.apply
+    integral: Callable
+    if torch.compiler.is_compiling():
+        integral = _op
+    else:
+        integral = _apply if is_plain(pair.delta) else _Contour.apply
     return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1), fine)[0]
 
 
@@ -85,6 +92,10 @@ class _Contour(torch.autograd.Function):
     def vmap(info, in_dims, *inputs):
         *inputs, fine = inputs
         return _Contour.apply(*_in_front(info.batch_size, in_dims[:-1], inputs, _RANKS), fine), (0, 0)
+
+
+# Function.apply looks up the signature of forward each time, at the price of a thousand integrals.
+_apply: Callable = super(torch.autograd.Function, _Contour).apply  # type: ignore[misc]
 
 
 class _ContourGradient(torch.autograd.Function):

@@ -14,7 +14,7 @@ derivative where eigenvalues meet, but the formula holds in any coordinates.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
     """The location and the scale of a density in float64, with this alpha. (A new density would cost ten times that.)"""
     n = density.dimension
     loc, root = density.loc.double(), density.scale_tril.double()
-    e = alpha - 1
+    e: Any = alpha - 1
     volume = 0.5 * n * math.log(2 * math.pi) + root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     log_peak = (log_volume(e, n) - volume) / (1 + e * (n / 2))
     # The dtype is said: torch makes float32 of a number.

@@ -42,7 +42,9 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
         return _gaussian(density, basis)
     if abs(alpha - 1) < NEAR:
         return _near_one(density, basis, torch.tensor(alpha, dtype=torch.float64, device=density.loc.device))
-    if density.dimension == 2 and exponent(alpha) is not None and not kernels.compiled("contour", density.loc):
+    # A traced contour is one operation, whatever it does inside.
+    small = not torch.compiler.is_compiling() and not kernels.compiled("contour", density.loc)
+    if small and density.dimension == 2 and exponent(alpha) is not None:
         root = density.scale_tril.double()
         return chord(BetaGaussian(density.loc.double(), scale_tril=root, alpha=alpha, validate_args=False), basis)
     return (_compact if alpha > 1 else _heavy)(density, basis, alpha)
