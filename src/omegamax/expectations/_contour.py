@@ -140,7 +140,7 @@ def _partials(both: Tensor) -> list[Tensor]:
         place[rows, columns] = place[columns, rows] = torch.arange(triangle)
         in_sigma = in_sigma[..., place.flatten().to(both.device)]
     in_size, in_height = last.unbind(-1)
-    return [in_sigma.unflatten(-1, (n, n)), in_delta, in_spread, in_size, in_height, value.squeeze(-1)]
+    return [in_sigma.reshape(*both.shape[:-1], n, n), in_delta, in_spread, in_size, in_height, value.squeeze(-1)]
 
 
 def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...]) -> list[Tensor]:

@@ -12,7 +12,7 @@ from omegamax.densities import BetaGaussian
 from omegamax.expectations._chord import chord, exponent
 from omegamax.expectations._contour import contour
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._frame import frame, log_kernel, widen
+from omegamax.expectations._frame import Frame, Wide, frame, log_kernel, widen
 from omegamax.expectations._interval import interval, order
 from omegamax.expectations._student import student
 
@@ -65,9 +65,9 @@ def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Ten
     return value
 
 
-def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor, fine: bool = False) -> Tensor:
+def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
     wide = widen(density, alpha)
-    return contour(frame(wide, basis), wide, fine or density.loc.dtype == torch.float64)
+    return contour(frame(wide, basis), wide, fine=density.loc.dtype == torch.float64)
 
 
 def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
@@ -78,14 +78,24 @@ def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> 
 def _gaussian(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     r""":math:`N(c_j; \mu, \Sigma + S_j)`"""
     wide = widen(density, 1.0)
-    one = torch.ones_like(wide.log_peak)[..., None, None]
-    return (wide.log_peak.unsqueeze(-1) + log_kernel(frame(wide, basis), one).squeeze(-1)).exp()
+    return _bell(frame(wide, basis), wide)
+
+
+def _bell(pair: Frame, wide: Wide) -> Tensor:
+    """Under ``exp(B - q / 2c)``."""
+    rate = 1 / wide.dilation[..., None, None]
+    return (wide.log_peak.unsqueeze(-1) + log_kernel(pair, rate).squeeze(-1)).exp()
 
 
 def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
-    """The parabola in alpha through the values at 1 - NEAR, 1 and 1 + NEAR."""
-    # Differences need every digit, in single precision too.
-    above = _compact(density, basis, 1 + NEAR, fine=True)
-    below, middle = _heavy(density, basis, 1 - NEAR), _gaussian(density, basis)
-    x = ((alpha - 1) / NEAR).unsqueeze(-1)
+    """The parabola in e through the values at -NEAR, 0 and NEAR of the integral of ``e^B (1 - e q / 2c)^(1/e)``.
+
+    Of the shape alone, that is: peak and width, which can change faster, are those of the alpha at hand.
+    """
+    wide = widen(density, alpha)
+    pair = frame(wide, basis)
+    step = torch.full_like(wide.e, NEAR)
+    below, above = student(pair, wide._replace(e=-step)), contour(pair, wide._replace(e=step))
+    middle = _bell(pair, wide)
+    x = (wide.e / NEAR).unsqueeze(-1)
     return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2

@@ -158,7 +158,7 @@ def contour(
     row = (*batch, 1)
     one_diagonal, one_spread = diagonal.shape[-2] != functions, spread.dim() == 2
     log_scale = log_peak + steepest.log_gamma_scale(size)
-    tensors = [t.expand(row) for t in (size, height, log_scale, torch.digamma(size))]
+    tensors = [t.expand(row) for t in (size, height, log_scale, steepest.digamma_gap(size))]
     tensors.append(diagonal.expand((*batch, 1, n) if one_diagonal else delta.shape))
     tensors += [delta, spread.expand((functions, n) if one_spread else delta.shape)]
     tensors = [_dense(t) for t in tensors]

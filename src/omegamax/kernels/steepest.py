@@ -143,7 +143,8 @@ def contour(
     for i in range(n):
         in_sigma += [slant[..., i] * slant[..., j] * height * total(s * rates[i] * rates[j]) / 2 for j in range(i)]
         in_sigma.append((-turn / diagonal)[..., i])
-    in_size = torch.digamma(size) * value - total(s.log())
+    # digamma(M) - log s: nearly nothing where M is large, and so measured from log M.
+    in_size = (digamma_gap(size) - (s0 / size - 1).log1p()) * value - total(torch.log1p(zeta))
     single = [value, *in_sigma, *(in_b * slant).unbind(-1), *(in_a / (2 * h * diagonal)).unbind(-1)]
     return torch.stack([*single, in_size, -turn.sum(-1) / height], -1)
 
@@ -151,6 +152,16 @@ def contour(
 def log_gamma_scale(size: Tensor) -> Tensor:
     """``log(Gamma(M) exp(M) M^-M)``"""
     return stirling(size) + 0.5 * (2 * torch.pi / size).log()
+
+
+def digamma_gap(x: Tensor) -> Tensor:
+    """``digamma(x) - log(x)`` for x > 0, without cancellation."""
+    large = x > 12
+    safe, r = torch.where(large, 1.0, x), 1 / torch.where(large, x, 12.0)
+    series = torch.full_like(r, -1 / 12)
+    for coefficient in (691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12):
+        series = series * r.square() + coefficient
+    return torch.where(large, (series * r - 0.5) * r, torch.digamma(safe) - safe.log())
 
 
 def stirling(x: Tensor) -> Tensor:

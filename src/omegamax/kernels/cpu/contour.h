@@ -55,11 +55,12 @@ constexpr int MAX_DIMENSION = 16;
 
 // What is known of every density, [rows], and of each of its pairs, [rows, functions, n]; `diagonal` and `spread` may
 // be the same for all functions or for all rows.
+// digamma_gap is digamma(M) - log M.
 struct Pairs {
     int64_t rows, functions;
     int n;
     bool one_diagonal, one_spread;
-    const double *size, *height, *log_scale, *digamma, *diagonal, *delta, *spread;
+    const double *size, *height, *log_scale, *digamma_gap, *diagonal, *delta, *spread;
     int nodes;
     double step;
     double* out;  // [rows, functions, results(n)]
@@ -75,9 +76,9 @@ template <int N>
 struct Contour {
     static constexpr int ROOM = N ? N : MAX_DIMENSION;
     int n;
-    D size, height, log_scale, digamma, diagonal[ROOM], delta[ROOM], spread[ROOM];
+    D size, height, log_scale, digamma_gap, diagonal[ROOM], delta[ROOM], spread[ROOM];
     D a[ROOM], b[ROOM], s0, g[ROOM], gamma[ROOM], inverse_w[ROOM];
-    // Sums over the path, with r = 1 / (1 + 2 a s), of 1, log s, s r_i, (s r_i)^2 and s r_i r_j for i > j.
+    // Sums over the path, with r = 1 / (1 + 2 a s), of 1, log(s / M), s r_i, (s r_i)^2 and s r_i r_j for i > j.
     D sum, log_sum, first[ROOM], second[ROOM], cross[ROOM][ROOM];
 
     MEMBER int dims() const { return N ? N : n; }
@@ -176,7 +177,7 @@ struct Contour {
             fourth += square * (3.0 * square + 24.0 * gamma[i]);
         }
         const D bend = third / (6.0 * curvature), twist = fourth / (24.0 * curvature) - 2.5 * bend * bend;
-        const D unit = 1.0 / square_root<double>(curvature), log_s0 = logarithm<double>(s0);
+        const D unit = 1.0 / square_root<double>(curvature), log_ratio = log_one_plus<double>((s0 - size) / size);
         Complex z{}, rate{}, last_z{}, last_rate{}, log_z{};
         for (int node = 0; node < nodes; node++) {
             const double x = (node + 0.5) * step;
@@ -200,7 +201,7 @@ struct Contour {
                 series = 1.0 / 2 + share * series;
                 log_z = log_z - share * (1.0 + share * series);
             }
-            rate = add(x, z, {log_z.re + log_s0, log_z.im});
+            rate = add(x, z, {log_z.re + log_ratio, log_z.im});
         }
         finish(step, out);
     }
@@ -226,7 +227,7 @@ struct Contour {
             in_height -= turn;
         }
         out[0] = scale * sum;
-        in_spread[dims()] = scale * (digamma * sum - log_sum);
+        in_spread[dims()] = scale * (digamma_gap * sum - log_sum);
         in_spread[dims() + 1] = in_height / height;
     }
 };
@@ -243,7 +244,7 @@ void contour_range(const Pairs& pairs, int64_t begin, int64_t end) {
         for (int l = 0; l < W; l++) {
             const int64_t q = std::min(p + l, end - 1), row = q / pairs.functions;
             work.size[l] = pairs.size[row], work.height[l] = pairs.height[row];
-            work.log_scale[l] = pairs.log_scale[row], work.digamma[l] = pairs.digamma[row];
+            work.log_scale[l] = pairs.log_scale[row], work.digamma_gap[l] = pairs.digamma_gap[row];
             for (int i = 0; i < n; i++) {
                 work.diagonal[i][l] = pairs.diagonal[pairs.diagonal_at(q) + i];
                 work.delta[i][l] = pairs.delta[q * n + i];

@@ -99,10 +99,10 @@ void contour(const Pairs& pairs, int threads) {
 
 extern "C" {
 
-void omegamax_contour(const double* size, const double* height, const double* log_scale, const double* digamma,
+void omegamax_contour(const double* size, const double* height, const double* log_scale, const double* digamma_gap,
                       const double* diagonal, const double* delta, const double* spread, double* out, int64_t rows,
                       int64_t functions, int n, int one_diagonal, int one_spread, int nodes, double step, int threads) {
-    contour({rows, functions, n, one_diagonal != 0, one_spread != 0, size, height, log_scale, digamma, diagonal, delta,
+    contour({rows, functions, n, one_diagonal != 0, one_spread != 0, size, height, log_scale, digamma_gap, diagonal, delta,
              spread, nodes, step, out},
             threads);
 }
