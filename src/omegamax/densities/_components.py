@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,17 @@ from torch import Tensor
 from omegamax.densities._base import Density
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._grid import GridDensity
+from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._line import LineDensity
-from omegamax.densities._root import Root
+from omegamax.densities._root import Root, cholesky
 
-# Tensors that make up a density, and how many axes each has after those of the batch.
-_LINE = {"loc": 1, "scale": 1, "_edge": 1, "_top": 1, "alpha": 0}
-_GRID = {"scores": 1, "nodes": 2, "node_weights": 1, "probs_at_nodes": 1, "alpha": 0}
+# The tensors that make up a density, and how many axes each has after those of the batch.
+_RANKS = {
+    **{"loc": 1, "diagonal": 1, "square_diagonal": 1, "tril": 2, "square": 2},  # of the beta-Gaussian
+    **{"scale": 1, "_edge": 1, "_top": 1},  # of densities over the line
+    **{"scores": 1, "nodes": 2, "node_weights": 1, "probs_at_nodes": 1},  # of grids
+    "alpha": 0,
+}
 
 
 def substituted(components: Density, weights: Tensor) -> Density:
@@ -43,81 +47,88 @@ def substituted(components: Density, weights: Tensor) -> Density:
         index = best.reshape(*best.shape, *ones).expand(*best.shape, *part.shape[axis + 1 :])
         return torch.where(alive.reshape(*alive.shape, *ones), part, part.detach().gather(axis, index))
 
-    return _assembled(components, {name: replace(part) for name, part in parts.items()})
+    return _assembled(type(components), components, {name: replace(part) for name, part in parts.items()})
 
 
 def stacked(name: str, components: Sequence[Density]) -> Density:
     """Densities ``[*, K]``, which differ in K, as one ``[M, *, K]`` with the largest K; copies of the first fill up."""
-    first, kinds = components[0], {type(each) for each in components}
-    quadratic = all(isinstance(each, BetaGaussian) for each in components)
-    if not (quadratic or len(kinds) == 1) or not _parts(first):
-        listed = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"{name}: the components must be of one family that the library knows, got {listed}")
-    if len({each.event_shape for each in components}) > 1:
-        raise ValueError(f"{name}: the components must have the same dimension")
-    parts = [_parts(each, full=True) for each in components]
-    alphas = [getattr(each, "alpha", None) for each in components]
+    kind = _common_kind(name, components)
+    for held in ("g", "function"):  # functions of points can be shared, but not stacked
+        if len({id(getattr(each, held, None)) for each in components}) > 1:
+            raise ValueError(f"{name}: the components must share one {held}, got different ones")
+    parts = [_parts(each) for each in components]
+    if len({frozenset(own) - {"alpha"} for own in parts}) > 1:
+        parts = [_parts(each, full=True) for each in components]
+    alphas: list[Any] = [getattr(each, "alpha", None) for each in components]
     if any(isinstance(alpha, Tensor) for alpha in alphas) or len(set(alphas)) > 1:
         for each, own, alpha in zip(components, parts, alphas, strict=True):
             like = next(iter(own.values()))
             own["alpha"] = torch.as_tensor(alpha, dtype=like.dtype, device=like.device).expand(each.batch_shape)
-    for held in ("g", "function"):
-        if len({id(getattr(each, held, None)) for each in components}) > 1:
-            raise ValueError(f"{name}: the components must share one {held}")
     most = max(each.batch_shape[-1] for each in components)
-    axis = len(first.batch_shape) - 1
+    axis = len(components[0].batch_shape) - 1
+
+    for key in parts[0]:
+        shapes = {tuple(own[key].shape[axis + 1 :]) for own in parts}
+        if len(shapes) > 1:
+            listed = " and ".join(map(str, sorted(shapes)))
+            raise ValueError(f"{name}: the components must agree in the shape of their {key.strip('_')}, got {listed}")
 
     def fill(part: Tensor) -> Tensor:
-        missing = most - part.shape[axis]
         spare = part.detach().narrow(axis, 0, 1)
-        return torch.cat([part, spare.expand(*spare.shape[:axis], missing, *spare.shape[axis + 1 :])], axis)
+        size = (*spare.shape[:axis], most - part.shape[axis], *spare.shape[axis + 1 :])
+        return torch.cat([part, spare.expand(size)], axis)
 
     together = {key: torch.stack([fill(own[key]) for own in parts]) for key in parts[0]}
-    if len(kinds) > 1:
-        return _quadratic(BetaGaussian, together, alphas[0])
-    return _assembled(first, together)
+    return _assembled(kind, components[0], together)
+
+
+def _common_kind(name: str, components: Sequence[Density]) -> type:
+    """The type that all are of; members of a family with an alpha each have the family's."""
+    kinds = {type(each) for each in components}
+    if len(kinds) == 1 and _parts(components[0]):
+        return type(components[0])
+    for family in (BetaGaussian, BetaLaplace):
+        if all(isinstance(each, family) for each in components):
+            return family
+    listed = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise TypeError(f"{name}: the components must be of one family that the library knows, got {listed}")
 
 
 def _parts(density: Any, full: bool = False) -> dict[str, Tensor]:
-    """The tensors that a density consists of, with the whole of its batch; ``full`` gives a scale as ``scale_tril``."""
-    batch = density.batch_shape
+    """The tensors that a density consists of, each with the whole batch; ``full`` gives every Sigma by its factor."""
     if isinstance(density, BetaGaussian):
-        parts, ranks = _quadratic_parts(density, full)
+        root, parts = density._root, {"loc": density.loc}
+        if full or (root.square is None and not root.diagonal):
+            parts["tril"] = root.tril()
+        elif root.square is None:
+            parts["diagonal"] = root.values
+        else:  # not its root, through which a singular matrix sends a NaN back
+            parts["square_diagonal" if root.diagonal else "square"] = root.square
+        if isinstance(density.alpha, Tensor):
+            parts["alpha"] = density.alpha
     else:
-        known = _LINE if isinstance(density, LineDensity) else _GRID if isinstance(density, GridDensity) else {}
-        ranks = {name: rank for name, rank in known.items() if isinstance(getattr(density, name, None), Tensor)}
-        parts = {name: getattr(density, name) for name in ranks}
-    return {name: part.expand(*batch, *part.shape[part.dim() - ranks[name] :]) for name, part in parts.items()}
+        known = isinstance(density, (LineDensity, GridDensity))
+        held = {name: getattr(density, name, None) for name in _RANKS} if known else {}
+        parts = {name: part for name, part in held.items() if isinstance(part, Tensor)}
+    batch = density.batch_shape
+    return {name: part.expand(*batch, *part.shape[part.dim() - _RANKS[name] :]) for name, part in parts.items()}
 
 
-def _quadratic_parts(density: BetaGaussian, full: bool) -> tuple[dict[str, Tensor], dict[str, int]]:
-    root, parts, ranks = density._root, {"loc": density.loc}, {"loc": 1}
-    if full:
-        parts["tril"], ranks["tril"] = root.tril(), 2
-    else:
-        key, rank = ("diagonal", 1) if root.diagonal else ("tril", 2)
-        parts[key], ranks[key] = root.values, rank
-        if root.square is not None:
-            parts["square"], ranks["square"] = root.square, rank
-    if isinstance(density.alpha, Tensor):
-        parts["alpha"], ranks["alpha"] = density.alpha, 0
-    return parts, ranks
-
-
-def _assembled(like: Any, parts: dict[str, Tensor]) -> Density:
-    """A density like the given one with other tensors."""
-    if isinstance(like, BetaGaussian):
-        return _quadratic(type(like), parts, like.alpha)
-    new = copy.copy(like)
-    for name, part in parts.items():
-        setattr(new, name, part)
-    rank = _GRID["scores"] if isinstance(like, GridDensity) else _LINE["loc"]
-    leading = parts["scores"] if isinstance(like, GridDensity) else parts["loc"]
-    new._batch_shape = leading.shape[: leading.dim() - rank]
+def _assembled(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
+    """A density of this kind, and like the given one, with other tensors."""
+    if issubclass(kind, BetaGaussian):
+        return kind._from_root(parts["loc"], _root(parts), parts.get("alpha", like.alpha), False)
+    new = kind.__new__(kind)
+    new.__dict__.update(like.__dict__)
+    new.__dict__.update(parts)
+    name, part = next(iter(parts.items()))
+    new._batch_shape = part.shape[: part.dim() - _RANKS[name]]
     return new
 
 
-def _quadratic(kind: type[BetaGaussian], parts: dict[str, Tensor], alpha: Any) -> BetaGaussian:
-    diagonal = "diagonal" in parts
-    root = Root(parts["diagonal" if diagonal else "tril"], diagonal, parts.get("square"))
-    return kind._from_root(parts["loc"], root, parts.get("alpha", alpha), False)
+def _root(parts: dict[str, Tensor]) -> Root:
+    if "square" in parts:
+        return Root(cholesky(parts["square"]), False, parts["square"])
+    if "square_diagonal" in parts:
+        return Root(parts["square_diagonal"].sqrt(), True, parts["square_diagonal"])
+    return Root(parts["diagonal"], True) if "diagonal" in parts else Root(parts["tril"], False)

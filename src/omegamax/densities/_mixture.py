@@ -27,7 +27,8 @@ class Mixture(Density):
 
     A weight of exactly 0 takes a component away, whatever its parameters are: it adds nothing to any result, and
     neither the component nor its weight has a gradient. So mixtures with fewer components than others of their batch
-    are padded, and sparse weights (those of sparsemax) switch components off.
+    are padded, and sparse weights (those of sparsemax) switch components off. Even a ``scale`` of 0 does no harm; a
+    singular covariance does, if ``from_moments`` has been through it before.
 
     There is no closed form of the entropies.
 
@@ -122,9 +123,7 @@ class Mixture(Density):
     @property
     def alpha(self) -> float | Tensor:
         """That of the components, if they have one in common: a float or ``[*]``."""
-        alpha = getattr(self.components, "alpha", None)
-        if alpha is None:
-            raise AttributeError(f"Mixture: components of type {type(self.components).__name__} have no alpha")
+        alpha = self.components.alpha  # type: ignore[attr-defined]
         if not isinstance(alpha, Tensor):
             return alpha
         if alpha.stride(-1) == 0 or alpha.shape[-1] == 1 or (readable(alpha) and bool((alpha == alpha[..., :1]).all())):
@@ -224,7 +223,7 @@ class Mixture(Density):
 
     @property
     def covariance_matrix(self) -> Tensor:
-        r""":math:`\sum_k \pi_k (C_k + d_k d_k')`, ``[*, n, n]``, with :math:`d_k` from the mean to that of the component."""
+        r""":math:`\sum_k \pi_k (C_k + d_k d_k')`, ``[*, n, n]``; d is the way from the mean to a component's."""
         offset = self._narrow.mean - self.mean.unsqueeze(-2)
         spread = self._narrow.covariance_matrix + offset.unsqueeze(-1) * offset.unsqueeze(-2)
         return self._average(spread.flatten(-2)).unflatten(-1, spread.shape[-2:])
