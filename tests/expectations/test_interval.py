@@ -31,8 +31,8 @@ def places(half_width: float, std: float) -> list[float]:
     return inside + [0.37 + half_width + k * std for k in (-9.0, -2.0, 3.0, 9.0)] + [0.37 - half_width - 1.5 * std]
 
 
-@pytest.mark.parametrize("half_width", [1e-4, 1e-2, 0.3, 1.0, 1e3])
-@pytest.mark.parametrize("std", [1e-3, 0.05, 0.29, 1.0, 1e2])
+@pytest.mark.parametrize("half_width", [1e-4, 0.3, 1e3])
+@pytest.mark.parametrize("std", [1e-3, 0.08, 1e2])
 @every_order
 def test_values_and_gradients(m: int, half_width: float, std: float):
     loc, scale = make(m, half_width)

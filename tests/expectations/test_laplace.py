@@ -16,7 +16,7 @@ from omegamax.densities import BetaGaussian, BetaLaplace, Laplace, LocationScale
 from omegamax.expectations._dispatch import expect
 
 F64 = torch.float64
-ALPHAS = [0.2, 0.5, 0.7, 0.9, 0.99, 1.0, 1.01, 1.2, 1.5, 2.0, 2.5, 4.0, 10.0]
+ALPHAS = [0.2, 0.5, 0.9, 1.0, 1.01, 1.5, 2.0, 2.5, 10.0]
 every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
 
 
@@ -30,7 +30,7 @@ def places(reach: float, std: float) -> list[float]:
     return inside + [reach + k * std for k in (-9.0, -2.0, 5.0, 9.0)] + [-0.9 * std, 8.0 * std]
 
 
-@pytest.mark.parametrize("unit", [1e-4, 1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e3])
 @every_alpha
 def test_gaussian_functions(alpha: float, unit: float):
     scale = torch.tensor([scale_of(alpha, unit)], dtype=F64, requires_grad=True)
@@ -66,7 +66,7 @@ def test_gradient_in_alpha(alpha: float):
         assert abs(torch.autograd.grad(value.sum(), index)[0].item() - slope) <= (1e-8 if step > 2e-3 else 1e-9)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.3, 2.0, 5.0])
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0, 5.0])
 def test_gradcheck(alpha: float):
     loc = torch.tensor([[0.0], [0.4], [1.3]], dtype=F64, requires_grad=True)
     scale = torch.tensor([[0.5], [1.3], [0.03]], dtype=F64, requires_grad=True)

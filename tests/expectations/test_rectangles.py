@@ -18,7 +18,7 @@ from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
 from omegamax.expectations._dispatch import expect
 
 F64 = torch.float64
-ALPHAS = [-0.8, -0.3, 0.0, 0.5, 0.9, 0.999, 1.0, 1.001, 1.1, 1.25, 4 / 3, 1.5, 1.7, 2.0, 2.6, 4.0, 10.0]
+ALPHAS = [-0.8, 0.0, 0.5, 0.999, 1.0, 1.001, 1.25, 4 / 3, 1.5, 1.7, 2.0, 4.0, 10.0]
 every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
 
 
@@ -40,7 +40,7 @@ def distribution(alpha: float, variance: float):
     return stats.t(2 * k - 1, 0, line.width / math.sqrt(2 * k - 1)), line.width
 
 
-@pytest.mark.parametrize("sigma", [1e-4, 0.1, 1.0, 1e3])
+@pytest.mark.parametrize("sigma", [1e-4, 1.0, 1e3])
 @every_alpha
 def test_masses_under_beta_gaussians(alpha: float, sigma: float):
     law, size = distribution(alpha, sigma**2)
@@ -85,7 +85,7 @@ def test_gradients_under_beta_gaussians(alpha: float):
                 assert abs(got - slope) <= 1e-8 * max(1.0, abs(slope))
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.25, 1.6, 2.0, 3.5])
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5, 3.5])
 def test_gradcheck(alpha: float):
     loc = torch.tensor([[0.1], [0.4], [-0.3]], dtype=F64, requires_grad=True)
     scale = torch.tensor([[[0.2]], [[0.01]], [[3.0]]], dtype=F64, requires_grad=True)
@@ -97,7 +97,7 @@ def test_gradcheck(alpha: float):
     assert gradgradcheck(lambda *p: expect(BetaGaussian(*p, alpha), basis), (loc, scale))
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.9, 1.0, 1.5, 2.0, 5.0])
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 1.5, 5.0])
 def test_masses_under_beta_laplace(alpha: float):
     line = line_oracle.beta_laplace(alpha, 0.2, 0.7)
     ends = [-3.0, -0.5, 0.2, 0.21, 0.9, 8.0]
@@ -148,3 +148,99 @@ def test_vmap_and_compile():
         torch._dynamo.reset()
         compiled = torch.compile(value, backend="eager", fullgraph=True)
         assert torch.allclose(compiled(loc, scale), exact, rtol=0, atol=1e-13)
+
+
+def random_boxes(count: int, generator: np.random.Generator) -> Rectangles:
+    ends = np.sort(generator.normal(size=(count, 2, 2)) * 10 ** generator.uniform(-1.5, 1, size=(count, 1, 2)), axis=1)
+    return Rectangles(torch.tensor(ends[:, 0]), torch.tensor(ends[:, 1]))
+
+
+def random_scales(count: int, generator: np.random.Generator, decades: float = 1.5) -> Tensor:
+    angle = generator.uniform(0, math.pi, count)
+    turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], -1).reshape(count, 2, 2)
+    axes = 10 ** generator.uniform(-2 * decades, 2 * decades, (count, 1, 2))
+    return torch.tensor((turn * axes) @ turn.swapaxes(1, 2))
+
+
+def test_normal_masses_over_the_plane():
+    generator = np.random.default_rng(0)
+    scales, basis = random_scales(6, generator, 0.7), random_boxes(6, generator)
+    value = expect(BetaGaussian(torch.full((6, 2), 0.1, dtype=F64), scales, 1.0), basis)
+    for i, scale in enumerate(scales):
+        law = stats.multivariate_normal([0.1, 0.1], scale.numpy())
+        for j in range(len(basis)):
+            exact = law.cdf(basis.upper[j].numpy(), lower_limit=basis.lower[j].numpy())
+            assert abs(value[i, j].item() - exact) <= 1e-9  # what scipy promises is less
+    # The quadrant from the centre: 1/4 and the angle between the strips.
+    quadrant = Rectangles(torch.zeros(1, 2, dtype=F64), torch.full((1, 2), math.inf, dtype=F64))
+    for r in (-0.999999, -0.3, 0.0, 0.8, 0.99999999):
+        scale = torch.tensor([[1.0, r], [r, 1.0]], dtype=F64)
+        for alpha in (0.5, 1.0, 1.5, 2.6):  # for any round density
+            value = expect(BetaGaussian(torch.zeros(2, dtype=F64), scale, alpha), quadrant).item()
+            assert abs(value - 0.25 - math.asin(r) / (2 * math.pi)) <= 1e-11
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0, 1.1, 1.25, 1.5, 1.7, 2.0, 4.0])
+def test_strips_over_the_plane_are_marginals(alpha: float):
+    generator = np.random.default_rng(1)
+    scales = random_scales(5, generator)
+    loc = torch.tensor(generator.normal(size=(5, 2)))
+    ends = np.sort(generator.normal(size=(8, 2)) * 10 ** generator.uniform(-2, 1, size=(8, 1)), axis=1)
+    for axis in (0, 1):
+        low, high = np.full((8, 2), -math.inf), np.full((8, 2), math.inf)
+        low[:, axis], high[:, axis] = ends.T
+        density = BetaGaussian(loc, scales, alpha)
+        value = expect(density, Rectangles(torch.tensor(low), torch.tensor(high)))
+        for i in range(5):
+            size = math.sqrt(density.dilation[i].item() * scales[i, axis, axis].item())
+            if alpha > 1:  # a density over the line with the power 1 / (alpha - 1) + 1/2
+                m, a = 1 / (alpha - 1) + 0.5, size * math.sqrt(2 / (alpha - 1))
+                law = stats.beta(m + 1, m + 1, loc=loc[i, axis].item() - a, scale=2 * a)
+            elif alpha < 1:
+                k = 1 / (1 - alpha)
+                law = stats.t(2 * k - 2, loc[i, axis].item(), size * math.sqrt(2 * k / (2 * k - 2)))
+            else:
+                law = stats.norm(loc[i, axis].item(), size)
+            assert np.abs(value[i].numpy() - (law.cdf(ends[:, 1]) - law.cdf(ends[:, 0]))).max() <= 1e-10
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.8, 1.0, 1.5, 1.6, 3.0])
+def test_cells_of_the_plane_sum_to_one(alpha: float):
+    density = BetaGaussian(torch.full((4, 2), 0.3, dtype=F64), random_scales(4, np.random.default_rng(2)), alpha)
+    ends = torch.tensor([-math.inf, -1.0, 0.2, 0.31, 5.0, math.inf], dtype=F64)
+    low, high = torch.cartesian_prod(ends[:-1], ends[:-1]), torch.cartesian_prod(ends[1:], ends[1:])
+    value = expect(density, Rectangles(low, high))
+    assert (value.sum(-1) - 1).abs().max() <= (1e-8 if alpha < 0.5 else 1e-12) and (value >= -1e-14).all()
+
+
+def test_a_box_under_a_paraboloid_by_hand():
+    # Density 2 / pi (1 - x^2 - y^2) on the unit disk; the box [0, 1/2]^2 lies inside it.
+    density = BetaGaussian.from_moments(torch.zeros(2, dtype=F64), 1 / 6, 2.0)
+    basis = Rectangles(torch.zeros(1, 2, dtype=F64), torch.full((1, 2), 0.5, dtype=F64))
+    assert abs(expect(density, basis).item() - 2 / math.pi * (1 / 4 - 2 / 48)) <= 1e-15
+    outside = Rectangles(torch.full((1, 2), 0.71, dtype=F64), torch.full((1, 2), 3.0, dtype=F64))
+    assert expect(density, outside).item() == 0  # inside the square around the disk
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0, 1.5, 3.0])
+def test_gradcheck_over_the_plane(alpha: float):
+    loc = torch.tensor([[0.1, -0.2], [0.4, 0.5]], dtype=F64, requires_grad=True)
+    root = torch.tensor([[[0.7, 0.0], [0.2, 0.5]], [[0.1, 0.0], [-0.3, 0.05]]], dtype=F64, requires_grad=True)
+    index = torch.full((2,), alpha, dtype=F64, requires_grad=True)
+    basis = Rectangles(
+        torch.tensor([[-0.3, -math.inf], [0.2, 0.3]], dtype=F64), torch.tensor([[0.35, 0.1], [3.0, 0.8]], dtype=F64)
+    )
+
+    def value(loc: Tensor, root: Tensor, alpha: float | Tensor = alpha) -> Tensor:
+        return expect(BetaGaussian(loc, scale_tril=root.tril(), alpha=alpha, validate_args=False), basis)
+
+    assert gradcheck(value, (loc, root, index), fast_mode=True)
+    assert gradgradcheck(value, (loc, root, index), atol=1e-4, rtol=1e-3, fast_mode=True)
+    if alpha in (1.0, 1.5):
+        assert gradcheck(value, (loc, root), fast_mode=True)
+        assert gradgradcheck(value, (loc, root), atol=1e-4, rtol=1e-3, fast_mode=True)
+
+
+def test_three_dimensions_are_refused():
+    with pytest.raises(NotImplementedError, match="needs 1 or 2 dimensions, got 3"):
+        expect(BetaGaussian(torch.zeros(3), 1.0), Rectangles(torch.zeros(1, 3), torch.ones(1, 3)))

@@ -10,7 +10,6 @@ from torch import Tensor
 from omegamax._checks import readable
 from omegamax.basis import TruncatedParaboloidRBF
 from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
-from omegamax.densities._normaliser import log_ratio
 from omegamax.expectations._dispatch import rule
 from omegamax.expectations._interval import order
 from omegamax.expectations._location_scale import height
@@ -18,22 +17,24 @@ from omegamax.expectations._windows import NODES, WEIGHTS, Bell, Flank, gauss_le
 
 # A polynomial of degree 2m + 2, m <= 4.
 _FEW, _FEW_WEIGHTS = gauss_legendre(6)
-# Inside this part of the density's coordinate, and no wider than this many of its units, the density is smooth over a
-# basis function: nodes are placed on that.
-_INNER, _NARROW = 0.9, 0.25
 
 
 @rule(BetaGaussian, TruncatedParaboloidRBF)
 def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``E_p[psi_j]``, ``[*, J]``; exactly 0, with gradient 0, where the supports do not meet. One dimension."""
-    if density.dimension > 1:
+    """``E_p[psi_j]``, ``[*, J]``; exactly 0, with gradient 0, where the supports do not meet. One or two dimensions."""
+    if density.dimension > 2:
         raise NotImplementedError(
-            f"expect: BetaGaussian with TruncatedParaboloidRBF needs 1 dimension, got {density.dimension}"
+            f"expect: BetaGaussian with TruncatedParaboloidRBF needs 1 or 2 dimensions, got {density.dimension}; "
+            "there, GaussianRBF, Fourier and Polynomial have rules"
         )
+    if density.dimension == 2:
+        from omegamax.expectations._ellipses import ellipses  # which is made of parabolas
+
+        return ellipses(density, basis)
     bell = Bell.of(density)
     center, radius, peak = _bumps(basis)
-    m = order(density.alpha)
-    value = _any_power(bell, center, radius) if m is None else _polynomial(m, bell, center, radius)
+    standard = Bell.standard(bell.e if isinstance(density.alpha, Tensor) else density.alpha - 1, bell.loc)
+    value = parabola(order(density.alpha), standard, (center - bell.loc) / bell.unit, radius / bell.unit)
     return (value * peak).to(density.loc.dtype)
 
 
@@ -82,37 +83,43 @@ def _bumps(basis: TruncatedParaboloidRBF) -> tuple[Tensor, Tensor, Tensor]:
     return wide(basis.centers[:, 0]), radius, height if basis.normalised else torch.ones_like(height)
 
 
-def _polynomial(m: int, bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
-    r"""A polynomial over the intersection of two intervals: a few nodes are exact.
+def parabola(m: int | None, bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
+    """``E[1 - ((z - center) / radius)^2]_+`` under the beta-Gaussian in its own units; m is its :func:`order`."""
+    return _any_power(bell, center, radius) if m is None else _polynomial(m, center, radius)
+
+
+def _polynomial(m: int, center: Tensor, radius: Tensor) -> Tensor:
+    """A polynomial over the intersection of two intervals: a few nodes are exact.
 
     In units of the shorter one, so that the other is never a difference of large numbers.
     """
-    half = bell.unit * math.sqrt(2 * m)
-    offset = bell.loc - center
+    half = torch.full_like(radius, math.sqrt(2 * m))  # of the support
     outer = radius < half  # which of the two is the longer: the density
     short, long = torch.where(outer, radius, half), torch.where(outer, half, radius)
-    offset = torch.where(outer, offset, -offset)  # centre of the longer less that of the shorter
-    low = ((offset - long) / short).clamp(min=-1)
-    width = (((offset + long) / short).clamp(max=1) - low).relu()
+    offset = torch.where(outer, -center, center)  # centre of the longer less that of the shorter
+    low = ((offset - long) / short).clamp(-1, 1)
+    width = (((offset + long) / short).clamp(-1, 1) - low).relu()
     y = low.unsqueeze(-1) + width.unsqueeze(-1) * _FEW.to(width.device)
-    short, long, offset, outer = (t.unsqueeze(-1) for t in (short, long, offset, outer))
-    from_center = y * short - offset
-    inside = (1 - y) * (1 + y), (long - from_center) * (long + from_center) / long.square()
-    density, bump = torch.where(outer, inside[1], inside[0]), torch.where(outer, inside[0], inside[1])
-    total = (density.pow(m) * bump * _FEW_WEIGHTS.to(width.device)).sum(-1)
+    ratio, apart = (short / long).unsqueeze(-1), (offset / long).unsqueeze(-1)
+    x = y * ratio - apart
+    # Never negative but for empty windows, where it may be large.
+    near, far = (1 - y) * (1 + y), ((1 - x) * (1 + x)).clamp(min=0)
+    outer = outer.unsqueeze(-1)
+    total = (torch.where(outer, far, near).pow(m) * torch.where(outer, near, far) * _FEW_WEIGHTS.to(width.device)).sum(
+        -1
+    )
     scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
-    return total * width * short.squeeze(-1) / half * scale
+    return total * width * short * (scale / math.sqrt(2 * m))
 
 
 def _any_power(bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
     low, high = bell.place(center - radius), bell.place(center + radius)
-    inner = (torch.maximum(-low, high) < _INNER) & (radius < _NARROW * bell.unit)
+    inner = bell.smooth_over(center, radius)  # then nodes are placed on the parabola
     every, some = (bool(inner.all()), bool(inner.any())) if readable(inner) else (False, True)
-    offset, ratio = ((center - bell.loc) / bell.unit).unsqueeze(-1), (radius / bell.unit).unsqueeze(-1)
 
     def integrand(x: Tensor) -> Tensor:
         z, density = bell.point(x)
-        y = (z - offset) / ratio
+        y = (z - center.unsqueeze(-1)) / radius.unsqueeze(-1)
         return (1 - y) * (1 + y) * density
 
     value = low
@@ -120,9 +127,7 @@ def _any_power(bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
         value = integral(integrand, low, torch.where(inner, low, high))
     if some:
         y = 2 * NODES.to(low.device) - 1
-        z = torch.where(inner.unsqueeze(-1), offset + ratio * y, 0.0)
-        r = z.square() / 2
-        density = (-r * log_ratio(-bell.e.unsqueeze(-1) * r)).exp()
-        own = (density * (1 - y.square()) * (2 * WEIGHTS.to(low.device))).sum(-1)
-        value = torch.where(inner, own * ratio.squeeze(-1) * bell.peak, value)
+        z = torch.where(inner, center, 0.0).unsqueeze(-1) + torch.where(inner, radius, 0.0).unsqueeze(-1) * y
+        own = (bell.height(z) * (1 - y.square()) * (2 * WEIGHTS.to(low.device))).sum(-1)
+        value = torch.where(inner, own * radius, value)
     return value

@@ -27,6 +27,7 @@ from omegamax.densities._normaliser import log_ratio, log_volume
 
 POWER = 5
 _FAR = 1e150  # squared, it is still a number
+_DEEP = 36.0  # 1 - x^2 is 2e-16, the rounding of x
 
 
 def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
@@ -36,6 +37,9 @@ def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
 
 
 NODES, WEIGHTS = gauss_legendre(64)
+# Pushed towards the ends, flat as x^3, where a power that need not be an integer begins.
+_X, _W = gauss_legendre(32)
+_PUSHED, _PUSHED_WEIGHTS = _X**3 * (10 - 15 * _X + 6 * _X**2), _W * 30 * (_X * (1 - _X)) ** 2
 
 
 def integral(f: Callable[[Tensor], Tensor], low: Tensor | None, high: Tensor) -> Tensor:
@@ -58,9 +62,22 @@ def integral(f: Callable[[Tensor], Tensor], low: Tensor | None, high: Tensor) ->
     return inside + torch.where(end > start, swept, 0.0)
 
 
+def between(cuts: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights from each of the ascending cuts ``[*, C]`` to the next, ``[*, Q]``; they move with the cuts."""
+    width = (cuts[..., 1:] - cuts[..., :-1]).unsqueeze(-1)
+    x = cuts[..., :-1].unsqueeze(-1) + width * _PUSHED.to(cuts.device)
+    return x.flatten(-2), (width * _PUSHED_WEIGHTS.to(cuts.device)).flatten(-2)
+
+
 def wide(t: Tensor) -> Tensor:
     """In double precision, where the device has it."""
     return t if t.device.type == "mps" else t.double()
+
+
+def excess(density: BetaGaussian) -> Tensor:
+    """``alpha - 1`` as ``[*, 1]``, ``[1]`` for a number."""
+    alpha = density.alpha
+    return wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else wide(density.loc).new_tensor([alpha - 1])
 
 
 class Bell(NamedTuple):
@@ -78,20 +95,33 @@ class Bell(NamedTuple):
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Bell:
-        loc, sigma = wide(density.loc), wide(density.scale_tril[..., 0])
-        alpha = density.alpha
-        e = wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else loc.new_tensor([alpha - 1])
-        delta = log_volume(e, 1) if isinstance(alpha, Tensor) else loc.new_tensor([log_volume(alpha - 1, 1)])
-        level = (delta - 0.5 * math.log(2 * math.pi) - sigma.log()) / (1 + e / 2)
+        """Of a density over the line."""
+        loc, sigma, e = wide(density.loc), wide(density.scale_tril[..., 0]), excess(density)
+        bell = cls.standard(e if isinstance(density.alpha, Tensor) else density.alpha - 1, loc)
+        level = (bell.peak.log() - sigma.log()) / (1 + e / 2)
+        return bell._replace(loc=loc, unit=sigma * (e * level / 2).exp())
+
+    @classmethod
+    def standard(cls, e: float | Tensor, like: Tensor) -> Bell:
+        """At 0 in units of s, for alpha - 1 as ``[*, 1]`` or a number."""
+        delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_tensor([log_volume(e, 1)])
+        e = e if isinstance(e, Tensor) else like.new_tensor([e])
         peak = (delta - 0.5 * math.log(2 * math.pi)).exp()
-        return cls(loc, sigma * (e * level / 2).exp(), e, (1 + torch.where(e < 0, e / 2, e)) / POWER, peak)
+        return cls(torch.zeros_like(e), torch.ones_like(e), e, (1 + torch.where(e < 0, e / 2, e)) / POWER, peak)
+
+    def lifted(self) -> Bell:
+        """With an axis more, for arrays of nodes."""
+        return Bell(*(t.unsqueeze(-1) for t in self))
 
     def place(self, t: Tensor) -> Tensor:
         """x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
-        z = (t - self.loc) / self.unit
-        beyond = (self.e * z.square() >= 2) | (z.abs() > _FAR)
-        inner = torch.where(beyond, self.loc, t) - self.loc
-        z = inner / self.unit
+        with torch.no_grad():
+            z = (t - self.loc) / self.unit
+            beyond = (self.e * z.square() >= 2) | (z.abs() > _FAR)
+            r = torch.where(beyond, 0.0, z).square() / 2
+            # Far out in the tail, where nothing is left, derivatives are differences of huge numbers.
+            beyond = beyond | (self.rate * r * log_ratio(-self.e * r) > _DEEP)
+        z = (torch.where(beyond, self.loc, t) - self.loc) / self.unit
         r = z.square() / 2
         bend = log_ratio(-self.e * r)
         x = z * (self.rate / 2 * bend * phi(-self.rate * r * bend)).sqrt()
@@ -107,6 +137,15 @@ class Bell(NamedTuple):
         stretch = (2 * slope * phi(-size * u)).sqrt()
         z = x * stretch * (torch.where(e < 0, -e, 0.0) * u / 2).exp()
         return z, peak * 2 / rate * (1 - square).pow(POWER - 1) / stretch
+
+    def smooth_over(self, center: Tensor, radius: Tensor) -> Tensor:
+        """Whether the density has no edge and no peak near the interval of z, ``[*, J]``: bool."""
+        return (radius < 0.25) & (self.e * (center.abs() + 2 * radius).square() < 2)
+
+    def height(self, z: Tensor) -> Tensor:
+        """The density of z at points ``[*, J, Q]`` inside the support."""
+        r = z.square() / 2
+        return self.peak.unsqueeze(-1) * (-r * log_ratio(-self.e.unsqueeze(-1) * r)).exp()
 
 
 class Flank(NamedTuple):
