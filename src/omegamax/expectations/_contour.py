@@ -18,7 +18,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import is_plain
 from omegamax.expectations._frame import Frame, Wide, log_kernel
-from omegamax.kernels.steepest import log_gamma_scale, results, steepest
+from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
 
 
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
@@ -40,9 +40,9 @@ def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: 
         s0, zeta, weight = steepest(size.expand(delta.shape[:-1]), a, b)
         s = s0.unsqueeze(-1) * (1 + zeta)
     # Everything is measured from s0: exp(s - M log s) Gamma(M) is a product of huge and tiny numbers.
-    ratio = s0 / size
-    start = log_peak + log_gamma_scale(size) + size * (ratio - 1 - (ratio - 1).log1p())
-    path = s0.unsqueeze(-1) * zeta - size.unsqueeze(-1) * torch.log1p(zeta)
+    lead = s0 / size - 1
+    start = log_peak + log_gamma_scale(size) + size * (lead - lead.log1p())
+    path = s0.unsqueeze(-1) * zeta - size.unsqueeze(-1) * log_one_plus(zeta)
     log_f = start.unsqueeze(-1) + path + log_kernel(Frame(sigma, delta, spread), s / height.unsqueeze(-1))
     return (log_f.exp() * weight).real.sum(-1)
 

@@ -48,6 +48,12 @@ def saddle(size: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return s
 
 
+def saddle_lead(size: Tensor, a: Tensor, b: Tensor, s0: Tensor) -> Tensor:
+    """``s0 / M - 1`` from what the saddle point says of it: accurate also where it is next to nothing."""
+    w0 = 1 + 2 * a * s0.unsqueeze(-1)
+    return ((a + b / w0) / w0).sum(-1) * s0 / size
+
+
 def steepest(size: Tensor, a: Tensor, b: Tensor, fine: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """``s0 [*]``, then the nodes ``zeta`` and their weights ``[*, K]``, complex.
 
@@ -126,7 +132,8 @@ def contour(
     # On the path the integrand is a bell in x: nothing to evaluate.
     weight = weight * (-x.square() / 2).exp()
     w0 = 1 + 2 * a * s0.unsqueeze(-1)
-    log_start = log_peak + log_gamma_scale(size) + size * _excess(s0 / size - 1)
+    lead = saddle_lead(size, a, b, s0)
+    log_start = log_peak + log_gamma_scale(size) + size * _excess(lead)
     weight = weight * (log_start - (w0.log() / 2 + b * s0.unsqueeze(-1) / w0).sum(-1)).exp().unsqueeze(-1)
 
     def total(factor: Tensor) -> Tensor:
@@ -144,7 +151,7 @@ def contour(
         in_sigma += [slant[..., i] * slant[..., j] * height * total(s * rates[i] * rates[j]) / 2 for j in range(i)]
         in_sigma.append((-turn / diagonal)[..., i])
     # digamma(M) - log s: nearly nothing where M is large, and so measured from log M.
-    in_size = (digamma_gap(size) - (s0 / size - 1).log1p()) * value - total(torch.log1p(zeta))
+    in_size = (digamma_gap(size) - lead.log1p()) * value - total(log_one_plus(zeta))
     single = [value, *in_sigma, *(in_b * slant).unbind(-1), *(in_a / (2 * h * diagonal)).unbind(-1)]
     return torch.stack([*single, in_size, -turn.sum(-1) / height], -1)
 
@@ -177,4 +184,10 @@ def stirling(x: Tensor) -> Tensor:
 
 
 def _excess(y: Tensor) -> Tensor:
-    return y - torch.log1p(y)
+    return y - (log_one_plus(y) if y.is_complex() else y.log1p())
+
+
+def log_one_plus(z: Tensor) -> Tensor:
+    """``log(1 + z)``, complex; torch's own loses the digits of a small z."""
+    x, y = z.real, z.imag
+    return torch.complex((x * (2 + x) + y.square()).log1p() / 2, torch.atan2(y, 1 + x))

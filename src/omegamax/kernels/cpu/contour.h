@@ -77,7 +77,7 @@ struct Contour {
     static constexpr int ROOM = N ? N : MAX_DIMENSION;
     int n;
     D size, height, log_scale, digamma_gap, diagonal[ROOM], delta[ROOM], spread[ROOM];
-    D a[ROOM], b[ROOM], s0, g[ROOM], gamma[ROOM], inverse_w[ROOM];
+    D a[ROOM], b[ROOM], s0, lead, g[ROOM], gamma[ROOM], inverse_w[ROOM];
     // Sums over the path, with r = 1 / (1 + 2 a s), of 1, log(s / M), s r_i, (s r_i)^2 and s r_i r_j for i > j.
     D sum, log_sum, first[ROOM], second[ROOM], cross[ROOM][ROOM];
 
@@ -166,18 +166,21 @@ struct Contour {
         sum = log_sum = D{};
         saddle();
         // The first derivatives of K at 0, and the beginning of zeta as a power series in x.
+        lead = D{};  // s0 / M - 1, from what the saddle point says of it: accurate also where it is next to nothing
         D curvature = size, third = -2.0 * size, fourth = 6.0 * size;
         for (int i = 0; i < dims(); i++) {
             inverse_w[i] = 1.0 / (1.0 + 2.0 * a[i] * s0);
             g[i] = 1.0 - inverse_w[i];
             gamma[i] = b[i] * s0 * inverse_w[i] * inverse_w[i] * g[i];
+            lead += (a[i] + b[i] * inverse_w[i]) * inverse_w[i];
             D square = g[i] * g[i];
             curvature += 0.5 * square + 2.0 * gamma[i];
             third -= g[i] * (square + 6.0 * gamma[i]);
             fourth += square * (3.0 * square + 24.0 * gamma[i]);
         }
         const D bend = third / (6.0 * curvature), twist = fourth / (24.0 * curvature) - 2.5 * bend * bend;
-        const D unit = 1.0 / square_root<double>(curvature), log_ratio = log_one_plus<double>((s0 - size) / size);
+        lead *= s0 / size;
+        const D unit = 1.0 / square_root<double>(curvature), log_lead = log_one_plus<double>(lead);
         Complex z{}, rate{}, last_z{}, last_rate{}, log_z{};
         for (int node = 0; node < nodes; node++) {
             const double x = (node + 0.5) * step;
@@ -201,14 +204,14 @@ struct Contour {
                 series = 1.0 / 2 + share * series;
                 log_z = log_z - share * (1.0 + share * series);
             }
-            rate = add(x, z, {log_z.re + log_ratio, log_z.im});
+            rate = add(x, z, {log_z.re + log_lead, log_z.im});
         }
         finish(step, out);
     }
 
     MEMBER void finish(double step, D* out) const {
         // Gamma(M) exp(s0 - M log s0), of which log_scale holds what M alone gives.
-        D ratio = s0 / size, log_start = log_scale + size * (ratio - 1.0 - log_one_plus<double>(ratio - 1.0));
+        D log_start = log_scale + size * (lead - log_one_plus<double>(lead));
         for (int i = 0; i < dims(); i++)
             log_start += 0.5 * logarithm<double>(inverse_w[i]) - b[i] * s0 * inverse_w[i];
         const D scale = exponential<double>(log_start) * s0 * (step / PI);
