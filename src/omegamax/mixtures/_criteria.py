@@ -1,0 +1,100 @@
+"""What another component has to be worth: penalties on the size of a mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class Criterion:
+    r"""A score of a fitted mixture, the smaller the better.
+
+    .. math:: -2 m \sum_l w_l \log p(x_l) + \text{penalty}, \qquad \sum_l w_l = 1
+
+    with m the number of points that the weights stand for. A subclass gives :meth:`score`.
+    """
+
+    def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
+        """The score, ``[*]``.
+
+        Args:
+            objective: log-likelihood per unit of weight, ``[*]``.
+            size: effective number of points, ``1 / sum w^2`` (Kish), ``[*]``.
+            weights: of the components, ``[*, K]``; only those > 0 count.
+            dimension: n.
+        """
+        raise NotImplementedError
+
+    def cost(self, size: Tensor, dimension: int) -> Tensor | None:
+        """The mass that each component has to pay for its parameters while it is fitted, ``[*]``; None: nothing."""
+        return None
+
+
+def component_parameters(n: int) -> int:
+    """Numbers in a mean and a covariance."""
+    return n + n * (n + 1) // 2
+
+
+def parameter_count(weights: Tensor, n: int) -> Tensor:
+    """Free numbers of the components with weight, K - 1 + K n + K n (n + 1) / 2, ``[*]``."""
+    return (weights > 0).sum(-1) * (1 + component_parameters(n)) - 1
+
+
+@dataclass(frozen=True)
+class Linear(Criterion):
+    r""":math:`-2 \sum_l w_l \log p(x_l) + \lambda K`: per unit of weight, as in the papers.
+
+    Reference: Farinhas, Martins and Aguiar (2021), Eq. 15, where lambda = 5.
+    """
+
+    penalty: float
+
+    def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
+        return -2 * objective + self.penalty * (weights > 0).sum(-1)
+
+
+@dataclass(frozen=True)
+class BIC(Criterion):
+    r""":math:`-2 m \sum_l w_l \log p(x_l) + d \log m`, with :math:`m = 1 / \sum_l w_l^2` (Kish) and d parameters.
+
+    Reference: Schwarz (1978).
+    """
+
+    def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
+        return -2 * size * objective + parameter_count(weights, dimension) * size.log()
+
+
+@dataclass(frozen=True)
+class AIC(Criterion):
+    r""":math:`-2 m \sum_l w_l \log p(x_l) + 2 d`, with :math:`m = 1 / \sum_l w_l^2` (Kish) and d parameters.
+
+    Reference: Akaike (1974).
+    """
+
+    def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
+        return -2 * size * objective + 2 * parameter_count(weights, dimension)
+
+
+@dataclass(frozen=True)
+class MDL(Criterion):
+    r"""Twice the message length of Figueiredo and Jain, which prunes components while they are fitted.
+
+    .. math:: -2 m \sum_l w_l \log p(x_l) + c \sum_{k: \pi_k > 0} \log \frac{m \pi_k}{12}
+              + K \log \frac{m}{12} + K (c + 1), \qquad c = n + \tfrac{n (n + 1)}{2}
+
+    A component is worth its c parameters if its points are: in the M-step the weights are
+    :math:`\pi_k \propto [N_k - c / 2m]_+`.
+
+    Reference: Figueiredo and Jain (2002), Unsupervised learning of finite mixture models.
+    """
+
+    def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
+        c, count = component_parameters(dimension), (weights > 0).sum(-1)
+        unit = (size / 12).log()
+        logs = torch.where(weights > 0, torch.where(weights > 0, weights, 1.0).log(), 0.0).sum(-1)
+        return -2 * size * objective + c * (logs + count * unit) + count * (unit + c + 1)
+
+    def cost(self, size: Tensor, dimension: int) -> Tensor:
+        return component_parameters(dimension) / (2 * size)

@@ -1,0 +1,85 @@
+"""Where expectation-maximisation starts: each point a member of one component."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from omegamax.mixtures._points import Points
+
+INITS = ("split", "kmeans++", "random")
+
+
+def split(points: Points, components: int) -> Tensor:
+    """Members of boxes of equal volume, ``[*, L]``: halves, quadrants, or thirds of the bounding box.
+
+    Two components are the halves along the last axis (upper and lower of an image), four the quadrants. In general a
+    box for K components is cut in two, for K // 2 and the rest, in proportion and along the axes in turn.
+
+    Reference: Farinhas (2021), section 6.3, K-MCA.
+    """
+    low, high = (side.unsqueeze(-2) for side in points.box)
+    wide = high > low
+    place = torch.where(wide, (points.x - low) / torch.where(wide, high - low, 1.0), 0.5)
+    labels = torch.zeros(torch.broadcast_shapes(place.shape[:-1], points.weights.shape), dtype=torch.long)
+    labels = labels.to(points.x.device)
+
+    def cut(box: list[tuple[float, float]], label: int, parts: int, axis: int) -> None:
+        nonlocal labels
+        if parts == 1:
+            return
+        first = parts // 2
+        start, end = box[axis]
+        middle = start + (end - start) * first / parts
+        behind = label + first
+        labels = torch.where((labels == label) & (place[..., axis] >= middle), behind, labels)
+        following = axis - 1 if axis else len(box) - 1
+        cut([*box[:axis], (start, middle), *box[axis + 1 :]], label, first, following)
+        cut([*box[:axis], (middle, end), *box[axis + 1 :]], behind, parts - first, following)
+
+    n = points.dimension
+    cut([(0.0, 1.0)] * n, 0, components, n - 1)
+    return labels
+
+
+def seeded(points: Points, components: int, starts: int, spread: bool, generator: torch.Generator | None) -> Tensor:
+    """Members of the nearest of K points drawn in proportion to their weight, ``[starts, *, L]``.
+
+    With ``spread`` each is drawn in proportion to weight times the squared distance from those drawn before
+    (k-means++), so that far groups all get one. Once every distinct point is drawn the other components stay empty.
+
+    Reference: Arthur and Vassilvitskii (2007), k-means++: the advantages of careful seeding.
+    """
+    x, w = points.x.detach(), points.weights.detach()
+    batch = (starts, *points.batch_shape)
+    labels = torch.zeros((*batch, w.shape[-1]), dtype=torch.long, device=x.device)
+    nearest = torch.full((*batch, w.shape[-1]), math.inf, dtype=x.dtype, device=x.device)
+    x = x.expand((*batch, *x.shape[-2:]))
+    for k in range(components):
+        odds = w.expand_as(nearest) if k == 0 else w * (nearest if spread else (nearest > 0).to(w.dtype))
+        levels = odds.cumsum(-1)
+        draw = torch.rand((*batch, 1), dtype=x.dtype, device=x.device, generator=generator) * levels[..., -1:]
+        index = torch.searchsorted(levels, draw, right=True).clamp(max=x.shape[-2] - 1)
+        seed = x.gather(-2, index.unsqueeze(-1).expand((*batch, 1, x.shape[-1])))
+        distance = (x - seed).square().sum(-1)
+        closer = distance < nearest
+        labels = torch.where(closer, k, labels)
+        nearest = torch.where(closer, distance, nearest)
+    return labels
+
+
+def starts(points: Points, components: int, init: str, restarts: int, generator: torch.Generator | None) -> Tensor:
+    """Members, ``[restarts, *, L]``; starts after the first of ``"split"`` are those of ``"kmeans++"``."""
+    if init != "split":
+        return seeded(points, components, restarts, init == "kmeans++", generator)
+    first = split(points, components).unsqueeze(0)
+    if restarts == 1:
+        return first
+    return torch.cat([first, seeded(points, components, restarts - 1, True, generator)])
+
+
+def shares(labels: Tensor, components: int, dtype: torch.dtype) -> Tensor:
+    """Members ``[*, L]`` as responsibilities ``[*, K, L]`` of 0 and 1."""
+    return (labels.unsqueeze(-2) == torch.arange(components, device=labels.device).unsqueeze(-1)).to(dtype)

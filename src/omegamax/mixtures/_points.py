@@ -1,0 +1,199 @@
+"""Weighted points: the data of a mixture, checked, made to sum to one and brought to a common frame."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_number, readable
+from omegamax._numerics import working_dtype
+from omegamax.mixtures._packed import pairs, products
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """L points with weights, for each example of a batch ``[*]``. The points may be shared by the batch.
+
+    Coordinates are those of a frame with the centre of the points as origin and the longest side of their bounding
+    box as unit; in double precision, where sums of raw products lose nothing that matters.
+    """
+
+    x: Tensor  # [*, L, n] or [L, n]
+    weights: Tensor  # [*, L], each row sums to one
+    present: Tensor | None  # [*, L]; None: all
+    centre: Tensor  # origin of the frame, [*, n] or [n]
+    unit: Tensor  # its unit of length, [*] or []
+    floor: Tensor  # least variance of a component, [*] or []
+    spread: Tensor | None  # variance of a point along each axis, [*, n] or [n]; None: 0
+    broken: Tensor  # [*], True where numbers that are not finite were given: what follows from them is NaN
+    dtype: torch.dtype  # of the results
+
+    @property
+    def dimension(self) -> int:
+        return self.x.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.weights.shape[:-1]
+
+    @cached_property
+    def features(self) -> Tensor:
+        """``1``, the coordinates and their products, ``[*, L, 1 + n + n(n+1)/2]``: all that a quadratic score needs."""
+        return torch.cat([torch.ones_like(self.x[..., :1]), self.x, products(self.x)], -1)
+
+    def moments(self, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mass ``[*, K]``, mean ``[*, K, n]`` and covariance ``[*, K, P]``, packed, of shares ``gamma [*, K, L]``.
+
+        Of a share without mass the mean and the covariance mean nothing, but are finite.
+        """
+        n = self.dimension
+        sums = (gamma * self.weights.unsqueeze(-2)) @ self.features
+        mass = sums[..., 0]
+        # Below the square of the rounding error nothing can be seen of a component, nor divided by its mass.
+        mass = torch.where(mass > torch.finfo(mass.dtype).eps ** 2, mass, 0.0)
+        moments = sums[..., 1:] / torch.where(mass > 0, mass, 1.0).unsqueeze(-1)
+        mean = moments[..., :n]
+        cov = moments[..., n:] - products(mean)
+        if self.spread is not None:
+            added = [self.spread[..., i] if i == j else torch.zeros_like(self.spread[..., 0]) for i, j in pairs(n)]
+            cov = cov + torch.stack(added, -1).unsqueeze(-2)
+        return mass, mean, cov
+
+    @cached_property
+    def box(self) -> tuple[Tensor, Tensor]:
+        """Least and largest coordinates of the points that are present, ``[*, n]`` or ``[n]``."""
+        return _box(self.x, self.present)
+
+    @cached_property
+    def size(self) -> Tensor:
+        """Kish's effective number of points, ``1 / sum w^2``, ``[*]``."""
+        return 1 / self.weights.square().sum(-1)
+
+
+def points(
+    name: str,
+    positions: Tensor,
+    weights: Tensor,
+    mask: Tensor | None,
+    floor: float | Tensor | None,
+    spread: float | Tensor,
+) -> Points:
+    """The points of these arguments of the function ``name``."""
+    _check(name, positions, weights, mask)
+    double = torch.float32 if weights.device.type == "mps" else torch.float64
+    x, w = positions.to(double), weights.to(double)
+    shapes = [x.shape[:-2], w.shape[:-1]] + ([] if mask is None else [mask.shape[:-1]])
+    try:
+        batch = torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        listed = ", ".join(str(tuple(s)) for s in shapes)
+        raise ValueError(f"{name}: batches of positions, weights and mask must broadcast, got {listed}") from None
+    width, n = x.shape[-2:]
+    present = None if mask is None else mask.expand((*batch, width))
+    p, broken = _normalised(name, w.expand((*batch, width)), present)
+
+    finite = x.isfinite().all(-1)
+    broken = broken | ~(finite if present is None else finite | ~present).all(-1)
+    used = finite if present is None else finite & (present.to(double).sum_to_size(finite.shape) > 0)
+    low, high = _box(x.detach(), used)
+    sides = high - low
+    unit = sides.amax(-1)
+    unit = torch.where(unit > 0, unit, 1.0)
+    centre = (low + high) / 2
+    x = (x - centre.unsqueeze(-2)) / unit[..., None, None]
+    x = torch.where(used.unsqueeze(-1), x, 0.0)
+
+    eps = torch.finfo(working_dtype(weights)).eps
+    least = max(4 * (n - 1) * eps, 2.0**-40)  # so that precisions can be computed with, in either dtype
+    if floor is None:
+        bound = _cell_variance(x.detach(), used if present is None else used & present)
+    else:
+        bound = _variance(name, "floor", floor, x) / unit.square()
+    if isinstance(spread, Tensor) or spread != 0:
+        axes = _variance(name, "spread", spread, x)
+        if axes.dim() and axes.shape[-1] not in (1, n):
+            raise ValueError(f"{name}: spread must be a number or [*, {n}], got shape {tuple(axes.shape)}")
+        given = (axes / unit.square().unsqueeze(-1)).expand(torch.broadcast_shapes(axes.shape, (*unit.shape, n)))
+    else:
+        given = None
+    return Points(x, p, present, centre, unit, bound.clamp(min=least), given, broken, working_dtype(weights))
+
+
+def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -> None:
+    for argument, value, rank in (("positions", positions, 2), ("weights", weights, 1)):
+        wanted = "[*, L, n]" if rank == 2 else "[*, L]"
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            given = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name}: {argument} must be a floating-point tensor {wanted}, got {given}")
+        if value.dim() < rank or 0 in value.shape[-rank:]:
+            raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")
+    width = positions.shape[-2]
+    if weights.shape[-1] != width:
+        raise ValueError(f"{name}: weights must be [*, {width}], one for each position, got {tuple(weights.shape)}")
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name}: mask must be a bool tensor (True keeps a position), got {given}")
+    if mask.dim() == 0 or mask.shape[-1] != width:
+        raise ValueError(f"{name}: mask must be [*, {width}], got shape {tuple(mask.shape)}")
+
+
+def _variance(name: str, argument: str, value: float | Tensor, like: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        if readable(value) and not bool(((value >= 0) & value.isfinite()).all()):
+            raise ValueError(f"{name}: {argument} must be >= 0 and finite everywhere")
+        return value.to(like)
+    if not is_number(value):
+        raise TypeError(f"{name}: {argument} must be a variance, a float or a tensor, got {type(value).__name__}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name}: {argument} must be >= 0 and finite, got {value:g}")
+    return like.new_tensor(value)
+
+
+def _normalised(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rows that sum to one, and which of them, ``[*]``, held what is not finite. A row of zeros becomes uniform."""
+    if present is not None:
+        weights = torch.where(present, weights, 0.0)
+    if readable(weights) and bool((weights < 0).any()):
+        raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
+    total = weights.sum(-1, keepdim=True)
+    broken = ~total.isfinite()
+    usable = (total > torch.finfo(total.dtype).tiny) & ~broken
+    equal = torch.ones_like(weights) if present is None else (present | ~present.any(-1, keepdim=True)).to(weights)
+    equal = equal / equal.sum(-1, keepdim=True)
+    safe = torch.where(usable, weights, 0.0) / torch.where(usable, total, 1.0)
+    return torch.where(usable, safe, equal), broken.squeeze(-1)
+
+
+def _box(x: Tensor, used: Tensor | None) -> tuple[Tensor, Tensor]:
+    if used is None:
+        return x.amin(-2), x.amax(-2)
+    kept = used.unsqueeze(-1)
+    low, high = torch.where(kept, x, math.inf).amin(-2), torch.where(kept, x, -math.inf).amax(-2)
+    some = kept.any(-2)
+    return torch.where(some, low, 0.0), torch.where(some, high, 0.0)
+
+
+def _cell_variance(x: Tensor, used: Tensor) -> Tensor:
+    """Of a uniform density along one side of a cell, ``1 / 12 k^2`` for a grid of k cells along each side of the unit.
+
+    The side h is that of the cubic cells that many of which fill the box around the cells' centres: with sides s of the
+    bounding box of the points, ``(s_1 + h) (s_2 + h) ... = count h^n``.
+    """
+    low, high = _box(x, used)
+    sides = high - low
+    wide = sides > 0  # points on a line share the line, not the plane
+    axes = wide.sum(-1).clamp(min=1)
+    log_count = used.sum(-1).clamp(min=2).to(x.dtype).log()
+    log_side = (torch.where(wide, sides, 1.0).log().sum(-1) - log_count) / axes
+    for _ in range(12):  # Newton's method; convex and falling, from the left: it never overshoots
+        side = log_side.exp().unsqueeze(-1)
+        excess = torch.where(wide, (sides + side).log(), 0.0).sum(-1) - log_count - axes * log_side
+        slope = torch.where(wide, side / (sides + side), 0.0).sum(-1) - axes
+        log_side = log_side - excess / slope
+    return torch.where(wide.any(-1), (2 * log_side).exp(), 1.0) / 12

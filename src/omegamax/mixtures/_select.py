@@ -1,0 +1,132 @@
+"""How many components: every number tried, from several starts, for each example on its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_choice
+from omegamax.densities import Mixture
+from omegamax.densities._base import Density
+from omegamax.mixtures._criteria import BIC, Criterion
+from omegamax.mixtures._init import INITS, starts
+from omegamax.mixtures._mixing import annihilating
+from omegamax.mixtures._points import points
+from omegamax.mixtures._step import State
+from omegamax.mixtures._task import check_count, taken, task
+from omegamax.omegas import Omega
+
+
+class SelectedMixture(Mixture):
+    """The mixtures that :func:`select_components` has chosen: a :class:`~omegamax.densities.Mixture`, and why.
+
+    ``component_count [*]`` is the number of components of each example; the others have weight 0. ``scores``
+    ``[*, max_components]`` are those of the best start with 1, 2 and so on components; the smallest was chosen.
+    """
+
+    def __init__(self, weights: Tensor, components: Density, scores: Tensor, validate_args: bool | None = None):
+        super().__init__(weights, components, validate_args)
+        self.scores = scores
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> SelectedMixture:
+        new: Any = super().expand(batch_shape, type(self).__new__(type(self)) if _instance is None else _instance)
+        new.scores = self.scores.expand((*batch_shape, self.scores.shape[-1]))
+        return new
+
+
+def select_components(
+    positions: Tensor,
+    weights: Tensor,
+    max_components: int,
+    criterion: Criterion | None = None,
+    restarts: int = 3,
+    *,
+    iterations: int = 10,
+    init: str = "kmeans++",
+    floor: float | Tensor | None = None,
+    responsibilities: str | Omega = "softmax",
+    alpha: float | Tensor = 1.0,
+    distance: str = "gaussian",
+    spread: float | Tensor = 0.0,
+    tolerance: float | None = None,
+    mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> SelectedMixture:
+    r"""Fit mixtures with 1 to ``max_components`` components, and keep for each example the one that scores best.
+
+    .. math:: K^* = \arg\min_K \; -2 \log p(x \mid \hat\Theta_K) + \text{penalty}(K)
+
+    Each number is tried from several starts, of which the one with the largest objective counts. All examples and
+    starts are fitted at once. Of equal scores the smallest mixture wins.
+
+    Args:
+        positions, weights: points ``[*, L, n]`` or ``[L, n]``, and their weights ``[*, L]``.
+        max_components: the largest number to try.
+        criterion: ``BIC()`` (the default), ``AIC()``, ``MDL()``, ``Linear(penalty)`` or another
+            :class:`~omegamax.mixtures.Criterion`. The likelihood is :func:`em_objective` where there is none.
+        restarts: starts for each number.
+        iterations, init, floor, responsibilities, alpha, distance, spread, tolerance, mask, generator: as for
+            :func:`weighted_em`. ``MDL()`` prunes while it iterates, which takes more than the default.
+
+    Returns:
+        A mixture with ``max_components`` components, those not chosen of weight 0, which has also ``component_count
+        [*]`` and ``scores [*, max_components]``. It is differentiable as that of :func:`weighted_em` is; the scores
+        and the choice are not.
+
+        >>> from omegamax.basis import grid_positions
+        >>> x = grid_positions((14, 14))
+        >>> centres = torch.tensor([[0.2, 0.3], [0.8, 0.4], [0.4, 0.9]])
+        >>> bumps = (-80 * torch.cdist(x, centres).square()).exp()
+        >>> weights = torch.stack([bumps[:, 0], bumps[:, :2].sum(-1), bumps.sum(-1)])
+        >>> p = select_components(x, weights, 4, generator=torch.Generator().manual_seed(0))
+        >>> p.component_count, p.scores.shape
+        (tensor([1, 2, 3]), torch.Size([3, 4]))
+
+    Reference: Farinhas, Martins and Aguiar (2021), Multimodal continuous visual attention mechanisms, section 5 and
+    Alg. 1.
+    """
+    name = "select_components"
+    criterion = BIC() if criterion is None else criterion
+    check_count(name, "max_components", max_components)
+    check_count(name, "restarts", restarts)
+    check_choice(name, "init", init, INITS)
+    if not isinstance(criterion, Criterion):
+        raise TypeError(f"{name}: criterion must be a Criterion such as BIC(), got {type(criterion).__name__}")
+    data = points(name, positions, weights, mask, floor, spread)
+    work = task(name, data, iterations, responsibilities, alpha, distance, tolerance)
+    size, n = data.size.detach(), data.dimension
+    cost = criterion.cost(size, n)
+    if cost is not None:
+        work = replace(work, rule=replace(work.rule, mix=partial(annihilating, cost=cost)))
+
+    scores, states, labels = [], [], []
+    for k in range(1, max_components + 1):
+        one = k == 1  # needs no search
+        tried = replace(work, iterations=0) if one else work
+        begin = starts(data, k, "split" if one else init, 1 if one else restarts, generator)
+        state, value, chosen = tried.search(begin, k)
+        scores.append(criterion.score(value, size, state.weights, n))
+        states.append(_padded(state, max_components))
+        labels.append(chosen)
+    table = torch.stack(scores, -1)
+    # Of two equal but for rounding, the smaller mixture.
+    best = table.amin(-1, keepdim=True)
+    index = (table <= best + 1e-9 * best.abs().clamp(min=1)).int().argmax(-1)
+    if work.differentiable:  # the way to the best once more, with its derivatives; what is not a member is empty
+        final = work.fit(work.begin(taken(torch.stack(labels), index), max_components))
+    else:
+        final = State(*(taken(torch.stack(each), index) for each in zip(*states, strict=True)))
+    table = table.masked_fill(data.broken.unsqueeze(-1), torch.nan).to(data.dtype)
+    return SelectedMixture(*work.components(final), table, validate_args=False)
+
+
+def _padded(state: State, components: int) -> State:
+    """With more components, of weight 0."""
+    more = components - state.weights.shape[-1]
+    repeated = (t[..., :1, :].expand((*t.shape[:-2], more, t.shape[-1])) for t in (state.mean, state.cov))
+    mean, cov = (torch.cat([t, r], -2) for t, r in zip((state.mean, state.cov), repeated, strict=True))
+    return State(torch.nn.functional.pad(state.weights, (0, more)), mean, cov)

@@ -1,0 +1,151 @@
+"""One iteration of expectation-maximisation, for every family of components and every map of responsibilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import readable
+from omegamax._numerics import phi
+from omegamax.mixtures._floor import floored
+from omegamax.mixtures._packed import diagonal, inverse, pairs, times
+from omegamax.mixtures._points import Points
+from omegamax.omegas import Omega, Shannon
+
+# The score of a component without weight: none of its exponentials, differences or powers is more than 0, and unlike
+# -inf it may be multiplied by 0.
+NEVER = -1e30
+
+
+class State(NamedTuple):
+    """The parameters of K components, in the frame of the points."""
+
+    weights: Tensor  # [*, K]
+    mean: Tensor  # [*, K, n]
+    cov: Tensor  # [*, K, n(n+1)/2], packed
+
+    def flat(self) -> Tensor:
+        """All of them in one row, ``[*, p]``."""
+        return torch.cat([self.weights, self.mean.flatten(-2), self.cov.flatten(-2)], -1)
+
+    def like(self, flat: Tensor) -> State:
+        """The reverse, for as many components in as many dimensions."""
+        k, n, p = self.mean.shape[-2:] + self.cov.shape[-1:]
+        weights, mean, cov = flat.split([k, k * n, k * p], -1)
+        return State(weights, mean.unflatten(-1, (k, n)), cov.unflatten(-1, (k, p)))
+
+    def where(self, condition: Tensor, other: State) -> State:
+        """This state where ``condition [*]``, the other elsewhere."""
+        deep = condition[..., None, None]
+        weights = torch.where(condition.unsqueeze(-1), self.weights, other.weights)
+        return State(weights, torch.where(deep, self.mean, other.mean), torch.where(deep, self.cov, other.cov))
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    r"""The two steps that raise J, each with the other's result held fixed.
+
+    .. math:: J(\pi, \mu, C) = \sum_l w_l \, \Omega^*(s_l)
+              = \max_\gamma \sum_l w_l \Bigl[ \sum_k \gamma_{lk} s_{lk} - \Omega(\gamma_l) \Bigr], \qquad
+              s_{lk} = \log \pi_k - D_k(x_l)
+
+    E-step: ``gamma_l`` is Omega's map of the scores. M-step: the masses ``N_k = sum_l w_l gamma_lk`` are the weights
+    that maximise ``sum_k N_k log pi_k``, and the moments under ``w_l gamma_lk / N_k`` minimise the sum of D, which is
+    the negative log-density of a Gaussian or, with ``e = alpha - 1``, a Fenchel-Young loss.
+    """
+
+    omega: Omega
+    e: float | Tensor = 0.0  # alpha - 1 of the Fenchel-Young loss, a float or [*, 1]
+    mix: Callable[[Tensor], Tensor] | None = None  # weights from masses, [*, K] to [*, K]; None: the masses themselves
+
+    def whole(self, points: Points) -> State:
+        """All points as one component."""
+        _, mean, cov = points.moments(torch.ones_like(points.weights).unsqueeze(-2))
+        return State(torch.ones_like(mean[..., 0]), mean, self.floored(points, cov))
+
+    def scores(self, points: Points, state: State, whole: State) -> Tensor:
+        r"""``log pi_k - D_k(x_l)``, ``[*, K, L]``.
+
+        .. math:: D_k(x) = \frac{e^{-e r_k}}{2 (g + e)} \, (x - \mu_k)' C_k^{-1} (x - \mu_k)
+                         + \frac{g \, r_k}{g + e} \, \varphi(-e \, r_k) + \tfrac12 \log |2 \pi C|, \qquad
+                  r_k = \tfrac12 \log \frac{|C_k|}{|C|}, \quad g = 1 + \tfrac{e n}{2}
+
+        with ``e = alpha - 1`` and C the covariance of all points: the cross-Fenchel-Young loss in units of the peak, to
+        the power of e, of the one density that fits all. At e = 0 it is ``-log N(x; mu_k, C_k)``.
+        """
+        n, e = points.dimension, self.e
+        precision, log_det = inverse(state.cov, n)
+        constant = 0.5 * n * math.log(2 * math.pi) + 0.5 * log_det
+        if isinstance(e, Tensor) or e != 0:
+            g = 1 + e * (n / 2)
+            total = 0.5 * inverse(whole.cov, n)[1]
+            r = 0.5 * log_det - total
+            constant = constant - r + g / (g + e) * r * phi(-e * r)
+            precision = precision * ((-e * r).exp() / (g + e)).unsqueeze(-1)
+        linear = times(precision, state.mean)
+        square = (linear * state.mean).sum(-1)
+        if points.spread is not None:
+            square = square + (precision[..., diagonal(n)] * points.spread.unsqueeze(-2)).sum(-1)
+        alive = state.weights > 0
+        log_weights = torch.where(alive, torch.where(alive, state.weights, 1.0).log(), NEVER)
+        double = precision.new_tensor([-0.5 if i == j else -1.0 for i, j in pairs(n)])  # off the diagonal twice
+        first = (log_weights - constant - 0.5 * square).unsqueeze(-1)
+        return torch.cat([first, linear, precision * double], -1) @ points.features.mT
+
+    def responsibilities(self, scores: Tensor) -> Tensor:
+        if isinstance(self.omega, Shannon):
+            return scores.softmax(-2)
+        return self.omega.argmax(scores, -2)
+
+    def value(self, points: Points, scores: Tensor) -> Tensor:
+        """J for given scores, in units of the frame, ``[*]``."""
+        if isinstance(self.omega, Shannon):
+            return (points.weights * scores.logsumexp(-2)).sum(-1)
+        return (points.weights * self.omega.conjugate(scores.mT)).sum(-1)
+
+    def maximise(self, points: Points, gamma: Tensor, whole: State) -> State:
+        """The M-step. A component without mass has weight 0 from then on, and the moments of all points."""
+        mass, mean, cov = points.moments(gamma)
+        weights = mass / mass.sum(-1, keepdim=True) if self.mix is None else self.mix(mass)
+        alive = (weights > 0).unsqueeze(-1)
+        cov = self.floored(points, torch.where(alive, cov, whole.cov.detach()))
+        return State(weights, torch.where(alive, mean, whole.mean.detach()), cov)
+
+    def floored(self, points: Points, cov: Tensor) -> Tensor:
+        """The covariances that fit scatter matrices best, none below the floor of the points."""
+        return floored(cov, points.floor.unsqueeze(-1), self.e, points.dimension)
+
+    def step(self, points: Points, state: State, whole: State) -> State:
+        return self.maximise(points, self.responsibilities(self.scores(points, state, whole)), whole)
+
+    def run(self, points: Points, state: State, iterations: int, tolerance: float | None = None) -> State:
+        """Several steps; with a tolerance an example stays as it is once J has grown by no more than that."""
+        whole = self.whole(points)
+        if tolerance is None:
+            for _ in range(iterations):
+                state = self.step(points, state, whole)
+            return state
+        before, done = None, None
+        for _ in range(iterations):
+            scores = self.scores(points, state, whole)
+            with torch.no_grad():
+                value = self.value(points, scores.detach())
+                if before is not None:
+                    still = value - before <= tolerance
+                    done = still if done is None else done | still
+                    if readable(done) and bool(done.all()):
+                        break
+                before = value
+            new = self.maximise(points, self.responsibilities(scores), whole)
+            state = new if done is None else state.where(done, new)
+        return state
+
+    def objective(self, points: Points, state: State) -> Tensor:
+        """J, in the units that the positions came in, ``[*]``."""
+        value = self.value(points, self.scores(points, state, self.whole(points)))
+        return value - points.dimension * points.unit.log()
