@@ -196,7 +196,7 @@ def test_value_of_round_bumps_under_round_densities(backend: str, alpha: float, 
     for semi in (1e-3, 0.2, 50.0):
         density = BetaGaussian(torch.zeros(n, dtype=F64), float(axes_of(alpha, [semi] * n)[0]), alpha=alpha)
         for std in (1e-3, 0.1, 10.0):
-            assert worst(density, GaussianRBF(tensor(places([semi] * n, std)), std**2)) <= TOLERANCE
+            assert worst(density, GaussianRBF(tensor(places([semi] * n, std)[:5]), std**2)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("alpha", [0.8, 1.0, 1.5, 2.5])
@@ -307,7 +307,7 @@ def check_gradients(alpha: float, loc: NDArray, sigma: NDArray, basis: GaussianR
             assert np.abs(ours - theirs).max() <= allowed * max(unit, np.abs(theirs).max()), key
 
 
-@pytest.mark.parametrize("alpha", [-0.5, 0.5, 0.8, 1.0, 1.2, 4 / 3, 1.5, 1.75, 2.0, 2.5, 4.0, 10.0])
+@pytest.mark.parametrize("alpha", [-0.5, 0.5, 1.0, 1.2, 4 / 3, 1.5, 2.0, 2.5, 10.0])
 @pytest.mark.parametrize("semi", [0.05, 1.0, 100.0])
 def test_gradient_on_the_line_is_the_covariance_under_the_escort(backend: str, alpha: float, semi: float):
     centers = np.concatenate([places([semi], std)[:5] for std in (0.01, 0.3, 10.0)])
@@ -339,7 +339,7 @@ def test_gradient_in_space_is_the_covariance_under_the_escort(backend: str, alph
 
 
 @pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("alpha", [0.9, 1.0, 1.5])
+@pytest.mark.parametrize("alpha", [0.9, 1.5])
 def test_gradient_where_eigenvalues_meet(backend: str, n: int, alpha: float):
     """There the axes turn freely; what the value sees of it is smooth."""
     basis = GaussianRBF(tensor([0.4 * direction(n), 0 * direction(n)]), 0.3)
@@ -367,7 +367,7 @@ def slope(value, at: float, step: float = 2e-3) -> float:
 OFFSETS = [0.0, 1e-12, 1e-8, -1e-5, 9.99e-5, -9.99e-5, 1.01e-4, -1.01e-4, 1e-3, -1e-3]
 
 
-@pytest.mark.parametrize(("n", "scale"), [(1, 0.01), (1, 1.0), (1, 100.0), (2, 0.01), (2, 1.0)])
+@pytest.mark.parametrize(("n", "scale"), [(1, 1.0), (1, 100.0), (2, 0.01)])
 @pytest.mark.parametrize("place", [0.0, 1.3])
 def test_value_and_derivative_run_smoothly_through_alpha_one(backend: str, n: int, scale: float, place: float):
     """Wherever the library changes from one integral to another."""
@@ -560,7 +560,7 @@ def test_two_calls_before_one_backward(backend: str, alpha: float):
     assert torch.equal(density.expect(basis), density.expect(basis))
 
 
-@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.00003, 1.5, 2.0])
+@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.00003, 1.75, 2.0])
 def test_function_transforms(backend: str, alpha: float):
     basis = GaussianRBF.grid(2, 2, variance=0.1, dtype=F64)
     locs = torch.rand(5, 2, dtype=F64)
@@ -629,7 +629,7 @@ def check_compiled(alpha: float | list[float], tolerance: float, **options) -> N
 
 
 @WARNINGS
-@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.00003, 1.5, 2.0, [0.8, 1.0, 1.5]], ids=str)
+@pytest.mark.parametrize("alpha", [0.8, 1.0, 1.5, 1.75, [0.8, 1.0, 1.5]], ids=str)
 def test_compiled_call_equals_eager(fresh_compiler, alpha: float | list[float]):
     check_compiled(alpha, 1e-12, backend="eager" if alpha in (0.8, 1.5) else "aot_eager")
 
