@@ -1,10 +1,7 @@
 r"""Truncated paraboloids over the plane: two ellipses, line by line.
 
-In coordinates in which the density is round, :math:`t = \mu + \sqrt c L z`, turned so that the basis function's longer
-axis is the first, a line :math:`z_1 = \text{const}` meets both in what is a problem over the line: given :math:`z_1`
-the other coordinate is a beta-Gaussian of the same alpha, in units of :math:`\sqrt{1 - e z_1^2 / 2}` with
-``e = alpha - 1``, and the basis function a parabola. The law of :math:`z_1` itself is a beta-Gaussian, of
-:math:`e' = e / (1 + e/2)`.
+In the coordinates of :mod:`._plane`, turned so that the basis function's longer axis is the first, it is a parabola on
+every line :math:`z_1 = \text{const}`.
 
 What is left to integrate over :math:`z_1` is smooth but where the ellipses cross: four points at most, the roots of a
 quartic, between which the nodes are placed.
@@ -19,69 +16,61 @@ from torch import Tensor
 
 from omegamax.basis import TruncatedParaboloidRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities._normaliser import log_volume
-from omegamax.expectations._interval import order
 from omegamax.expectations._paraboloid import parabola
-from omegamax.expectations._windows import Bell, between, excess, wide
-
-_TINY = 1e-40
+from omegamax.expectations._plane import INNER, Plane, by_parts
+from omegamax.expectations._windows import between, wide
 
 
 def ellipses(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``E_p[psi_j]`` in two dimensions, ``[*, J]``; absolute error 1e-12 of the smaller peak, for any alpha."""
-    e = excess(density)
-    root = wide(density.scale_tril)
-    log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
-    level = (log_volume(e, 2) - math.log(2 * math.pi) - log_det) / (1 + e)
-    root = (root * (e * level / 2).exp().unsqueeze(-1)).unsqueeze(-3)
+    """``E_p[psi_j]`` in two dimensions, ``[*, J]``; absolute error 1e-12, 1e-8 where alpha is below 1/2, for peak 1."""
+    plane = Plane.of(density)
+    root = plane.root.unsqueeze(-3)
     height = wide(basis.height)
     shape = torch.linalg.cholesky_ex(wide(basis.covariance))[0] * (2 * height).sqrt()[:, None, None]
     apart = (wide(basis.centers) - wide(density.loc).unsqueeze(-2)).unsqueeze(-1)
     # The basis function's ellipse is center + axes y over |y| <= 1.
     axes = torch.linalg.solve_triangular(root, shape.expand(*apart.shape[:-2], 2, 2), upper=False)
     center = torch.linalg.solve_triangular(root, apart, upper=False).squeeze(-1)
-    m = order(density.alpha)
-    value = _lines(m, e, center, axes)
+    value = by_parts(_lines, plane, 160, center, axes[..., 0], axes[..., 1])
     return (value * (height if basis.normalised else 1.0)).to(density.loc.dtype)
 
 
-def _lines(m: int | None, e: Tensor, center: Tensor, axes: Tensor) -> Tensor:
-    """``center [*, J, 2]`` and ``axes [*, J, 2, 2]``, lower triangular."""
+def _lines(plane: Plane, center: Tensor, column: Tensor, other: Tensor) -> Tensor:
+    """Centres and the columns of the axes, ``[*, J, 2]``; the axes are lower triangular."""
     with torch.no_grad():  # the integral is the same whichever way the plane is turned
-        a, b, d = axes[..., 0, 0], axes[..., 1, 0], axes[..., 1, 1]
+        a, b, d = column[..., 0], column[..., 1], other[..., 1]
         angle = torch.atan2(2 * a * b, a.square() - b.square() - d.square()) / 2
         along = torch.stack([angle.cos(), angle.sin()], -1)
         across = torch.stack([-angle.sin(), angle.cos()], -1)
-    first, second = ((v.unsqueeze(-1) * axes).sum(-2) for v in (along, across))
-    reach = first.square().sum(-1).sqrt()
-    lean = (first * second).sum(-1) / reach.square()
-    girth = axes[..., 0, 0] * axes[..., 1, 1] / reach
+    rows = [[(v * c).sum(-1) for c in (column, other)] for v in (along, across)]
+    square = rows[0][0].square() + rows[0][1].square()
+    reach = square.sqrt()
+    lean = (rows[0][0] * rows[1][0] + rows[0][1] * rows[1][1]) / square
+    girth = column[..., 0] * other[..., 1] / reach
     x0, y0 = ((v * center).sum(-1) for v in (along, across))
 
-    across_bell = Bell.standard(e, center).lifted()
-    bell = Bell.standard(e / (1 + e / 2), center)
-    bell = bell._replace(unit=(1 + e / 2).rsqrt())
+    bell = plane.first
     low, high = bell.place(x0 - reach), bell.place(x0 + reach)
     narrow = bell.smooth_over(x0 / bell.unit, reach / bell.unit)
     low, high = torch.where(narrow, -1.0, low), torch.where(narrow, 1.0, high)
     with torch.no_grad():
-        cuts = _crossings(e, x0, y0, reach, girth)  # [*, J, 4]
+        cuts = _crossings(plane.e, x0, y0, reach, girth)  # [*, J, 4]
         cuts = torch.where(narrow.unsqueeze(-1), -1.0, bell.lifted().place(cuts))
         cuts = torch.minimum(torch.maximum(cuts, low.unsqueeze(-1)), high.unsqueeze(-1)).sort(-1).values
     x, weight = between(torch.cat([low.unsqueeze(-1), cuts, high.unsqueeze(-1)], -1))
 
     # From here on [*, J, Q]. Where the basis function is narrow, nodes are relative to it.
     narrow, x0, y0, reach, lean, girth = (t.unsqueeze(-1) for t in (narrow, x0, y0, reach, lean, girth))
-    unit, e = bell.unit.unsqueeze(-1), e.unsqueeze(-1)
+    unit = bell.unit.unsqueeze(-1)
     own = torch.where(narrow, x, 0.0)
     z, mass = bell.point(torch.where(narrow, 0.0, x))
     z = torch.where(narrow, x0 + reach * own, z * unit)
     y = torch.where(narrow, own, (z - x0) / reach)
     mass = torch.where(narrow, bell.height(torch.where(narrow, z, 0.0) / unit) * reach / unit, mass)
-    rest = ((1 - y) * (1 + y)).clamp(min=_TINY)
-    chord = (1 - e * z.square() / 2).clamp(min=_TINY).sqrt()
-    inner = parabola(m, across_bell, (y0 + lean * (z - x0)) / chord, girth * rest.sqrt() / chord)
-    return (weight * mass * rest * inner).sum(-1)
+    rest = ((1 - y) * (1 + y)).clamp(min=1e-40)
+    chord = plane.chord(z)
+    center, radius = (y0 + lean * (z - x0)) / chord, girth * rest.sqrt() / chord
+    return (weight * mass * rest * parabola(plane.order, plane.second, center, radius, INNER)).sum(-1)
 
 
 def _crossings(e: Tensor, x0: Tensor, y0: Tensor, reach: Tensor, girth: Tensor) -> Tensor:

@@ -31,6 +31,11 @@ def order(alpha: float | Tensor) -> int | None:
     return next((m for m in _ORDERS if abs((alpha - 1) * m - 1) < 1e-14), None)
 
 
+def closed_order(alpha: float | Tensor) -> int | None:
+    """:func:`order`, and 0 for the Gaussian."""
+    return 0 if not isinstance(alpha, Tensor) and alpha == 1 else order(alpha)
+
+
 def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     r"""``E_p[psi_j]`` in one dimension where :func:`order` of alpha is m, ``[*, J]``.
 

@@ -13,7 +13,7 @@ from omegamax.basis import Basis, GaussianRBF, Polynomial
 from omegamax.densities import BetaLaplace
 from omegamax.densities._normaliser import log_ratio
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._windows import NODES, POWER, WEIGHTS, Flank, gauss_legendre, integral, wide
+from omegamax.expectations._windows import NODES, POWER, WEIGHTS, Flank, gauss_legendre, integral, phi_value, wide
 
 # Beyond so many standard deviations a Gaussian is below 1e-16 of its peak.
 REACH = 8.6
@@ -143,7 +143,11 @@ def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
         # serves up to where the function begins to bend, the cube root of the distance from there on.
         split = torch.where(heavy, torch.minimum(torch.maximum(near, w / 8), far), far)
     value = _near(flank, d, w, near, split)
-    if not readable(flank.e) or bool(heavy.any()):
+    if flank.number is not None:
+        some = flank.number < 0
+    else:
+        some = not readable(flank.e) or bool(heavy.any())
+    if some:
         value = value + torch.where(heavy, _beyond(torch.where(heavy, flank.e, -1.0), d, w, split, far), 0.0)
     return value.sum(0)
 
@@ -167,10 +171,12 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
     further = safe * log_ratio(-flank.e * safe) - depth
     end = torch.where(heavy, -torch.expm1(-flank.rate * further), end)
     offset, fall = (depth * phi(-flank.e * depth) - d).unsqueeze(-1), fall.unsqueeze(-1)
+    fixed = flank.number is not None and flank.number >= 0
 
-    def integrand(y: Tensor) -> Tensor:
+    def integrand(y: Tensor, still: bool) -> Tensor:
         further = -torch.log1p(-y.clamp(max=1 - 1e-15)) / flank.rate.unsqueeze(-1)
-        r = offset + fall * further * phi(-flank.e.unsqueeze(-1) * further)
+        bend = -flank.e.unsqueeze(-1) * further
+        r = offset + fall * further * (phi_value(bend) if fixed and still else phi(bend))
         return (1 - y).pow(POWER - 1) * _bump(r, w)
 
     return POWER / 2 * start.pow(POWER) * integral(integrand, None, end)

@@ -63,7 +63,7 @@ def _from(density: LocationScale, d: Tensor, w: Tensor, near: Tensor, far: Tenso
     width = (far - near) / (start + end)
     d, w, near, start = (t.unsqueeze(-1) for t in (d, w, near, start))
 
-    def integrand(y: Tensor) -> Tensor:
+    def integrand(y: Tensor, still: bool) -> Tensor:
         further = y * (2 * start + y)
         value = height(density, (near + further).movedim(-1, 0)).movedim(0, -1)
         bump = (((near - d + further) / w).square() / -2).exp() / (w * math.sqrt(2 * math.pi))

@@ -11,12 +11,14 @@ from omegamax._checks import readable
 from omegamax.basis import TruncatedParaboloidRBF
 from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._interval import order
+from omegamax.expectations._interval import closed_order
 from omegamax.expectations._location_scale import height
-from omegamax.expectations._windows import NODES, WEIGHTS, Bell, Flank, gauss_legendre, integral, wide
+from omegamax.expectations._windows import NODES, WEIGHTS, Bell, Flank, Rule, gauss_legendre, integral, wide
 
 # A polynomial of degree 2m + 2, m <= 4.
 _FEW, _FEW_WEIGHTS = gauss_legendre(6)
+# On a parabola over which the density is smooth.
+_OWN, _OWN_WEIGHTS = gauss_legendre(20)
 
 
 @rule(BetaGaussian, TruncatedParaboloidRBF)
@@ -34,7 +36,7 @@ def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> T
     bell = Bell.of(density)
     center, radius, peak = _bumps(basis)
     standard = Bell.standard(bell.e if isinstance(density.alpha, Tensor) else density.alpha - 1, bell.loc)
-    value = parabola(order(density.alpha), standard, (center - bell.loc) / bell.unit, radius / bell.unit)
+    value = parabola(closed_order(density.alpha), standard, (center - bell.loc) / bell.unit, radius / bell.unit)
     return (value * peak).to(density.loc.dtype)
 
 
@@ -46,7 +48,7 @@ def expect_laplace(density: BetaLaplace, basis: TruncatedParaboloidRBF) -> Tenso
     d, ratio = (center - flank.loc) / flank.unit, radius / flank.unit
     d = torch.stack([d, -d])
 
-    def integrand(x: Tensor) -> Tensor:
+    def integrand(x: Tensor, still: bool) -> Tensor:
         r, weight = flank.point(x)
         y = (r - d.unsqueeze(-1)) / ratio.unsqueeze(-1)
         return (1 - y) * (1 + y) * weight
@@ -64,7 +66,7 @@ def expect_location_scale(density: LocationScale, basis: TruncatedParaboloidRBF)
     d, ratio = (center - loc) / scale, radius / scale
     d = torch.stack([d, -d])
 
-    def integrand(x: Tensor) -> Tensor:
+    def integrand(x: Tensor, still: bool) -> Tensor:
         v = x.square()
         y = (v - d.unsqueeze(-1)) / ratio.unsqueeze(-1)
         return (1 - y) * (1 + y) * 2 * x * height(density, v.movedim(-1, 0)).movedim(0, -1)
@@ -83,9 +85,24 @@ def _bumps(basis: TruncatedParaboloidRBF) -> tuple[Tensor, Tensor, Tensor]:
     return wide(basis.centers[:, 0]), radius, height if basis.normalised else torch.ones_like(height)
 
 
-def parabola(m: int | None, bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
-    """``E[1 - ((z - center) / radius)^2]_+`` under the beta-Gaussian in its own units; m is its :func:`order`."""
-    return _any_power(bell, center, radius) if m is None else _polynomial(m, center, radius)
+def parabola(m: int | None, bell: Bell, center: Tensor, radius: Tensor, nodes: Rule = (NODES, WEIGHTS)) -> Tensor:
+    """``E[1 - ((z - center) / radius)^2]_+`` under the beta-Gaussian in its own units.
+
+    ``m`` is 1 / (alpha - 1) if that is an integer with a closed form, 0 for the Gaussian, else None.
+    """
+    if m:
+        return _polynomial(m, center, radius)
+    own = bell.smooth_over(center, radius)  # then nodes are placed on the parabola
+    every, some = (bool(own.all()), bool(own.any())) if readable(own) else (False, True)
+    value = center
+    if not every:
+        value = _any_power(bell, center, radius, own, nodes) if m is None else _normal(center, radius, own)
+    if some:
+        y = 2 * _OWN.to(center.device) - 1
+        z = torch.where(own, center, 0.0).unsqueeze(-1) + torch.where(own, radius, 0.0).unsqueeze(-1) * y
+        total = (bell.height(z) * (1 - y.square()) * (2 * _OWN_WEIGHTS.to(y.device))).sum(-1)
+        value = torch.where(own, total * radius, value)
+    return value
 
 
 def _polynomial(m: int, center: Tensor, radius: Tensor) -> Tensor:
@@ -105,29 +122,30 @@ def _polynomial(m: int, center: Tensor, radius: Tensor) -> Tensor:
     # Never negative but for empty windows, where it may be large.
     near, far = (1 - y) * (1 + y), ((1 - x) * (1 + x)).clamp(min=0)
     outer = outer.unsqueeze(-1)
-    total = (torch.where(outer, far, near).pow(m) * torch.where(outer, near, far) * _FEW_WEIGHTS.to(width.device)).sum(
-        -1
-    )
+    value = torch.where(outer, far, near).pow(m) * torch.where(outer, near, far)
+    total = (value * _FEW_WEIGHTS.to(width.device)).sum(-1)
     scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
     return total * width * short * (scale / math.sqrt(2 * m))
 
 
-def _any_power(bell: Bell, center: Tensor, radius: Tensor) -> Tensor:
-    low, high = bell.place(center - radius), bell.place(center + radius)
-    inner = bell.smooth_over(center, radius)  # then nodes are placed on the parabola
-    every, some = (bool(inner.all()), bool(inner.any())) if readable(inner) else (False, True)
+def _normal(center: Tensor, radius: Tensor, skip: Tensor) -> Tensor:
+    """By the moments of the truncated Gaussian, which cancel where the parabola is narrow: there it is skipped."""
+    radius = torch.where(skip, 1.0, radius)
+    # Even in the centre; with that on the left, the far end is in the upper tail and the near one may be.
+    c = torch.where(center > 0, -center, center)
+    low, high = c - radius, c + radius
+    at_low, at_high = ((-end.square() / 2).exp() / math.sqrt(2 * math.pi) for end in (low, high))
+    first = 0.5 * (torch.erfc(high / -math.sqrt(2)) - torch.erfc(low / -math.sqrt(2)))
+    second = first + low * at_low - high * at_high
+    ratio = c / radius
+    return (1 - ratio) * (1 + ratio) * first + 2 * ratio * (at_low - at_high) / radius - second / radius.square()
 
-    def integrand(x: Tensor) -> Tensor:
-        z, density = bell.point(x)
+
+def _any_power(bell: Bell, center: Tensor, radius: Tensor, skip: Tensor, nodes: Rule) -> Tensor:
+    def integrand(x: Tensor, still: bool) -> Tensor:
+        z, density = bell.point(x, still)
         y = (z - center.unsqueeze(-1)) / radius.unsqueeze(-1)
         return (1 - y) * (1 + y) * density
 
-    value = low
-    if not every:  # an empty window for those that have their own nodes
-        value = integral(integrand, low, torch.where(inner, low, high))
-    if some:
-        y = 2 * NODES.to(low.device) - 1
-        z = torch.where(inner, center, 0.0).unsqueeze(-1) + torch.where(inner, radius, 0.0).unsqueeze(-1) * y
-        own = (bell.height(z) * (1 - y.square()) * (2 * WEIGHTS.to(low.device))).sum(-1)
-        value = torch.where(inner, own * radius, value)
-    return value
+    low, high = bell.place(center - radius), bell.place(center + radius)
+    return integral(integrand, low, torch.where(skip, low, high), nodes)

@@ -10,8 +10,8 @@ from torch import Tensor
 from omegamax.basis import Rectangles
 from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._interval import order
-from omegamax.expectations._windows import POWER, Bell, Flank, integral, wide
+from omegamax.expectations._interval import closed_order
+from omegamax.expectations._windows import NODES, POWER, WEIGHTS, Bell, Flank, Rule, integral, wide
 
 # In place of infinite ends, which would leave NaNs in gradients.
 _FAR = 1e200
@@ -25,24 +25,24 @@ def expect_rectangles(density: BetaGaussian, basis: Rectangles) -> Tensor:
             f"expect: BetaGaussian with Rectangles needs 1 or 2 dimensions, got {density.dimension}; there, "
             "GaussianRBF, Fourier and Polynomial have rules"
         )
-    m = 0 if not isinstance(density.alpha, Tensor) and density.alpha == 1 else order(density.alpha)
+    m = closed_order(density.alpha)
     if density.dimension == 2:
         from omegamax.expectations._boxes import boxes  # which is made of intervals
 
-        return boxes(m, density, basis)
+        return boxes(density, basis)
     bell = Bell.of(density)
     low, high = ((end - bell.loc) / bell.unit for end in finite(basis))
     standard = Bell.standard(bell.e if isinstance(density.alpha, Tensor) else density.alpha - 1, bell.loc)
     return mass(m, standard, low, high).to(density.loc.dtype)
 
 
-def mass(m: int | None, bell: Bell, low: Tensor, high: Tensor) -> Tensor:
+def mass(m: int | None, bell: Bell, low: Tensor, high: Tensor, nodes: Rule = (NODES, WEIGHTS)) -> Tensor:
     """Of the beta-Gaussian in its own units between ``low`` and ``high``; 0 if there is nothing between.
 
     ``m`` is 1 / (alpha - 1) if that is an integer with a closed form, 0 for the Gaussian, else None.
     """
     if m is None:
-        return integral(lambda x: bell.point(x)[1], bell.place(low), bell.place(high))
+        return integral(lambda x, still: bell.point(x, still)[1], bell.place(low), bell.place(high), nodes)
     value = _power(m, high) - _power(m, low) if m else _normal(low, high)
     return torch.where(high > low, value, 0.0)
 

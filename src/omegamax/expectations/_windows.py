@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,10 @@ _FAR = 1e150  # squared, it is still a number
 _DEEP = 36.0  # 1 - x^2 is 2e-16, the rounding of x
 
 
-def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
+Rule = tuple[Tensor, Tensor]
+
+
+def gauss_legendre(count: int) -> Rule:
     """Nodes and weights on [0, 1], float64."""
     x, w = np.polynomial.legendre.leggauss(count)
     return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / 2)
@@ -42,23 +46,24 @@ _X, _W = gauss_legendre(32)
 _PUSHED, _PUSHED_WEIGHTS = _X**3 * (10 - 15 * _X + 6 * _X**2), _W * 30 * (_X * (1 - _X)) ** 2
 
 
-def integral(f: Callable[[Tensor], Tensor], low: Tensor | None, high: Tensor) -> Tensor:
+def integral(
+    f: Callable[[Tensor, bool], Tensor], low: Tensor | None, high: Tensor, nodes: Rule = (NODES, WEIGHTS)
+) -> Tensor:
     """Of f from ``low`` to ``high``, elementwise and differentiable, also twice, in the ends and in what f holds.
 
-    f takes points ``[*, Q]`` to values of that shape, never at ``low`` if that is None, which means 0. Exactly 0, with
-    gradient 0, where ``high <= low``.
+    ``f(x, still)`` takes points ``[*, Q]`` to values of that shape; ``still`` says that no derivative in x is wanted.
+    Not called at ``low`` if that is None, which means 0. Exactly 0, with gradient 0, where ``high <= low``.
     """
     end = high.detach()
     start = torch.zeros_like(end) if low is None else low.detach()
     width = (end - start).clamp(min=0)
-    x = start.unsqueeze(-1) + width.unsqueeze(-1) * NODES.to(start.device)
+    x, weight = (t.to(end.device) for t in nodes)
+    inside = width * (f(start.unsqueeze(-1) + width.unsqueeze(-1) * x, True) * weight).sum(-1)
     # The nodes stand still. What an end sweeps over when it moves is a strip of height f, taken at its middle: no
     # width, but the right first and second derivative.
     moved = [high - end] if low is None else [high - end, start - low]
     middle = [(high + end) / 2] if low is None else [(high + end) / 2, (low + start) / 2]
-    value = f(torch.cat([x, torch.stack(middle, -1)], -1))
-    inside = width * (value[..., : len(NODES)] * WEIGHTS.to(start.device)).sum(-1)
-    swept = (torch.stack(moved, -1) * value[..., len(NODES) :]).sum(-1)
+    swept = (torch.stack(moved, -1) * f(torch.stack(middle, -1), False)).sum(-1)
     return inside + torch.where(end > start, swept, 0.0)
 
 
@@ -74,13 +79,20 @@ def wide(t: Tensor) -> Tensor:
     return t if t.device.type == "mps" else t.double()
 
 
+def phi_value(y: Tensor) -> Tensor:
+    """``expm1(y) / y`` for y <= 0 by that formula: the value is accurate, derivatives at 0 are not."""
+    y = y.clamp(max=-1e-300)
+    return torch.expm1(y) / y
+
+
 def excess(density: BetaGaussian) -> Tensor:
     """``alpha - 1`` as ``[*, 1]``, ``[1]`` for a number."""
     alpha = density.alpha
     return wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else wide(density.loc).new_tensor([alpha - 1])
 
 
-class Bell(NamedTuple):
+@dataclass(frozen=True)
+class Bell:
     r"""A beta-Gaussian over the line: :math:`t = \mu + s z`, and the coordinate x of z.
 
     With :math:`u = -\log(p(t) / p(\mu))`, x has the sign of z and :math:`1 - x^2 = e^{-\rho u / k}`; the rate
@@ -92,6 +104,7 @@ class Bell(NamedTuple):
     e: Tensor  # alpha - 1
     rate: Tensor  # rho / k
     peak: Tensor  # s p(mu)
+    number: float | None = None  # alpha - 1 if that is no tensor, and has no derivative
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Bell:
@@ -99,19 +112,22 @@ class Bell(NamedTuple):
         loc, sigma, e = wide(density.loc), wide(density.scale_tril[..., 0]), excess(density)
         bell = cls.standard(e if isinstance(density.alpha, Tensor) else density.alpha - 1, loc)
         level = (bell.peak.log() - sigma.log()) / (1 + e / 2)
-        return bell._replace(loc=loc, unit=sigma * (e * level / 2).exp())
+        return replace(bell, loc=loc, unit=sigma * (e * level / 2).exp())
 
     @classmethod
     def standard(cls, e: float | Tensor, like: Tensor) -> Bell:
         """At 0 in units of s, for alpha - 1 as ``[*, 1]`` or a number."""
+        number = None if isinstance(e, Tensor) else e
         delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_tensor([log_volume(e, 1)])
         e = e if isinstance(e, Tensor) else like.new_tensor([e])
         peak = (delta - 0.5 * math.log(2 * math.pi)).exp()
-        return cls(torch.zeros_like(e), torch.ones_like(e), e, (1 + torch.where(e < 0, e / 2, e)) / POWER, peak)
+        rate = (1 + torch.where(e < 0, e / 2, e)) / POWER
+        return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, number)
 
     def lifted(self) -> Bell:
         """With an axis more, for arrays of nodes."""
-        return Bell(*(t.unsqueeze(-1) for t in self))
+        loc, unit, e, rate, peak = (t.unsqueeze(-1) for t in (self.loc, self.unit, self.e, self.rate, self.peak))
+        return Bell(loc, unit, e, rate, peak, self.number)
 
     def place(self, t: Tensor) -> Tensor:
         """x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
@@ -127,15 +143,19 @@ class Bell(NamedTuple):
         x = z * (self.rate / 2 * bend * phi(-self.rate * r * bend)).sqrt()
         return torch.where(beyond, torch.where(t < self.loc, -1.0, 1.0), x.clamp(-1, 1))
 
-    def point(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """z at coordinates ``[*, J, Q]``, and the density of x there."""
+    def point(self, x: Tensor, still: bool = False) -> tuple[Tensor, Tensor]:
+        """z at coordinates ``[*, J, Q]``, and the density of x there; ``still`` if no derivative in x is wanted."""
         e, rate, peak = self.e.unsqueeze(-1), self.rate.unsqueeze(-1), self.peak.unsqueeze(-1)
-        square = x.square().clamp(max=1 - 1e-15)
-        slope = log_ratio(-square) / rate
-        u = square * slope
+        square = x.square().clamp(1e-300, 1 - 1e-15)
         size = torch.where(e < 0, -e, e)
-        stretch = (2 * slope * phi(-size * u)).sqrt()
-        z = x * stretch * (torch.where(e < 0, -e, 0.0) * u / 2).exp()
+        if still and self.number is not None:
+            logarithm = torch.log1p(-square)
+            slope = -logarithm / (square * rate)
+            stretch = (2 * slope * phi_value(size / rate * logarithm)).sqrt()
+        else:
+            slope = log_ratio(-square) / rate
+            stretch = (2 * slope * phi(-size * square * slope)).sqrt()
+        z = x * stretch * (torch.where(e < 0, -e, 0.0) * square * slope / 2).exp()
         return z, peak * 2 / rate * (1 - square).pow(POWER - 1) / stretch
 
     def smooth_over(self, center: Tensor, radius: Tensor) -> Tensor:
@@ -145,7 +165,11 @@ class Bell(NamedTuple):
     def height(self, z: Tensor) -> Tensor:
         """The density of z at points ``[*, J, Q]`` inside the support."""
         r = z.square() / 2
-        return self.peak.unsqueeze(-1) * (-r * log_ratio(-self.e.unsqueeze(-1) * r)).exp()
+        if self.number is None:
+            log = -r * log_ratio(-self.e.unsqueeze(-1) * r)
+        else:
+            log = torch.log1p(-self.number * r) / self.number if self.number else -r
+        return self.peak.unsqueeze(-1) * log.exp()
 
 
 class Flank(NamedTuple):
@@ -158,6 +182,7 @@ class Flank(NamedTuple):
     unit: Tensor  # s
     e: Tensor  # alpha - 1
     rate: Tensor  # alpha / k
+    number: float | None  # alpha - 1 if that is no tensor, and has no derivative
 
     @classmethod
     def of(cls, density: BetaLaplace) -> Flank:
@@ -165,7 +190,8 @@ class Flank(NamedTuple):
         alpha = density.alpha
         alpha = wide(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
         level = (alpha / (2 * scale)).log() / alpha
-        return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER)
+        number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
+        return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
 
     def place(self, r: Tensor) -> Tensor:
         """x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
