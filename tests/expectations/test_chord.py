@@ -16,10 +16,11 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.expectations._chord import _SHORT, chord, exponent
+from omegamax.expectations._chord import _SHORT, chord
+from omegamax.expectations._interval import order
 
 F64 = torch.float64
-every_m = pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+every_m = pytest.mark.parametrize("m", [1, 2, 3, 4])
 
 
 def random_pairs(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -121,7 +122,7 @@ def test_is_exact_on_the_disk(m):
         ((0.0, 0.0), (0.3, 0.3)),
         ((0.7, 0.7), (0.05, 0.02)),
         ((0.999, 0.03), (2e-3, 3e-3)),
-        ((0.37305, 0.9278), (1.1e-4, 5.8e-5)),  # where the contour rule has lost 7 digits
+        ((0.37305, 0.9278), (1.1e-4, 5.8e-5)),  # narrow, and at the edge
         ((0.02, 0.9999), (1e-5, 1e-4)),
         ((1.0, 0.0), (1e-6, 0.5)),
         ((3.0, -20.0), (2.0, 8.0)),
@@ -255,8 +256,8 @@ def test_vmap_and_compile():
 
 def test_refuses_what_it_cannot():
     basis = GaussianRBF(torch.zeros(1, 2), 1.0)
-    assert [exponent(a) for a in (2.0, 1.5, 4 / 3, 1.25, 1.2)] == [1, 2, 3, 4, 5]
-    assert exponent(1.9) is None and exponent(1.0) is None and exponent(0.5) is None and exponent(3.0) is None
+    assert all(order(1 + 1 / m) == m for m in _SHORT)
+    assert order(1.9) is None and order(1.0) is None and order(0.5) is None and order(3.0) is None
     with pytest.raises(ValueError, match="chord: needs 2 dimensions"):
         chord(BetaGaussian(torch.zeros(2), 1.0, alpha=1.9), basis)
     with pytest.raises(ValueError, match="chord: needs 2 dimensions"):

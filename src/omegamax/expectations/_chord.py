@@ -24,6 +24,7 @@ from torch import Tensor
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
+from omegamax.expectations._interval import order
 
 # Beyond so many standard deviations a Gaussian counts as nothing: 6e-14 of it are there.
 REACH = 7.5
@@ -46,21 +47,12 @@ _OUTER = tuple(torch.from_numpy(t) / 2 for t in np.polynomial.legendre.leggauss(
 # For each m: the half-chord up to which a few nodes do better, and these. Both err by at most 2e-13 there.
 _SHORT = {
     m: (1 / deviation, _gegenbauer(count, m))
-    for m, deviation, count in [(1, 5.0, 5), (2, 1.5, 7), (3, 0.9, 9), (4, 0.6, 11), (5, 0.45, 13)]
+    for m, deviation, count in [(1, 5.0, 5), (2, 1.5, 7), (3, 0.9, 9), (4, 0.6, 11)]
 }
 
 
-def exponent(alpha: float) -> int | None:
-    """The m of ``alpha = 1 + 1/m`` if :func:`chord` can serve it, else None.
-
-    >>> exponent(2.0), exponent(4 / 3), exponent(1.7)
-    (1, 3, None)
-    """
-    return next((m for m in _SHORT if math.isclose(alpha - 1, 1 / m, rel_tol=1e-12)), None)
-
-
 def chord(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    """``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`exponent`; in float64.
+    """``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`order`; in float64.
 
     Differentiable any number of times in the location and the scale. Exactly 0 where the function does not reach the
     support.
@@ -69,7 +61,7 @@ def chord(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     >>> chord(p, GaussianRBF(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), 0.01))
     tensor([0.5542, 0.0000], dtype=torch.float64)
     """
-    m = None if isinstance(density.alpha, Tensor) else exponent(density.alpha)
+    m = order(density.alpha)
     if m is None or density.dimension != 2:
         raise ValueError(
             f"chord: needs 2 dimensions and a float alpha of 1 + 1/m, m = 1 ... {max(_SHORT)}, "

@@ -9,11 +9,12 @@ from omegamax import kernels
 from omegamax._checks import readable
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.expectations._chord import chord, exponent
+from omegamax.expectations._chord import chord
 from omegamax.expectations._contour import contour
 from omegamax.expectations._dispatch import rule
 from omegamax.expectations._frame import Frame, Wide, frame, log_kernel, widen
 from omegamax.expectations._interval import interval, order
+from omegamax.expectations._product import widened
 from omegamax.expectations._student import student
 
 # This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
@@ -44,9 +45,8 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
         return _near_one(density, basis, torch.tensor(alpha, dtype=torch.float64, device=density.loc.device))
     # A traced contour is one operation, whatever it does inside.
     small = not torch.compiler.is_compiling() and not kernels.compiled("contour", density.loc)
-    if small and density.dimension == 2 and exponent(alpha) is not None:
-        root = density.scale_tril.double()
-        return chord(BetaGaussian(density.loc.double(), scale_tril=root, alpha=alpha, validate_args=False), basis)
+    if small and density.dimension == 2 and order(alpha) is not None:
+        return chord(widened(density), basis)
     return (_compact if alpha > 1 else _heavy)(density, basis, alpha)
 
 
