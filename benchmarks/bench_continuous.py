@@ -1,4 +1,4 @@
-"""Expectations under densities: time and worst error, beside the rules in use. And attention with them, beside discrete.
+"""Expectations under densities: time and worst error, beside the rules in use. Attention with them, beside discrete.
 
 Writes ``results/continuous_cpu.csv`` and ``results/continuous_cpu.md``.
 

@@ -35,7 +35,7 @@ class Wide(NamedTuple):
 
 
 def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
-    """The location and the scale of a density in float64, with this alpha. (A new density would cost ten times that.)"""
+    """The location and the scale of a density in float64, with this alpha. (A new density would cost more.)"""
     n = density.dimension
     loc, root = density.loc.double(), density.scale_tril.double()
     e: Any = alpha - 1
