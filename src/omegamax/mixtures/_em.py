@@ -57,13 +57,14 @@ def weighted_em(
         components: K.
         iterations: how often both steps are taken; with a ``tolerance``, at most.
         init: ``"split"``: boxes of equal volume, for two components the upper and the lower half of the bounding box of
-            the positions, for four its quadrants, each with its moments and its mass; ``"kmeans++"``: the points
-            nearest to K seeds, drawn in proportion to weight and squared distance from those before; ``"random"``: in
-            proportion to weight alone; or a :class:`~omegamax.densities.Mixture` to go on from.
-        floor: least variance. By default that of a cell, 1/12 of its squared side, if the positions were the centres of
-            cubic cells that fill a box (1 is the side if there is but one position). An ellipse that would be thinner
-            is held at the floor in that direction, and only there. With 0, rounding still keeps a width of 1e-6 of the
-            range of the positions (1e-3 in single precision).
+            the points that have weight, for four its quadrants, each with its moments and its mass; ``"kmeans++"``: the
+            points nearest to K seeds, drawn in proportion to weight and squared distance from those before;
+            ``"random"``: in proportion to weight alone; or a :class:`~omegamax.densities.Mixture` to go on from.
+        floor: least variance. By default that of a cell, 1/12 of its squared side: on a grid of k cells along each unit
+            1 / 12 k^2; for other positions, whatever their weights, what comes nearest to it: the usual gap between
+            coordinates along each axis, times their number, give the box that the places share. (The side is 1 if there
+            is but one.) An ellipse that would be thinner is held at the floor in that direction, and only there. With
+            0, rounding still asks for a width of 1e-6 of the range of the positions, 1e-3 in single precision.
         responsibilities: the map from scores :math:`\log \pi_k + \log p_k(x_l)` to :math:`\gamma_l`. With
             ``"softmax"`` it is Bayes' rule. A sparse map (``"sparsemax"``, ``"entmax15"``, any
             :class:`~omegamax.Omega`) gives each point to few components; of several that explain the same points, all

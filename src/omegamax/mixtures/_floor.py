@@ -77,12 +77,13 @@ class _Spectral(torch.autograd.Function):
             values, e = values.detach().requires_grad_(), e.detach().requires_grad_()
             raised, rho = _raised(values, floor, e)
             slopes = torch.autograd.grad(raised, [values, e], inner.diagonal(dim1=-2, dim2=-1), allow_unused=True)
-        # Divided differences of the eigenvalues; in the limit of two equal ones their common slope.
+        # Divided differences of the eigenvalues: 1 / rho for two above the floor, equal or not, and 0 for two at it.
+        free = raised > floor.unsqueeze(-1)
+        one, both = free.unsqueeze(-1) ^ free.unsqueeze(-2), free.unsqueeze(-1) & free.unsqueeze(-2)
         gap = values.unsqueeze(-1) - values.unsqueeze(-2)
-        close = gap.abs() <= torch.finfo(gap.dtype).eps * values.abs().amax(-1)[..., None, None]
-        slope = torch.where(raised > floor.unsqueeze(-1), 1 / rho, 0.0).unsqueeze(-1)
-        rise = (raised.unsqueeze(-1) - raised.unsqueeze(-2)) / torch.where(close, 1.0, gap)
-        inner = inner * torch.where(close, slope.expand(gap.shape), rise).detach()
+        rise = (raised.unsqueeze(-1) - raised.unsqueeze(-2)) / torch.where(one & (gap != 0), gap, 1.0)
+        slope = torch.where(both, (1 / rho).unsqueeze(-1), torch.where(one, rise, 0.0))
+        inner = inner * slope.detach()
         inner = inner - torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1)) + torch.diag_embed(slopes[0])
         return vectors @ inner @ vectors.mT, None, torch.zeros_like(e) if slopes[1] is None else slopes[1]
 

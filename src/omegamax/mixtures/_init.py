@@ -13,7 +13,7 @@ INITS = ("split", "kmeans++", "random")
 
 
 def split(points: Points, components: int) -> Tensor:
-    """Members of boxes of equal volume, ``[*, L]``: halves, quadrants, or thirds of the bounding box.
+    """Members of boxes of equal volume, ``[*, L]``: halves or quadrants of the box of the points that have weight.
 
     Two components are the halves along the last axis (upper and lower of an image), four the quadrants. In general a
     box for K components is cut in two, for K // 2 and the rest, in proportion and along the axes in turn.

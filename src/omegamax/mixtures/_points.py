@@ -24,7 +24,6 @@ class Points:
 
     x: Tensor  # [*, L, n] or [L, n]
     weights: Tensor  # [*, L], each row sums to one
-    present: Tensor | None  # [*, L]; None: all
     centre: Tensor  # origin of the frame, [*, n] or [n]
     unit: Tensor  # its unit of length, [*] or []
     floor: Tensor  # least variance of a component, [*] or []
@@ -65,8 +64,8 @@ class Points:
 
     @cached_property
     def box(self) -> tuple[Tensor, Tensor]:
-        """Least and largest coordinates of the points that are present, ``[*, n]`` or ``[n]``."""
-        return _box(self.x, self.present)
+        """Least and largest coordinates of the points that have weight, ``[*, n]``."""
+        return _box(self.x.detach(), self.weights.detach() > 0)
 
     @cached_property
     def size(self) -> Tensor:
@@ -97,22 +96,25 @@ def points(
     p, broken = _normalised(name, w.expand((*batch, width)), present)
 
     finite = x.isfinite().all(-1)
-    broken = broken | ~(finite if present is None else finite | ~present).all(-1)
-    used = finite if present is None else finite & (present.to(double).sum_to_size(finite.shape) > 0)
+    active = p.detach() > 0
+    broken = broken | (active & ~finite).any(-1)
+    # Where no example of the batch has weight, a point may be anywhere.
+    used = finite & (active.to(double).sum_to_size(finite.shape) > 0)
     low, high = _box(x.detach(), used)
-    sides = high - low
-    unit = sides.amax(-1)
+    unit = (high - low).amax(-1)
     unit = torch.where(unit > 0, unit, 1.0)
     centre = (low + high) / 2
-    x = (x - centre.unsqueeze(-2)) / unit[..., None, None]
-    x = torch.where(used.unsqueeze(-1), x, 0.0)
+    near = (x - centre.unsqueeze(-2)) / unit[..., None, None]
+    near = torch.where(used.unsqueeze(-1), near, 0.0)
 
     eps = torch.finfo(working_dtype(weights)).eps
     least = max(4 * (n - 1) * eps, 2.0**-40)  # so that precisions can be computed with, in either dtype
     if floor is None:
-        bound = _cell_variance(x.detach(), used if present is None else used & present)
+        rounding = 16 * torch.finfo(working_dtype(positions)).eps
+        bound = _cell_variance(x.detach(), finite if present is None else finite & present, rounding)
     else:
-        bound = _variance(name, "floor", floor, x) / unit.square()
+        bound = _variance(name, "floor", floor, x)
+    bound = (bound / unit.square()).clamp(min=least)
     if isinstance(spread, Tensor) or spread != 0:
         axes = _variance(name, "spread", spread, x)
         if axes.dim() and axes.shape[-1] not in (1, n):
@@ -120,7 +122,7 @@ def points(
         given = (axes / unit.square().unsqueeze(-1)).expand(torch.broadcast_shapes(axes.shape, (*unit.shape, n)))
     else:
         given = None
-    return Points(x, p, present, centre, unit, bound.clamp(min=least), given, broken, working_dtype(weights))
+    return Points(near, p, centre, unit, bound, given, broken, working_dtype(weights))
 
 
 def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -> None:
@@ -170,30 +172,32 @@ def _normalised(name: str, weights: Tensor, present: Tensor | None) -> tuple[Ten
     return torch.where(usable, safe, equal), broken.squeeze(-1)
 
 
-def _box(x: Tensor, used: Tensor | None) -> tuple[Tensor, Tensor]:
-    if used is None:
-        return x.amin(-2), x.amax(-2)
+def _box(x: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
     kept = used.unsqueeze(-1)
     low, high = torch.where(kept, x, math.inf).amin(-2), torch.where(kept, x, -math.inf).amax(-2)
     some = kept.any(-2)
     return torch.where(some, low, 0.0), torch.where(some, high, 0.0)
 
 
-def _cell_variance(x: Tensor, used: Tensor) -> Tensor:
-    """Of a uniform density along one side of a cell, ``1 / 12 k^2`` for a grid of k cells along each side of the unit.
+def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
+    """Of a uniform density along one side of a cell, ``[*]``: 1 / 12 k^2 for a grid of k cells along each unit.
 
-    The side h is that of the cubic cells that many of which fill the box around the cells' centres: with sides s of the
-    bounding box of the points, ``(s_1 + h) (s_2 + h) ... = count h^n``.
+    A cell is the share of one place in a box that has, along each axis, as many times the usual (median) gap between
+    coordinates as there are coordinates. Repeated places count once, and neither their order nor a few far ones matter.
     """
-    low, high = _box(x, used)
-    sides = high - low
-    wide = sides > 0  # points on a line share the line, not the plane
-    axes = wide.sum(-1).clamp(min=1)
-    log_count = used.sum(-1).clamp(min=2).to(x.dtype).log()
-    log_side = (torch.where(wide, sides, 1.0).log().sum(-1) - log_count) / axes
-    for _ in range(12):  # Newton's method; convex and falling, from the left: it never overshoots
-        side = log_side.exp().unsqueeze(-1)
-        excess = torch.where(wide, (sides + side).log(), 0.0).sum(-1) - log_count - axes * log_side
-        slope = torch.where(wide, side / (sides + side), 0.0).sum(-1) - axes
-        log_side = log_side - excess / slope
-    return torch.where(wide.any(-1), (2 * log_side).exp(), 1.0) / 12
+    n = x.shape[-1]
+    generic = x @ x.new_tensor([math.sqrt(2 + k) for k in range(n)])  # tells places apart
+    steps, counts = [], []
+    for values in (*x.unbind(-1), generic):
+        ordered = torch.where(present, values, math.inf).sort(-1).values
+        before, after = ordered[..., :-1], ordered[..., 1:]
+        gap = after - before
+        new = (gap > rounding * torch.maximum(before.abs(), after.abs())) & (after < math.inf)
+        counts.append(new.sum(-1) + 1.0)
+        steps.append(torch.where(new, gap, math.nan).nanmedian(-1).values if gap.shape[-1] else gap.sum(-1))
+    places = counts.pop()
+    wide = torch.stack(counts, -1) > 1  # points on a line share the line, not the plane
+    sides = torch.stack(steps[:-1], -1) * torch.stack(counts, -1)
+    volume = torch.where(wide, sides, 1.0).log().sum(-1) - places.log()
+    side = (volume / wide.sum(-1).clamp(min=1)).exp()
+    return torch.where(wide.any(-1), side, 1.0).square() / 12
