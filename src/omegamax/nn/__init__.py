@@ -12,6 +12,7 @@ from omegamax.nn.losses import NormmaxLoss as NormmaxLoss
 from omegamax.nn.losses import SoftmaxLoss as SoftmaxLoss
 from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
+from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
 from omegamax.nn.transforms import ConstrainedSoftmax as ConstrainedSoftmax
 from omegamax.nn.transforms import ConstrainedSparsemax as ConstrainedSparsemax
 from omegamax.nn.transforms import Entmax as Entmax

@@ -106,6 +106,12 @@ def normalised(name: str, weights: Tensor, present: Tensor | None, width: int) -
     return torch.where(lost, 0 * total.detach(), weights / torch.where(lost, 1.0, total)), lost
 
 
+def equalised(p: Tensor, lost: Tensor, present: Tensor | None) -> Tensor:
+    """The rows that could not be normalised made equal weights of what is present; of all, if nothing is."""
+    equal = torch.ones_like(p) if present is None else (present | ~present.any(-1, keepdim=True)).to(p.dtype)
+    return torch.where(lost, equal / equal.sum(-1, keepdim=True), p)
+
+
 def moments(p: Tensor, coordinates: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Mean ``[*, n]`` and covariance ``[*, n, n]`` of n coordinates ``[*, L]`` under ``p [*, L]`` that sums to one.
 

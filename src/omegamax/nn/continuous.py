@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
-from omegamax._numerics import working_dtype
-from omegamax.basis import Basis, RidgeFit
+from omegamax.basis import Basis
 from omegamax.basis._places import Lengths
-from omegamax.densities import BetaGaussian, Gaussian
+from omegamax.densities import BetaGaussian
 from omegamax.densities._base import Density
+from omegamax.nn._density import DensityAttention, member
 from omegamax.nn._head import LocationScale
-from omegamax.nn._layout import Layout, check_batches, check_matrix, layout, moments, normalised
-from omegamax.nn.alpha import Alpha, alpha_for, hold_alpha
+from omegamax.nn._layout import Layout
+from omegamax.nn.alpha import Alpha
 
 NAME = "ContinuousAttention"
 
 
-class ContinuousAttention(torch.nn.Module):
+class ContinuousAttention(DensityAttention):
     r"""Attention to an interval of time or a region of space: the mean of a value function under a density.
 
     .. math:: c = E_p[V(t)] = B^\top E_p[\psi(t)], \qquad V(t) = B^\top \psi(t)
@@ -81,8 +76,6 @@ class ContinuousAttention(torch.nn.Module):
     attention with sparse and continuous transformations" (thesis, 2021), Alg. 2 and Eqs. 4.3 and 4.6.
     """
 
-    alpha: float | Tensor | Alpha
-
     def __init__(
         self,
         basis: Basis,
@@ -100,29 +93,11 @@ class ContinuousAttention(torch.nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        super().__init__()
-        if floor is not None and (not is_number(floor) or not 0 <= floor < math.inf):
-            raise ValueError(f"{NAME}: floor must be a finite number >= 0, a variance, or None, got {floor!r}")
-        self.fit = RidgeFit(basis, positions, penalty, padding)
-        self.combined = combined
-        self.floor = floor
         n = basis.dimension
-        self.query = None if query_dim is None else LocationScale(query_dim, n, device, dtype)
         # Without a finite covariance there are no moments to match; a predicted scale needs a density only.
         least = n / (n + 2) if query_dim is None else 1 - 2 / n
-        if isinstance(alpha, Alpha):
-            if learnable or per is not None:
-                raise ValueError(f"{NAME}: learnable and per go with a number; the Alpha that was given has its own")
-            self.alpha = alpha
-        else:
-            hold_alpha(self, alpha, learnable, per, bounds, above=least)
-        if isinstance(self.alpha, Alpha) and not self.alpha.low > least:
-            raise ValueError(f"{NAME}: bounds[0] must be > {least:g} in {n} dimension(s), got {self.alpha.low:g}")
-
-    @property
-    def basis(self) -> Basis:
-        """The basis of the value function."""
-        return self.fit.basis
+        super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
+        self.query = None if query_dim is None else LocationScale(query_dim, n, device, dtype)
 
     def forward(
         self,
@@ -137,36 +112,9 @@ class ContinuousAttention(torch.nn.Module):
     ) -> tuple[Tensor, Density]:
         """Context ``[*, D]`` and density."""
         self._check_source(weights, density, query)
-        check_matrix(NAME, "values", "[*, L, D]", values)
-        width, device = values.shape[-2], values.device
-        where = layout(NAME, self.fit, lengths, positions, mask, width, device)
-        p = lost = None
-        if weights is not None:
-            p, lost = normalised(NAME, weights, where.present, width)
         if query is not None:
             density = self.predict(query)
-        if density is not None:
-            lost = None
-        else:
-            assert p is not None and lost is not None  # weights are the only source left
-            density = self._matched(p, lost, where)
-        with _full_precision(device):
-            r = self._expect(density)
-            dtype = torch.promote_types(r.dtype, working_dtype(values))
-            at: dict[str, Any] = {"positions": positions, "mask": mask, "width": width}
-            operator = self.fit.operator(lengths, **at, dtype=dtype, device=device)
-            shapes = {"values": values.shape[:-2], "density": r.shape[:-1], "places": operator.shape[:-2]}
-            check_batches(NAME, shapes if p is None else {**shapes, "weights": p.shape[:-1]})
-            # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
-            w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
-            if p is not None:
-                p = p.to(dtype)
-                w = w if lost is None else torch.where(lost, p, w)
-                w = w + p if self.combined else w
-            kept = values.to(dtype)
-            if where.present is not None:  # a zero weight would not stop a NaN
-                kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
-            return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
+        return self._context(values, weights, density, positions, lengths, mask)
 
     def match(
         self,
@@ -177,56 +125,18 @@ class ContinuousAttention(torch.nn.Module):
         mask: Tensor | None = None,
     ) -> BetaGaussian:
         """The density with the moments of the places under weights ``[*, L]``, plus the floor."""
-        width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
-        device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
-        where = layout(NAME, self.fit, lengths, positions, mask, width, device)
-        return self._matched(*normalised(NAME, weights, where.present, width), where)
+        return super().match(weights, positions, lengths=lengths, mask=mask)
 
     def predict(self, query: Tensor) -> BetaGaussian:
         """The density with the location and the scale that a query ``[*, query_dim]`` asks for."""
         if self.query is None:
             raise ValueError(f"{NAME}: a query needs query_dim at construction, got none")
         loc, root = self.query(query)
-        return self._member(loc, scale_tril=root)
+        return member(loc, self._alpha(loc), scale_tril=root)
 
-    def attend(self, coefficients: Tensor, density: Density) -> Tensor:
-        """The context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
-        check_matrix(NAME, "coefficients", f"[*, {len(self.basis)}, D]", coefficients, len(self.basis))
-        with _full_precision(coefficients.device):
-            r = self._expect(density)
-            check_batches(NAME, {"coefficients": coefficients.shape[:-2], "density": r.shape[:-1]})
-            dtype = torch.promote_types(r.dtype, coefficients.dtype)
-            context = torch.einsum("...j,...jd->...d", r.to(dtype), coefficients.to(dtype))
-            return context.to(coefficients.dtype)
-
-    def _matched(self, p: Tensor, lost: Tensor, where: Layout) -> BetaGaussian:
-        equal = torch.ones_like(p)
-        if where.present is not None:
-            equal = (where.present | ~where.present.any(-1, keepdim=True)).to(p.dtype)
-        p = torch.where(lost, equal / equal.sum(-1, keepdim=True), p)
-        n = self.basis.dimension
-        mean, covariance = moments(p, where.coordinates(p))
-        floor = where.cell_variance(n, p) if self.floor is None else p.new_full((n,), self.floor)
-        return self._member(mean, covariance=covariance + torch.diag_embed(floor.expand((*floor.shape[:-1], n))))
-
-    def _member(self, loc: Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
-        """The density with this location and covariance or scale. Nothing is validated: that would wait for a GPU."""
-        alpha: Any = alpha_for(self.alpha, loc)
-        if isinstance(self.alpha, Alpha) and self.alpha.axis is not None:
-            if self.alpha.axis in (-1, loc.dim() - 1):
-                raise ValueError(f"{NAME}: per must name an axis of the batch, got the last, axis {self.alpha.axis}")
-            alpha = alpha.squeeze(-1)
-        kind: Any = BetaGaussian
-        settings: dict[str, Any] = {"alpha": alpha, "validate_args": False}
-        if is_number(alpha) and alpha == 1:
-            kind = Gaussian
-            del settings["alpha"]
-        return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
-
-    def _expect(self, density: Density) -> Tensor:
-        if not isinstance(density, Density):
-            raise TypeError(f"{NAME}: density must be a density of omegamax.densities, got {type(density).__name__}")
-        return density.expect(self.basis)
+    def _matched(self, p: Tensor, where: Layout) -> BetaGaussian:
+        mean, covariance = self._moments(p, where)
+        return member(mean, self._alpha(mean), covariance)
 
     def _check_source(self, weights: Tensor | None, density: Density | None, query: Tensor | None) -> None:
         given = [k for k, x in (("weights", weights), ("density", density), ("query", query)) if x is not None]
@@ -239,14 +149,3 @@ class ContinuousAttention(torch.nn.Module):
             raise ValueError(f"{NAME}: combined=True adds the discrete context and needs weights, got {given[0]} alone")
         if not self.combined and len(given) > 1:
             raise ValueError(f"{NAME}: weights go with {sources[0]} only if combined=True, got both")
-
-    def extra_repr(self) -> str:
-        alpha = "" if isinstance(self.alpha, torch.nn.Module) else f"alpha={self.alpha}, "
-        return f"{alpha}combined={self.combined}, floor={self.floor}"
-
-
-def _full_precision(device: torch.device) -> AbstractContextManager:
-    """Autocast off: large coefficients of either sign cancel."""
-    if torch.amp.is_autocast_available(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()

@@ -1,0 +1,228 @@
+"""Attention to several regions at once: a mixture in place of one density."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_choice
+from omegamax._registry import get
+from omegamax.basis import Basis
+from omegamax.basis._places import Lengths
+from omegamax.densities import Mixture
+from omegamax.mixtures import BIC, Criterion, select_components, weighted_em
+from omegamax.mixtures._init import INITS
+from omegamax.mixtures._task import check_count
+from omegamax.nn._density import DensityAttention, full_precision, member
+from omegamax.nn._layout import Layout
+from omegamax.nn.alpha import Alpha
+from omegamax.omegas import Omega
+
+NAME = "MultimodalAttention"
+MODES = ("fixed", "random", "test", "selected")
+
+
+class MultimodalAttention(DensityAttention):
+    r"""Attention to several regions at once: the mean of a value function under a mixture.
+
+    .. math:: c = E_p[V(t)] = \sum_{k=1}^K \pi_k c_k, \qquad
+              p(t) = \sum_{k=1}^K \pi_k \, p_k(t), \quad c_k = E_{p_k}[V(t)] = B^\top E_{p_k}[\psi(t)]
+
+    The mixture is fitted to discrete attention, the places of the values under ``weights``, by weighted
+    expectation-maximisation (:func:`~omegamax.mixtures.weighted_em`), and one B, the ridge fit of the values
+    (:class:`~omegamax.basis.RidgeFit`), serves all components. No parameter is added to those of discrete attention,
+    so weights learnt with :class:`ContinuousAttention`, which is this with one component, can be loaded.
+
+    How many components there are, ``components``:
+
+    ============== ============================== ========================================================
+    \              while training                 in evaluation
+    ============== ============================== ========================================================
+    ``"fixed"``    ``max_components`` (K-MCA)     the same
+    ``"random"``   drawn for each call,           selected for each example, by
+                   uniformly from 1 to the most   :func:`~omegamax.mixtures.select_components` (Algorithm 1)
+    ``"test"``     one: continuous attention      selected for each example (test-MCA)
+    ``"selected"`` selected for each example      selected for each example
+    ============== ============================== ========================================================
+
+    Each weight counts as spread out over its cell, as in :class:`ContinuousAttention`: the variance of a cell is added
+    to the covariance of each component, so that none collapses. Weights are made to sum to one; a row that cannot be,
+    of zeros or all masked, has context 0, no gradient, and the mixture of equal weights.
+
+    Args:
+        basis: J functions of a point in n dimensions.
+        max_components: K, or the most there may be.
+        alpha: of the components, as for :class:`ContinuousAttention`: 1 for Gaussians, 2 for truncated paraboloids.
+        components: one of the words above.
+        criterion: what selects, ``BIC()`` (the default), ``AIC()``, ``MDL()`` (with some 50 iterations), or
+            ``Linear(5.0)`` as in the paper.
+        iterations: of expectation-maximisation; a pair for training and evaluation.
+        init: where it starts: ``"split"`` (boxes of equal volume, no chance), ``"kmeans++"`` or ``"random"``.
+        restarts: starts for each number tried by a selection; those of ``"split"`` after the first are
+            ``"kmeans++"``. Without a selection there is one.
+        responsibilities, distance: which component a place belongs to, as for :func:`~omegamax.mixtures.weighted_em`.
+        positions, penalty, padding, combined, floor, learnable, per, bounds: as for :class:`ContinuousAttention`.
+            ``floor`` is the variance to add; with 0, components are held just wide enough to compute with.
+        generator: of the random number of components and the random starts. By default training draws from the global
+            one, and evaluation from its own, the same in each call: it repeats itself and leaves the global one alone.
+
+    ``forward(values [*, L, D], weights [*, L], positions=None, *, lengths=None, mask=None)`` returns the context
+    ``[*, D]``, in the dtype of the values, and the :class:`~omegamax.densities.Mixture`, of batch ``[*]``, in which
+    what an example does not use has weight 0. It is differentiable in values and weights, though not in the choices: of
+    a number, and of a start. Batches broadcast, and ``positions [*, L, n]``, ``lengths`` and ``mask [*, L]`` are those
+    of :class:`ContinuousAttention`. For many queries to the same values, ``coefficients = attention.fit(values)`` once,
+    then ``attention.attend(coefficients, attention.match(weights))``.
+
+        >>> from omegamax.basis import GaussianRBF, grid_positions
+        >>> x = grid_positions((14, 14))
+        >>> look = MultimodalAttention(GaussianRBF.grid(10, 2, 0.001), 4, components="random", positions=(14, 14))
+        >>> near = (-80 * torch.cdist(x, torch.tensor([[0.2, 0.3], [0.8, 0.7]])).square()).exp()
+        >>> weights = torch.stack([near[:, 0], near.sum(-1)])
+        >>> context, p = look.eval()(torch.randn(2, 196, 16), weights)
+        >>> context.shape, p.component_count
+        (torch.Size([2, 16]), tensor([1, 2]))
+        >>> p.components.mean[1, :2].round(decimals=2)
+        tensor([[0.2000, 0.3000],
+                [0.8000, 0.7000]])
+
+    References: Farinhas, Martins and Aguiar (2021), Multimodal continuous visual attention mechanisms, Eqs. 4, 5, 8 to
+    11 and 15, and Alg. 1; Farinhas, "Visual attention with sparse and continuous transformations" (thesis, 2021), Eqs.
+    5.5 and 5.20, and section 6.3 for K-MCA and test-MCA.
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        max_components: int,
+        alpha: float | Tensor | Alpha = 1.0,
+        *,
+        components: str = "fixed",
+        criterion: Criterion | None = None,
+        iterations: int | tuple[int, int] = (5, 10),
+        init: str = "split",
+        restarts: int = 3,
+        responsibilities: str | Omega = "softmax",
+        distance: str = "gaussian",
+        positions: int | tuple[int, ...] | Tensor | None = None,
+        penalty: float = 0.01,
+        padding: bool = False,
+        combined: bool = False,
+        floor: float | None = None,
+        learnable: bool = False,
+        per: int | tuple[int, int] | None = None,
+        bounds: tuple[float, float] = (0.75, 2.0),
+        generator: torch.Generator | None = None,
+    ):
+        n = basis.dimension
+        least = n / (n + 2)  # of an alpha that leaves moments to match
+        super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
+        check_count(NAME, "max_components", max_components)
+        check_choice(NAME, "components", components, MODES)
+        check_choice(NAME, "init", init, INITS)
+        check_choice(NAME, "distance", distance, ("gaussian", "fenchel_young"))
+        check_count(NAME, "restarts", restarts)
+        pair = iterations if isinstance(iterations, tuple) else (iterations, iterations)
+        if len(pair) != 2:
+            raise ValueError(f"{NAME}: iterations must be an int or two, for training and evaluation, got {iterations}")
+        for each in pair:
+            check_count(NAME, "iterations", each, least=0)
+        if criterion is not None and not isinstance(criterion, Criterion):
+            raise TypeError(f"{NAME}: criterion must be a Criterion such as BIC(), got {type(criterion).__name__}")
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise TypeError(f"{NAME}: generator must be a torch.Generator, got {type(generator).__name__}")
+        get(responsibilities)  # refuses what it does not know
+        self.max_components = max_components
+        self.components = components
+        self.criterion = BIC() if criterion is None else criterion
+        self.iterations = pair
+        self.init = init
+        self.restarts = restarts
+        self.responsibilities = responsibilities
+        self.distance = distance
+        self.generator = generator
+
+    def forward(
+        self,
+        values: Tensor,
+        weights: Tensor,
+        positions: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Mixture]:
+        """Context ``[*, D]`` and mixture."""
+        if weights is None:
+            raise TypeError(f"{NAME}: weights must be a floating-point tensor [*, L], got None")
+        return self._context(values, weights, None, positions, lengths, mask)
+
+    def match(
+        self,
+        weights: Tensor,
+        positions: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> Mixture:
+        """The mixture for weights ``[*, L]``."""
+        return super().match(weights, positions, lengths=lengths, mask=mask)
+
+    def _matched(self, p: Tensor, where: Layout) -> Mixture:
+        count = self._count()
+        if count == 1:
+            return self._one(p, where)
+        coordinates = where.coordinates(p)
+        p = p.expand(torch.broadcast_shapes(p.shape, coordinates[0].shape))
+        alpha = self._alpha(p[..., :1])
+        if isinstance(alpha, Tensor):
+            p = p.expand((*torch.broadcast_shapes(p.shape[:-1], alpha.shape), p.shape[-1]))
+        points = torch.stack(coordinates, -1)
+        # Spread over their cells the points leave no component without width: nothing else has to hold it.
+        settings: dict[str, Any] = {
+            "iterations": self.iterations[0 if self.training else 1],
+            "init": self.init,
+            "floor": 0.0,
+            "spread": self._floor(p, where),
+            "responsibilities": self.responsibilities,
+            "alpha": alpha,
+            "distance": self.distance,
+            "generator": self._starts(p.device),
+        }
+        with full_precision(p.device):
+            if count is not None:
+                return weighted_em(points, p, count, **settings)
+            return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
+
+    def _one(self, p: Tensor, where: Layout) -> Mixture:
+        """One component: that of continuous attention, to the last bit."""
+        mean, covariance = self._moments(p, where)
+        alpha = self._alpha(mean)
+        if isinstance(alpha, Tensor):
+            alpha = alpha.unsqueeze(-1)
+        density = member(mean.unsqueeze(-2), alpha, covariance.unsqueeze(-3))
+        return Mixture(mean.new_ones(density.batch_shape), density, validate_args=False)
+
+    def _count(self) -> int | None:
+        """How many components this call has; None: as many as each example needs."""
+        if self.components == "fixed" or self.max_components == 1:
+            return self.max_components
+        if not self.training or self.components == "selected":
+            return None
+        if self.components == "test":
+            return 1
+        device = "cpu" if self.generator is None else self.generator.device
+        return int(torch.randint(1, self.max_components + 1, (), generator=self.generator, device=device))
+
+    def _starts(self, device: torch.device) -> torch.Generator | None:
+        """The generator of random starts, on this device; None: the global one."""
+        if self.generator is None:
+            return None if self.training else torch.Generator(device).manual_seed(0)
+        if self.generator.device.type == device.type:
+            return self.generator
+        seed = torch.randint(2**62, (), generator=self.generator, device=self.generator.device)
+        return torch.Generator(device).manual_seed(int(seed))
+
+    def extra_repr(self) -> str:
+        count = f"max_components={self.max_components}, components={self.components!r}"
+        return f"{count}, iterations={self.iterations}, {super().extra_repr()}"
