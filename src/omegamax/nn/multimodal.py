@@ -64,7 +64,8 @@ class MultimodalAttention(DensityAttention):
             ``"kmeans++"``. Without a selection there is one.
         responsibilities, distance: which component a place belongs to, as for :func:`~omegamax.mixtures.weighted_em`.
         positions, penalty, padding, combined, floor, learnable, per, bounds: as for :class:`ContinuousAttention`.
-            ``floor`` is the variance to add; with 0, components are held just wide enough to compute with.
+            ``floor`` is the variance to add; with 0, several components are held just wide enough to compute with,
+            a single one is as :class:`ContinuousAttention` has it.
         generator: of the random number of components and the random starts. By default training draws from the global
             one, and evaluation from its own, the same in each call: it repeats itself and leaves the global one alone.
 
