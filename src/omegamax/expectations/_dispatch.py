@@ -15,7 +15,7 @@ RULES: dict[tuple[type[Density], type[Basis]], Rule] = {}
 
 
 def rule(density: type[Density], basis: type[Basis]) -> Callable[[Rule], Rule]:
-    """Make a function ``(density, basis) -> [*, J]`` the rule for two types, and for subtypes that have none of their own.
+    """Make a function ``(density, basis) -> [*, J]`` the rule for two types and for subtypes that have none.
 
     A rule keeps no state: everything that its backward needs is in the graph.
     """

@@ -51,7 +51,7 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
 
 
 def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
-    """Every case over the whole batch, with a stand-in where it does not apply; cases that do not occur are left out."""
+    """Every case over the whole batch, with a stand-in where it does not apply; what does not occur is left out."""
     cases = [
         (alpha >= 1 + NEAR, 2.0, _compact),
         (alpha <= 1 - NEAR, 1 - 1 / density.dimension, _heavy),

@@ -110,8 +110,9 @@ def contour(
 ) -> Tensor:
     r"""Integrals of Gaussians under compact densities, with their derivatives, ``[*, J, results(n)]``.
 
-    .. math:: e^B \, \frac{\Gamma(M)}{2 \pi i} \int e^s s^{-M} \prod_i w_i^{-1/2} e^{-b_i s / w_i} ds, \qquad w_i = 1 + 2 a_i s,
-              \quad a_i = \frac{\text{spread}_i}{2 h \Sigma_{ii}}, \quad b_i = \frac{\delta_i^2}{2 h \Sigma_{ii}}
+    .. math:: e^B \, \frac{\Gamma(M)}{2 \pi i} \int e^s s^{-M} \prod_i w_i^{-1/2} e^{-b_i s / w_i} ds, \\
+              w_i = 1 + 2 a_i s, \quad
+              a_i = \frac{\text{spread}_i}{2 h \Sigma_{ii}}, \quad b_i = \frac{\delta_i^2}{2 h \Sigma_{ii}}
 
     Args:
         size, height, log_peak: M, h and B, ``[*, 1]``.
