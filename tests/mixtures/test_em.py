@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from mixtures.clouds import GRID, assert_same, cloud, double, moments
 from omegamax import Tsallis
@@ -271,6 +272,17 @@ def test_alpha_for_each_example():
         one = weighted_em(x, w[i], 2, alpha=alpha, distance="fenchel_young")
         torch.testing.assert_close(p.components.mean[i], one.components.mean)
         torch.testing.assert_close(p.components.scale[i], one.components.scale)
+
+
+def test_mapped_and_traced_calls_are_the_same():
+    x, w = cloud(3)
+    expected = weighted_em(x, w, 2, 3).components.mean
+
+    def call(w: Tensor) -> Tensor:
+        return weighted_em(x, w, 2, 3).components.mean
+
+    torch.testing.assert_close(torch.func.vmap(call)(w), expected)
+    torch.testing.assert_close(torch.compile(call, backend="eager", fullgraph=True)(w), expected)
 
 
 # --- Tolerance and restarts

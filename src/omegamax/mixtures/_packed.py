@@ -25,6 +25,8 @@ def unpack(packed: Tensor, n: int) -> Tensor:
 
 def products(x: Tensor) -> Tensor:
     """``x x'`` of vectors ``[*, n]``, packed."""
+    if x.shape[-1] == 1:
+        return x.square()
     rows, columns = zip(*pairs(x.shape[-1]), strict=True)
     return x[..., list(rows)] * x[..., list(columns)]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from omegamax._numerics import working_dtype
 from omegamax.mixtures._packed import pairs, products
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Points:
     """L points with weights, for each example of a batch ``[*]``. The points may be shared by the batch.
 
@@ -30,6 +29,10 @@ class Points:
     spread: Tensor | None  # variance of a point along each axis, [*, n] or [n]; None: 0
     broken: Tensor  # [*], True where numbers that are not finite were given: what follows from them is NaN
     dtype: torch.dtype  # of the results
+    features: Tensor = field(init=False)  # 1, coordinates and their products: all that a quadratic score needs
+
+    def __post_init__(self) -> None:
+        self.features = torch.cat([torch.ones_like(self.x[..., :1]), self.x, products(self.x)], -1)
 
     @property
     def dimension(self) -> int:
@@ -38,11 +41,6 @@ class Points:
     @property
     def batch_shape(self) -> torch.Size:
         return self.weights.shape[:-1]
-
-    @cached_property
-    def features(self) -> Tensor:
-        """``1``, the coordinates and their products, ``[*, L, 1 + n + n(n+1)/2]``: all that a quadratic score needs."""
-        return torch.cat([torch.ones_like(self.x[..., :1]), self.x, products(self.x)], -1)
 
     def moments(self, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mass ``[*, K]``, mean ``[*, K, n]`` and covariance ``[*, K, P]``, packed, of shares ``gamma [*, K, L]``.
@@ -62,12 +60,12 @@ class Points:
             cov = cov + torch.stack(added, -1).unsqueeze(-2)
         return mass, mean, cov
 
-    @cached_property
+    @property
     def box(self) -> tuple[Tensor, Tensor]:
         """Least and largest coordinates of the points that have weight, ``[*, n]``."""
         return _box(self.x.detach(), self.weights.detach() > 0)
 
-    @cached_property
+    @property
     def size(self) -> Tensor:
         """Kish's effective number of points, ``1 / sum w^2``, ``[*]``."""
         return 1 / self.weights.square().sum(-1)
