@@ -8,6 +8,7 @@ from omegamax import densities as densities
 from omegamax import functional as functional
 from omegamax import losses as losses
 from omegamax import metrics as metrics
+from omegamax import mixtures as mixtures
 from omegamax import nn as nn
 from omegamax._registry import get as get
 from omegamax.functional import constrained_softmax as constrained_softmax
