@@ -13,7 +13,9 @@ Reference: Golub and Welsch (Math. Comp. 1969).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -21,6 +23,13 @@ from torch import Tensor
 from omegamax._checks import is_plain
 
 Scalar = float | Tensor
+Function = TypeVar("Function", bound=Callable)
+
+
+def traced_as_constant(function: Function) -> Function:
+    """What :func:`torch.compiler.assume_constant_result` does, without loading the compiler, which takes a second."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def gauss_jacobi(order: int, a: Scalar, b: Scalar) -> tuple[Tensor, Tensor]:

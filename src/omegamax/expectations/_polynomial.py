@@ -24,6 +24,7 @@ from omegamax._checks import readable
 from omegamax.basis import Polynomial
 from omegamax.densities import BetaGaussian
 from omegamax.expectations._dispatch import rule
+from omegamax.expectations._nodes import traced_as_constant
 from omegamax.expectations._product import excess, widened
 
 Exponents = tuple[int, ...]
@@ -92,7 +93,7 @@ def _factors(e: float | Tensor, n: int, count: int) -> Tensor:
     return torch.cat([torch.ones_like(e), inverse.cumprod(-1)], -1)
 
 
-@torch.compiler.assume_constant_result
+@traced_as_constant
 def _plan(wanted: tuple[Exponents, ...]) -> tuple[Tensor, ...]:
     """For each monomial its place among all, its degree and whether its exponents are even; then the steps."""
     return tuple(torch.tensor(table, device="cpu") for table in _tables(wanted))

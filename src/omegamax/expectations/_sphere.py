@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax.expectations._nodes import traced_as_constant
+
 # Beyond this dimension a product of rules takes too many points.
 PRODUCT_UP_TO = 4
 _PAIRS = 256
 
 
-@torch.compiler.assume_constant_result
+@traced_as_constant
 def sphere_nodes(n: int, order: int) -> tuple[Tensor, Tensor]:
     r"""Unit vectors ``[M, n]`` and weights ``[M]`` that sum to one: means over the directions in n dimensions.
 
