@@ -185,6 +185,22 @@ def test_fenchel_young_objective_is_that_of_the_losses(alpha: float):
     torch.testing.assert_close(gaps[0], gaps[1])
 
 
+@pytest.mark.parametrize("alpha", [1.5, 2.0])
+def test_gaussian_distance_is_the_logarithm_of_a_fenchel_young_fit_to_first_order(alpha: float):
+    """The derivatives in the weights of the points are log-densities of the Gaussian with the same moments."""
+    x, w = cloud()
+    p = (w / w.sum()).requires_grad_()
+    e, n = alpha - 1, 2
+    fitted = weighted_em(x, w, 1, alpha=alpha).components.expand((1,))
+    g = 1 + e * n / 2
+    origin = (g / e - n * e / (2 * alpha)) / (g + e)  # the loss of a density spread out over everything
+    reward = (origin - fenchel_young_loss(fitted, x)).detach()
+    total = p.sum() * ((p * reward).sum() / p.sum()).log() / e
+    (slope,) = torch.autograd.grad(total, p)
+    gaussian = Gaussian(fitted.mean[0], fitted.covariance_matrix[0]).log_prob(x)
+    torch.testing.assert_close(slope - slope.mean(), gaussian - gaussian.mean())
+
+
 def test_sparse_objective_is_that_of_its_conjugate():
     x, w = cloud()
     p = weighted_em(x, w, 3, responsibilities="sparsemax")
@@ -272,6 +288,15 @@ def test_alpha_for_each_example():
         one = weighted_em(x, w[i], 2, alpha=alpha, distance="fenchel_young")
         torch.testing.assert_close(p.components.mean[i], one.components.mean)
         torch.testing.assert_close(p.components.scale[i], one.components.scale)
+
+
+def test_floor_and_spread_for_each_example():
+    x, w = cloud(2)
+    floor, spread = torch.tensor([0.5, 2.0], dtype=double), torch.rand(2, 2, dtype=double)
+    p = weighted_em(x, w, 2, floor=floor, spread=spread)
+    for i in range(2):
+        one = weighted_em(x, w[i], 2, floor=floor[i], spread=spread[i])
+        torch.testing.assert_close(p.components.covariance_matrix[i], one.components.covariance_matrix)
 
 
 def test_mapped_and_traced_calls_are_the_same():

@@ -52,18 +52,17 @@ def seeded(points: Points, components: int, starts: int, spread: bool, generator
 
     Reference: Arthur and Vassilvitskii (2007), k-means++: the advantages of careful seeding.
     """
-    x, w = points.x.detach(), points.weights.detach()
-    batch = (starts, *points.batch_shape)
-    labels = torch.zeros((*batch, w.shape[-1]), dtype=torch.long, device=x.device)
-    nearest = torch.full((*batch, w.shape[-1]), math.inf, dtype=x.dtype, device=x.device)
-    x = x.expand((*batch, *x.shape[-2:]))
+    w, axes = points.weights.detach(), points.x.detach().unbind(-1)
+    shape = (starts, *w.shape)
+    labels = torch.zeros(shape, dtype=torch.long, device=w.device)
+    nearest = torch.full_like(w, math.inf).expand(shape)
     for k in range(components):
         odds = w.expand_as(nearest) if k == 0 else w * (nearest if spread else (nearest > 0).to(w.dtype))
         levels = odds.cumsum(-1)
-        draw = torch.rand((*batch, 1), dtype=x.dtype, device=x.device, generator=generator) * levels[..., -1:]
-        index = torch.searchsorted(levels, draw, right=True).clamp(max=x.shape[-2] - 1)
-        seed = x.gather(-2, index.unsqueeze(-1).expand((*batch, 1, x.shape[-1])))
-        distance = (x - seed).square().sum(-1)
+        draw = torch.rand((*shape[:-1], 1), dtype=w.dtype, device=w.device, generator=generator) * levels[..., -1:]
+        index = torch.searchsorted(levels, draw, right=True).clamp(max=shape[-1] - 1)
+        # Coordinate by coordinate: sums over two or three neighbours in memory are slow.
+        distance = sum((a - a.expand(shape).gather(-1, index)).square() for a in axes)
         closer = distance < nearest
         labels = torch.where(closer, k, labels)
         nearest = torch.where(closer, distance, nearest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -111,15 +112,12 @@ def points(
         rounding = 16 * torch.finfo(working_dtype(positions)).eps
         bound = _cell_variance(x.detach(), finite if present is None else finite & present, rounding)
     else:
-        bound = _variance(name, "floor", floor, x)
+        bound = _variance(name, "floor", floor, x, batch)
     bound = (bound / unit.square()).clamp(min=least)
+    given = None
     if isinstance(spread, Tensor) or spread != 0:
-        axes = _variance(name, "spread", spread, x)
-        if axes.dim() and axes.shape[-1] not in (1, n):
-            raise ValueError(f"{name}: spread must be a number or [*, {n}], got shape {tuple(axes.shape)}")
-        given = (axes / unit.square().unsqueeze(-1)).expand(torch.broadcast_shapes(axes.shape, (*unit.shape, n)))
-    else:
-        given = None
+        axes = _variance(name, "spread", spread, x, (*batch, n))
+        given = (axes / unit.square().unsqueeze(-1)).expand((*torch.broadcast_shapes(axes.shape[:-1], unit.shape), n))
     return Points(near, p, centre, unit, bound, given, broken, working_dtype(weights))
 
 
@@ -143,8 +141,13 @@ def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -
         raise ValueError(f"{name}: mask must be [*, {width}], got shape {tuple(mask.shape)}")
 
 
-def _variance(name: str, argument: str, value: float | Tensor, like: Tensor) -> Tensor:
+def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, shape: Sequence[int]) -> Tensor:
     if isinstance(value, Tensor):
+        try:
+            value.expand(shape)
+        except RuntimeError:
+            wanted = f"a number or expand to {tuple(shape)}"
+            raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}") from None
         if readable(value) and not bool(((value >= 0) & value.isfinite()).all()):
             raise ValueError(f"{name}: {argument} must be >= 0 and finite everywhere")
         return value.to(like)
