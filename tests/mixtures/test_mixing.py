@@ -28,3 +28,12 @@ def test_without_discount_mixing_changes_nothing():
     x, w = cloud(3)
     for mixing in ("softmax", "sparsemax", "entmax15"):
         assert_same(weighted_em(x, w, 3, 5, mixing=mixing, discount=0.0), weighted_em(x, w, 3, 6), atol=1e-9)
+
+
+def test_tolerance_does_not_stop_the_pruning():
+    x = grid_positions((14, 14)).to(double)
+    w = Gaussian(torch.tensor([[0.3, 0.3], [0.7, 0.7]], dtype=double), 0.006).prob(x[:, None]).sum(-1)
+    for seed in range(5):
+        seeds = torch.Generator().manual_seed(seed)
+        p = weighted_em(x, w, 5, 200, "kmeans++", mixing="sparsemax", discount=0.3, tolerance=1e-8, generator=seeds)
+        assert p.component_count == 2

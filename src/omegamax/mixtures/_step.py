@@ -136,7 +136,8 @@ class Iteration:
             with torch.no_grad():
                 value = self.value(points, scores.detach())
                 if before is not None:
-                    still = value - before <= tolerance
+                    # Where components are pruned J may fall, and that is no end.
+                    still = (value - before if self.mix is None else (value - before).abs()) <= tolerance
                     done = still if done is None else done | still
                     if readable(done) and bool(done.all()):
                         break
