@@ -71,7 +71,7 @@ for name, criterion in criteria.items():
 
 # %%
 # A row for each criterion. Lines enclose 50 and 90% of the mass of each component. The crescent has no true number: two
-# or three ellipses follow it about as well as its few points can tell. With a smaller penalty per unit of weight, the
+# or more ellipses follow it about as well as its few points can tell. With a smaller penalty per unit of weight, the
 # noise around a single blob already pays for a component of its own.
 
 with viz.style():
