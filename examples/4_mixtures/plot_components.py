@@ -66,7 +66,7 @@ criteria = {"BIC": BIC(), "AIC": AIC(), "MDL": MDL(), "Linear(5.0)": Linear(5.0)
 fits = {}
 for name, criterion in criteria.items():
     generator.manual_seed(0)
-    fits[name] = select_components(x, maps, 6, criterion, iterations=30, generator=generator)
+    fits[name] = select_components(x, maps, 6, criterion, iterations=60, generator=generator)
     print(f"{name}: {fits[name].component_count.tolist()} components")
 
 # %%

@@ -56,8 +56,8 @@ for name, share in shares.items():
 # %%
 # Eight components are too many. With softmax they all stay and lie over each other. Sparse responsibilities divide the
 # blobs into pieces instead; each has places of its own, and so none of them goes here. Sparse mixing weights take a
-# little mass from each component, a discount of 0.2 in all, and who has none left is gone: three stay, for almost any
-# discount.
+# little mass from each component, a discount of 0.2 in all, and who has none left is gone: three stay, for discounts
+# from 0.1 to 0.6.
 
 settings = {
     "all softmax": {},
