@@ -10,7 +10,7 @@ import torch
 
 from omegamax import viz
 from omegamax.basis import grid_positions
-from omegamax.densities import BetaGaussian, Gaussian, GridDensity, TruncatedParaboloid, gauss_legendre_nodes
+from omegamax.densities import BetaGaussian, Gaussian, GridDensity, Mixture, TruncatedParaboloid, gauss_legendre_nodes
 
 F64 = torch.float64
 CENTRE = torch.tensor([0.4, 0.55], dtype=F64)
@@ -149,3 +149,11 @@ def test_wrong_input_is_refused_with_what_came(draw, given):
 
 def _radius(p, points):
     return torch.linalg.solve_triangular(p.scale_tril, (points - p.loc).mT, upper=False).norm(dim=0)
+
+
+def test_tails_that_round_to_zero_are_no_end_of_the_support():
+    narrow = Gaussian(torch.tensor([[0.2, 0.2], [0.8, 0.8]]), scale=1e-4)
+    p = Mixture(torch.tensor([0.5, 0.5]), narrow)
+    assert (p.prob(torch.tensor([0.5, 0.1])) == 0).all()  # in single precision
+    widths = {w for line in viz.ellipses(p).collections for w in line.get_linewidths()}
+    assert len(widths) == 1

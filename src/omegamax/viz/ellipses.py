@@ -105,13 +105,15 @@ def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: 
     surfaces = p.prob(points).double().cpu().reshape(_LATTICE, _LATTICE, -1)
     x, y = (c.numpy() for c in points.double().cpu().reshape(_LATTICE, _LATTICE, 2).unbind(-1))
     cell = (frame[1] - frame[0]) * (frame[3] - frame[2]) / _LATTICE**2
-    for surface in surfaces.unbind(-1):
+    # Asked for, not read off the surface: far tails of a Gaussian round to zero.
+    supports = p.support_contains(points).cpu().reshape(_LATTICE, _LATTICE, -1)
+    for surface, support in zip(surfaces.unbind(-1), supports.unbind(-1), strict=True):
         falling = surface.flatten().sort(descending=True).values
         enclosed = falling.cumsum(0) * cell
         # A mass that the frame does not hold has no line.
         levels = {falling[(enclosed < m).sum()].item() for m in masses if m < enclosed[-1]} - {0.0}
         lines = [(sorted(levels), _THIN)]
-        if (surface == 0).any() and (surface > 0).any():
+        if support.any() and not support.all():
             lines.append(([1e-9 * falling[0].item()], _THICK))
         for heights, width in lines:
             if heights:
