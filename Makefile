@@ -15,7 +15,7 @@ SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
 help:
 	@echo "make demo     a tour of every map, into $(OUT)/index.html"
 	@echo "make test     lint and the whole test suite: what CI runs"
-	@echo "make bench    speed against torch.softmax and scikit-learn, into benchmarks/results/ and the README"
+	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
 	@echo "make lint     ruff"
 	@echo "make types    mypy"
 	@echo "make readme   the README's map table, from the registry"
@@ -47,6 +47,7 @@ demo: $(STAMP)
 bench: $(STAMP)
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python benchmarks/bench_transforms.py
+	$(BIN)/python benchmarks/bench_continuous.py
 	$(BIN)/python benchmarks/bench_mixtures.py
 
 readme: $(STAMP)
