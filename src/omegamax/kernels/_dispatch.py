@@ -16,6 +16,8 @@ Kernel = Callable[..., Tensor]
 
 BACKENDS = ("auto", "cpu", "reference")
 PREFERENCE = {"cpu": ("cpu", "reference")}
+COMPILED = (native,)  # modules of compiled operations, named in their OPS, which have available()
+PLAIN = (steepest,)  # modules of plain torch whose operations, named in their OPS, take what the compiled ones do
 _wanted = os.environ.get("OMEGAMAX_BACKEND", "auto")
 
 
@@ -31,7 +33,7 @@ def solve(op: str, z: Tensor, *rest) -> Tensor:
 
 def compiled(op: str, z: Tensor) -> bool:
     """Whether ``op`` runs as compiled code on tensors like this one, rather than as many small operations of torch."""
-    return z.is_cpu and _wanted != "reference" and op in native.OPS and native.available()
+    return z.is_cpu and _wanted != "reference" and _kernel(op, "cpu") is not None
 
 
 @contextmanager
@@ -62,17 +64,22 @@ def _find(op: str, device: str, wanted: str) -> Kernel:
     if wanted == "auto":
         return next(iter(usable.values()))
     # What was asked for by name, or the torch twin of an operation that nobody compiled.
-    if wanted not in usable and not (wanted == "cpu" and device == "cpu" and op not in native.OPS):
+    if wanted not in usable and not (wanted == "cpu" and device == "cpu" and not _compilable(op)):
         raise RuntimeError(f"{op}: no {wanted!r} kernel for {device} tensors; usable there: {list(usable)}")
     return usable.get(wanted, usable["reference"])
 
 
 def _kernel(op: str, name: str) -> Kernel | None:
     if name == "cpu":
-        return getattr(native, op) if native.available() and op in native.OPS else None
-    if op == "contour":
-        return steepest.contour
+        return next((getattr(m, op) for m in COMPILED if op in m.OPS and m.available()), None)
+    for module in PLAIN:
+        if op in module.OPS:
+            return getattr(module, op)
     return getattr(jacobians, op) if op.endswith("_vjp") else _along_any_dim(getattr(reference, op))
+
+
+def _compilable(op: str) -> bool:
+    return any(op in module.OPS for module in COMPILED)
 
 
 def _along_any_dim(kernel: Kernel) -> Kernel:

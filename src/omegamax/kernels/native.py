@@ -1,19 +1,17 @@
-"""The compiled CPU kernels, opened with ctypes: C++ in ``cpu/``, built at install where there is a compiler."""
+"""The compiled row kernels and the contour integral: C++ in ``cpu/native.cpp``."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.machinery
 import math
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, empty_like, get_num_threads
 
 from omegamax.kernels import steepest
+from omegamax.kernels._library import by_row, dense, found, library, processor
 
 OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp", "contour")
 
@@ -28,26 +26,15 @@ _BUILDS = {"AVX512": ("_avx512", "_avx2", "_base"), "AVX2": ("_avx2", "_base")}
 @functools.cache
 def available() -> bool:
     """Whether a compiled library was found; warns once where there is none."""
-    if _library() is None:
-        warnings.warn(
-            "omegamax: no compiled CPU kernels were found, so the maps run on plain torch, which is exact but slower. "
-            "They are built when omegamax is installed on a machine with a C++ compiler.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return False
-    return True
+    return found(*_builds())
 
 
-@functools.cache
+def _builds() -> tuple[str, ...]:
+    return _BUILDS.get(processor(), ("_base",))
+
+
 def _library() -> ctypes.CDLL | None:
-    builds = _BUILDS.get(torch.backends.cpu.get_cpu_capability(), ("_base",))
-    for name in builds:
-        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-            path = Path(__file__).with_name(name + suffix)
-            if path.exists():
-                return ctypes.CDLL(str(path))
-    return None
+    return library(*_builds())
 
 
 @functools.cache
@@ -71,18 +58,6 @@ def _entries(direction: str) -> dict[torch.dtype, Callable[..., None]]:
     return entries
 
 
-def _dense(z: Tensor) -> Tensor:
-    """Contiguous memory that holds what the tensor says (a negated view keeps its sign elsewhere)."""
-    return z.resolve_neg().contiguous()
-
-
-def _by_row(parameter: Tensor, z: Tensor, dim: int) -> Tensor:
-    """One number for each row, in the order of the rows."""
-    shape = list(z.shape)
-    shape[dim] = 1
-    return parameter.detach().double().expand(shape).contiguous()
-
-
 def _sizes(z: Tensor, dim: int) -> tuple[int, int, int]:
     """``z`` as [outer, K, inner]."""
     shape = z.shape
@@ -98,11 +73,11 @@ def _sizes(z: Tensor, dim: int) -> tuple[int, int, int]:
 
 def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
     if not z.is_contiguous() or z.is_neg():
-        z = _dense(z)
+        z = dense(z)
     p = empty_like(z)
     run, sizes, threads = _entries("forward")[z.dtype], _sizes(z, dim), get_num_threads()
     if type(parameter) is not float and isinstance(parameter, Tensor):
-        rows = _by_row(parameter, z, dim)
+        rows = by_row(parameter, z, dim)
         run(kind, z.data_ptr(), p.data_ptr(), 0.0, rows.data_ptr(), *sizes, threads)
     else:
         run(kind, z.data_ptr(), p.data_ptr(), parameter, None, *sizes, threads)
@@ -110,11 +85,11 @@ def _forward(kind: int, z: Tensor, parameter: float | Tensor, dim: int) -> Tenso
 
 
 def _backward(kind: int, p: Tensor, g: Tensor, parameter: float | Tensor, dim: int) -> Tensor:
-    p, g = _dense(p), _dense(g)
+    p, g = dense(p), dense(g)
     out = empty_like(p)
     run, sizes, threads = _entries("backward")[p.dtype], _sizes(p, dim), get_num_threads()
     if isinstance(parameter, Tensor):
-        rows = _by_row(parameter, p, dim)
+        rows = by_row(parameter, p, dim)
         run(kind, p.data_ptr(), g.data_ptr(), out.data_ptr(), 0.0, rows.data_ptr(), *sizes, threads)
     else:
         run(kind, p.data_ptr(), g.data_ptr(), out.data_ptr(), parameter, None, *sizes, threads)
@@ -161,7 +136,7 @@ def contour(
     tensors = [t.expand(row) for t in (size, height, log_scale, steepest.digamma_gap(size))]
     tensors.append(diagonal.expand((*batch, 1, n) if one_diagonal else delta.shape))
     tensors += [delta, spread.expand((functions, n) if one_spread else delta.shape)]
-    tensors = [_dense(t) for t in tensors]
+    tensors = [dense(t) for t in tensors]
     out = delta.new_empty((*batch, functions, steepest.results(n)))
     nodes, step = steepest.NODES[fine]
     sizes = (math.prod(batch), functions, n, one_diagonal, one_spread, nodes)

@@ -22,6 +22,8 @@ import math
 import torch
 from torch import Tensor
 
+OPS = ("contour",)
+
 # Number and spacing of the nodes in x. Fine: 5e-13 of the value; coarse, for results in single precision: 3e-8.
 NODES = {True: (32, 0.25), False: (14, 0.5)}
 _SADDLE_STEPS = 30  # five are enough for nearly all, but who asks each of them?

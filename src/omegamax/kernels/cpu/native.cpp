@@ -1,29 +1,16 @@
 // The C interface of the CPU kernels. No torch headers: tensors arrive as pointers and sizes, one library serves every
 // torch. Rows are shared out among OpenMP threads; a row's result does not depend on which thread, or how many.
-#include <omp.h>
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 
 #include "contour.h"
 #include "family.h"
 #include "subsets.h"
+#include "threads.h"
 #include "vjp.h"
 
 namespace {
 
 using namespace omegamax;
-
-// GNU OpenMP's threads do not survive a fork: a child of a process that has started them, here or in torch, which shares
-// the runtime, would wait for them for ever. So a forked child computes on the thread that calls.
-std::atomic<bool> forked{false};
-
-struct AtFork {
-    AtFork() {
-        pthread_atfork(nullptr, nullptr, [] { forked = true; });
-    }
-} at_fork;
 
 constexpr int64_t GRAIN = 16384;  // entries worth waking a thread for
 
@@ -45,7 +32,7 @@ void share(Shape shape, int threads, Work work) {
     if (shape.rows() == 0) return;
     const Pieces pieces(shape);
     const int64_t team = std::min<int64_t>({threads, shape.rows() * shape.K / GRAIN, pieces.count()});
-    if (team <= 1 || forked || omp_in_parallel()) return work(0, shape.rows());
+    if (team <= 1 || alone()) return work(0, shape.rows());
 #pragma omp parallel num_threads(int(team))
     {
         const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
@@ -90,7 +77,7 @@ void contour(const Pairs& pairs, int threads) {
     };
     const int64_t pieces = (count + PIECE - 1) / PIECE;
     const int64_t team = std::min<int64_t>(threads, pieces / 2);
-    if (team <= 1 || forked || omp_in_parallel()) return work(0, count);
+    if (team <= 1 || alone()) return work(0, count);
 #pragma omp parallel for num_threads(int(team)) schedule(static)
     for (int64_t piece = 0; piece < pieces; piece++) work(piece * PIECE, std::min(count, (piece + 1) * PIECE));
 }
