@@ -19,6 +19,9 @@ from omegamax.functional import k_subsets as k_subsets
 from omegamax.functional import normmax as normmax
 from omegamax.functional import softmax as softmax
 from omegamax.functional import sparsemax as sparsemax
+from omegamax.functional import tv_prox_1d as tv_prox_1d
+from omegamax.functional import tv_prox_2d as tv_prox_2d
+from omegamax.functional import tv_prox_graph as tv_prox_graph
 from omegamax.kernels import backend as backend
 from omegamax.losses import entmax15_loss as entmax15_loss
 from omegamax.losses import entmax_loss as entmax_loss

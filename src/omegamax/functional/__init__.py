@@ -8,3 +8,6 @@ from omegamax.functional._entmax import entmax15 as entmax15
 from omegamax.functional._entmax import softmax as softmax
 from omegamax.functional._entmax import sparsemax as sparsemax
 from omegamax.functional._normmax import normmax as normmax
+from omegamax.functional._variation import tv_prox_1d as tv_prox_1d
+from omegamax.functional._variation import tv_prox_2d as tv_prox_2d
+from omegamax.functional._variation import tv_prox_graph as tv_prox_graph

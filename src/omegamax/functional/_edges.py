@@ -1,0 +1,71 @@
+"""What is asked of the edges of a graph, their weights and the strength of a penalty on them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_dim, is_number, readable, row_parameter
+from omegamax._numerics import working_dtype
+
+
+def check_values(name: str, argument: str, x: Tensor, dim: int) -> int:
+    """Refuse what is not a floating tensor with at least one entry along ``dim``; return ``dim`` >= 0."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: {argument} must be a torch.Tensor, got {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {x.dtype}")
+    return check_dim(name, x, dim)
+
+
+def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
+    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``."""
+    if not isinstance(strength, Tensor):
+        if not is_number(strength):
+            raise TypeError(f"{name}: strength must be a float or a tensor, got {type(strength).__name__}")
+        if not strength >= 0:
+            raise ValueError(f"{name}: strength must be >= 0, got {strength:g}")
+        return float(strength)
+    if not strength.is_floating_point():
+        raise TypeError(f"{name}: strength must be a floating-point tensor, got dtype {strength.dtype}")
+    if readable(strength) and not bool((strength >= 0).all()):
+        raise ValueError(f"{name}: strength must be >= 0 everywhere, got a minimum of {strength.min().item():g}")
+    for axis in axes:
+        rows = row_parameter(name, "strength", strength, x, axis)
+    return rows
+
+
+def check_edges(name: str, edges: Tensor, nodes: int) -> Tensor:
+    """Edges ``[2, E]`` between ``nodes`` nodes as int64; refuses loops and indices that are out of range."""
+    if not isinstance(edges, Tensor):
+        raise TypeError(f"{name}: edges must be a torch.Tensor of integers, got {type(edges).__name__}")
+    if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
+        raise TypeError(f"{name}: edges must be a tensor of integers, got dtype {edges.dtype}")
+    if edges.dim() != 2 or edges.shape[0] != 2:
+        raise ValueError(f"{name}: edges must have shape [2, E], got {tuple(edges.shape)}")
+    if edges.numel() and readable(edges):
+        least, most = int(edges.min()), int(edges.max())
+        if least < 0 or most >= nodes:
+            worst = least if least < 0 else most
+            raise IndexError(f"{name}: edges must lie in [0, {nodes}), the nodes along dim, got {worst}")
+        loops = edges[0] == edges[1]
+        if bool(loops.any()):
+            node = int(edges[0][loops][0])
+            raise ValueError(f"{name}: edges must join two different nodes, got a loop at node {node}")
+    return edges.long()
+
+
+def weights_of(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> Tensor:
+    """One weight for each edge, >= 0, in the dtype of the computation; ones if there are none."""
+    count = edges.shape[1]
+    if weights is None:
+        return x.new_ones(count, dtype=working_dtype(x))
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"{name}: weights must be a torch.Tensor, got {type(weights).__name__}")
+    if not weights.is_floating_point():
+        raise TypeError(f"{name}: weights must be a floating-point tensor, got dtype {weights.dtype}")
+    if weights.shape != (count,):
+        raise ValueError(f"{name}: weights must have shape [{count}], one for each edge, got {tuple(weights.shape)}")
+    if readable(weights) and not bool(((weights >= 0) & weights.isfinite()).all()):
+        raise ValueError(f"{name}: weights must be finite and >= 0 everywhere, got values that are not")
+    return weights.to(working_dtype(x))
