@@ -1,0 +1,114 @@
+"""What a SparseMAP solution is to autograd: values, and the Jacobian of the face they lie on."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from omegamax.kernels.active_set import ActiveSet
+
+
+class Solution(ABC):
+    """Marginals of a batch of SparseMAP problems, and how they move with the scores; holds no graph."""
+
+    marginals: Tensor  # [B, *event]
+    additional_marginals: Tensor | None  # [B, m]
+    active: ActiveSet | None
+
+    @abstractmethod
+    def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Changes of both marginals with changes of both scores. The Jacobian as a whole is symmetric: also the vjp."""
+
+
+class ActiveSolution(Solution):
+    r"""A solution known by its structures.
+
+    With the structures of the support as columns of ``M`` (unary) and ``N`` (additional),
+    :math:`d\xi = S (M^\top d\eta_u + N^\top d\eta_v)`, where S is the block of the inverse of the optimality conditions
+    that belongs to the probabilities.
+
+    Reference: Niculae et al. (ICML 2018), Prop. 1.
+    """
+
+    active: ActiveSet
+
+    def __init__(self, active: ActiveSet, event: torch.Size | tuple[int, ...]):
+        self.active, self.event = active, tuple(event)
+        # Rows whose scores were NaN or +inf have no structures.
+        spoilt = active.residual.isnan()[:, None]
+        marginals, parts = (_mixture(active.weights, a) for a in (active.unary, active.additional))
+        self.marginals = marginals.where(~spoilt, math.nan).unflatten(-1, self.event)
+        self.additional_marginals = parts.where(~spoilt, math.nan)
+
+    @cached_property
+    def sensitivity(self) -> Tensor:
+        """S, ``[B, A, A]``: symmetric, its rows sum to zero, zero outside the support."""
+        unary, used = self.active.unary, self.active.weights > 0
+        # Differences from the first structure, which takes what the others leave.
+        apart = torch.where(used[..., None], unary - unary[:, :1], 0.0)[:, 1:]
+        idle = torch.diag_embed((~used[:, 1:]).to(unary.dtype))
+        lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
+        eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
+        closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * used[:, 1:, None]
+        half = torch.linalg.solve_triangular(lower, closing, upper=False)
+        return half.mT @ half
+
+    def probability_jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> Tensor:
+        """Changes of the structures' probabilities, ``[B, A]``."""
+        gain = self.active.unary @ d_scores.flatten(1)[..., None]
+        if d_additional is not None:
+            gain = gain + self.active.additional @ d_additional[..., None]
+        return (self.sensitivity @ gain)[..., 0]
+
+    def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        change = self.probability_jvp(d_scores, d_additional)[:, None]
+        return (change @ self.active.unary)[:, 0].unflatten(-1, self.event), (change @ self.active.additional)[:, 0]
+
+
+def differentiable(
+    solution: Solution, scores: Tensor, additional: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Marginals of a solution, ``[B, *event]`` and ``[B, m]``, as functions of its scores.
+
+    The map is piecewise linear: the value, plus the Jacobian times a zero that depends on the scores, has the right
+    derivatives of every order and in every mode.
+    """
+    marginals, parts = solution.jvp(tangent(scores), None if additional is None else tangent(additional))
+    known = solution.additional_marginals
+    return solution.marginals + marginals, None if known is None or parts is None else known + parts
+
+
+def tangent(scores: Tensor) -> Tensor:
+    """Zeros whose derivative by the scores is the identity; none where these are infinite or NaN."""
+    return (scores - scores.detach()).masked_fill(~scores.detach().isfinite(), 0.0)
+
+
+@dataclass
+class Structures:
+    """A sparse distribution over structures for each row, the likeliest first.
+
+    Beyond ``count`` the slots are empty: no parts, no probability. Gradients pass through the probabilities and the
+    marginals.
+    """
+
+    structures: Tensor  # [*, A, *event]: 0/1 parts, shaped like the scores
+    probabilities: Tensor  # [*, A]
+    count: Tensor  # [*]
+    additional: Tensor | None  # [*, A, m]: the parts without a regulariser
+    additional_marginals: Tensor | None  # [*, m]
+
+
+def _mixture(weights: Tensor, parts: Tensor) -> Tensor:
+    """Weighted means ``[B, n]`` of parts ``[B, A, n]``; where all structures agree, exactly what they say."""
+    if not parts.shape[1]:
+        return parts.sum(1)
+    used = (weights > 0)[..., None]
+    first = parts[:, :1]
+    apart = torch.where(used, parts - first, 0.0)
+    mixed = first[:, 0] + (weights[:, None] @ apart)[:, 0]
+    return torch.minimum(torch.maximum(mixed, first[:, 0] + apart.amin(1)), first[:, 0] + apart.amax(1))

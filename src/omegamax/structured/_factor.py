@@ -1,0 +1,154 @@
+"""What a set of structures has to offer: its best member, and the parts of each."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+from omegamax import kernels
+from omegamax._checks import check_mask
+from omegamax.functional._sparsemap import ActiveSolution, Solution
+from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
+from omegamax.kernels.oracles import oracle
+
+
+class Factor(ABC):
+    r"""A finite set of structures, each a 0/1 vector of parts, over which a maximum can be taken.
+
+    Two methods make a factor of one's own: :meth:`maximize` finds a structure of largest score, :meth:`features` says
+    which parts structures have. Both work on a flat batch, on whichever rows they are given: parameters that differ
+    between rows go through ``additional``.
+
+        >>> import torch
+        >>> class OneOfEach(Factor):  # one entry of every group of three
+        ...     def maximize(self, scores, additional):
+        ...         return scores.unflatten(-1, (-1, 3)).argmax(-1)
+        ...
+        ...     def features(self, structures):
+        ...         return torch.nn.functional.one_hot(structures, 3).flatten(-2), None
+        >>> from omegamax.structured import sparsemap
+        >>> sparsemap(torch.tensor([1.0, 0.5, -1.0, 2.0, 0.0, 0.0]), OneOfEach())
+        tensor([0.7500, 0.2500, 0.0000, 1.0000, 0.0000, 0.0000])
+
+    Attributes:
+        event_dims: how many trailing axes of the scores make one problem.
+    """
+
+    event_dims: int = 1
+
+    @abstractmethod
+    def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
+        """A structure of largest score for each row, in any form that :meth:`features` understands, ``[B, ...]``.
+
+        The score is that of its parts, ``scores [B, *event]`` (regularised) and ``additional [B, m]`` (not), summed.
+        Parts with score ``-inf`` are forbidden; where that leaves none, any structure will do.
+        """
+
+    @abstractmethod
+    def features(self, structures: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Parts of the structures: ``[B, *event]``, and the additional ones ``[B, m]`` or None."""
+
+    def additional_size(self, event: tuple[int, ...]) -> int | None:
+        """How many additional scores there are, if that is known."""
+        return None
+
+    def additional_scores(self, scores: Tensor) -> Tensor | None:
+        """Additional scores ``[*, m]`` that the factor brings along, differentiable in its parameters."""
+        return None
+
+    def additional_features(self, target: Tensor) -> Tensor | None:
+        """Additional parts ``[*, m]`` of structures given by their 0/1 parts ``[*, *event]``."""
+        return None
+
+    def check(self, name: str, scores: Tensor) -> None:
+        """Refuse scores ``[*, *event]`` whose event is not of this factor; ``name`` is the function to be named."""
+        return
+
+    def prepare(
+        self, name: str, scores: Tensor, additional: Tensor | None, mask: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Scores with the parts taken out for which ``mask`` is False."""
+        check_mask(name, scores, mask)
+        return scores.masked_fill(~mask, -math.inf), additional
+
+    def search(
+        self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
+    ) -> ActiveSet:
+        """The active set of scores ``[B, *event]`` and ``[B, m]``."""
+        event, count = scores.shape[1:], additional.shape[-1]
+
+        def best(unary: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
+            structures = self.maximize(unary.unflatten(-1, event), parts if count else None)
+            features, more = self.features(structures)
+            if not count:
+                return features.to(unary).flatten(1), parts
+            if more is None:
+                raise ValueError(
+                    f"{type(self).__name__}.features: with {count} additional scores it must return additional parts "
+                    f"[B, {count}], got None"
+                )
+            return features.to(unary).flatten(1), more.to(unary)
+
+        return search(best, scores.flatten(1), additional, start, tol, max_iter)
+
+    def solve(
+        self,
+        scores: Tensor,
+        additional: Tensor | None = None,
+        *,
+        start: ActiveSet | None = None,
+        structures: bool = False,
+        tol: float = TOLERANCE,
+        max_iter: int | None = None,
+    ) -> Solution:
+        """The SparseMAP problems of a flat batch, without gradients.
+
+        Args:
+            scores: ``[B, *event]``, float64.
+            additional: ``[B, m]``, float64.
+            start: the ``active`` of an earlier solution for similar scores.
+            structures: whether the solution must have its ``active`` set, also where marginals are had without.
+            tol, max_iter: of the search; without a limit, one that grows with the event.
+        """
+        scores = scores.detach()
+        parts = self.additional_scores(scores) if additional is None else additional
+        parts = scores.new_zeros(len(scores), 0) if parts is None else parts.detach()
+        limit = iteration_limit(scores[:1].numel()) if max_iter is None else max_iter
+        active = self.search(scores, parts, start, tol, limit)
+        barred = active.residual == math.inf
+        if bool(barred.any()):
+            row = int(barred.nonzero()[0])
+            raise ValueError(
+                f"{self!r}: scores leave no structure in row {row}: each has a part whose score is -inf (or masked)"
+            )
+        return ActiveSolution(active, scores.shape[1:])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class BuiltIn(Factor):
+    """A factor whose search is a kernel, and whose structures are given by their 0/1 parts."""
+
+    @abstractmethod
+    def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
+        """Kind, sizes and graph, as the kernel takes them."""
+
+    def search(
+        self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
+    ) -> ActiveSet:
+        kind = self.kind(tuple(scores.shape[1:]))
+        result: Any = kernels.solve("active_set", scores.flatten(1), additional, *kind, start, tol, max_iter)
+        return result
+
+    def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
+        parts = self.additional_scores(scores) if additional is None else additional
+        parts = scores.new_zeros(len(scores), 0) if parts is None else parts
+        event = tuple(scores.shape[1:])
+        return oracle(*self.kind(event))(scores.flatten(1), parts)[0].unflatten(-1, event)
+
+    def features(self, structures: Tensor) -> tuple[Tensor, Tensor | None]:
+        return structures, self.additional_features(structures)

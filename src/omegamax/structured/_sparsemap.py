@@ -1,0 +1,213 @@
+"""SparseMAP: the sparse mixture of structures whose marginals are closest to the scores."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from omegamax._warnings import ConvergenceWarning
+from omegamax.functional._sparsemap import ActiveSolution, Solution, Structures, differentiable, tangent
+from omegamax.kernels.active_set import TOLERANCE, iteration_limit
+from omegamax.structured._factor import Factor
+
+F64 = torch.float64
+
+
+@overload
+def sparsemap(
+    scores: Tensor,
+    factor: Factor,
+    additional: Tensor | None = ...,
+    return_structures: Literal[False] = ...,
+    *,
+    mask: Tensor | None = ...,
+    two_state: bool = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def sparsemap(
+    scores: Tensor,
+    factor: Factor,
+    additional: Tensor | None = ...,
+    *,
+    return_structures: Literal[True],
+    mask: Tensor | None = ...,
+    two_state: bool = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+) -> tuple[Tensor, Structures]: ...
+
+
+def sparsemap(
+    scores: Tensor,
+    factor: Factor,
+    additional: Tensor | None = None,
+    return_structures: bool = False,
+    *,
+    mask: Tensor | None = None,
+    two_state: bool = False,
+    tol: float = TOLERANCE,
+    max_iter: int | None = None,
+) -> Tensor | tuple[Tensor, Structures]:
+    r"""Marginals of the sparse distribution over structures that fits the scores best.
+
+    .. math:: \arg\max_{u = M\xi,\; v = N\xi,\; \xi \in \Delta} \langle u, \eta_u \rangle + \langle v, \eta_v \rangle
+              - \tfrac12 \lVert u \rVert^2
+
+    The columns of M and N are the 0/1 parts of the structures; only the unary ones are regularised. Differentiable in
+    both scores, and in the parameters of the factor.
+
+    Args:
+        scores: :math:`\eta_u`, ``[*, *event]``; ``-inf`` forbids a part.
+        factor: the structures, see :class:`~omegamax.structured.Factor` for one's own.
+        additional: :math:`\eta_v`, ``[*, m]``, instead of those that the factor brings along.
+        return_structures: also return the distribution itself.
+        mask: bool, broadcastable to the scores; ``False`` takes a part out.
+        two_state: the scale of those who encode each part as a variable with two states, on and off, and regularise
+            both (lpsmap, and the papers that build on it): :math:`\tfrac12 u^2 + \tfrac12 (1 - u)^2` a part is, up to
+            what no structure changes, twice our regulariser, so that their marginals are ours at half of all scores,
+            additional ones included. This is what the option computes.
+        tol: a structure that gains less, relative to the scores in which it differs, is left out.
+        max_iter: iterations allowed, in place of a limit that grows with the event. Beyond, a
+            :class:`~omegamax.structured.ConvergenceWarning` gives the gain that was left.
+
+    Returns:
+        Marginals shaped like ``scores``; with ``return_structures`` also the
+        :class:`~omegamax.structured.Structures` with their probabilities and the marginals of the additional parts.
+        Computed in float64. NaN or ``+inf`` spoils its own problem.
+
+        >>> from omegamax.structured import DependencyTree
+        >>> scores = torch.tensor([[1.0, 0.0], [0.75, 1.0]])
+        >>> marginals, found = sparsemap(scores, DependencyTree(), return_structures=True)
+        >>> marginals
+        tensor([[1.0000, 0.0000],
+                [0.3750, 0.6250]])
+        >>> found.probabilities
+        tensor([0.6250, 0.3750])
+
+    Reference: Niculae et al. (ICML 2018), eq. 3 and Sec. 3.
+    """
+    name = "sparsemap"
+    problem = Problem(name, scores, factor, additional, mask, two_state)
+    solution = problem.solve(return_structures, tol, max_iter)
+    marginals, parts = differentiable(solution, problem.scores, problem.additional)
+    marginals = problem.shaped(torch.where(problem.present, marginals, 0.0), scores.shape)
+    if not return_structures:
+        return marginals
+    active = solution.active
+    assert active is not None
+    known = ActiveSolution(active, problem.scores.shape[1:])
+    change = known.probability_jvp(
+        tangent(problem.scores), None if problem.additional is None else tangent(problem.additional)
+    )
+    batch, width = problem.batch, active.weights.shape[1]
+    found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.scores.shape[1:]), 0.0)
+    some = active.additional.shape[-1] > 0
+    weights = active.weights + change
+    weights = weights.where(~active.residual.isnan()[:, None], torch.nan)
+    return marginals, Structures(
+        structures=problem.shaped(found, (*batch, width, *problem.event)),
+        probabilities=problem.shaped(weights, (*batch, width)),
+        count=active.count.reshape(batch),
+        additional=problem.shaped(active.additional, (*batch, width, -1)) if some else None,
+        additional_marginals=problem.shaped(parts, (*batch, -1)) if some and parts is not None else None,
+    )
+
+
+class Problem:
+    """Checked scores in the form that factors take: a flat batch in float64."""
+
+    def __init__(
+        self,
+        name: str,
+        scores: Tensor,
+        factor: Factor,
+        additional: Tensor | None,
+        mask: Tensor | None,
+        two_state: bool,
+    ):
+        self.name, self.factor = name, factor
+        if not isinstance(factor, Factor):
+            raise TypeError(f"{name}: factor must be a Factor, got {type(factor).__name__}")
+        check_floating(name, "scores", scores)
+        dims = factor.event_dims
+        if scores.dim() < dims or 0 in scores.shape[scores.dim() - dims :]:
+            raise ValueError(
+                f"{name}: scores for {factor!r} need {dims} trailing axes with at least one entry each, got shape "
+                f"{tuple(scores.shape)}"
+            )
+        factor.check(name, scores)
+        self.batch = tuple(scores.shape[: scores.dim() - dims])
+        self.event = tuple(scores.shape[scores.dim() - dims :])
+        self.dtype = scores.dtype
+        wide = scores.to(F64)
+        extra = factor.additional_scores(wide) if additional is None else self._given(additional, wide)
+        present = torch.ones((), dtype=torch.bool, device=scores.device)
+        if mask is not None:
+            wide, extra = factor.prepare(name, wide, extra, mask)
+            present = mask
+        if two_state:
+            wide, extra = wide / 2, None if extra is None else extra / 2
+        self.scores = wide.reshape(-1, *self.event)
+        self.present = present.expand(scores.shape).reshape(-1, *self.event)
+        self.additional = None if extra is None else extra.reshape(len(self.scores), -1)
+
+    def _given(self, additional: Tensor, scores: Tensor) -> Tensor:
+        check_floating(self.name, "additional", additional)
+        size = self.factor.additional_size(self.event)
+        if additional.dim() < 1 or size not in (None, additional.shape[-1]):
+            raise ValueError(
+                f"{self.name}: additional scores for {self.factor!r} must be [*, {'m' if size is None else size}], got "
+                f"shape {tuple(additional.shape)}"
+            )
+        try:
+            return additional.to(scores).expand(*self.batch, additional.shape[-1])
+        except RuntimeError:
+            raise ValueError(
+                f"{self.name}: additional scores of shape {tuple(additional.shape)} do not broadcast to the batch "
+                f"{self.batch} of the scores"
+            ) from None
+
+    def solve(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Solution:
+        """The solution, with a warning where it is not one."""
+        if max_iter is not None and max_iter < 1:
+            raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
+        with torch.no_grad():
+            solution = self.factor.solve(
+                self.scores, self.additional, structures=structures, tol=tol, max_iter=max_iter
+            )
+        limit = iteration_limit(self.scores[:1].numel()) if max_iter is None else max_iter
+        warn_unless_converged(self.name, solution, limit)
+        return solution
+
+    def shaped(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
+        """A result as the scores were given."""
+        return tensor.reshape(shape).to(self.dtype)
+
+
+def check_floating(name: str, argument: str, value: Tensor) -> None:
+    """Refuse what is not a floating tensor."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
+
+
+def warn_unless_converged(name: str, solution: Solution, limit: int) -> None:
+    """Say how much a better structure would gain, where the search was stopped by its limit."""
+    active = solution.active
+    if active is None:
+        return
+    short = active.iterations >= limit
+    if bool(short.any()):
+        warnings.warn(
+            f"{name}: {int(short.sum())} of {len(short)} problems stopped after {limit} iterations; the best structure "
+            f"left out would gain up to {float(active.residual[short].max()):.3g}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
