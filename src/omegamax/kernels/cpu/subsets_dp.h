@@ -1,0 +1,101 @@
+// Subsets of k, or at most k, of n items: plain, and in a row where neighbours that are both chosen have a score.
+#pragma once
+
+#include <algorithm>
+
+#include "oracle.h"
+
+namespace omegamax {
+
+class Subsets : public Oracle {
+   public:
+    Subsets(int64_t n, int64_t k, bool at_most) : n_(n), k_(k), at_most_(at_most), order_(n) {}
+
+    int64_t most_ones() const override { return std::min(n_, k_); }
+
+    // The k greatest, the first of equals; of those, if fewer will do, what is above zero.
+    int64_t maximize(const double* unary, const double*, Index* ones) override {
+        const double least = at_most_ ? 0 : FORBIDDEN;
+        int64_t count = 0;
+        for (int64_t i = 0; i < n_; i++)
+            if (unary[i] > least) order_[count++] = Index(i);
+        if (count < k_ && !at_most_) return -1;
+        if (count > k_) {
+            std::nth_element(order_.begin(), order_.begin() + k_, order_.begin() + count, [&](Index a, Index b) {
+                return unary[a] > unary[b] || (unary[a] == unary[b] && a < b);
+            });
+            count = k_;
+            std::sort(order_.begin(), order_.begin() + count);
+        }
+        std::copy_n(order_.begin(), count, ones);
+        return count;
+    }
+
+    bool valid(const Index*, int64_t count) override { return at_most_ ? count <= k_ : count == k_; }
+
+    void centre(double* unary, double* extra, Index* scratch) override {
+        if (!at_most_) centre_equal(*this, unary, n_, extra, scratch);
+    }
+
+   protected:
+    const int64_t n_, k_;
+    const bool at_most_;
+    std::vector<Index> order_;
+};
+
+// V_i(c, b): the best value of the first i items, c of them chosen, b whether the last is. O(n k).
+class SequentialSubsets : public Subsets {
+   public:
+    SequentialSubsets(int64_t n, int64_t k, bool at_most)
+        : Subsets(n, k, at_most), width_(std::min(n, k) + 1), off_(width_), on_(width_), came_(n * width_) {}
+
+    int64_t most_extras() const override { return std::max<int64_t>(most_ones() - 1, 0); }
+    int64_t additional() const override { return std::max<int64_t>(n_ - 1, 0); }
+
+    int64_t maximize(const double* unary, const double* extra, Index* ones) override {
+        if (k_ > n_ && !at_most_) return -1;
+        std::fill(off_.begin(), off_.end(), FORBIDDEN);
+        std::fill(on_.begin(), on_.end(), FORBIDDEN);
+        off_[0] = 0;
+        for (int64_t i = 0; i < n_; i++) {
+            const double x = unary[i], pair = i ? extra[i - 1] : 0;
+            uint8_t* came = came_.data() + i * width_;
+            // From the greatest count down: what a count needs of the one below is still that of the item before.
+            for (int64_t c = width_ - 1; c > 0; c--) {
+                const double alone = off_[c - 1], joined = on_[c - 1] + pair;
+                const bool stays_on = on_[c] > off_[c], was_on = joined > alone;
+                came[c] = uint8_t(stays_on | was_on << 1);
+                off_[c] = stays_on ? on_[c] : off_[c];
+                on_[c] = x + (was_on ? joined : alone);
+            }
+            came[0] = 0;  // with none chosen, none was on
+        }
+        int64_t c = width_ - 1;
+        if (at_most_)
+            for (int64_t a = width_ - 2; a >= 0; a--)
+                if (std::max(off_[a], on_[a]) >= std::max(off_[c], on_[c])) c = a;
+        if (!(std::max(off_[c], on_[c]) > FORBIDDEN)) return -1;
+        const int64_t count = c;
+        bool on = on_[c] > off_[c];
+        for (int64_t i = n_ - 1; i >= 0 && c > 0; i--) {
+            const uint8_t came = came_[i * width_ + c];
+            if (on) ones[--c] = Index(i);
+            on = on ? came >> 1 : came & 1;
+        }
+        return count;
+    }
+
+    int64_t extras(const Index* ones, int64_t count, Index* out) const override {
+        int64_t pairs = 0;
+        for (int64_t i = 1; i < count; i++)
+            if (ones[i] == ones[i - 1] + 1) out[pairs++] = ones[i - 1];
+        return pairs;
+    }
+
+   private:
+    const int64_t width_;
+    std::vector<double> off_, on_;
+    std::vector<uint8_t> came_;  // whether the item before was chosen: bit 0 if this one is not, bit 1 if it is
+};
+
+}  // namespace omegamax
