@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.active_set import ActiveSet
 
 
@@ -46,8 +48,8 @@ class ActiveSolution(Solution):
         self.additional_marginals = parts.where(~spoilt, math.nan)
 
     @cached_property
-    def sensitivity(self) -> Tensor:
-        """S, ``[B, A, A]``: symmetric, its rows sum to zero, zero outside the support."""
+    def half(self) -> Tensor:
+        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero outside the support."""
         unary, used = self.active.unary, self.active.weights > 0
         # Differences from the first structure, which takes what the others leave.
         apart = torch.where(used[..., None], unary - unary[:, :1], 0.0)[:, 1:]
@@ -55,15 +57,19 @@ class ActiveSolution(Solution):
         lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
         eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
         closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * used[:, 1:, None]
-        half = torch.linalg.solve_triangular(lower, closing, upper=False)
-        return half.mT @ half
+        return torch.linalg.solve_triangular(lower, closing[..., : used.shape[1]], upper=False)
+
+    @cached_property
+    def basis(self) -> tuple[Tensor, Tensor]:
+        """``H M^T [B, A - 1, n]``, whose rows are orthonormal or zero, and ``H N^T [B, A - 1, m]``."""
+        return self.half @ self.active.unary, self.half @ self.active.additional
 
     def probability_jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> Tensor:
         """Changes of the structures' probabilities, ``[B, A]``."""
         gain = self.active.unary @ d_scores.flatten(1)[..., None]
         if d_additional is not None:
             gain = gain + self.active.additional @ d_additional[..., None]
-        return (self.sensitivity @ gain)[..., 0]
+        return (self.half.mT @ (self.half @ gain))[..., 0]
 
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         change = self.probability_jvp(d_scores, d_additional)[:, None]
@@ -86,6 +92,21 @@ def differentiable(
 def tangent(scores: Tensor) -> Tensor:
     """Zeros whose derivative by the scores is the identity; none where these are infinite or NaN."""
     return (scores - scores.detach()).masked_fill(~scores.detach().isfinite(), 0.0)
+
+
+def warn_unless_converged(name: str, solution: Solution, limit: int) -> None:
+    """Say how much a better structure would gain, where the search was stopped by its limit."""
+    active = solution.active
+    if active is None:
+        return
+    short = active.iterations >= limit
+    if bool(short.any()):
+        warnings.warn(
+            f"{name}: {int(short.sum())} of {len(short)} problems stopped after {limit} iterations; the best structure "
+            f"left out would gain up to {float(active.residual[short].max()):.3g}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 @dataclass

@@ -81,6 +81,9 @@ class Sequence(BuiltIn):
             ) from None
 
     def additional_features(self, target: Tensor) -> Tensor:
+        # An absent position, without any label, counts as pinned to the first.
+        absent = (target == 0).all(-1, keepdim=True)
+        target = torch.cat([torch.where(absent, 1.0, target[..., :1]), target[..., 1:]], -1)
         pairs = target[..., :-1, :, None] * target[..., 1:, None, :]
         return torch.cat([target[..., 0, :], pairs.flatten(-3), target[..., -1, :]], -1)
 

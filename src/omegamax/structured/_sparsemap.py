@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from omegamax._warnings import ConvergenceWarning
-from omegamax.functional._sparsemap import ActiveSolution, Solution, Structures, differentiable, tangent
+from omegamax.functional._sparsemap import (
+    ActiveSolution,
+    Solution,
+    Structures,
+    differentiable,
+    tangent,
+    warn_unless_converged,
+)
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.structured._factor import Factor
 
@@ -196,18 +201,3 @@ def check_floating(name: str, argument: str, value: Tensor) -> None:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
-
-
-def warn_unless_converged(name: str, solution: Solution, limit: int) -> None:
-    """Say how much a better structure would gain, where the search was stopped by its limit."""
-    active = solution.active
-    if active is None:
-        return
-    short = active.iterations >= limit
-    if bool(short.any()):
-        warnings.warn(
-            f"{name}: {int(short.sum())} of {len(short)} problems stopped after {limit} iterations; the best structure "
-            f"left out would gain up to {float(active.residual[short].max()):.3g}",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

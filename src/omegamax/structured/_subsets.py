@@ -9,6 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import is_number
 from omegamax.functional import k_subsets
+from omegamax.functional._gaps import close_gaps
 from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.jacobians import k_subsets_vjp
@@ -127,6 +128,11 @@ class SequentialKSubsets(_Subsets):
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         (size,) = event
         return "sequential_k_subsets", (size, self._size(size), int(self.at_most)), None
+
+    def search(
+        self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
+    ) -> ActiveSet:
+        return super().search(close_gaps(scores, additional, self.at_most), additional, start, tol, max_iter)
 
     def additional_size(self, event: tuple[int, ...]) -> int:
         return event[0] - 1

@@ -1,0 +1,121 @@
+"""SparseMAP and its loss as modules."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from omegamax import functional, structured
+from omegamax._checks import check_choice
+from omegamax.losses._fenchel_young import REDUCTIONS
+from omegamax.nn.alpha import hold
+from omegamax.structured import Factor, Structures
+
+
+class _WithFactor(torch.nn.Module):
+    """A module that owns the tensors of a factor, so that they move, train and are saved with it."""
+
+    def __init__(self, factor: Factor):
+        super().__init__()
+        if not isinstance(factor, Factor):
+            raise TypeError(f"{type(self).__name__}: factor must be a Factor, got {type(factor).__name__}")
+        self._bare = factor
+        self._held = [n for n, v in vars(factor).items() if isinstance(v, Tensor) and v.is_floating_point()]
+        for name in self._held:
+            hold(self, name, getattr(factor, name))
+
+    @property
+    def factor(self) -> Factor:
+        """The factor, with the tensors as they are now."""
+        if not self._held:
+            return self._bare
+        factor = copy.copy(self._bare)
+        for name in self._held:
+            setattr(factor, name, getattr(self, name))
+        return factor
+
+
+class SparseMAP(_WithFactor):
+    """Module of :func:`omegamax.structured.sparsemap`.
+
+    Floating tensors of the factor become its own: parameters stay parameters, others are buffers.
+
+    >>> stay = torch.nn.Parameter(torch.eye(2))
+    >>> layer = SparseMAP(structured.Sequence(transition=stay))
+    >>> layer(torch.tensor([[0.5, 0.0], [0.0, 0.25], [0.75, 0.0]]))
+    tensor([[0.6667, 0.3333],
+            [0.6667, 0.3333],
+            [0.6667, 0.3333]], grad_fn=<ToCopyBackward0>)
+    >>> [name for name, _ in layer.named_parameters()]
+    ['transition']
+    """
+
+    def __init__(self, factor: Factor, return_structures: bool = False, two_state: bool = False):
+        super().__init__(factor)
+        self.return_structures = return_structures
+        self.two_state = two_state
+
+    def forward(
+        self, scores: Tensor, additional: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Structures]:
+        return structured.sparsemap(  # type: ignore[call-overload]
+            scores, self.factor, additional, self.return_structures, mask=mask, two_state=self.two_state
+        )
+
+    def extra_repr(self) -> str:
+        return f"{self._bare!r}{', two_state=True' if self.two_state else ''}"
+
+
+class SparseMAPLoss(_WithFactor):
+    """Module of :func:`omegamax.structured.sparsemap_loss`.
+
+    >>> SparseMAPLoss(structured.KSubsets(2))(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([1.0, 1.0, 0.0]))
+    tensor(0.0625)
+    """
+
+    def __init__(self, factor: Factor, reduction: str = "mean"):
+        super().__init__(factor)
+        check_choice("SparseMAPLoss", "reduction", reduction, REDUCTIONS)
+        self.reduction = reduction
+
+    def forward(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        additional: Tensor | None = None,
+        target_additional: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        return structured.sparsemap_loss(
+            scores, target, self.factor, additional, target_additional, self.reduction, mask=mask
+        )
+
+    def extra_repr(self) -> str:
+        return f"{self._bare!r}, reduction={self.reduction!r}"
+
+
+class SequentialKSubsets(torch.nn.Module):
+    """Module of :func:`omegamax.sequential_k_subsets`; a ``transition`` given as a parameter is learnt.
+
+    >>> SequentialKSubsets(k=2, transition=1.0)(torch.tensor([2.0, 0.5, 0.0, 1.5, 0.0]))
+    tensor([1.0000, 0.5000, 0.0000, 0.5000, 0.0000])
+    """
+
+    transition: float | Tensor
+
+    def __init__(self, k: int, transition: float | Tensor = 0.0, dim: int = -1, at_most: bool = False):
+        super().__init__()
+        structured.SequentialKSubsets(k, transition, at_most)  # refuses what is no budget
+        hold(self, "transition", transition)
+        self.k = k
+        self.dim = dim
+        self.at_most = at_most
+
+    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
+        return functional.sequential_k_subsets(z, self.k, self.transition, self.dim, at_most=self.at_most, mask=mask)
+
+    def extra_repr(self) -> str:
+        at = tuple(self.transition.shape) if isinstance(self.transition, Tensor) else self.transition
+        return f"k={self.k}, transition={at}, dim={self.dim}{', at_most=True' if self.at_most else ''}"

@@ -1,0 +1,102 @@
+"""The loss for structured outputs that belongs to SparseMAP."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_choice
+from omegamax.functional._sparsemap import tangent
+from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
+from omegamax.structured._factor import Factor
+from omegamax.structured._sparsemap import F64, Problem, check_floating
+
+
+def sparsemap_loss(
+    scores: Tensor,
+    target: Tensor,
+    factor: Factor,
+    additional: Tensor | None = None,
+    target_additional: Tensor | None = None,
+    reduction: str = "mean",
+    *,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""How far the marginals of the scores are from the target structure.
+
+    .. math:: \max_{u, v} \Bigl[\langle u, \eta_u \rangle + \langle v, \eta_v \rangle - \tfrac12 \lVert u \rVert^2\Bigr]
+              - \langle y_u, \eta_u \rangle - \langle y_v, \eta_v \rangle + \tfrac12 \lVert y_u \rVert^2
+
+    Convex in the scores, never negative, zero exactly where SparseMAP returns the target; its gradients are
+    :math:`u - y_u` and :math:`v - y_v`.
+
+    Args:
+        scores: ``[*, *event]``.
+        target: :math:`y_u`, shaped alike: the 0/1 parts of a structure, or marginals.
+        factor, additional, mask: as in :func:`~omegamax.structured.sparsemap`.
+        target_additional: :math:`y_v`, ``[*, m]``. Factors that have additional scores find those of a structure by
+            themselves; marginals do not tell them.
+        reduction: ``"mean"`` or ``"sum"`` over the problems, or ``"none"``.
+
+    Returns:
+        A scalar, or ``[*]`` without reduction.
+
+        >>> from omegamax.structured import KSubsets
+        >>> scores = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
+        >>> loss = sparsemap_loss(scores, torch.tensor([1.0, 1.0, 0.0]), KSubsets(2))
+        >>> loss.item(), torch.autograd.grad(loss, scores)[0]
+        (0.0625, tensor([ 0.0000, -0.2500,  0.2500]))
+
+    Reference: Niculae et al. (ICML 2018), Sec. 4 (loss); Blondel, Martins & Niculae (JMLR 2020), Sec. 7.
+    """
+    name = "sparsemap_loss"
+    check_choice(name, "reduction", reduction, REDUCTIONS)
+    problem = Problem(name, scores, factor, additional, mask, two_state=False)
+    check_floating(name, "target", target)
+    if target.shape != scores.shape:
+        raise ValueError(
+            f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(target.shape)}"
+        )
+    solution = problem.solve(structures=False)
+    flat = target.to(F64).reshape(problem.scores.shape)
+    u = torch.where(problem.present, solution.marginals, 0.0)
+    moved_u, moved_v = tangent(problem.scores), None
+    # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
+    loss = (apart(u, flat, problem.scores) - (u - flat) * (u + flat) / 2).flatten(1).sum(-1)
+    if problem.additional is not None and solution.additional_marginals is not None:
+        y = _additional_target(name, factor, target, target_additional, problem)
+        loss = loss + apart(solution.additional_marginals, y, problem.additional).sum(-1)
+        moved_v = tangent(problem.additional)
+    # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
+    du, dv = solution.jvp(moved_u, moved_v)
+    bend = (moved_u * du).flatten(1).sum(-1)
+    if moved_v is not None and dv is not None:
+        bend = bend + (moved_v * dv).sum(-1)
+    loss = non_negative(loss) + bend / 2
+    if reduction == "none":
+        return problem.shaped(loss, problem.batch)
+    return problem.shaped(loss.mean() if reduction == "mean" else loss.sum(), ())
+
+
+def apart(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+    """``(marginals - target) * scores``, also where the scores are ``-inf`` and neither has any mass."""
+    gap = marginals - target
+    return gap * scores.masked_fill((gap == 0) & scores.isinf(), 0.0)
+
+
+def _additional_target(name: str, factor: Factor, target: Tensor, given: Tensor | None, problem: Problem) -> Tensor:
+    assert problem.additional is not None
+    if given is None:
+        with torch.no_grad():
+            y = factor.additional_features(target.to(F64))
+        if y is None or not bool(((target == 0) | (target == 1)).all()):
+            raise ValueError(
+                f"{name}: target_additional [*, {problem.additional.shape[-1]}] is needed with additional scores unless "
+                f"the target is a structure (0/1) and the factor knows its additional parts; got {factor!r}"
+            )
+        return y.reshape(problem.additional.shape)
+    check_floating(name, "target_additional", given)
+    wanted = (*problem.batch, problem.additional.shape[-1])
+    if tuple(given.shape) != wanted:
+        raise ValueError(f"{name}: target_additional must have shape {wanted}, got {tuple(given.shape)}")
+    return given.to(F64).reshape(problem.additional.shape)
