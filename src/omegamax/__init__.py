@@ -10,18 +10,23 @@ from omegamax import losses as losses
 from omegamax import metrics as metrics
 from omegamax import mixtures as mixtures
 from omegamax import nn as nn
+from omegamax import structured as structured
 from omegamax._registry import get as get
 from omegamax.functional import constrained_softmax as constrained_softmax
 from omegamax.functional import constrained_sparsemax as constrained_sparsemax
 from omegamax.functional import entmax as entmax
 from omegamax.functional import entmax15 as entmax15
+from omegamax.functional import fusedmax as fusedmax
+from omegamax.functional import graph_fusedmax as graph_fusedmax
 from omegamax.functional import k_subsets as k_subsets
 from omegamax.functional import normmax as normmax
+from omegamax.functional import sequential_k_subsets as sequential_k_subsets
 from omegamax.functional import softmax as softmax
 from omegamax.functional import sparsemax as sparsemax
 from omegamax.functional import tv_prox_1d as tv_prox_1d
 from omegamax.functional import tv_prox_2d as tv_prox_2d
 from omegamax.functional import tv_prox_graph as tv_prox_graph
+from omegamax.functional import tvmax as tvmax
 from omegamax.kernels import backend as backend
 from omegamax.losses import entmax15_loss as entmax15_loss
 from omegamax.losses import entmax_loss as entmax_loss
@@ -31,10 +36,13 @@ from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
 from omegamax.omegas import Bounded as Bounded
+from omegamax.omegas import Fused as Fused
+from omegamax.omegas import GraphFused as GraphFused
 from omegamax.omegas import KSubsets as KSubsets
 from omegamax.omegas import NormEntropy as NormEntropy
 from omegamax.omegas import Omega as Omega
 from omegamax.omegas import Shannon as Shannon
+from omegamax.omegas import TotalVariation2d as TotalVariation2d
 from omegamax.omegas import Tsallis as Tsallis
 
 __version__ = "0.1.0"

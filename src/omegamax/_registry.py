@@ -24,9 +24,12 @@ class Transform:
     complexity: str
     cite: str
     example: dict[str, Any] = field(default_factory=dict)
+    image: bool = False  # normalised over the last two axes, and so without ``dim``
 
     def __call__(self, z: Tensor, dim: int = -1, **options: Any) -> Tensor:
         """The map with the example's parameters."""
+        if self.image:
+            return self.function(z, **{**self.example, **options})
         return self.function(z, dim=dim, **{**self.example, **options})
 
 

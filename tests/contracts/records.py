@@ -6,6 +6,8 @@ A new map is tested by being registered. The tables below hold what a record can
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +18,55 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from omegamax import Omega
+from omegamax import GraphFused, Omega, TotalVariation2d, graph_fusedmax
 from omegamax._registry import TRANSFORMS, Transform
 
-RECORDS = list(TRANSFORMS.values())
+
+def ladder(size: int) -> Tensor:
+    """Edges from each entry to the next two: a graph with cycles, of which the first entries are one too."""
+    at = torch.arange(size)
+    return torch.cat([torch.stack([at[step:], at[:-step]]) for step in (1, 2)], 1)
+
+
+class Ladder(GraphFused):
+    """The graph's regulariser on a ladder of whatever size the row has."""
+
+    def __init__(self, strength: float):
+        super().__init__("sparsemax", ladder(3), strength)
+
+    def differences(self, p: Tensor) -> Tensor:
+        self.edges = ladder(p.shape[-1])
+        return super().differences(p)
+
+    def smoothed(self, z: Tensor) -> Tensor:
+        self.edges = ladder(z.shape[-1])
+        return super().smoothed(z)
+
+    def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
+        return fuse_ladder(z, dim, strength=self.strength, mask=mask)
+
+
+def fuse_ladder(z: Tensor, dim: int = -1, *, strength: float, mask: Tensor | None = None) -> Tensor:
+    rank = getattr(z, "dim", lambda: 1)()
+    size = z.shape[dim] if rank and -rank <= dim < rank else 1
+    return graph_fusedmax(z, ladder(max(size, 1)), strength, dim, mask=mask)
+
+
+def strip(z: Tensor, dim: int = -1, *, strength: float, mask: Tensor | None = None) -> Tensor:
+    """tvmax of rows, each an image of one line."""
+    return TotalVariation2d("sparsemax", strength, shape=(1, -1)).argmax(z, dim, mask=mask)
+
+
+# Maps of something else than rows, made to fit the suites, which speak of rows of any size.
+FITTED = {
+    "tvmax": {
+        "function": strip,
+        "omega": lambda strength: TotalVariation2d("sparsemax", strength, shape=(1, -1)),
+        "image": False,
+    },
+    "graph_fusedmax": {"function": fuse_ladder, "omega": Ladder, "example": {"strength": 0.25}},
+}
+RECORDS = [dataclasses.replace(record, **FITTED.get(name, {})) for name, record in TRANSFORMS.items()]
 every_map = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 
 # Maps that know the order of their entries, so that a permutation of the scores changes more than the order.
@@ -28,6 +75,7 @@ ORDERED = {"fusedmax", "graph_fusedmax", "tvmax", "sequential_k_subsets"}
 # Parameters for rows too short for the example's.
 SMALL: dict[str, dict[str, Any]] = {
     "k_subsets": {"k": 1},
+    "sequential_k_subsets": {"k": 1},
     "constrained_softmax": {"upper": 1.0},
     "constrained_sparsemax": {"upper": 1.0},
 }
@@ -101,11 +149,33 @@ def wide(record: Transform, rows: int, size: int, dtype: torch.dtype = torch.flo
     return (scale * torch.randn(rows, size, dtype=torch.float64, generator=generator)).to(dtype)
 
 
+def _fused(cp, p, omega):
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[1:] - p[:-1]))
+
+
+def _ladder(cp, p, omega):
+    first, second = ladder(p.size).tolist()
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
+
+
+def _oscar(cp, p, omega):
+    pairs = [cp.maximum(p[i], p[j]) for i in range(p.size) for j in range(i)]
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * sum(pairs)
+
+
+def _sequential(cp, p, omega):
+    """The marginals of a distribution over all subsets, and the best transition score that such a distribution has."""
+    subsets = np.array([s for s in itertools.product((0, 1), repeat=p.size) if sum(s) == omega.k])
+    weights = cp.Variable(len(subsets), nonneg=True)
+    pairs = (subsets[:, 1:] * subsets[:, :-1]).sum(1) @ weights
+    return cp.sum_squares(p) / 2 - omega.transition * pairs, [cp.sum(weights) == 1, p == subsets.T @ weights]
+
+
 def _tsallis(cp, p, omega):
     return (cp.sum(cp.power(p, omega.alpha)) - 1) / (omega.alpha * (omega.alpha - 1))
 
 
-# Omega of each map as a cvxpy expression; its domain is added by the test.
+# Omega of each map as a cvxpy expression, with constraints of its own if it has any; its domain is added by the test.
 PROGRAMS = {
     "softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
     "sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
@@ -115,4 +185,9 @@ PROGRAMS = {
     "k_subsets": lambda cp, p, omega: cp.sum_squares(p) / 2,
     "constrained_softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
     "constrained_sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
+    "fusedmax": _fused,
+    "tvmax": _fused,
+    "graph_fusedmax": _ladder,
+    "oscarmax": _oscar,
+    "sequential_k_subsets": _sequential,
 }

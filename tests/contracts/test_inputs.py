@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contracts.records import domain, every_map, options, run, scores, wide
+from contracts.records import ORDERED, domain, every_map, options, run, scores, wide
 from omegamax._registry import Transform
 
 F64 = torch.float64
@@ -23,6 +23,8 @@ both_halves = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], 
 def test_masked_entry_is_as_good_as_deleted(record: Transform, z: Tensor, seed: int):
     mask = torch.rand(len(z), generator=torch.Generator().manual_seed(seed)) < 0.6
     mask[:2] = True  # enough entries for every example
+    if record.name in ORDERED:  # neighbours of a deleted entry would meet
+        mask = torch.arange(len(z)) < mask.sum()
     p = record(z, mask=mask)
     assert (p[~mask] == 0).all()
     assert torch.equal(p, record(z.masked_fill(~mask, -math.inf)))
@@ -56,7 +58,9 @@ def test_mask_of_the_wrong_kind_is_refused(record: Transform):
 def test_masked_entry_gets_no_gradient_and_sends_none(record: Transform, dtype: torch.dtype):
     z = wide(record, 3, 6, dtype)
     g = torch.randn(3, 6, dtype=dtype)
-    mask = torch.tensor([True, False, True, True, False, True])
+    mask = torch.tensor([True, True, True, True, False, False])
+    if record.name not in ORDERED:
+        mask = torch.tensor([True, False, True, True, False, True])
     whole = z.clone().requires_grad_()
     record(whole, mask=mask).backward(g)
     part = z[:, mask].requires_grad_()

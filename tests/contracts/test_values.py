@@ -19,7 +19,7 @@ F64 = torch.float64
 
 
 def value(omega: Omega, p: Tensor, z: Tensor) -> Tensor:
-    return (p * z).sum(-1) - omega(p)
+    return (p * z).sum(-1) - omega.within(z)(p)
 
 
 @every_map
@@ -58,7 +58,11 @@ def solve(record: Transform, z: Tensor) -> Tensor:
     omega, d = omega_of(record), domain(record)
     p = cp.Variable(len(z))
     constraints = [cp.sum(p) == d.total, p >= d.lower, p <= d.upper]
-    problem = cp.Problem(cp.Maximize(z.numpy() @ p - PROGRAMS[record.name](cp, p, omega)), constraints)
+    value = PROGRAMS[record.name](cp, p, omega)
+    if isinstance(value, tuple):
+        value, more = value
+        constraints += more
+    problem = cp.Problem(cp.Maximize(z.numpy() @ p - value), constraints)
     tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_ktratio"), 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the solver says when it stops short of 1e-12; the test measures how short

@@ -18,16 +18,31 @@ SIDE = 14
 SHARPNESS = 3.2
 PLANE = 240
 
+
+
+def _slanted() -> Tensor:
+    """Edges of the image's grid from each cell to the next one right and the next one below on the right. ``[2, E]``"""
+    cell = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE)
+    right, slant = (cell[:, :-1], cell[:, 1:]), (cell[:-1, :-1], cell[1:, 1:])
+    return torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in (right, slant)], 1)
+
+
 # The examples of the register suit a handful of scores; a picture needs parameters on its own scale.
 _VECTOR: dict[str, dict[str, Any]] = {
     "k_subsets": {"k": 3},
     "constrained_softmax": {"upper": 0.25},
     "constrained_sparsemax": {"upper": 0.35},
+    "sequential_k_subsets": {"k": 3},
 }
 _GRID: dict[str, dict[str, Any]] = {
     "k_subsets": {"k": 12},
     "constrained_softmax": {"upper": 0.015},
     "constrained_sparsemax": {"upper": 0.05},
+    "fusedmax": {"strength": 0.1},
+    "tvmax": {"strength": 0.1},
+    "graph_fusedmax": {"edges": _slanted(), "strength": 0.1},
+    "oscarmax": {"strength": 0.002},
+    "sequential_k_subsets": {"k": 12},
 }
 
 
@@ -76,17 +91,19 @@ def tour(seed: int, progress: Callable[[str], None] = lambda name: None) -> Tour
         progress(t.name)
         on_vector = {**t.example, **_VECTOR.get(t.name, {})}
         on_grid = {**t.example, **_GRID.get(t.name, {})}
-        omega = t.omega(**t.example)
+        # An image takes a row as its only line.
+        line = {"shape": (1, -1)} if t.image else {}
+        omega, wide = t.omega(**t.example, **line), t.omega(**on_vector, **line)
         stops.append(
             Stop(
                 transform=t,
                 vector_options=on_vector,
                 grid_options=on_grid,
                 margin=omega.margin,
-                vector=t(scores, **on_vector),
-                path=t(scores / temperatures[:, None], **on_vector),
-                grid=t(SHARPNESS * image.flatten(), **on_grid).reshape(image.shape),
-                plane=t(lattice),
+                vector=wide.argmax(scores),
+                path=wide.argmax(scores / temperatures[:, None]),
+                grid=t(SHARPNESS * (image if t.image else image.flatten()), **on_grid).reshape(image.shape),
+                plane=omega.argmax(lattice),
                 loss=loss_along(omega, gaps),
             )
         )

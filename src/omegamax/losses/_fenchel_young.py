@@ -64,7 +64,7 @@ def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
 
 def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> Tensor:
     """The loss of each row, ``[*, K], [*, K] -> [*]``, against a target whose entries were ``rounded_in`` a dtype."""
-    at_y = omega(y)
+    at_y = omega.within(z)(y)
     # An Omega over more than the last axis (a grid) shows it in the rank of its value.
     axes = tuple(range(at_y.dim() - z.dim(), 0))
     if getattr(omega, "at_most", False):

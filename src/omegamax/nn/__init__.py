@@ -13,6 +13,9 @@ from omegamax.nn.losses import SoftmaxLoss as SoftmaxLoss
 from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
+from omegamax.nn.structured import SequentialKSubsets as SequentialKSubsets
+from omegamax.nn.structured import SparseMAP as SparseMAP
+from omegamax.nn.structured import SparseMAPLoss as SparseMAPLoss
 from omegamax.nn.transforms import ConstrainedSoftmax as ConstrainedSoftmax
 from omegamax.nn.transforms import ConstrainedSparsemax as ConstrainedSparsemax
 from omegamax.nn.transforms import Entmax as Entmax
@@ -21,3 +24,7 @@ from omegamax.nn.transforms import KSubsets as KSubsets
 from omegamax.nn.transforms import Normmax as Normmax
 from omegamax.nn.transforms import Softmax as Softmax
 from omegamax.nn.transforms import Sparsemax as Sparsemax
+from omegamax.nn.variation import Fusedmax as Fusedmax
+from omegamax.nn.variation import GraphFusedmax as GraphFusedmax
+from omegamax.nn.variation import Strength as Strength
+from omegamax.nn.variation import TVmax as TVmax

@@ -1,10 +1,15 @@
 """Regularisers, and the register of the maps they define."""
 
+import torch
+
 from omegamax import functional
 from omegamax._registry import Transform, register
 from omegamax.omegas._base import Omega as Omega
 from omegamax.omegas._bounded import Bounded as Bounded
 from omegamax.omegas._budget import KSubsets as KSubsets
+from omegamax.omegas._fused import Fused as Fused
+from omegamax.omegas._fused import GraphFused as GraphFused
+from omegamax.omegas._grid import TotalVariation2d as TotalVariation2d
 from omegamax.omegas._norm import NormEntropy as NormEntropy
 from omegamax.omegas._tsallis import Shannon as Shannon
 from omegamax.omegas._tsallis import Tsallis as Tsallis
@@ -92,5 +97,39 @@ register(
         complexity="O(K log K)",
         cite="malaviya2018sparse",
         example={"upper": 0.6},
+    )
+)
+register(
+    Transform(
+        "fusedmax",
+        functional.fusedmax,
+        Fused,
+        summary="neighbours in a row get equal weights: attention in runs",
+        complexity="O(K)",
+        cite="niculae2017regularized",
+        example={"strength": 0.25},
+    )
+)
+register(
+    Transform(
+        "tvmax",
+        functional.tvmax,
+        TotalVariation2d,
+        summary="neighbours in an image get equal weights: attention in patches",
+        complexity="a few cuts of the grid",
+        cite="martins2021tvmax",
+        example={"strength": 0.25},
+        image=True,
+    )
+)
+register(
+    Transform(
+        "graph_fusedmax",
+        functional.graph_fusedmax,
+        lambda edges, strength=1.0, weights=None, base="sparsemax": GraphFused(base, edges, strength, weights),
+        summary="neighbours in any graph get equal weights",
+        complexity="a few cuts of the graph",
+        cite="martins2021tvmax",
+        example={"edges": torch.tensor([[0, 1], [1, 2]]), "strength": 0.25},
     )
 )

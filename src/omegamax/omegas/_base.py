@@ -22,6 +22,10 @@ class Omega(ABC):
     Reference: Blondel, Martins & Niculae (JMLR 2020), Def. 1.
     """
 
+    # Whether each probability is one non-decreasing function of its own score, the same for all entries of a row: the
+    # map then passes on what was done to its scores to make neighbours alike.
+    keeps_order: bool = False
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -55,6 +59,10 @@ class Omega(ABC):
         """
         return ()
 
+    def within(self, z: Tensor) -> Omega:
+        """The regulariser of what the scores leave: ``-inf`` ones may take more with them than their own entry."""
+        return self
+
     @abstractmethod
     def __call__(self, p: Tensor) -> Tensor:
         """Omega(p) over the last axis, ``[*, K] -> [*]``."""
@@ -72,7 +80,7 @@ class Omega(ABC):
 
         Nothing is differentiated through it. A subclass overrides it if the optimum gives the value away for less.
         """
-        at_p = self(p)
+        at_p = self.within(z)(p)
         # A masked entry, without mass, meets a finite score: 0 times -inf would be NaN.
         low = torch.finfo(z.dtype).min
         scores = z if origin is None else z - origin

@@ -36,6 +36,10 @@ class Bounded(Omega):
         self.lower = lower
 
     @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        return not any(isinstance(bound, Tensor) and bound.dim() for bound in (self.upper, self.lower))
+
+    @property
     def name(self) -> str:
         return f"constrained_{self.base.name}"
 

@@ -24,6 +24,7 @@ class KSubsets(Omega):
         tensor([0.8750, 0.6250, 0.3750, 0.1250, 0.0000])
     """
 
+    keeps_order = True
     name = "k_subsets"
     margin = 1.0
 

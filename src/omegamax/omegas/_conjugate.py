@@ -125,7 +125,7 @@ def _met(z: Tensor, move: Tensor) -> Tensor:
 def _gap(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor) -> Tensor:
     """``<p - y, z> - Omega(p)``. One difference, so that it cancels exactly where ``p = y``."""
     move = p if y is None else p - y
-    at_p = omega(p)
+    at_p = omega.within(z)(p)
     return (move * _met(z, move)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p
 
 

@@ -25,6 +25,7 @@ class NormEntropy(Omega):
         tensor([0.6890, 0.3110, 0.0000])
     """
 
+    keeps_order = True
     name = "normmax"
     margin = 1.0
 

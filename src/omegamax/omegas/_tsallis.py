@@ -21,6 +21,7 @@ class Shannon(Omega):
     tensor([0.5741, 0.3482, 0.0777])
     """
 
+    keeps_order = True
     name = "softmax"
     margin = math.inf
 
@@ -49,6 +50,8 @@ class Tsallis(Omega):
         >>> Tsallis(1.5).margin
         2.0
     """
+
+    keeps_order = True
 
     def __init__(self, alpha: float | Tensor = 1.5):
         check_above("Tsallis", "alpha", alpha, 0.0)
