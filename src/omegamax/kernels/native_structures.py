@@ -25,32 +25,56 @@ def available() -> bool:
     return found(_BUILD)
 
 
+class _Start(ctypes.Structure):
+    """``omegamax_packed``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("ones", "ones_count", "weights", "count", "begin")),
+        ("width", ctypes.c_int64),
+        ("trusted", ctypes.c_int32),
+    )
+
+
 @functools.cache
 def _entries() -> ctypes.CDLL:
     """The C functions of ``cpu/structures.cpp`` with their signatures."""
     entries = library(_BUILD)
     assert entries is not None
-    pointer, integer = ctypes.c_void_p, ctypes.c_int64
-    solve = entries.omegamax_structures_solve
-    solve.argtypes = [
-        ctypes.c_int,  # kind
-        *[pointer] * 2,  # scores, additional
-        *[integer] * 3,  # rows, n, m
-        *[pointer] * 2,  # sizes, graph
-        *[pointer] * 3,  # the start: unary, weights, count
-        integer,  # and its width
-        ctypes.c_double,  # tol
-        integer,  # max_iter
-        ctypes.c_int,  # threads
-    ]
-    solve.restype = pointer
-    entries.omegamax_structures_width.argtypes = [pointer]
-    entries.omegamax_structures_width.restype = integer
-    entries.omegamax_structures_write.argtypes = [pointer, integer, *[pointer] * 6, ctypes.c_int]
-    entries.omegamax_structures_write.restype = None
-    entries.omegamax_structures_release.argtypes = [pointer]
-    entries.omegamax_structures_release.restype = None
+    pointer, integer, threads = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+    kind, sizes, start, limits = ctypes.c_int, [integer] * 3, ctypes.POINTER(_Start), [ctypes.c_double, integer]
+    signatures = {
+        "solve": [kind, *[pointer] * 2, *sizes, *[pointer] * 2, start, *limits, *[pointer] * 2, threads],
+        "measure": [pointer] * 2,
+        "write": [pointer, integer, *[pointer] * 8],
+        "release": [pointer],
+        "expand": [*[pointer] * 3, *sizes, pointer, threads],
+    }
+    for name, arguments in signatures.items():
+        function = getattr(entries, f"omegamax_structures_{name}")
+        function.argtypes, function.restype = arguments, pointer if name == "solve" else None
     return entries
+
+
+class PackedSet(ActiveSet):
+    """An active set that keeps its structures as lists of their ones.
+
+    Tensors of 0 and 1 are much larger; they are made when somebody asks for ``unary`` or ``additional``. A next search
+    that starts from here, and whoever needs the marginals only, does without.
+    """
+
+    def __init__(self, family: tuple, sizes: tuple[int, int], lists: list[Tensor], rest: list[Tensor]):
+        self.family, self.sizes = family, sizes  # kind and sizes; n and m
+        self.ones, self.ones_count, self.extras, self.extras_count = lists
+        self.weights, self.count, self.iterations, self.residual = rest[:4]
+        self.marginals, self.additional_marginals = rest[4:]  # [B, n], [B, m]; NaN in rows whose scores were
+
+    @functools.cached_property
+    def unary(self) -> Tensor:  # type: ignore[override]
+        return _expanded(self.ones, self.ones_count, self.sizes[0])
+
+    @functools.cached_property
+    def additional(self) -> Tensor:  # type: ignore[override]
+        return _expanded(self.extras, self.extras_count, self.sizes[1])
 
 
 def active_set(
@@ -62,66 +86,93 @@ def active_set(
     start: ActiveSet | None,
     tol: float,
     max_iter: int,
-) -> ActiveSet:
+) -> PackedSet:
     """As :func:`omegamax.kernels.active_set.active_set`."""
     scores, additional = dense(scores), dense(additional)
-    (rows, n), m = scores.shape, additional.shape[1]
     edges = None if graph is None else dense(graph)
-    begin = () if start is None else (dense(start.unary), dense(start.weights), dense(start.count))
-    _check_sizes(kind, sizes, n, m, edges, [t.shape for t in begin], rows)
+    (rows, n), m = scores.shape, additional.shape[1]
+    _check_sizes(kind, sizes, n, m, edges)
+    family = (kind, sizes, None if edges is None else edges.tolist())
+    marginals = torch.empty_like(scores), torch.empty_like(additional)
+    begin, held = _packed(start, family, rows, n)
     entries, threads = _entries(), get_num_threads()
     handle = entries.omegamax_structures_solve(
         _KINDS.index(kind),
-        scores.data_ptr(),
-        additional.data_ptr(),
-        *(rows, n, m),
-        (ctypes.c_int64 * 3)(*sizes),
-        None if edges is None else edges.data_ptr(),
-        *([t.data_ptr() for t in begin] or [None] * 3),
-        begin[0].shape[1] if begin else 0,
-        *(tol, max_iter, threads),
+        *(scores.data_ptr(), additional.data_ptr(), rows, n, m),
+        *((ctypes.c_int64 * 3)(*sizes), None if edges is None else edges.data_ptr()),
+        *(None if begin is None else ctypes.byref(begin), tol, max_iter),
+        *(marginals[0].data_ptr(), marginals[1].data_ptr(), threads),
     )
+    del held  # until here, what `begin` points to
     if handle is None:
         raise MemoryError(f"active_set: no memory for the structures of {rows} rows of {kind}, sizes {sizes}")
     try:
-        width = entries.omegamax_structures_width(handle)
-        whole = torch.int64
-        found = ActiveSet(
-            unary=scores.new_empty(rows, width, n),
-            additional=scores.new_empty(rows, width, m),
-            weights=scores.new_empty(rows, width),
-            count=scores.new_empty(rows, dtype=whole),
-            iterations=scores.new_empty(rows, dtype=whole),
-            residual=scores.new_empty(rows),
-        )
-        outputs = (found.unary, found.additional, found.weights, found.count, found.iterations, found.residual)
-        entries.omegamax_structures_write(handle, width, *(t.data_ptr() for t in outputs), threads)
+        room = (ctypes.c_int64 * 3)()
+        entries.omegamax_structures_measure(handle, room)
+        width, ones, extras = room
+        short, whole = {"dtype": torch.int32}, {"dtype": torch.int64}
+        lists = [torch.empty(s, **short) for s in (ones, (rows, width), extras, (rows, width))]
+        rest = [scores.new_empty(rows, width), *(torch.empty(rows, **whole) for _ in range(2)), scores.new_empty(rows)]
+        entries.omegamax_structures_write(handle, width, *(t.data_ptr() for t in (*lists, *rest)))
     finally:
         entries.omegamax_structures_release(handle)
-    return found
+    return PackedSet(family, (n, m), lists, [*rest, *marginals])
 
 
-def _check_sizes(
-    kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tensor | None, start: list[torch.Size], rows: int
-) -> None:
+def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple[Tensor, ...]]:
+    """A start as the library takes it, and the tensors that must outlive it."""
+    if start is None:
+        return None, ()
+    if isinstance(start, PackedSet) and start.sizes[0] == n and len(start.count) == rows:
+        ones, ones_count, trusted = start.ones, start.ones_count, start.family == family
+    else:
+        if start.unary.shape != (rows, start.weights.shape[1], n) or start.count.shape != (rows,):
+            raise ValueError(
+                f"active_set: start has structures of shape {tuple(start.unary.shape)}, which do not fit scores of shape "
+                f"{(rows, n)}"
+            )
+        there = start.unary != 0
+        ones, ones_count, trusted = there.nonzero()[:, 2].int(), there.sum(-1, dtype=torch.int32), False
+    tensors = (ones, ones_count, dense(start.weights), dense(start.count), _begins(ones_count))
+    return _Start(*(t.data_ptr() for t in tensors), start.weights.shape[1], trusted), tensors
+
+
+def _begins(ones_count: Tensor) -> Tensor:
+    """Where the ones of each row begin in the list of all."""
+    of_row = ones_count.sum(-1)
+    return of_row.cumsum(0) - of_row
+
+
+def _expanded(ones: Tensor, ones_count: Tensor, n: int) -> Tensor:
+    """0/1 ``[B, A, n]``."""
+    rows, width = ones_count.shape
+    out = torch.empty(rows, width, n, dtype=torch.float64)
+    if not out.numel():
+        return out
+    begin = _begins(ones_count)
+    pointers = [t.data_ptr() for t in (ones, ones_count, begin)]
+    _entries().omegamax_structures_expand(*pointers, rows, width, n, out.data_ptr(), get_num_threads())
+    return out
+
+
+def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tensor | None) -> None:
     """Memory is read by these numbers: they must agree."""
     size, *rest = sizes
-    extra = 0
+    extra, sound = 0, len(rest) == 1
     if kind in ("k_subsets", "sequential_k_subsets"):
         sound = n == size and len(rest) == 2 and rest[0] >= 0
         extra = max(n - 1, 0) if kind == "sequential_k_subsets" else 0
     elif kind == "sequence":
-        sound = len(rest) == 1 and n == size * rest[0]
-        extra = (2 + (size - 1) * rest[0]) * rest[0]
+        sound = sound and n == size * rest[0]
+        extra = (2 + (size - 1) * rest[0]) * rest[0] if sound else 0
     elif kind in ("arborescence", "projective"):
-        sound = len(rest) == 1 and n == size * size
+        sound = sound and n == size * size
     elif kind == "spanning_tree":
         sound = edges is not None and edges.shape == (2, n) and edges.dtype == torch.int64
-        sound = sound and (n == 0 or (0 <= int(edges.min()) and int(edges.max()) < size))  # type: ignore[union-attr]
+        if edges is not None and sound and n:
+            sound = 0 <= int(edges.min()) and int(edges.max()) < size
     else:
         raise ValueError(f"active_set: kind must be one of {', '.join(_KINDS)}, got {kind!r}")
     if not sound or m not in (0, extra):
         shape = None if edges is None else tuple(edges.shape)
         raise ValueError(f"active_set: {n} scores, {m} additional and a graph of shape {shape} are not {kind} of {sizes}")
-    if start and (start[0] != (rows, start[0][1], n) or start[1] != start[0][:2] or start[2] != (rows,)):
-        raise ValueError(f"active_set: start of shapes {[tuple(s) for s in start]} does not fit {rows} rows of {n} scores")

@@ -1,8 +1,9 @@
 // The C interface of SparseMAP. No torch headers: tensors arrive as pointers and sizes. Rows are shared out among OpenMP
 // threads; a row's result does not depend on which thread, or how many.
 //
-// How many structures a row will have is not known before: solve() keeps the answers and returns a handle, write() copies
-// them to tensors of the width that width() gives, release() frees them.
+// How many structures a row will have is not known before: solve() keeps the answers and returns a handle, measure() says
+// what room they need, write() copies them, release() frees them. They are written packed, as lists of their ones; expand()
+// makes 0/1 tensors of these, which are large, for those who ask.
 #include <atomic>
 #include <memory>
 #include <new>
@@ -42,8 +43,13 @@ struct Family {
 };
 
 struct Batch {
-    int64_t n, m;
     std::vector<Answer> answers;
+
+    int64_t total(std::vector<Index> Answer::*list) const {
+        int64_t sum = 0;
+        for (const Answer& answer : answers) sum += int64_t((answer.*list).size());
+        return sum;
+    }
 };
 
 // Each thread makes what it works with when it gets its first row.
@@ -52,31 +58,34 @@ struct Worker {
     std::unique_ptr<Search> search;
 };
 
-// Structures that follow one another in `ones` as rows of 0 and 1; `additional` may be no scores at all.
-void scatter(const std::vector<Index>& ones, const std::vector<Index>& count, int64_t width, int64_t n, double* out) {
-    if (n == 0) return;
-    std::fill_n(out, width * n, 0.0);
-    const Index* at = ones.data();
-    for (Index size : count) {
-        for (Index i = 0; i < size; i++) out[at[i]] = 1;
-        at += size;
-        out += n;
-    }
+template <class T>
+T* copied(const std::vector<T>& from, T* to) {
+    return std::copy(from.begin(), from.end(), to);
 }
 
 }  // namespace
 
 extern "C" {
 
-// scores [rows, n], additional [rows, m]; sizes [3]; graph [2, n] or null; the start, if there is one: [rows, width, n],
-// [rows, width], [rows]. Null where memory ran out.
+// Structures, packed: [rows, width] numbers of ones and weights, [rows] how many there are and where their ones begin.
+struct omegamax_packed {
+    const int32_t* ones;
+    const int32_t* ones_count;
+    const double* weights;
+    const int64_t* count;
+    const int64_t* begin;
+    int64_t width;
+    int32_t trusted;  // they are known to be structures of the family
+};
+
+// scores [rows, n], additional [rows, m]; sizes [3]; graph [2, n] or null; start null where there is none. Marginals
+// [rows, n] and [rows, m] are written at once. Returns null where memory ran out.
 void* omegamax_structures_solve(int kind, const double* scores, const double* additional, int64_t rows, int64_t n,
-                                int64_t m, const int64_t* sizes, const int64_t* graph, const double* start_unary,
-                                const double* start_weights, const int64_t* start_count, int64_t start_width, double tol,
-                                int64_t max_iter, int threads) {
+                                int64_t m, const int64_t* sizes, const int64_t* graph, const omegamax_packed* start,
+                                double tol, int64_t max_iter, double* marginals, double* additional_marginals, int threads) {
     try {
         const Family family{Kind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
-        auto batch = std::make_unique<Batch>(Batch{n, m, std::vector<Answer>(rows)});
+        auto batch = std::make_unique<Batch>(Batch{std::vector<Answer>(rows)});
         std::vector<Worker> workers(std::max(threads, 1));
         std::atomic<bool> failed{false};
         each(rows, threads, [&](int64_t row, int thread) {
@@ -85,13 +94,17 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
                 Worker& worker = workers[thread];
                 if (!worker.search) {
                     worker.oracle = family.oracle();
-                    worker.search = std::make_unique<Search>(*worker.oracle, n);
+                    worker.search = std::make_unique<Search>(*worker.oracle, n, m);
                 }
-                Start start;
-                if (start_unary)
-                    start = {start_unary + row * start_width * n, start_weights + row * start_width, start_count[row]};
-                worker.search->run(scores + row * n, m ? additional + row * m : nullptr, start, {tol, max_iter},
-                                   batch->answers[row]);
+                Start from;
+                if (start) {
+                    const int64_t first = row * start->width;
+                    from = {start->ones + start->begin[row], start->ones_count + first, start->weights + first,
+                            std::min(start->count[row], start->width), start->trusted != 0};
+                }
+                Answer& answer = batch->answers[row];
+                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter}, answer);
+                worker.search->marginals(answer, marginals + row * n, additional_marginals + row * m);
             } catch (const std::bad_alloc&) {
                 failed = true;  // an exception must not leave a parallel region
             }
@@ -102,32 +115,45 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
     }
 }
 
-// The most structures that a row has.
-int64_t omegamax_structures_width(const void* handle) {
+// The most structures that a row has, and how many ones they all have among the unary and the additional scores.
+void omegamax_structures_measure(const void* handle, int64_t* sizes) {
+    const Batch& batch = *static_cast<const Batch*>(handle);
     size_t width = 0;
-    for (const Answer& answer : static_cast<const Batch*>(handle)->answers) width = std::max(width, answer.weights.size());
-    return int64_t(width);
+    for (const Answer& answer : batch.answers) width = std::max(width, answer.weights.size());
+    sizes[0] = int64_t(width);
+    sizes[1] = batch.total(&Answer::ones);
+    sizes[2] = batch.total(&Answer::extras);
 }
 
-// unary [rows, width, n], additional [rows, width, m], weights [rows, width], count, iterations, residual [rows]. What lies
-// beyond a row's count becomes zero.
-void omegamax_structures_write(const void* handle, int64_t width, double* unary, double* additional, double* weights,
-                               int64_t* count, int64_t* iterations, double* residual, int threads) {
-    const Batch& batch = *static_cast<const Batch*>(handle);
-    const int64_t n = batch.n, m = batch.m, rows = int64_t(batch.answers.size());
-    each(rows, threads, [&](int64_t row, int) {
-        const Answer& answer = batch.answers[row];
-        const int64_t held = int64_t(answer.weights.size());
-        double* w = weights + row * width;
-        std::copy(answer.weights.begin(), answer.weights.end(), w);
-        std::fill(w + held, w + width, 0.0);
-        scatter(answer.ones, answer.ones_count, width, n, unary + row * width * n);
-        scatter(answer.extras, answer.extras_count, width, m, additional + row * width * m);
-        count[row] = held;
-        iterations[row] = answer.iterations;
-        residual[row] = answer.residual;
-    });
+// ones, extras: as many as measure() says; their numbers and the weights [rows, width], zero beyond a row's count; count,
+// iterations, residual [rows].
+void omegamax_structures_write(const void* handle, int64_t width, int32_t* ones, int32_t* ones_count, int32_t* extras,
+                               int32_t* extras_count, double* weights, int64_t* count, int64_t* iterations,
+                               double* residual) {
+    for (const Answer& answer : static_cast<const Batch*>(handle)->answers) {
+        ones = copied(answer.ones, ones);
+        extras = copied(answer.extras, extras);
+        std::fill(copied(answer.ones_count, ones_count), ones_count + width, 0);
+        std::fill(copied(answer.extras_count, extras_count), extras_count + width, 0);
+        std::fill(copied(answer.weights, weights), weights + width, 0.0);
+        ones_count += width, extras_count += width, weights += width;
+        *count++ = int64_t(answer.weights.size());
+        *iterations++ = answer.iterations;
+        *residual++ = answer.residual;
+    }
 }
 
 void omegamax_structures_release(void* handle) { delete static_cast<Batch*>(handle); }
+
+// 0/1 [rows, width, n] from lists of ones, of which each row's begin at begin[row].
+void omegamax_structures_expand(const int32_t* ones, const int32_t* ones_count, const int64_t* begin, int64_t rows,
+                                int64_t width, int64_t n, double* out, int threads) {
+    each(rows, threads, [&](int64_t row, int) {
+        const int32_t* at = ones + begin[row];
+        double* to = out + row * width * n;
+        std::fill_n(to, width * n, 0.0);
+        for (int64_t a = 0; a < width; a++, to += n)
+            for (int32_t i = ones_count[row * width + a]; i > 0; i--) to[*at++] = 1;
+    });
+}
 }
