@@ -85,16 +85,17 @@ _grid = Map(
 
 def _by_weights(op: str, *tensors: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Run ``op`` on one graph. Its kernels share the weights between rows: if these differ, each row goes alone."""
-    edges, count = edges.reshape(-1, *edges.shape[-2:]), weights.shape[-1]
-    if len(edges) != 1:
-        raise ValueError(f"{op}: edges cannot be mapped over, all rows share one graph; got {len(edges)} of them")
+    graphs, count = edges.shape[:-2].numel(), weights.shape[-1]
+    if graphs != 1:
+        raise ValueError(f"{op}: edges cannot be mapped over, all rows share one graph; got {graphs} of them")
+    edges = edges.reshape(2, count)
     if weights.numel() == count:
-        return kernels.solve(op, *tensors, edges[0], weights.reshape(count), strength)
+        return kernels.solve(op, *tensors, edges, weights.reshape(count), strength)
     rows = tensors[0].shape[:-1]
     each = [t.reshape(-1, 1, t.shape[-1]) for t in (*tensors, weights.expand(*rows, count))]
     strengths = torch.as_tensor(strength, dtype=each[0].dtype, device=each[0].device).expand(*rows, 1).reshape(-1, 1, 1)
     out = [
-        kernels.solve(op, *row[:-1], edges[0], row[-1].reshape(count), s)
+        kernels.solve(op, *row[:-1], edges, row[-1].reshape(count), s)
         for *row, s in zip(*each, strengths, strict=True)
     ]
     return torch.stack(out).reshape(tensors[0].shape)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def chain(x: Tensor, limits: Tensor) -> Tensor:
+def solve(x: Tensor, limits: Tensor) -> Tensor:
     """The row ``w`` for ``x: [R, K]`` within [-1, 1] and ``limits: [R, K - 1]``, lambda; a limit of 0 is no edge."""
     loose = limits == 0
     side = torch.zeros_like(limits)  # 1 where the flow is at its upper limit (w falls there), -1 at its lower one
