@@ -11,7 +11,7 @@ from contracts.records import RECORDS, every_map, wide
 from omegamax._registry import Transform
 
 # What to call the operators with: tensors by argument name, with the rank of the scores.
-ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05, "weights": 0.5}
+ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05, "weights": 0.5, "strength": 0.3, "w": 0.1}
 # Those that map scores; the contour integral has its own test.
 OPERATORS = sorted(
     {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")} - {"omegamax::contour"}
@@ -116,6 +116,8 @@ def test_operator_passes_the_checks_of_torch_library(name: str, grad: bool):
             arguments.append(torch.randn(3, 5, dtype=torch.float64, requires_grad=grad))
         elif argument.name == "dim":
             arguments.append(1)
+        elif argument.name == "edges":
+            arguments.append(torch.tensor([[0], [1]]))
         else:
             arguments.append(torch.full((1, 1), ARGUMENTS[argument.name], dtype=torch.float64, requires_grad=grad))
     torch.library.opcheck(operator, tuple(arguments))

@@ -19,20 +19,22 @@ def check_values(name: str, argument: str, x: Tensor, dim: int) -> int:
 
 
 def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
-    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``."""
+    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``; finite."""
+    # Infinity levels everything, and so does any number that is large enough; it is no trouble as a factor.
+    most = torch.finfo(working_dtype(x)).max
     if not isinstance(strength, Tensor):
         if not is_number(strength):
             raise TypeError(f"{name}: strength must be a float or a tensor, got {type(strength).__name__}")
         if not strength >= 0:
             raise ValueError(f"{name}: strength must be >= 0, got {strength:g}")
-        return float(strength)
+        return min(float(strength), most)
     if not strength.is_floating_point():
         raise TypeError(f"{name}: strength must be a floating-point tensor, got dtype {strength.dtype}")
     if readable(strength) and not bool((strength >= 0).all()):
         raise ValueError(f"{name}: strength must be >= 0 everywhere, got a minimum of {strength.min().item():g}")
     for axis in axes:
         rows = row_parameter(name, "strength", strength, x, axis)
-    return rows
+    return rows.clamp(max=most)
 
 
 def check_edges(name: str, edges: Tensor, nodes: int) -> Tensor:
