@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from omegamax._checks import check_choice
-from omegamax.kernels import active_set, jacobians, native, reference, steepest, variation
+from omegamax.kernels import active_set, jacobians, native, native_structures, reference, steepest, variation
 
 Kernel = Callable[..., Tensor]
 
 BACKENDS = ("auto", "cpu", "reference")
 PREFERENCE = {"cpu": ("cpu", "reference")}
-COMPILED = (native,)  # modules of compiled operations, named in their OPS, which have available()
+COMPILED = (native, native_structures)  # modules of compiled operations, named in their OPS, which have available()
 # Modules of plain torch whose operations, named in their OPS, take what the compiled ones do.
 PLAIN = (steepest, variation, active_set)
 _wanted = os.environ.get("OMEGAMAX_BACKEND", "auto")

@@ -110,9 +110,9 @@ def active_set(
         room = (ctypes.c_int64 * 3)()
         entries.omegamax_structures_measure(handle, room)
         width, ones, extras = room
-        short, whole = {"dtype": torch.int32}, {"dtype": torch.int64}
-        lists = [torch.empty(s, **short) for s in (ones, (rows, width), extras, (rows, width))]
-        rest = [scores.new_empty(rows, width), *(torch.empty(rows, **whole) for _ in range(2)), scores.new_empty(rows)]
+        lists = [torch.empty(s, dtype=torch.int32) for s in ((ones,), (rows, width), (extras,), (rows, width))]
+        count, iterations = (torch.empty(rows, dtype=torch.int64) for _ in range(2))
+        rest = [scores.new_empty(rows, width), count, iterations, scores.new_empty(rows)]
         entries.omegamax_structures_write(handle, width, *(t.data_ptr() for t in (*lists, *rest)))
     finally:
         entries.omegamax_structures_release(handle)
@@ -128,8 +128,8 @@ def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[
     else:
         if start.unary.shape != (rows, start.weights.shape[1], n) or start.count.shape != (rows,):
             raise ValueError(
-                f"active_set: start has structures of shape {tuple(start.unary.shape)}, which do not fit scores of shape "
-                f"{(rows, n)}"
+                f"active_set: start has structures of shape {tuple(start.unary.shape)}, which do not fit scores "
+                f"of shape {(rows, n)}"
             )
         there = start.unary != 0
         ones, ones_count, trusted = there.nonzero()[:, 2].int(), there.sum(-1, dtype=torch.int32), False
@@ -175,4 +175,6 @@ def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tenso
         raise ValueError(f"active_set: kind must be one of {', '.join(_KINDS)}, got {kind!r}")
     if not sound or m not in (0, extra):
         shape = None if edges is None else tuple(edges.shape)
-        raise ValueError(f"active_set: {n} scores, {m} additional and a graph of shape {shape} are not {kind} of {sizes}")
+        raise ValueError(
+            f"active_set: {n} scores, {m} additional and a graph of shape {shape} are not {kind} of {sizes}"
+        )

@@ -128,14 +128,21 @@ class Arborescences : public Trees {
     bool enter(Index v) {
         Node& node = node_[v];
         const double* weight = weight_.data() + node.row * (n_ + 1);
-        const int32_t* penalty = PENALTY ? penalty_.data() + node.row * (n_ + 1) : nullptr;
-        Index best = 0;
-        for (Index h = 1; h <= n_; h++)
-            if (better<PENALTY>(weight[h], PENALTY ? penalty[h] : 0, weight[best], PENALTY ? penalty[best] : 0)) best = h;
-        node.head = best;
+        int64_t best = 0;
+        if (PENALTY) {
+            const int32_t* penalty = penalty_.data() + node.row * (n_ + 1);
+            for (int64_t h = 1; h <= n_; h++)
+                if (better<true>(weight[h], penalty[h], weight[best], penalty[best])) best = h;
+            node.penalty = penalty[best];
+        } else {
+            double top = FORBIDDEN;
+#pragma omp simd reduction(max : top)
+            for (int64_t h = 0; h <= n_; h++) top = weight[h] > top ? weight[h] : top;
+            while (best < n_ && weight[best] != top) best++;
+        }
+        node.head = Index(best);
         node.modifier = word_[node.row * (n_ + 1) + best];
         node.weight = weight[best];
-        if (PENALTY) node.penalty = penalty[best];
         return node.weight > FORBIDDEN;
     }
 
@@ -144,33 +151,18 @@ class Arborescences : public Trees {
     template <bool PENALTY>
     Index contract(Index first) {
         const int64_t width = n_ + 1;
-        const Index cycle = Index(nodes_++);
-        const Index row = node_[first].row;
-        double* __restrict weight = weight_.data() + row * width;
-        int32_t* __restrict penalty = PENALTY ? penalty_.data() + row * width : nullptr;
-        Index* __restrict word = word_.data() + row * width;
+        const Index cycle = Index(nodes_++), row = node_[first].row;
+        double* weight = weight_.data() + row * width;
         for (int64_t h = 0; h < width; h++) weight[h] -= node_[first].weight;
         if (PENALTY)
-            for (int64_t h = 0; h < width; h++) penalty[h] -= node_[first].penalty;
-        Index member;
-        do {
-            member = path_.back();
+            for (int64_t h = 0; h < width; h++) penalty_[row * width + h] -= node_[first].penalty;
+        for (Index member = path_.back(); member != first; member = path_.back()) {
+            merge<PENALTY>(row, node_[member]);
+            node_[member].parent = cycle;
             path_.pop_back();
-            Node& node = node_[member];
-            node.parent = cycle;
-            if (member == first) break;
-            const double* other = weight_.data() + node.row * width;
-            const int32_t* others = PENALTY ? penalty_.data() + node.row * width : nullptr;
-            const Index* words = word_.data() + node.row * width;
-            for (int64_t h = 0; h < width; h++) {
-                const double w = other[h] - node.weight;
-                const int32_t p = PENALTY ? others[h] - node.penalty : 0;
-                const bool take = better<PENALTY>(w, p, weight[h], PENALTY ? penalty[h] : 0);
-                weight[h] = take ? w : weight[h];
-                if (PENALTY) penalty[h] = take ? p : penalty[h];
-                word[h] = take ? words[h] : word[h];
-            }
-        } while (true);
+        }
+        node_[first].parent = cycle;
+        path_.pop_back();
         for (int64_t m = 0; m < n_; m++) {
             if (node_[top_[m]].parent != cycle) continue;
             top_[m] = cycle;
@@ -178,6 +170,20 @@ class Arborescences : public Trees {
         }
         node_[cycle] = {row, -1, 0, 0, 0, 0, NEW};
         return cycle;
+    }
+
+    // Edges into a member of a cycle, where they are better than those already in the row of the cycle.
+    template <bool PENALTY>
+    void merge(Index row, const Node& member) {
+        const int64_t width = n_ + 1;
+        for (int64_t to = row * width, from = member.row * width; to < (row + 1) * width; to++, from++) {
+            const double weight = weight_[from] - member.weight;
+            const int32_t penalty = PENALTY ? penalty_[from] - member.penalty : 0;
+            if (!better<PENALTY>(weight, penalty, weight_[to], PENALTY ? penalty_[to] : 0)) continue;
+            weight_[to] = weight;
+            if (PENALTY) penalty_[to] = penalty;
+            word_[to] = word_[from];
+        }
     }
 
     // Opens the cycles, last first: each gives up the edge into the word where it is entered.

@@ -46,10 +46,9 @@ class ProjectiveTrees : public Trees {
     // Row by row from the last word: what becomes known of row i at j is pushed to all later columns at once, in loops
     // over consecutive memory.
     void fill(const double* unary) {
-        double* __restrict between = between_.data();  // right_[i, q] + left_[q + 1, j], over q
+        double* between = between_.data();  // right_[i, q] + left_[q + 1, j], over q
         for (int64_t i = n_ - 1; i >= 0; i--) {
-            double* __restrict right = right_.data() + i * n_;
-            double* __restrict left = left_.data() + i * n_;
+            double *right = right_.data() + i * n_, *left = left_.data() + i * n_;
             right[i] = left[i] = 0;
             for (int64_t j = i + 1; j < n_; j++) {
                 right[j] = left[j] = FORBIDDEN;
@@ -66,6 +65,7 @@ class ProjectiveTrees : public Trees {
                 const double* below = right_.data() + j * n_;
                 const double* arcs = left_arc_.data() + j * n_;
                 const double* next = left_.data() + (j + 1) * n_;
+#pragma omp simd  // rows do not overlap
                 for (int64_t k = j + 1; k < n_; k++) {
                     right[k] = down + below[k] > right[k] ? down + below[k] : right[k];
                     left[k] = whole + arcs[k] > left[k] ? whole + arcs[k] : left[k];

@@ -100,7 +100,7 @@ class Factor {
     }
 
     void grow() {
-        const int64_t stride = std::max<int64_t>(32, 2 * stride_);
+        const int64_t stride = std::max<int64_t>(32, 2 * stride_) + 8;  // no power of two: columns share no cache sets
         std::vector<double> l(stride * stride);
         for (int64_t k = 0; k < size_; k++) std::copy(column(k) + k, column(k) + size_, l.data() + k * stride + k);
         l_.swap(l);
