@@ -1,5 +1,7 @@
 """Pictures: tensors in, matplotlib axes out. Needs ``pip install omegamax[viz]``."""
 
+from omegamax.viz.alignment import alignment as alignment
+from omegamax.viz.arcs import arcs as arcs
 from omegamax.viz.bars import bars as bars
 from omegamax.viz.density import density as density
 from omegamax.viz.ellipses import ellipses as ellipses
