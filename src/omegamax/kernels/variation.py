@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from omegamax.kernels import variation_chain, variation_graph
-from omegamax.kernels.variation_graph import Graph, Grid
+from omegamax.kernels import variation_chain, variation_flow
+from omegamax.kernels.graphs import Chain, Graph, Grid, averaged
 
 OPS = (
     *("tv_chain", "tv_chain_vjp", "tv_chain_slope"),
@@ -27,43 +27,38 @@ OPS = (
 
 def tv_chain(x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Neighbours along ``dim``; ``strength`` is a float, or has the rank of ``x`` and size 1 along ``dim``."""
-
-    def solve(y: Tensor, strengths: Tensor, there: Tensor) -> Tensor:
-        limits = torch.where(there[:, 1:] & there[:, :-1], strengths, 0.0)
-        return variation_chain.solve(y, limits.clamp(max=_most(y)))
-
-    x, strength = _along(dim, x, strength)
-    return _scaled(x, strength, solve).movedim(-1, dim).contiguous()
+    chain = Chain(x.shape[dim], x.device)
+    return _solve(chain, x, dim, 1.0, strength, lambda y, limits: variation_chain.solve(chain, y, limits))
 
 
 def tv_grid(x: Tensor, strength: float | Tensor) -> Tensor:
     """Neighbours along the last two axes; ``strength`` is a float, or has the rank of ``x`` and size 1 along both."""
+    grid = Grid(x.shape[-2], x.shape[-1], x.device)
     flat, strengths = _flat(x, strength)
-    return _solve("tv_prox_2d", Grid(*x.shape[-2:], x.device), flat, 1.0, strengths).reshape(x.shape)
+    w = _solve(grid, flat, -1, 1.0, strengths, lambda y, limits: variation_flow.solve("tv_prox_2d", grid, y, limits))
+    return w.reshape(x.shape)
 
 
 def tv_graph(x: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Nodes along the last axis, joined by ``edges: [2, E]`` of ``weights: [E]``; ``strength`` as for a chain."""
-    return _solve("tv_prox_graph", Graph(x.shape[-1], edges), x, weights, strength)
+    graph = Graph(x.shape[-1], edges)
+    return _solve(graph, x, -1, weights, strength, lambda y, u: variation_flow.solve("tv_prox_graph", graph, y, u))
 
 
 def tv_chain_vjp(w: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """The mean of ``g`` over each fused piece of ``w``."""
-    w, strength = _along(dim, w, strength)
-    values, rows, strengths = _rows(w), _rows(_settled(w, g.movedim(dim, -1))), _each(w, strength)
-    group = variation_chain.runs((values[:, 1:] == values[:, :-1]) & (strengths > 0))
-    return variation_chain.averaged(rows, group).to(g.dtype).reshape(w.shape).movedim(-1, dim).contiguous()
+    return _spread(Chain(w.shape[dim], w.device), w, g, dim, 1.0, strength)
 
 
 def tv_grid_vjp(w: Tensor, g: Tensor, strength: float | Tensor) -> Tensor:
     """The mean of ``g`` over each fused region of ``w``."""
     flat, strengths = _flat(w, strength)
-    return _spread(Grid(*w.shape[-2:], w.device), flat, g.flatten(-2), 1.0, strengths).reshape(g.shape)
+    return _spread(Grid(w.shape[-2], w.shape[-1], w.device), flat, g.flatten(-2), -1, 1.0, strengths).reshape(g.shape)
 
 
 def tv_graph_vjp(w: Tensor, g: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """The mean of ``g`` over each fused component of ``w``."""
-    return _spread(Graph(w.shape[-1], edges), w, g, weights, strength)
+    return _spread(Graph(w.shape[-1], edges), w, g, -1, weights, strength)
 
 
 def tv_chain_slope(w: Tensor, strength: float | Tensor, dim: int) -> Tensor:
@@ -100,67 +95,73 @@ def grid_pull(w: Tensor) -> Tensor:
     return chain_pull(w, -1) + chain_pull(w, -2)
 
 
-def _solve(name: str, graph: Graph, x: Tensor, weights: float | Tensor, strength: float | Tensor) -> Tensor:
-    weights = torch.as_tensor(weights, dtype=torch.float64, device=x.device)
+def _solve(
+    graph: Graph,
+    x: Tensor,
+    dim: int,
+    weights: float | Tensor,
+    strength: float | Tensor,
+    solve: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Run ``solve(x, limits)`` on what is not settled by itself, moved and scaled into [-2, 2]."""
+    rows = _columns(x, dim).double()
+    if rows.numel() == 0:
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+    strengths = _strengths(x, dim, strength)
+    there = rows != -math.inf
+    sound = (rows < math.inf).all(0) & (strengths >= 0)
+    kept = torch.where(sound & there, rows, 0.0)
+    a, b = graph.ends(there)
+    limits = torch.where(a & b & sound & (_weights(x, weights) > 0), _weights(x, weights) * strengths, 0.0)
+    # A node moves by no more than the limits of its edges. Two that are farther apart stay so: their edge is at its
+    # limit, and the scores of 1e9 below the others, by which some mask, do not take away the digits of the rest.
+    a, b = graph.ends(graph.around(limits))
+    step = graph.difference(kept)
+    apart = step.abs() > a + b
+    kept = kept - graph.divergence(torch.where(apart, limits * step.sign(), 0.0))
+    limits = torch.where(apart, 0.0, limits)
+    label = graph.components(limits > 0)
+    low = torch.full_like(kept, math.inf).scatter_reduce_(0, label, kept, "amin").gather(0, label)
+    high = torch.full_like(kept, -math.inf).scatter_reduce_(0, label, kept, "amax").gather(0, label)
+    middle = torch.where(low < high, low / 2 + high / 2, low)
+    # A power of two, so that scaling rounds nothing.
+    exponent = torch.frexp((high / 2 - low / 2).amax(0)).exponent - 1
+    scale = torch.ldexp(torch.ones_like(middle[0]), exponent)
+    # No flow is larger than all there is to be levelled, and infinite limits would not compute.
+    limits = (limits / scale).clamp(max=4.0 * graph.nodes)
+    w = middle + scale * solve((kept - middle) / scale, limits)
+    return _back(torch.where(sound, torch.where(there, w, rows), math.nan), x, dim)
 
-    def solve(y: Tensor, strengths: Tensor, there: Tensor) -> Tensor:
-        both = there.index_select(-1, graph.i) & there.index_select(-1, graph.j)
-        limits = torch.where(both & (weights > 0), weights * strengths, 0.0).clamp(max=_most(y))
-        return variation_graph.solve(name, graph, y.mT.contiguous(), limits.mT.contiguous()).mT
 
-    return _scaled(x, strength, solve).contiguous()
-
-
-def _spread(graph: Graph, w: Tensor, g: Tensor, weights: float | Tensor, strength: float | Tensor) -> Tensor:
-    values = _rows(w).mT
-    weights = torch.as_tensor(weights, device=w.device).reshape(-1, 1)
-    joined = values.index_select(0, graph.i) == values.index_select(0, graph.j)
-    label = variation_graph.components(graph, joined & (weights > 0) & (_each(w, strength).mT > 0))
-    return variation_graph.averaged(_rows(_settled(w, g)).mT, label).mT.to(g.dtype).reshape(g.shape).contiguous()
+def _spread(graph: Graph, w: Tensor, g: Tensor, dim: int, weights: float | Tensor, strength: float | Tensor) -> Tensor:
+    values, given = _columns(w, dim), _columns(g, dim).double()
+    a, b = graph.ends(values)
+    label = graph.components((a == b) & (_weights(w, weights) > 0) & (_strengths(w, dim, strength) > 0))
+    return _back(averaged(torch.where(values == -math.inf, 0.0, given), label), g, dim)
 
 
-def _along(dim: int, x: Tensor, strength: float | Tensor) -> tuple[Tensor, float | Tensor]:
-    return x.movedim(dim, -1), strength.movedim(dim, -1) if isinstance(strength, Tensor) else strength
+def _columns(x: Tensor, dim: int) -> Tensor:
+    """``x`` with its rows last, ``[K, R]``."""
+    return x.movedim(dim, 0).reshape(x.shape[dim], -1)
+
+
+def _back(columns: Tensor, x: Tensor, dim: int) -> Tensor:
+    """``columns`` in the shape and dtype of ``x``."""
+    shape = [x.shape[dim], *x.shape[:dim], *x.shape[dim % x.dim() + 1 :]]
+    return columns.to(x.dtype).reshape(shape).movedim(0, dim).contiguous()
+
+
+def _strengths(x: Tensor, dim: int, strength: float | Tensor) -> Tensor:
+    """One strength for each row, ``[R]``."""
+    shape = list(x.shape)
+    shape[dim] = 1
+    return torch.as_tensor(strength, dtype=torch.float64, device=x.device).expand(shape).reshape(-1)
+
+
+def _weights(x: Tensor, weights: float | Tensor) -> Tensor:
+    """One weight for each edge, or for all, ``[E, 1]``."""
+    return torch.as_tensor(weights, dtype=torch.float64, device=x.device).reshape(-1, 1)
 
 
 def _flat(x: Tensor, strength: float | Tensor) -> tuple[Tensor, float | Tensor]:
     return x.flatten(-2), strength.squeeze(-1) if isinstance(strength, Tensor) else strength
-
-
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])
-
-
-def _each(x: Tensor, strength: float | Tensor) -> Tensor:
-    """One strength for each row, ``[R, 1]``."""
-    strengths = torch.as_tensor(strength, dtype=torch.float64, device=x.device)
-    return strengths.expand(*x.shape[:-1], 1).reshape(-1, 1)
-
-
-def _settled(w: Tensor, g: Tensor) -> Tensor:
-    """Nothing comes from entries that are absent."""
-    return torch.where(w == -math.inf, 0.0, g).double()
-
-
-def _most(y: Tensor) -> float:
-    """A limit that no flow reaches in rows within [-1, 1]; infinite ones would not compute."""
-    return 4.0 * y.shape[-1]
-
-
-def _scaled(x: Tensor, strength: float | Tensor, solve: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-    """Run ``solve(rows, strengths, there)`` on rows moved and scaled into [-1, 1], and settle odd ones."""
-    rows, each = _rows(x).double(), _each(x, strength)
-    if rows.numel() == 0:
-        return torch.empty_like(x, memory_format=torch.contiguous_format)
-    there = rows != -math.inf
-    top = rows.amax(-1, keepdim=True)
-    bottom = torch.where(there, rows, math.inf).amin(-1, keepdim=True)
-    sound = (top < math.inf) & (each >= 0)
-    middle = torch.where(sound & (top > -math.inf), bottom / 2 + top / 2, 0.0)
-    half = torch.where(sound & (top > bottom), top / 2 - bottom / 2, 1.0)
-    # A power of two, so that scaling rounds nothing.
-    scale = torch.ldexp(torch.ones_like(half), torch.frexp(half).exponent)
-    moved = torch.where(sound & there, (rows - middle) / scale, 0.0)
-    w = middle + scale * solve(moved, torch.where(sound, each / scale, 0.0), there)
-    w = torch.where(there & (each > 0), w, rows)
-    return torch.where(sound, w, math.nan).to(x.dtype).reshape(x.shape)
