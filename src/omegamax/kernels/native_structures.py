@@ -47,19 +47,20 @@ def _entries() -> ctypes.CDLL:
         "measure": [pointer] * 2,
         "write": [pointer, integer, *[pointer] * 8],
         "release": [pointer],
-        "expand": [*[pointer] * 3, *sizes, pointer, threads],
+        "overlaps": [*[pointer] * 3, *sizes, pointer, threads],
     }
+    results = {"solve": pointer, "overlaps": ctypes.c_int}
     for name, arguments in signatures.items():
         function = getattr(entries, f"omegamax_structures_{name}")
-        function.argtypes, function.restype = arguments, pointer if name == "solve" else None
+        function.argtypes, function.restype = arguments, results.get(name)
     return entries
 
 
 class PackedSet(ActiveSet):
     """An active set that keeps its structures as lists of their ones.
 
-    Tensors of 0 and 1 are much larger; they are made when somebody asks for ``unary`` or ``additional``. A next search
-    that starts from here, and whoever needs the marginals only, does without.
+    Tensors of 0 and 1 are far larger; they are made when somebody asks for ``unary`` or ``additional``. A search that
+    starts from here, and whoever is content with what the methods below compute, does without.
     """
 
     def __init__(self, family: tuple, sizes: tuple[int, int], lists: list[Tensor], rest: list[Tensor]):
@@ -70,11 +71,58 @@ class PackedSet(ActiveSet):
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
-        return _expanded(self.ones, self.ones_count, self.sizes[0])
+        return self._expanded(0)
 
     @functools.cached_property
     def additional(self) -> Tensor:  # type: ignore[override]
-        return _expanded(self.extras, self.extras_count, self.sizes[1])
+        return self._expanded(1)
+
+    @functools.cached_property
+    def overlaps(self) -> Tensor:
+        """``M^T M [B, A, A]``: how many ones two structures share."""
+        rows, width = self.weights.shape
+        out = self.weights.new_empty(rows, width, width)
+        inputs = (self.ones, self.ones_count, _begins(self.ones_count))
+        sizes = (rows, width, self.sizes[0])
+        pointers = (t.data_ptr() for t in inputs)
+        if not _entries().omegamax_structures_overlaps(*pointers, *sizes, out.data_ptr(), get_num_threads()):
+            raise MemoryError(f"active_set: no memory for the overlaps of {rows} rows of {width} structures")
+        return out
+
+    def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
+        """``M^T scores + N^T additional [B, A]``: what each structure scores. Differentiable."""
+        out = self.weights.new_zeros(self.weights.numel())
+        for which, given in enumerate((scores, additional)):
+            if given is not None:
+                slots, places = self._places[which]
+                out = out.index_add(0, slots, given.reshape(-1)[places])
+        return out.view(self.weights.shape)
+
+    def mixture(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """``M weights [B, n]`` and ``N weights [B, m]``. Differentiable."""
+        rows, flat = len(self.weights), weights.reshape(-1)
+        unary, additional = (
+            flat.new_zeros(rows * size).index_add(0, places, flat[slots]).view(rows, size)
+            for size, (slots, places) in zip(self.sizes, self._places, strict=True)
+        )
+        return unary, additional
+
+    @functools.cached_property
+    def _places(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """For each one, unary and additional: its structure in [B, A] and its place in [B, n] or [B, m], both flat."""
+        width = max(self.weights.shape[1], 1)
+
+        def places(ones: Tensor, count: Tensor, size: int) -> tuple[Tensor, Tensor]:
+            slots = torch.arange(count.numel()).repeat_interleave(count.flatten())
+            return slots, slots // width * size + ones
+
+        n, m = self.sizes
+        return places(self.ones, self.ones_count, n), places(self.extras, self.extras_count, m)
+
+    def _expanded(self, which: int) -> Tensor:
+        size, (slots, places) = self.sizes[which], self._places[which]
+        out = self.weights.new_zeros(self.weights.numel() * size)
+        return out.index_fill_(0, slots * size + places % max(size, 1), 1.0).view(*self.weights.shape, size)
 
 
 def active_set(
@@ -141,18 +189,6 @@ def _begins(ones_count: Tensor) -> Tensor:
     """Where the ones of each row begin in the list of all."""
     of_row = ones_count.sum(-1)
     return of_row.cumsum(0) - of_row
-
-
-def _expanded(ones: Tensor, ones_count: Tensor, n: int) -> Tensor:
-    """0/1 ``[B, A, n]``."""
-    rows, width = ones_count.shape
-    out = torch.empty(rows, width, n, dtype=torch.float64)
-    if not out.numel():
-        return out
-    begin = _begins(ones_count)
-    pointers = [t.data_ptr() for t in (ones, ones_count, begin)]
-    _entries().omegamax_structures_expand(*pointers, rows, width, n, out.data_ptr(), get_num_threads())
-    return out
 
 
 def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tensor | None) -> None:

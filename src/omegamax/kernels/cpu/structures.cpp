@@ -2,8 +2,7 @@
 // threads; a row's result does not depend on which thread, or how many.
 //
 // How many structures a row will have is not known before: solve() keeps the answers and returns a handle, measure() says
-// what room they need, write() copies them, release() frees them. They are written packed, as lists of their ones; expand()
-// makes 0/1 tensors of these, which are large, for those who ask.
+// what room they need, write() copies them, release() frees them. They are written packed, as lists of their ones.
 #include <atomic>
 #include <memory>
 #include <new>
@@ -145,15 +144,29 @@ void omegamax_structures_write(const void* handle, int64_t width, int32_t* ones,
 
 void omegamax_structures_release(void* handle) { delete static_cast<Batch*>(handle); }
 
-// 0/1 [rows, width, n] from lists of ones, of which each row's begin at begin[row].
-void omegamax_structures_expand(const int32_t* ones, const int32_t* ones_count, const int64_t* begin, int64_t rows,
-                                int64_t width, int64_t n, double* out, int threads) {
-    each(rows, threads, [&](int64_t row, int) {
-        const int32_t* at = ones + begin[row];
-        double* to = out + row * width * n;
-        std::fill_n(to, width * n, 0.0);
-        for (int64_t a = 0; a < width; a++, to += n)
-            for (int32_t i = ones_count[row * width + a]; i > 0; i--) to[*at++] = 1;
-    });
+// [rows, width, width]: how many ones two structures share, zero beyond a row's count. Returns whether there was memory.
+int omegamax_structures_overlaps(const int32_t* ones, const int32_t* ones_count, const int64_t* begin, int64_t rows,
+                                 int64_t width, int64_t n, double* out, int threads) {
+    try {
+        std::vector<std::vector<uint8_t>> marks(std::max(threads, 1), std::vector<uint8_t>(n));
+        each(rows, threads, [&](int64_t row, int thread) {
+            uint8_t* mark = marks[thread].data();
+            const int32_t *count = ones_count + row * width, *first = ones + begin[row], *mine = first;
+            double* table = out + row * width * width;
+            for (int64_t a = 0; a < width; mine += count[a++]) {
+                for (int32_t i = 0; i < count[a]; i++) mark[mine[i]] = 1;
+                const int32_t* its = first;
+                for (int64_t b = 0; b <= a; b++) {
+                    int32_t both = 0;
+                    for (const int32_t* end = its + count[b]; its != end; its++) both += mark[*its];
+                    table[a * width + b] = table[b * width + a] = both;
+                }
+                for (int32_t i = 0; i < count[a]; i++) mark[mine[i]] = 0;
+            }
+        });
+        return 1;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
 }
 }
