@@ -48,8 +48,7 @@ def solve(name: str, graph: Graph, x: Tensor, limits: Tensor) -> Tensor:
     gap = (heights - value).square().sum(0).amax().item() / 2
     if gap > GAP:
         warnings.warn(
-            f"{name}: stopped after {MAX_STEPS} steps with a duality gap of {gap:.1e} times the square of half the "
-            "range of a row",
+            f"{name}: stopped after {MAX_STEPS} steps with a relative duality gap of {gap:.1e}",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -64,7 +63,7 @@ def ascend(graph: Graph, x: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
     rate, lowest = 1 / resistance, -limits
     best, worst = torch.zeros_like(limits), torch.zeros_like(x[:1])
     rows = torch.arange(x.shape[-1], device=x.device)
-    flow = ahead = best
+    flow = ahead = torch.zeros_like(limits)
     age = torch.zeros_like(x[:1])
     for count in range(1, MAX_STEPS + 1):
         moved = torch.addcmul(ahead, graph.difference(x - graph.divergence(ahead)), rate).clamp_(lowest, limits)
@@ -80,7 +79,8 @@ def ascend(graph: Graph, x: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
             if remaining <= len(rows) // 2:
                 best[:, rows], worst[:, rows] = moved, left
                 rows, x, limits, lowest = rows[busy], x[:, busy], limits[:, busy], lowest[:, busy]
-                moved, change, back, age = moved[:, busy], change[:, busy], back[:, busy], age[:, busy]
+                moved, change, back = moved[:, busy], change[:, busy], back[:, busy]
+                left, age = left[:, busy], age[:, busy]
         # Momentum that would go uphill is dropped (O'Donoghue & Candes 2015).
         age = torch.where(back.mul_(change).sum(0, keepdim=True) > 0, 0.0, age + 1)
         flow, ahead = moved, torch.addcmul(moved, change, age / (age + 3))
