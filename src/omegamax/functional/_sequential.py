@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, bfloat16, float16
+from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_budget, check_scores, is_number, is_plain
@@ -46,8 +46,9 @@ def sequential_k_subsets(
         at_most: let sequences with fewer ones in.
         mask: bool, broadcastable to ``z``; ``False`` masks an entry, and the entries on either side of it do not become
             neighbours. A row left with fewer than ``k`` entries takes them all.
-        two_state: the scale of those who encode an entry as two states and regularise both, as Santos et al. do:
-            that is this map at half of ``z`` and half of ``transition``, which is what the option computes.
+        two_state: the scale of those who encode an entry as two states, on and off, and regularise both, as the code
+            of Santos et al. does: this map at half of ``z`` and half of ``transition``; with ``at_most``, where the
+            number of ones is not fixed, at half of ``z + 1``.
 
     Returns:
         Like ``z``: in [0, 1], summing to ``k`` along ``dim``. Computed in float64.
@@ -65,10 +66,24 @@ def sequential_k_subsets(
     size = z.shape[dim] if z.dim() else 1
     k = _whole(name, k, size, at_most)
     z = masked(name, z, mask)
-    if is_number(transition) and transition == 0:
-        return k_subsets(z / 2 if two_state else z, k, dim, at_most=at_most)
     t = _pairs(name, transition, z, size, dim)
-    return _apply(*((z / 2, t / 2) if two_state else (z, t)), k, bool(at_most), dim)
+    if two_state:  # u^2 / 2 + (1 - u)^2 / 2 = u^2 - u + 1/2, and the sum of u may or may not be fixed
+        half = sequential_k_subsets(
+            (_wide(z) + 1) / 2 if at_most else _wide(z) / 2, k, transition / 2, dim, at_most=at_most
+        )
+        return _narrow(half, z)
+    if is_number(transition) and transition == 0:
+        return k_subsets(z, k, dim, at_most=at_most)
+    return _narrow(_apply(_wide(z), t, k, bool(at_most), dim), z)
+
+
+def _wide(z: Tensor) -> Tensor:
+    return z.to(working_dtype(z))
+
+
+def _narrow(p: Tensor, z: Tensor) -> Tensor:
+    """As torch.softmax: half scores give half results, float32 under autocast."""
+    return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
 
 
 def _whole(name: str, k: int, size: int, at_most: bool) -> int:
@@ -102,9 +117,6 @@ def _pairs(name: str, transition: float | Tensor, z: Tensor, size: int, dim: int
 
 def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
     """The map in whichever mode of torch is on, as :class:`~omegamax.functional._map.Map` has it."""
-    if z.dtype is float16 or z.dtype is bfloat16:
-        p = _apply(z.float(), t, k, at_most, dim)
-        return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
     if z.dim() == 0:
         return _apply(z.reshape(1), t.reshape(1), k, at_most, 0).reshape(())
     if is_plain(z, t):
@@ -120,8 +132,8 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
     """Marginals; the solution of the rows that had to be searched; which rows these are."""
     x = z.detach().to(F64).movedim(dim, -1)
     shape, size = x.shape, x.shape[-1]
-    pairs = t.detach().to(F64).movedim(dim, -1).expand(*shape[:-1], size - 1).reshape(-1, size - 1)
     x = x.reshape(-1, size)
+    pairs = t.detach().to(F64).movedim(dim, -1).expand(*shape[:-1], size - 1).reshape(len(x), size - 1)
     left = x != -math.inf
     spoilt = x.isnan().any(-1) | (x == math.inf).any(-1)
     few = (left.sum(-1) < k) & ~spoilt & (not at_most)

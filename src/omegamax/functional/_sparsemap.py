@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from omegamax._checks import is_plain
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.active_set import ActiveSet
 
@@ -74,6 +76,41 @@ class ActiveSolution(Solution):
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         change = self.probability_jvp(d_scores, d_additional)[:, None]
         return (change @ self.active.unary)[:, 0].unflatten(-1, self.event), (change @ self.active.additional)[:, 0]
+
+
+class _Outside(torch.autograd.Function):
+    """Runs a solver on the tensors themselves, whichever of torch.func's gradient transforms wrap them."""
+
+    @staticmethod
+    def forward(scores, additional, run):
+        run(scores, additional)
+        return scores.new_zeros(())
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx, _):
+        return None, None, None
+
+    @staticmethod
+    def jvp(ctx, *_):
+        return None
+
+    @staticmethod
+    def vmap(info, in_dims, *_):  # only called where scores are mapped over: tangents may be
+        raise NotImplementedError("sparsemap: torch.vmap cannot map over scores; give them leading axes instead")
+
+
+def solved(solve: Callable[[Tensor, Tensor | None], Solution], scores: Tensor, additional: Tensor | None) -> Solution:
+    """What ``solve`` makes of the scores, as constants."""
+    results: list[Solution] = []
+    with torch.no_grad():
+        if is_plain(scores) and (additional is None or is_plain(additional)):
+            return solve(scores, additional)
+        _Outside.apply(scores, additional, lambda *inputs: results.append(solve(*inputs)))
+    return results[0]
 
 
 def differentiable(

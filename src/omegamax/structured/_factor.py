@@ -15,6 +15,10 @@ from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, s
 from omegamax.kernels.oracles import oracle
 
 
+class Infeasible(ValueError):
+    """Scores that no structure of a factor fits."""
+
+
 class Factor(ABC):
     r"""A finite set of structures, each a 0/1 vector of parts, over which a maximum can be taken.
 
@@ -121,7 +125,7 @@ class Factor(ABC):
         barred = active.residual == math.inf
         if bool(barred.any()):
             row = int(barred.nonzero()[0])
-            raise ValueError(
+            raise Infeasible(
                 f"{self!r}: scores leave no structure in row {row}: each has a part whose score is -inf (or masked)"
             )
         return ActiveSolution(active, scores.shape[1:])
@@ -136,6 +140,9 @@ class BuiltIn(Factor):
     @abstractmethod
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         """Kind, sizes and graph, as the kernel takes them."""
+
+    def additional_size(self, event: tuple[int, ...]) -> int:
+        return 0
 
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int

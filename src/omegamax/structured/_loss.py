@@ -91,8 +91,8 @@ def _additional_target(name: str, factor: Factor, target: Tensor, given: Tensor 
             y = factor.additional_features(target.to(F64))
         if y is None or not bool(((target == 0) | (target == 1)).all()):
             raise ValueError(
-                f"{name}: target_additional [*, {problem.additional.shape[-1]}] is needed with additional scores unless "
-                f"the target is a structure (0/1) and the factor knows its additional parts; got {factor!r}"
+                f"{name}: target_additional [*, {problem.additional.shape[-1]}] is needed with additional scores "
+                f"unless the target is a structure (0/1) and the factor knows its additional parts; got {factor!r}"
             )
         return y.reshape(problem.additional.shape)
     check_floating(name, "target_additional", given)

@@ -25,7 +25,13 @@ class SpanningTree(BuiltIn):
     """
 
     def __init__(self, edges: Tensor, nodes: int | None = None):
-        if not isinstance(edges, Tensor) or edges.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
+        if not isinstance(edges, Tensor) or edges.dtype not in (
+            torch.int64,
+            torch.int32,
+            torch.int16,
+            torch.int8,
+            torch.uint8,
+        ):
             given = edges.dtype if isinstance(edges, Tensor) else type(edges).__name__
             raise TypeError(f"SpanningTree: edges must be an integer tensor [2, E], got {given}")
         if edges.dim() != 2 or edges.shape[0] != 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -12,11 +13,12 @@ from omegamax.functional._sparsemap import (
     Solution,
     Structures,
     differentiable,
+    solved,
     tangent,
     warn_unless_converged,
 )
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
-from omegamax.structured._factor import Factor
+from omegamax.structured._factor import Factor, Infeasible
 
 F64 = torch.float64
 
@@ -75,9 +77,10 @@ def sparsemap(
         return_structures: also return the distribution itself.
         mask: bool, broadcastable to the scores; ``False`` takes a part out.
         two_state: the scale of those who encode each part as a variable with two states, on and off, and regularise
-            both (lpsmap, and the papers that build on it): :math:`\tfrac12 u^2 + \tfrac12 (1 - u)^2` a part is, up to
-            what no structure changes, twice our regulariser, so that their marginals are ours at half of all scores,
-            additional ones included. This is what the option computes.
+            both (lpsmap's sequences with a budget, and the papers that build on them). As
+            :math:`\tfrac12 u^2 + \tfrac12 (1 - u)^2 = u^2 - u + \tfrac12`, their marginals are ours at half of all
+            scores, additional ones included, with another half added to each unary score. Where all structures have
+            equally many parts, that half changes nothing: theirs are ours at half the scores.
         tol: a structure that gains less, relative to the scores in which it differs, is left out.
         max_iter: iterations allowed, in place of a limit that grows with the event. Beyond, a
             :class:`~omegamax.structured.ConvergenceWarning` gives the gain that was left.
@@ -113,15 +116,15 @@ def sparsemap(
     )
     batch, width = problem.batch, active.weights.shape[1]
     found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.scores.shape[1:]), 0.0)
-    some = active.additional.shape[-1] > 0
+    some, count = problem.additional is not None, active.additional.shape[-1]
     weights = active.weights + change
     weights = weights.where(~active.residual.isnan()[:, None], torch.nan)
     return marginals, Structures(
         structures=problem.shaped(found, (*batch, width, *problem.event)),
         probabilities=problem.shaped(weights, (*batch, width)),
         count=active.count.reshape(batch),
-        additional=problem.shaped(active.additional, (*batch, width, -1)) if some else None,
-        additional_marginals=problem.shaped(parts, (*batch, -1)) if some and parts is not None else None,
+        additional=problem.shaped(active.additional, (*batch, width, count)) if some else None,
+        additional_marginals=None if parts is None or not some else problem.shaped(parts, (*batch, count)),
     )
 
 
@@ -153,15 +156,15 @@ class Problem:
         self.dtype = scores.dtype
         wide = scores.to(F64)
         extra = factor.additional_scores(wide) if additional is None else self._given(additional, wide)
+        if two_state:
+            wide, extra = (wide + 1) / 2, None if extra is None else extra / 2
         present = torch.ones((), dtype=torch.bool, device=scores.device)
         if mask is not None:
             wide, extra = factor.prepare(name, wide, extra, mask)
             present = mask
-        if two_state:
-            wide, extra = wide / 2, None if extra is None else extra / 2
         self.scores = wide.reshape(-1, *self.event)
         self.present = present.expand(scores.shape).reshape(-1, *self.event)
-        self.additional = None if extra is None else extra.reshape(len(self.scores), -1)
+        self.additional = None if extra is None else extra.reshape(len(self.scores), extra.shape[-1])
 
     def _given(self, additional: Tensor, scores: Tensor) -> Tensor:
         check_floating(self.name, "additional", additional)
@@ -183,10 +186,11 @@ class Problem:
         """The solution, with a warning where it is not one."""
         if max_iter is not None and max_iter < 1:
             raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
-        with torch.no_grad():
-            solution = self.factor.solve(
-                self.scores, self.additional, structures=structures, tol=tol, max_iter=max_iter
-            )
+        try:
+            solve = partial(self.factor.solve, structures=structures, tol=tol, max_iter=max_iter)
+            solution = solved(solve, self.scores, self.additional)
+        except Infeasible as error:
+            raise ValueError(f"{self.name}: {error}") from None
         limit = iteration_limit(self.scores[:1].numel()) if max_iter is None else max_iter
         warn_unless_converged(self.name, solution, limit)
         return solution

@@ -13,7 +13,7 @@ from omegamax.functional._gaps import close_gaps
 from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.jacobians import k_subsets_vjp
-from omegamax.structured._factor import BuiltIn
+from omegamax.structured._factor import BuiltIn, Infeasible
 
 
 class _Subsets(BuiltIn):
@@ -34,6 +34,14 @@ class _Subsets(BuiltIn):
         if self.k > size:
             raise ValueError(
                 f"{name}: k={self.k} is more than the {size} items of scores of shape {tuple(scores.shape)}"
+            )
+
+    def check_left(self, scores: Tensor) -> None:
+        """Refuse rows of which ``-inf`` leaves fewer than k items."""
+        left = (scores != -math.inf).sum(-1)
+        if not self.at_most and bool((left < self.k).any()):
+            raise Infeasible(
+                f"{self!r}: k={self.k} is more than the {int(left.min())} items that scores leave in a row"
             )
 
     def _size(self, size: int) -> int:
@@ -70,11 +78,7 @@ class KSubsets(_Subsets):
         tol: float = TOLERANCE,
         max_iter: int | None = None,
     ) -> Solution:
-        left = (scores != -math.inf).sum(-1)
-        if not self.at_most and bool((left < self.k).any()):
-            raise ValueError(
-                f"{self!r}: k={self.k} is more than the {int(left.min())} items that scores leave in a row"
-            )
+        self.check_left(scores)
         active = None
         if structures:
             active = super().solve(scores, additional, start=start, tol=tol, max_iter=max_iter).active
@@ -132,6 +136,7 @@ class SequentialKSubsets(_Subsets):
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
     ) -> ActiveSet:
+        self.check_left(scores)
         return super().search(close_gaps(scores, additional, self.at_most), additional, start, tol, max_iter)
 
     def additional_size(self, event: tuple[int, ...]) -> int:
