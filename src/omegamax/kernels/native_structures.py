@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
+import numpy as np
 import torch
 from torch import Tensor, get_num_threads
 
@@ -61,33 +62,34 @@ class PackedSet(ActiveSet):
 
     Tensors of 0 and 1 are far larger; they are made when somebody asks for ``unary`` or ``additional``. A search that
     starts from here, and whoever is content with what the methods below compute, does without.
+
+    The lists are numpy's: tensors that are made, or only looked at, inside a transform of torch.func belong to that.
     """
 
-    def __init__(self, family: tuple, sizes: tuple[int, int], lists: list[Tensor], rest: list[Tensor]):
-        self.family, self.sizes = family, sizes  # kind and sizes; n and m
+    def __init__(self, family: tuple, sizes: tuple[int, int], lists: list[np.ndarray], rest: list[Tensor]):
+        self.family, self.sizes = family, sizes  # kind, its sizes and graph; n and m
         self.ones, self.ones_count, self.extras, self.extras_count = lists
         self.weights, self.count, self.iterations, self.residual = rest[:4]
         self.marginals, self.additional_marginals = rest[4:]  # [B, n], [B, m]; NaN in rows whose scores were
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
-        return self._expanded(0)
+        return _expanded(self.ones, self.ones_count, self.sizes[0])
 
     @functools.cached_property
     def additional(self) -> Tensor:  # type: ignore[override]
-        return self._expanded(1)
+        return _expanded(self.extras, self.extras_count, self.sizes[1])
 
     @functools.cached_property
     def overlaps(self) -> Tensor:
         """``M^T M [B, A, A]``: how many ones two structures share."""
         rows, width = self.weights.shape
-        out = self.weights.new_empty(rows, width, width)
-        inputs = (self.ones, self.ones_count, _begins(self.ones_count))
-        sizes = (rows, width, self.sizes[0])
-        pointers = (t.data_ptr() for t in inputs)
-        if not _entries().omegamax_structures_overlaps(*pointers, *sizes, out.data_ptr(), get_num_threads()):
+        out = np.empty((rows, width, width))
+        lists = (self.ones, self.ones_count, _begins(self.ones_count))
+        pointers, sizes = (a.ctypes.data for a in lists), (rows, width, self.sizes[0])
+        if not _entries().omegamax_structures_overlaps(*pointers, *sizes, out.ctypes.data, get_num_threads()):
             raise MemoryError(f"active_set: no memory for the overlaps of {rows} rows of {width} structures")
-        return out
+        return torch.from_numpy(out)
 
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
         """``M^T scores + N^T additional [B, A]``: what each structure scores. Differentiable."""
@@ -110,19 +112,8 @@ class PackedSet(ActiveSet):
     @functools.cached_property
     def _places(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """For each one, unary and additional: its structure in [B, A] and its place in [B, n] or [B, m], both flat."""
-        width = max(self.weights.shape[1], 1)
-
-        def places(ones: Tensor, count: Tensor, size: int) -> tuple[Tensor, Tensor]:
-            slots = torch.arange(count.numel()).repeat_interleave(count.flatten())
-            return slots, slots // width * size + ones
-
         n, m = self.sizes
-        return places(self.ones, self.ones_count, n), places(self.extras, self.extras_count, m)
-
-    def _expanded(self, which: int) -> Tensor:
-        size, (slots, places) = self.sizes[which], self._places[which]
-        out = self.weights.new_zeros(self.weights.numel() * size)
-        return out.index_fill_(0, slots * size + places % max(size, 1), 1.0).view(*self.weights.shape, size)
+        return _places(self.ones, self.ones_count, n), _places(self.extras, self.extras_count, m)
 
 
 def active_set(
@@ -139,8 +130,13 @@ def active_set(
     scores, additional = dense(scores), dense(additional)
     edges = None if graph is None else dense(graph)
     (rows, n), m = scores.shape, additional.shape[1]
+    if scores.dtype != torch.float64 or additional.dtype != torch.float64 or len(additional) != rows:
+        raise ValueError(
+            f"active_set: scores and additional must be float64 and as many rows, got {scores.dtype} "
+            f"{tuple(scores.shape)} and {additional.dtype} {tuple(additional.shape)}"
+        )
     _check_sizes(kind, sizes, n, m, edges)
-    family = (kind, sizes, None if edges is None else edges.tolist())
+    family = (kind, sizes, None if edges is None else edges.numpy().tobytes())
     marginals = torch.empty_like(scores), torch.empty_like(additional)
     begin, held = _packed(start, family, rows, n)
     entries, threads = _entries(), get_num_threads()
@@ -158,17 +154,18 @@ def active_set(
         room = (ctypes.c_int64 * 3)()
         entries.omegamax_structures_measure(handle, room)
         width, ones, extras = room
-        lists = [torch.empty(s, dtype=torch.int32) for s in ((ones,), (rows, width), (extras,), (rows, width))]
+        lists = [np.empty(s, np.int32) for s in (ones, (rows, width), extras, (rows, width))]
         count, iterations = (torch.empty(rows, dtype=torch.int64) for _ in range(2))
         rest = [scores.new_empty(rows, width), count, iterations, scores.new_empty(rows)]
-        entries.omegamax_structures_write(handle, width, *(t.data_ptr() for t in (*lists, *rest)))
+        pointers = [*(a.ctypes.data for a in lists), *(t.data_ptr() for t in rest)]
+        entries.omegamax_structures_write(handle, width, *pointers)
     finally:
         entries.omegamax_structures_release(handle)
     return PackedSet(family, (n, m), lists, [*rest, *marginals])
 
 
-def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple[Tensor, ...]]:
-    """A start as the library takes it, and the tensors that must outlive it."""
+def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple]:
+    """A start as the library takes it, and what it points to, which must outlive it."""
     if start is None:
         return None, ()
     if isinstance(start, PackedSet) and start.sizes[0] == n and len(start.count) == rows:
@@ -179,16 +176,31 @@ def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[
                 f"active_set: start has structures of shape {tuple(start.unary.shape)}, which do not fit scores "
                 f"of shape {(rows, n)}"
             )
-        there = start.unary != 0
-        ones, ones_count, trusted = there.nonzero()[:, 2].int(), there.sum(-1, dtype=torch.int32), False
-    tensors = (ones, ones_count, dense(start.weights), dense(start.count), _begins(ones_count))
-    return _Start(*(t.data_ptr() for t in tensors), start.weights.shape[1], trusted), tensors
+        there = start.unary.numpy() != 0
+        ones, ones_count, trusted = there.nonzero()[2].astype(np.int32), there.sum(-1, dtype=np.int32), False
+    lists, tensors = (ones, ones_count, _begins(ones_count)), (dense(start.weights), dense(start.count))
+    one, count, begin = (a.ctypes.data for a in lists)
+    begins = _Start(one, count, *(t.data_ptr() for t in tensors), begin, start.weights.shape[1], trusted)
+    return begins, (*lists, *tensors)
 
 
-def _begins(ones_count: Tensor) -> Tensor:
+def _begins(ones_count: np.ndarray) -> np.ndarray:
     """Where the ones of each row begin in the list of all."""
-    of_row = ones_count.sum(-1)
-    return of_row.cumsum(0) - of_row
+    of_row = ones_count.sum(-1, dtype=np.int64)
+    return of_row.cumsum() - of_row
+
+
+def _places(ones: np.ndarray, ones_count: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
+    """For each one its structure in ``[B, A]`` and its place in ``[B, n]``, both flat."""
+    slots = np.arange(ones_count.size).repeat(ones_count.reshape(-1))
+    return torch.from_numpy(slots), torch.from_numpy(slots // max(ones_count.shape[1], 1) * n + ones)
+
+
+def _expanded(ones: np.ndarray, ones_count: np.ndarray, n: int) -> Tensor:
+    """0/1 ``[B, A, n]``."""
+    out = np.zeros((*ones_count.shape, n))
+    out.reshape(-1)[np.arange(ones_count.size).repeat(ones_count.reshape(-1)) * n + ones] = 1
+    return torch.from_numpy(out)
 
 
 def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tensor | None) -> None:

@@ -417,12 +417,13 @@ class Search {
         std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return weight_[a] > weight_[b]; });
         for (Index a : order) {
             const Index slot = active_[a];
-            const auto [extra, last] = pool_.extras(slot);
             answer.ones.insert(answer.ones.end(), pool_.begin(slot), pool_.end(slot));
-            answer.extras.insert(answer.extras.end(), extra, last);
             answer.ones_count.push_back(pool_.count(slot));
-            answer.extras_count.push_back(Index(last - extra));
             answer.weights.push_back(weight_[a]);
+            if (m_ == 0) continue;
+            const auto [extra, last] = pool_.extras(slot);
+            answer.extras.insert(answer.extras.end(), extra, last);
+            answer.extras_count.push_back(Index(last - extra));
         }
     }
 
