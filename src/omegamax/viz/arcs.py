@@ -108,8 +108,8 @@ def _draw(
         look: dict[str, Any] = {"alpha": opacity, "linewidth": 0.7 + 1.2 * weight}
         x = places[modifier]
         if modifier == head:
-            ax.plot([x, x], [foot, foot + top], color=colour, zorder=1, solid_capstyle="butt", **look)
             middle, height = x, top - 0.3 * up
+            ax.plot([x, x], [foot, foot + height], color=colour, zorder=1, solid_capstyle="butt", **look)
         else:
             aside = _ASIDE if modifier > head else -_ASIDE
             start, x = places[head] + aside, x - 0.4 * aside
