@@ -1,0 +1,309 @@
+// Total variation on a graph, exactly: min_w 1/2 |w - x|^2 + sum over edges of cap_e |w_i - w_j|.
+//
+// The dual is a flow u with |u_e| <= cap_e; w = x - div u is the solution once every edge whose ends differ is full, in
+// the direction of the fall (those are the conditions of Karush, Kuhn and Tucker, and they suffice). Starting from any
+// flow, the finish below takes the regions joined by edges that are not full and tries to bring each to one level, its
+// mean, by more flow inside. A maximum flow that cannot do it ends in a cut of full edges, at which the region falls
+// apart (Chambolle and Darbon, "On total variation minimization and surface evolution using parametric maximum flows",
+// IJCV 2009, section 4; Hochbaum, JACM 2001). Neighbours whose levels are the wrong way round for the flow between them
+// form one region again. What comes out is a flow that proves its values, to rounding.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#define ALWAYS inline __attribute__((always_inline))
+
+namespace omegamax {
+
+struct Arc {
+    int to, edge;
+    bool forward;  // along the edge, or against it
+};
+
+// Net is a graph with a flow: n nodes, u[edge], cap[edge], and
+//   arcs(i, f(arc, to, edge, forward)): all arcs of a node, those of capacity 0 and ones into the padding included;
+//   select(i, wanted(to, edge, forward), f(arc, to)): f on those that are wanted;
+//   arc(i, arc): the arc itself; reverse(arc): its number at the other end;
+//   edges(f(i, j, edge)): all edges of positive capacity;
+//   pad(): how far beyond [0, n) an arc may point.
+template <class Net>
+class Levels {
+public:
+    explicit Levels(Net& net) : net(net) {}
+
+    // From scores and a feasible net.u to the solution; net.u becomes its proof.
+    // Returns what a limit on the work left undone, relative to the scores: 0, unless that limit was met.
+    double solve(const double* scores, double* w) {
+        x = scores, value = w;
+        reserve();
+        for (int i = 0; i < net.n; i++) refresh(i);
+        wide = false;
+        int at = 0;
+        for (int i = 0; i < net.n; i++) {
+            if (home[i] >= 0) continue;
+            const int begin = at;
+            at = grow_open(i, at);
+            settle(begin, at);
+        }
+        const int rounds = 50 + std::min(net.n, 1000);
+        for (int round = 0; join(); round++) {
+            if (round == rounds) {
+                net.edges([&](int i, int j, int e) {
+                    if (wrong(i, j, e)) undone = std::max(undone, std::fabs(value[i] - value[j]) / size[i]);
+                });
+                break;
+            }
+            // Cutting along what was full before is quick but may undo what it did. Then regions are solved whole.
+            wide = round >= 2;
+            for (size_t k = 0; k + 1 < starts.size(); k++) settle(starts[k], starts[k + 1]);
+        }
+        return undone;
+    }
+
+private:
+    static constexpr int OUTSIDE = 1 << 30;
+    static constexpr double ROUNDING = 16 * std::numeric_limits<double>::epsilon();
+
+    Net& net;
+    const double* x = nullptr;
+    double* value = nullptr;
+    double undone = 0;
+    bool wide = false;
+    int stamp = 0;
+    std::vector<double> level_, size, slack, excess;  // x - div u, the sum of its terms' sizes, what rounding does to it
+    std::vector<int> home_, seen_;                    // the region of a node; whether a search has met it
+    std::vector<int> before, order, spare, parent, live, queue, starts;
+    std::vector<signed char> side;
+    std::vector<std::pair<int, int>> todo;
+    int *home = nullptr, *seen = nullptr;
+
+    void reserve() {
+        const size_t n = size_t(net.n), pad = size_t(net.pad());
+        if (order.size() != n || home_.size() != n + 2 * pad) {
+            for (auto* v : {&level_, &size, &slack, &excess}) v->resize(n);
+            for (auto* v : {&before, &order, &spare, &parent, &live, &queue}) v->resize(n);
+            side.resize(n);
+            home_.assign(n + 2 * pad, 0);
+            seen_.assign(n + 2 * pad, OUTSIDE);
+            home = home_.data() + pad, seen = seen_.data() + pad;
+        }
+        std::fill(home, home + n, -1);
+        undone = 0, stamp = 0;
+    }
+
+    double room(int e, bool forward) const { return forward ? net.cap[e] - net.u[e] : net.cap[e] + net.u[e]; }
+
+    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit.
+    ALWAYS double push(int e, bool forward, double f) {
+        const double most = room(e, forward), cap = net.cap[e];
+        double& u = net.u[e];
+        if (f >= most) {
+            u = forward ? cap : -cap;
+            return most;
+        }
+        u = forward ? std::min(u + f, cap) : std::max(u - f, -cap);
+        return f;
+    }
+
+    ALWAYS void refresh(int i) {
+        double sum = x[i], terms = std::fabs(sum);
+        net.arcs(i, [&](int, int, int e, bool forward) {
+            sum += forward ? -net.u[e] : net.u[e];
+            terms += std::fabs(net.u[e]);
+        });
+        level_[i] = sum, size[i] = terms;
+    }
+
+    // Breadth first from a seed into order[at...]; returns the end. Nodes at home elsewhere are left alone.
+    template <class Joined>
+    ALWAYS int grow(int seed, int at, Joined joined) {
+        const int id = ++stamp;
+        int next = at;
+        int *const order = this->order.data(), *const parent = this->parent.data(), *const home = this->home;
+        home[seed] = id, order[at++] = seed;
+        for (; next < at; next++) {
+            const int i = order[next];
+            net.select(
+                i, [&](int j, int e, bool forward) { return (home[j] < 0) & int(joined(i, j, e, forward)); },
+                [&](int a, int j) { home[j] = id, order[at++] = j, parent[j] = net.reverse(a); });
+        }
+        return at;
+    }
+
+    int grow_open(int seed, int at) {
+        return grow(seed, at, [&](int, int, int e, bool) { return std::fabs(net.u[e]) < net.cap[e]; });
+    }
+
+    // Levels the region order[begin, end), cutting it where it must be cut.
+    void settle(int begin, int end) {
+        if (level(begin, end)) return;
+        todo.clear();
+        cut(begin, end);
+        while (!todo.empty()) {
+            const auto [b, e] = todo.back();
+            todo.pop_back();
+            if (!level(b, e)) cut(b, e);
+        }
+    }
+
+    void cut(int begin, int end) {
+        const int m = end - begin;
+        std::copy(order.begin() + begin, order.begin() + end, spare.begin());
+        for (int k = 0; k < m; k++) home[spare[k]] = -1, refresh(spare[k]);
+        int at = begin;
+        for (int k = 0; k < m; k++) {
+            const int seed = spare[k], from = at;
+            if (home[seed] >= 0) continue;
+            at = wide ? grow(seed, at, [&](int i, int j, int e, bool) { return net.cap[e] > 0 && side[i] == side[j]; })
+                      : grow_open(seed, at);
+            todo.push_back({from, at});
+        }
+    }
+
+    // Whether the region could be brought to one level; if not, the edges across a cut of it are full.
+    bool level(int begin, int end) {
+        const int m = end - begin, *const node = order.data() + begin;
+        if (m == 1) {
+            value[*node] = level_[*node], slack[*node] = ROUNDING / 4 * size[*node];
+            return true;
+        }
+        const double pivot = level_[node[0]];
+        double sum = 0, scale = 0;
+        for (int k = 0; k < m; k++) sum += level_[node[k]] - pivot, scale = std::max(scale, size[node[k]]);
+        const double mean = pivot + sum / m, close = ROUNDING * scale;
+        for (int k = 0; k < m; k++) excess[node[k]] = level_[node[k]] - mean;
+        // All at once along the tree that found the region: enough for most, and a good start for the others.
+        bool fits = true;
+        for (int k = m - 1; k > 0; k--) {
+            const int i = node[k];
+            const Arc a = net.arc(i, parent[i]);
+            const double f = excess[i];
+            const double moved = f >= 0 ? push(a.edge, a.forward, f) : -push(a.edge, !a.forward, -f);
+            excess[i] = moved == f ? 0 : f - moved;
+            fits &= moved == f;
+            excess[a.to] += moved;
+        }
+        if (!fits) {
+            const bool limited = !flow(node, m, close);
+            double left = 0;
+            for (int k = 0; k < m; k++) left += std::fabs(excess[node[k]]);
+            if (limited) undone = std::max(undone, left / scale);
+            else if (left > 4 * close * m) return false;
+        }
+        // From the scores and what crosses the border, free of the rounding of the flow inside.
+        const int id = home[node[0]];
+        const double origin = x[node[0]];
+        double total = 0;
+        for (int k = 0; k < m; k++) {
+            total += x[node[k]] - origin;
+            net.arcs(node[k], [&](int, int j, int e, bool forward) {
+                total += home[j] == id ? 0 : forward ? -net.u[e] : net.u[e];
+            });
+        }
+        const double found = origin + total / m;
+        for (int k = 0; k < m; k++) value[node[k]] = found, slack[node[k]] = close;
+        return true;
+    }
+
+    // A maximum flow from excess to deficit inside a region; false if it met its limit. Marks the sides of the cut.
+    bool flow(const int* node, int m, double close) {
+        int count = m;
+        for (int k = 0; k < m; k++) live[k] = node[k], side[node[k]] = 0;
+        bool done = false;
+        int above = 0, below = 0;
+        for (int64_t pass = 0; pass < 1000 + 4 * int64_t(m) && !done; pass++) {
+            above = below = 0;
+            for (int k = 0; k < count; k++) above += excess[live[k]] > close, below += excess[live[k]] < -close;
+            // From the fewer: what the many have to give or to take arrives in one wave.
+            done = !above || !below || !(below <= above ? wave<true>(count, close, above) : wave<false>(count, close, below));
+        }
+        above = 0;  // what is left alive holds excess alone, or none
+        for (int k = 0; k < count; k++) above += excess[live[k]] > close;
+        for (int k = 0; k < count; k++) side[live[k]] = above ? 1 : -1;
+        for (int k = 0; k < m; k++) seen[node[k]] = OUTSIDE;
+        return done;
+    }
+
+    // A search from all deficits, up the arcs with room, until it has met all excess; then excess moves down the trees,
+    // farthest first. With `down` false, excess and deficit change places. What the search cannot meet never will be
+    // met again, and is dropped from the live. False if it met nothing.
+    template <bool down>
+    bool wave(int& count, double close, int wanted) {
+        constexpr double sign = down ? 1 : -1;
+        double* const excess = this->excess.data();
+        int *const queue = this->queue.data(), *const live = this->live.data(), *const parent = this->parent.data();
+        int* const seen = this->seen;
+        int tail = 0, met = 0;
+        for (int k = 0; k < count; k++) {
+            const int i = live[k], root = sign * excess[i] < -close;
+            queue[tail] = i, tail += root, seen[i] = root;
+        }
+        const int roots = tail;
+        for (int k = 0; k < tail && met < wanted; k++)
+            net.arcs(queue[k], [&](int a, int j, int e, bool forward) {
+                if (seen[j] || !(room(e, forward != down) > 0)) return;
+                seen[j] = 1, queue[tail++] = j, parent[j] = net.reverse(a);
+                met += sign * excess[j] > close;
+            });
+        if (met < wanted) {
+            int left = 0;
+            for (int k = 0; k < count; k++) {
+                const int i = live[k];
+                if (seen[i]) live[left++] = i;
+                else seen[i] = OUTSIDE, side[i] = down ? 1 : -1;
+            }
+            count = left;
+        }
+        for (int k = tail - 1; k >= roots; k--) {
+            const int i = queue[k];
+            const double have = sign * excess[i];
+            if (!(have > 0)) continue;
+            const Arc a = net.arc(i, parent[i]);
+            const double moved = push(a.edge, a.forward == down, have);
+            excess[i] = moved == have ? 0 : sign * (have - moved);
+            excess[a.to] += sign * moved;
+        }
+        return met > 0;
+    }
+
+    // Whether the flow along an edge could still lower the one end and raise the other. (Hardly ever: no branches.)
+    ALWAYS bool wrong(int i, int j, int e) const {
+        const double fall = value[i] - value[j], u = net.u[e], cap = net.cap[e];
+        const int could = ((u < cap) & (fall > 0)) | ((u > -cap) & (fall < 0));
+        return __builtin_expect(could, 0) && std::fabs(fall) > slack[i] + slack[j];
+    }
+
+    // New regions, order[starts[k], starts[k + 1]), of the groups that edges in the wrong join; whether there are any.
+    bool join() {
+        std::vector<int>& seeds = queue;
+        int found = 0;
+        net.edges([&](int i, int j, int e) {
+            if (wrong(i, j, e) && (found == 0 || seeds[found - 1] != i) && found < net.n) seeds[found++] = i;
+        });
+        starts.clear();
+        if (found == 0) return false;
+        std::copy(home, home + net.n, before.begin());
+        std::fill(home, home + net.n, -1);
+        int at = 0;
+        for (int k = 0; k < found; k++) {
+            if (home[seeds[k]] >= 0) continue;
+            starts.push_back(at);
+            at = grow(seeds[k], at, [&](int i, int j, int e, bool forward) {
+                return net.cap[e] > 0 && (before[i] == before[j] || (forward ? wrong(i, j, e) : wrong(j, i, e)));
+            });
+        }
+        starts.push_back(at);
+        for (int i = 0; i < net.n; i++) {
+            if (home[i] < 0) home[i] = before[i];
+            else refresh(i);
+        }
+        return true;
+    }
+};
+
+}  // namespace omegamax
