@@ -128,21 +128,14 @@ class Arborescences : public Trees {
     bool enter(Index v) {
         Node& node = node_[v];
         const double* weight = weight_.data() + node.row * (n_ + 1);
+        const int32_t* penalty = PENALTY ? penalty_.data() + node.row * (n_ + 1) : nullptr;
         int64_t best = 0;
-        if (PENALTY) {
-            const int32_t* penalty = penalty_.data() + node.row * (n_ + 1);
-            for (int64_t h = 1; h <= n_; h++)
-                if (better<true>(weight[h], penalty[h], weight[best], penalty[best])) best = h;
-            node.penalty = penalty[best];
-        } else {
-            double top = FORBIDDEN;
-#pragma omp simd reduction(max : top)
-            for (int64_t h = 0; h <= n_; h++) top = weight[h] > top ? weight[h] : top;
-            while (best < n_ && weight[best] != top) best++;
-        }
+        for (int64_t h = 1; h <= n_; h++)
+            if (better<PENALTY>(weight[h], PENALTY ? penalty[h] : 0, weight[best], PENALTY ? penalty[best] : 0)) best = h;
         node.head = Index(best);
         node.modifier = word_[node.row * (n_ + 1) + best];
         node.weight = weight[best];
+        if (PENALTY) node.penalty = penalty[best];
         return node.weight > FORBIDDEN;
     }
 
