@@ -1,0 +1,43 @@
+"""Proof that factors contradict each other."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax.structured._state import State
+
+FAR = 1e8  # a score this large picks the best vertex up to 1 / FAR
+MARGIN = 1e-9
+
+
+def contradictory(state: State) -> Tensor:
+    r"""Which examples no marginals satisfy, ``[B]``; a proof where it says so.
+
+    Take any weights :math:`w_f` on the copies of the variables. Marginals u that satisfy all factors would give
+
+    .. math:: \sum_f \max_{x \in P_f} \langle w_f, x \rangle \ge \sum_f \langle w_f, u_f \rangle
+              \ge \min_{u \in [0, 1]^N} \sum_f \langle w_f, u_f \rangle
+
+    so that weights for which the left is smaller than the right prove that there are none. Where there are none, what
+    the factors disagree by tends to the shortest difference v between consensus and factors, and with w = v the left
+    is smaller by :math:`\lVert v \rVert^2`: sooner or later the iteration finds its own proof.
+    """
+    problem = state.problem
+    size = state.primal.clamp(min=torch.finfo(state.u.dtype).tiny)
+    weights = [gap / size[:, None, None] for gap in state.gap]
+    # Without additional scores: a projection from afar. It falls short of the maximum by at most m / (2 FAR).
+    most = torch.zeros_like(size)
+    least = _unit_box_minimum(problem.collect(weights).masked_fill(problem.forbidden, 0.0))
+    entries = 0
+    for block, w, extra in zip(problem.blocks, weights, problem.additional, strict=True):
+        nothing = None if extra is None else torch.zeros_like(extra)
+        best = block.rule.solve(FAR * w, nothing).marginals
+        most = most + (w * best).flatten(1).sum(1)
+        least = least + (w * block.shift).flatten(1).sum(1)
+        entries += w[0].numel()
+    return most + entries * (0.5 / FAR + MARGIN) < least
+
+
+def _unit_box_minimum(x: Tensor) -> Tensor:
+    return x.clamp(max=0).sum(1)

@@ -1,0 +1,32 @@
+"""From a guess of the right faces to the solution itself."""
+
+from __future__ import annotations
+
+from omegamax.structured._faces import Faces
+from omegamax.structured._state import State
+
+FACE_TOL = 1e-9
+
+
+def polished(state: State) -> State:
+    r"""The solution, if the factors' marginals are on the faces on which they are at the solution.
+
+    On the affine hulls of the faces the problem has no inequalities: u is the projection of the scores, with what the
+    additional scores are worth, onto the set where the hulls meet. The prices closest to the present ones that explain
+    it go with it. Whether the faces were right is seen from the result: its factors are solved once more.
+    """
+    problem, prices = state.problem, state.prices
+    faces = Faces(problem, state.local, FACE_TOL, problem.forbidden)
+    slopes = faces.along(prices)  # zero without additional scores
+    aim = (problem.scores - problem.collect(slopes)).masked_fill(problem.forbidden, 0.0)
+    off = [seen - copy.marginals for seen, copy in zip(problem.local(aim), state.local, strict=True)]
+    u = problem.bounded(aim - faces.solve(problem.collect(faces.across(off))))
+    missing = problem.unbounded(problem.scores - u - problem.collect(prices))
+    moves = faces.across(problem.spread(faces.solve(missing)))
+    kept = faces.across(prices)
+    rho = state.rho[:, None, None]
+    z = [
+        seen + (slope + old + move) / rho
+        for seen, slope, old, move in zip(problem.local(u), slopes, kept, moves, strict=True)
+    ]
+    return State(problem, z, state.rho, problem.solve(z, state.rho, state.warm()), u)

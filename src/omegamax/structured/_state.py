@@ -1,0 +1,96 @@
+"""Examples on their way to a solution: what factors are offered, what they answer, and how far they are apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from omegamax.kernels.active_set import ActiveSet
+from omegamax.structured._blocks import Local
+from omegamax.structured._relaxation import Copies, Relaxation
+
+
+@dataclass
+class State:
+    """A round of the iteration.
+
+    The factors were solved for ``z`` by themselves, as ``local``; all together say ``u``.
+    """
+
+    problem: Relaxation
+    z: Copies
+    rho: Tensor  # [B]: the penalty
+    local: list[Local]
+    u: Tensor  # [B, N]
+
+    def __post_init__(self) -> None:
+        # What the factors see of u, less their own marginals.
+        self.gap = [seen - copy.marginals for seen, copy in zip(self.problem.local(self.u), self.local, strict=True)]
+
+    @property
+    def prices(self) -> Copies:
+        r"""Normals :math:`\nu_f = \rho (z_f - u_f)` of the polytopes at the marginals of the factors.
+
+        At the solution they add up to what the scores leave unexplained, :math:`\sum_f \nu_f = \eta - u`.
+        """
+        rho = self.rho[:, None, None]
+        return [rho * (z - copy.marginals) for z, copy in zip(self.z, self.local, strict=True)]
+
+    @property
+    def primal(self) -> Tensor:
+        """How far the factors are from agreeing, ``[B]``."""
+        return torch.stack([torch.zeros_like(self.rho), *(gap.abs().flatten(1).amax(1) for gap in self.gap)]).amax(0)
+
+    @property
+    def dual(self) -> Tensor:
+        """How far the prices are from adding up, ``[B]``, relative to the scores."""
+        return self.imbalance.abs().amax(1) / self.problem.scale
+
+    @property
+    def imbalance(self) -> Tensor:
+        """How much the prices add up to beyond that, ``[B, N]``."""
+        return self.problem.unbounded(self.u - self.problem.scores + self.problem.collect(self.prices))
+
+    @property
+    def duality_gap(self) -> Tensor:
+        """Of the objective, at u and what the factors say of the additional scores, ``[B]``."""
+        total = self.imbalance.square().sum(1) / 2
+        for price, gap in zip(self.prices, self.gap, strict=True):
+            total = total - (price * gap).flatten(1).sum(1)
+        return total
+
+    def warm(self, rows: Tensor | None = None) -> list[ActiveSet | None]:
+        """Where the next round starts, for some of the examples or all."""
+        return [copy.warm(rows) for copy in self.local]
+
+
+def step(problem: Relaxation, z: Copies, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> State:
+    r"""One round of ADMM: the factors by themselves, then the variables with the mirror images of their answers.
+
+    .. math:: u_f = P_f(z_f), \qquad u = \frac{\eta + \rho \sum_f (2 u_f - z_f)}{1 + \rho d}
+
+    The quadratic is left to the variables, so that every :math:`P_f` is a plain Euclidean projection whatever the
+    degrees d. To be followed by :math:`z_f \leftarrow z_f + \kappa (u - u_f)`, :math:`0 < \kappa < 2`
+    (Douglas-Rachford splitting, another name for it).
+    """
+    local = problem.solve(z, rho, starts)
+    mirrored = [
+        2 * copy.marginals - offered - block.shift
+        for block, copy, offered in zip(problem.blocks, local, z, strict=True)
+    ]
+    weight = rho[:, None]
+    u = (problem.scores + weight * problem.collect(mirrored)) / (1 + weight * problem.degree)
+    return State(problem, z, rho, local, problem.bounded(u))
+
+
+def first_step(problem: Relaxation) -> State:
+    """From the scores themselves, at rho = 1, where variables of degree 1 are right at once."""
+    # Low enough that no structure with such a variable is worth it; the variables' own step does the rest.
+    high, low = (f(problem.scores, 1, keepdim=True) for f in (torch.amax, torch.amin))
+    offers = torch.where(problem.forbidden, low - problem.size * (high - low + 1), problem.scores)
+    state = step(problem, problem.local(offers), torch.ones_like(problem.scores[:, 0]))
+    # The same number, but for the rounding of scores as large as 1e30.
+    u = torch.where(problem.degree == 1, problem.average(state.local), state.u)
+    return State(problem, state.z, state.rho, state.local, u)
