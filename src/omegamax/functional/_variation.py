@@ -24,10 +24,12 @@ def tv_prox_1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     Returns:
         Like ``x``. Values in a group are equal to the last bit.
 
+        >>> import torch
         >>> tv_prox_1d(torch.tensor([1.0, 0.75, -1.0, 0.5]), strength=0.25)
         tensor([ 0.7500,  0.7500, -0.5000,  0.2500])
 
-    Reference: Condat (IEEE Signal Processing Letters 2013), eqs. 1-7 (the problem and its dual).
+    Reference: Condat (IEEE Signal Processing Letters 2013); Davies & Kovac (Annals of Statistics 2001) for the string
+    that is found here.
     """
     return prox_1d("tv_prox_1d", x, strength, dim)
 
@@ -38,6 +40,9 @@ def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2
               + \lambda \sum_{i,j} |w_{i+1,j} - w_{i,j}| + |w_{i,j+1} - w_{i,j}|
 
+    Which cells are fused is read off the dual, and the values follow from that, to rounding. A duality gap above 1e-8
+    of the squared range is told by a :class:`ConvergenceWarning`.
+
     Args:
         x: values ``[*, H, W]``. A cell of ``-inf`` is absent, with its edges.
         strength: lambda >= 0, a number or a tensor: 0-d, or broadcastable to ``x`` with size 1 along both axes.
@@ -46,11 +51,12 @@ def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
     Returns:
         Like ``x``. Values in a group, connected cells that come out level, are equal to the last bit.
 
+        >>> import torch
         >>> tv_prox_2d(torch.tensor([[1.0, 0.75, -1.0], [0.5, 0.25, 0.0]]), strength=0.25)
         tensor([[ 0.5000,  0.5000, -0.5000],
                 [ 0.5000,  0.5000,  0.0000]])
 
-    Reference: Martins et al. (ICIP 2021), eq. 6 with the square halved, and eq. 9 for the gradient.
+    Reference: Martins et al. (ICIP 2021), eqs. 3-4 on a grid; Prop. 2 for the groups, their values and the gradient.
     """
     return prox_2d("tv_prox_2d", x, strength)
 
@@ -61,6 +67,8 @@ def tv_prox_graph(
     r"""Values on a graph smoothed into connected groups that are level.
 
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2 + \lambda \sum_{(i, j) \in E} a_{ij} |w_i - w_j|
+
+    As :func:`tv_prox_2d`, on any graph.
 
     Args:
         x: values, one for each of the K nodes along ``dim``. A node of ``-inf`` is absent, with its edges.
@@ -73,11 +81,12 @@ def tv_prox_graph(
     Returns:
         Like ``x``. Values in a group are equal to the last bit.
 
+        >>> import torch
         >>> star = torch.tensor([[0, 0, 0], [1, 2, 3]])
         >>> tv_prox_graph(torch.tensor([1.0, 0.75, -1.0, 0.5]), star, strength=0.25)
         tensor([ 0.6667,  0.6667, -0.7500,  0.6667])
 
-    Reference: Martins et al. (ICIP 2021), eq. 6 and Prop. 1.
+    Reference: Martins et al. (ICIP 2021), eqs. 3-4; Prop. 2 for the groups, their values and the gradient.
     """
     return prox_graph("tv_prox_graph", x, edges, strength, dim, weights)
 
