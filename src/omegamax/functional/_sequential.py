@@ -59,7 +59,7 @@ def sequential_k_subsets(
         >>> sequential_k_subsets(z, k=2, transition=1.0)
         tensor([1.0000, 0.5000, 0.0000, 0.5000, 0.0000])
 
-    Reference: Santos et al. (ICML 2024), Sec. 4.2; the active set is that of Niculae et al. (ICML 2018).
+    Reference: Santos et al. (ICML 2024), Sec. 4; the active set is that of Niculae et al. (ICML 2018), Sec. 3.
     """
     name = "sequential_k_subsets"
     dim = check_scores(name, z, dim)

@@ -36,7 +36,7 @@ class ActiveSolution(Solution):
     :math:`d\xi = S (M^\top d\eta_u + N^\top d\eta_v)`, where S is the block of the inverse of the optimality conditions
     that belongs to the probabilities.
 
-    Reference: Niculae et al. (ICML 2018), Prop. 1.
+    Reference: Niculae et al. (ICML 2018), Sec. 3.
     """
 
     active: ActiveSet

@@ -27,7 +27,7 @@ class DependencyTree(BuiltIn):
                 [0.7500, 0.2500, 0.0000],
                 [0.2500, 0.7500, 0.0000]])
 
-    Reference: McDonald et al. (EMNLP 2005); Eisner (COLING 1996); Niculae et al. (ICML 2018), Sec. 5.1.
+    Reference: McDonald et al. (HLT/EMNLP 2005) for the best tree with crossing arcs, Eisner (COLING 1996) without.
     """
 
     event_dims = 2

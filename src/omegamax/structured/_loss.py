@@ -47,7 +47,7 @@ def sparsemap_loss(
         >>> loss.item(), torch.autograd.grad(loss, scores)[0]
         (0.0625, tensor([ 0.0000, -0.2500,  0.2500]))
 
-    Reference: Niculae et al. (ICML 2018), Sec. 4 (loss); Blondel, Martins & Niculae (JMLR 2020), Sec. 7.
+    Reference: Niculae et al. (ICML 2018), Sec. 4; Blondel, Martins & Niculae (JMLR 2020), Def. 2.
     """
     name = "sparsemap_loss"
     check_choice(name, "reduction", reduction, REDUCTIONS)

@@ -36,7 +36,7 @@ class Sequence(BuiltIn):
                 [0.6667, 0.3333],
                 [0.6667, 0.3333]])
 
-    Reference: Niculae et al. (ICML 2018), Sec. 3.1 (sequences).
+    Reference: Niculae et al. (ICML 2018), Sec. 3.
     """
 
     event_dims = 2

@@ -21,7 +21,7 @@ class SpanningTree(BuiltIn):
         >>> sparsemap(torch.tensor([1.0, 0.5, 0.0]), SpanningTree(triangle))
         tensor([1.0000, 0.7500, 0.2500])
 
-    Reference: Kruskal (1956) for the best tree.
+    Reference: Kruskal, Proceedings of the AMS 7 (1956), for the best tree.
     """
 
     def __init__(self, edges: Tensor, nodes: int | None = None):

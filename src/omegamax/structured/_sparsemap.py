@@ -99,7 +99,7 @@ def sparsemap(
         >>> found.probabilities
         tensor([0.6250, 0.3750])
 
-    Reference: Niculae et al. (ICML 2018), eq. 3 and Sec. 3.
+    Reference: Niculae et al. (ICML 2018), Sec. 3.
     """
     name = "sparsemap"
     problem = Problem(name, scores, factor, additional, mask, two_state)

@@ -122,7 +122,7 @@ class SequentialKSubsets(_Subsets):
         >>> sparsemap(torch.tensor([1.0, 0.5, 0.0, 0.875]), SequentialKSubsets(2, transition=0.5))
         tensor([0.7500, 0.5625, 0.2500, 0.4375])
 
-    Reference: Santos et al. (ICML 2024), Sec. 4.2 (sequential k-subsets).
+    Reference: Santos et al. (ICML 2024), Sec. 4.
     """
 
     def __init__(self, k: int, transition: float | Tensor = 0.0, at_most: bool = False):
