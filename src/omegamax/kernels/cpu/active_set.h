@@ -389,7 +389,7 @@ class Search {
     // <m, w> + c is at least the objective, whatever w. Wentges, International Transactions in Operational Research 4
     // (1997).
     static constexpr int64_t PATIENCE = 64;  // calls before that
-    static constexpr double SHARE = 0.25;    // of the present slope
+    static constexpr double SHARE = 0.1;     // of the present slope
     int64_t calls_ = 0;
     std::vector<double> best_, query_;
     double bound_ = 0;
