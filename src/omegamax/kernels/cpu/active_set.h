@@ -133,6 +133,7 @@ class Search {
         pool_.clear();
         std::fill(cover_.begin(), cover_.end(), 0);
         calls_ = 0;
+        long_ = false;
     }
 
     // A structure's row of the factor, into row_, were it to come after the first `count` of those in use; returns its
@@ -296,12 +297,14 @@ class Search {
     // Whether a structure was taken in; the gain of the best, in any case.
     bool extend(double tol, double& gain) {
         const Index slot = pool_.next();
-        if (m_ && ++calls_ == PATIENCE) {
+        calls_++;
+        if (m_ && !long_ && calls_ > PATIENCE && 2 * calls_ > 3 * used()) {
+            long_ = true;
             best_ = query_ = slope_;
             bound_ = std::numeric_limits<double>::infinity();
         }
         Offer offer;
-        const bool found = (patient() && ask(slot, between(), tol, offer) && offer.gain > offer.bar) ||
+        const bool found = (long_ && ask(slot, between(), tol, offer) && offer.gain > offer.bar) ||
                            (ask(slot, slope_.data(), tol, offer) && offer.gain > offer.bar);
         gain = std::max(offer.gain, 0.0);
         if (!found) return false;
@@ -328,7 +331,7 @@ class Search {
         double size;
         offer.gain = lead(slot, size);
         offer.bar = tol * (1 + size) + std::max(rounding_, ROUNDING * (size + double(count)));
-        if (patient()) remember(slot, slope);
+        if (long_) remember(slot, slope);
         return true;
     }
 
@@ -388,13 +391,12 @@ class Search {
     // swing. Then it pays to ask near the one that gave the least bound: |eta - w|^2 / 2 + max over structures of
     // <m, w> + c is at least the objective, whatever w. Wentges, International Transactions in Operational Research 4
     // (1997).
-    static constexpr int64_t PATIENCE = 64;  // calls before that
+    static constexpr int64_t PATIENCE = 64;  // calls before that; and half as many again as there are structures
     static constexpr double SHARE = 0.1;     // of the present slope
     int64_t calls_ = 0;
+    bool long_ = false;
     std::vector<double> best_, query_;
     double bound_ = 0;
-
-    bool patient() const { return calls_ >= PATIENCE; }
 
     const double* between() {
         for (int64_t i = 0; i < n_; i++)
