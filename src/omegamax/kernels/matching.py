@@ -20,7 +20,7 @@ from omegamax import kernels
 from omegamax.kernels.assignment import assign
 
 SPREAD = 100.0  # of the scores, beyond which the best matching is found first
-HUGE = 1e150  # scores beyond it are scaled down
+HUGE = 1e300  # scores beyond it are scaled down
 ROUGH = 1e-3  # rounding of the scores beyond which they only tell which matchings are best
 SWEEPS = 4  # exact minimisations over columns, then rows, before the first step of Newton's
 HALVINGS = 30  # of a step, before it is given up for a sweep
@@ -64,10 +64,12 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
     close to the solution's. At most ``max_iter`` steps are taken, twice.
     """
     size = torch.where(scores.isfinite(), scores, 0.0).abs().amax((1, 2), keepdim=True)
-    # Only which matchings are best matters of scores that large, and sums of the largest numbers there are overflow.
-    scores = torch.where(size > HUGE, scores * 2.0**-512, scores)
-    noise = 8 * max(scores.shape[1:]) * torch.finfo(scores.dtype).eps * size.clamp(max=HUGE)
-    rows, columns, feasible = _potentials(scores, start)
+    # Of scores that large it only matters which matchings are best, and sums of the largest numbers there are overflow.
+    scale = torch.where(size > HUGE, 2.0**-64, 1.0).to(scores)
+    scores = scores * scale
+    noise = 8 * max(scores.shape[1:]) * torch.finfo(scores.dtype).eps * size * scale
+    given = None if start is None else (start[0] * scale, start[1] * scale)
+    rows, columns, feasible = _potentials(scores, given)
     at = feasible.nonzero()[:, 0]
     iterations = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
     residual = torch.where(feasible, 0.0, math.inf).to(scores)
@@ -90,8 +92,9 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
         columns[at] += state.columns
         iterations[at] += steps
         residual[at] = left
-    marginals[at] = state.rest.clamp(min=0)
-    return Plan(marginals, rows, columns, iterations, residual)
+    # An entry that only rounding keeps above 0 would count as one of the support.
+    marginals[at] = torch.where(state.rest > 16 * torch.finfo(scores.dtype).eps, state.rest, 0.0)
+    return Plan(marginals, rows / scale, columns / scale, iterations, residual)
 
 
 def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -222,7 +225,7 @@ def column_laplacian(support: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Ten
     """What the columns' potentials see of each other through the rows.
 
     Args:
-        support: bool ``[B, n, m]``, with an entry in each row.
+        support: bool ``[B, n, m]``.
         free: bool ``[B, 1, m]``, the columns whose potentials may move; the others count for the rows only.
 
     Returns:
@@ -231,7 +234,7 @@ def column_laplacian(support: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Ten
         constants over them are in the null space of the Hessian.
     """
     entries = support.to(torch.float64)
-    share = entries / entries.sum(2, keepdim=True)
+    share = entries / entries.sum(2, keepdim=True).clamp(min=1)
     moving = free.to(torch.float64)
     both = moving * moving.mT
     overlap = entries.mT @ share

@@ -1,0 +1,196 @@
+"""Matchings of rows and columns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_mask
+from omegamax._warnings import ConvergenceWarning
+from omegamax.functional._sparsemap import Solution
+from omegamax.kernels.active_set import TOLERANCE, ActiveSet
+from omegamax.kernels.assignment import assign
+from omegamax.kernels.birkhoff import decompose
+from omegamax.kernels.matching import Plan, column_laplacian, project
+from omegamax.structured._factor import Factor, Infeasible
+
+LIMIT = 500  # steps of Newton's method; twenty is many
+
+
+class Potentials(NamedTuple):
+    """The prices of rows and columns at a solution, to start from for similar scores."""
+
+    rows: Tensor  # [B, n]
+    columns: Tensor  # [B, m]
+
+
+class Matching(Factor):
+    r"""One column for each row and at most one row for each column, scores ``[*, n, m]``, n <= m; else the other way.
+
+    If the matrix is square these are the permutations, and SparseMAP is the Euclidean projection onto the doubly
+    stochastic matrices, here by Newton's method on its dual: batched, exact, without an active set.
+
+    .. math:: \arg\min_{P \ge 0,\; P 1 = 1,\; P^\top 1 \le 1} \lVert P - S \rVert^2 = [S - a 1^\top - 1 b^\top]_+
+
+    A row or a column that ``mask`` takes out as a whole is absent: pad matrices of different sizes to one.
+
+        >>> from omegamax.structured import sparsemap
+        >>> scores = torch.tensor([[0.75, 0.5, 0.0], [0.5, 0.0, 0.25], [0.0, 0.25, 0.5]])
+        >>> marginals, found = sparsemap(scores, Matching(), return_structures=True)
+        >>> marginals
+        tensor([[0.5333, 0.4667, 0.0000],
+                [0.4667, 0.1500, 0.3833],
+                [0.0000, 0.3833, 0.6167]])
+        >>> found.probabilities
+        tensor([0.4667, 0.3833, 0.1500])
+        >>> sparsemap(scores[:2], Matching())
+        tensor([[0.5357, 0.4643, 0.0000],
+                [0.4643, 0.1429, 0.3929]])
+
+    Reference: Niculae et al. (ICML 2018), Sec. 5.2 (matchings); Birkhoff (1946), the structures.
+    """
+
+    event_dims = 2
+
+    def additional_size(self, event: tuple[int, ...]) -> int:
+        return 0
+
+    def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
+        """Best matchings as 0/1 matrices, ``[B, n, m]``: linear assignment, on the CPU wherever the scores are."""
+        known = scores.detach().to("cpu", torch.float64)
+        # A power of two less, so that sums of the largest numbers there are stay numbers.
+        known = torch.where(known.isfinite() | (known == -math.inf), known * 2.0**-16, 0.0)
+        wide = known.shape[1] <= known.shape[2]
+        choice = torch.from_numpy(assign((known if wide else known.mT).numpy()).choice)
+        chosen = torch.zeros_like(known if wide else known.mT).scatter_(2, choice[..., None], 1.0)
+        return (chosen if wide else chosen.mT).to(scores)
+
+    def features(self, structures: Tensor) -> tuple[Tensor, Tensor | None]:
+        return structures, None
+
+    def prepare(
+        self, name: str, scores: Tensor, additional: Tensor | None, mask: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        check_mask(name, scores, mask)
+        mask = mask.expand_as(scores)
+        rows, columns = ~mask.any(-1), ~mask.any(-2)
+        _check_absent(name, rows.sum(-1), columns.sum(-1), tuple(mask.shape[-2:]))
+        # Absent rows and columns are matched to each other, the first to the first, at no cost.
+        pairs = rows.cumsum(-1)[..., :, None] == columns.cumsum(-1)[..., None, :]
+        pairs = pairs & rows[..., :, None] & columns[..., None, :]
+        return torch.where(pairs, 0.0, scores.masked_fill(~mask, -math.inf)), additional
+
+    def solve(
+        self,
+        scores: Tensor,
+        additional: Tensor | None = None,
+        *,
+        start: ActiveSet | Potentials | None = None,
+        structures: bool = False,
+        tol: float = TOLERANCE,
+        max_iter: int | None = None,
+    ) -> MatchingSolution:
+        """The projections of a flat batch, without gradients.
+
+        ``start`` takes the ``potentials`` of an earlier solution; structures are of no help here. ``tol`` is how far
+        off the sum of a column may be.
+        """
+        scores = scores.detach()
+        spoilt = ~(scores < math.inf).all(-1).all(-1)  # NaN fails every comparison
+        known = torch.where(spoilt[:, None, None], 0.0, scores)
+        turned = known.shape[1] > known.shape[2]
+        first = None
+        if isinstance(start, Potentials):
+            rows, columns = (start.columns, start.rows) if turned else start
+            first = rows[:, :, None].nan_to_num(0.0), columns[:, None].nan_to_num(0.0)
+        limit = LIMIT if max_iter is None else max_iter
+        plan = project(known.mT.contiguous() if turned else known, first, tol, limit)
+        barred = plan.residual == math.inf
+        if bool(barred.any()):
+            raise Infeasible(
+                f"{self!r}: scores leave no matching in row {int(barred.nonzero()[0])}: "
+                "each has a part whose score is -inf (or masked)"
+            )
+        short = plan.residual > tol
+        if bool(short.any()):
+            warnings.warn(
+                f"{self!r}: {int(short.sum())} of {len(short)} problems stopped after {limit} steps; the sum of a "
+                f"column is wrong by up to {float(plan.residual.max()):.3g}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        solution = MatchingSolution(plan, spoilt, turned)
+        if structures:
+            solution.active = _structures(solution.marginals, plan, spoilt, turned, limit)
+        return solution
+
+
+class MatchingSolution(Solution):
+    """A projection and the face that it lies on; ``active`` if structures were asked for."""
+
+    additional_marginals = None
+
+    def __init__(self, plan: Plan, spoilt: Tensor, turned: bool):
+        self.turned = turned
+        inner = torch.where(spoilt[:, None, None], math.nan, plan.marginals)
+        self.marginals = inner.mT.contiguous() if turned else inner
+        sides = plan.rows[:, :, 0], plan.columns[:, 0]
+        self.potentials = Potentials(*(sides[::-1] if turned else sides))
+        self.support = inner > 0
+        square = inner.shape[1] == inner.shape[2]
+        self.tight = torch.ones_like(plan.columns, dtype=torch.bool) if square else plan.columns > 0
+        self.active: ActiveSet | None = None
+
+    @cached_property
+    def _inverse(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Entries of the support, their shares of the rows, and the inverse of the columns' Laplacian."""
+        entries = self.support.to(torch.float64)
+        laplacian, joined, adrift = column_laplacian(self.support, self.tight)
+        together = joined * (adrift / joined.sum(2, keepdim=True))
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(laplacian + together)[0])
+        free = self.tight.to(torch.float64)
+        return entries, entries / entries.sum(2, keepdim=True).clamp(min=1), inverse * free * free.mT
+
+    def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The change of the scores on the support, less what keeps the sums of rows and full columns as they are."""
+        entries, share, inverse = self._inverse
+        change = d_scores.mT if self.turned else d_scores
+        change = entries * (change - (share * change).sum(2, keepdim=True))
+        price = change.sum(1, keepdim=True) @ inverse
+        change = change - entries * (price - (share * price).sum(2, keepdim=True))
+        return change.mT if self.turned else change, None
+
+
+def _check_absent(name: str, rows: Tensor, columns: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse masks whose absent rows cannot be matched to absent columns, or leave more of the shorter side."""
+    n, m = shape
+    short, long = (rows, columns) if n <= m else (columns, rows)
+    fits = (short <= long) & (min(shape) - short <= max(shape) - long)
+    if not bool(fits.all()):
+        at = int((~fits).flatten().nonzero()[0])
+        raise ValueError(
+            f"{name}: mask must take as many columns as rows out of the matrices of a Matching, or more of those that "
+            f"there are more of, as long as no fewer are left; from shape {shape} it takes {int(rows.flatten()[at])} "
+            f"rows and {int(columns.flatten()[at])} columns"
+        )
+
+
+def _structures(marginals: Tensor, plan: Plan, spoilt: Tensor, turned: bool, limit: int) -> ActiveSet:
+    """A mixture of matchings with these marginals."""
+    inner = marginals.mT if turned else marginals
+    choice, weights, count = (torch.from_numpy(a).to(marginals.device) for a in decompose(inner.cpu().numpy()))
+    used = (weights > 0)[..., None, None]
+    unary = marginals.new_zeros(*choice.shape, inner.shape[2]).scatter_(3, choice[..., None], 1.0) * used
+    return ActiveSet(
+        unary=(unary.mT if turned else unary).flatten(2),
+        additional=marginals.new_zeros(*weights.shape, 0),
+        weights=weights,
+        count=count,
+        iterations=plan.iterations.clamp(max=limit - 1),
+        residual=torch.where(spoilt, math.nan, 0.0).to(marginals),
+    )
