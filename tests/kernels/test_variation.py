@@ -233,6 +233,17 @@ def test_absent_entries_part_their_neighbours():
     assert (variation.tv_grid(x.reshape(1, 9), 0.3)[0] - w)[w > -inf].abs().max() <= 1e-12
 
 
+@pytest.mark.parametrize("strength", [0.1, 0.3, 0.5])
+def test_groups_that_come_out_equal_are_one(strength: float):
+    # Ties on the limit: rounding, which would put neighbours in either order, must not decide what is fused.
+    x = torch.randn(8, 12, 12, dtype=F64).round()
+    for w in (variation.tv_grid(x, strength), variation.tv_chain(x, strength, 2)):
+        steps = w.diff(dim=2)
+        assert (steps == 0).any() and ((steps == 0) | (steps.abs() > 1e-9)).all()
+    steps = variation.tv_grid(x, strength).diff(dim=1)
+    assert ((steps == 0) | (steps.abs() > 1e-9)).all()
+
+
 @pytest.mark.parametrize("bad", [nan, inf])
 def test_bad_entry_spoils_its_own_row_only(bad: float):
     clean = torch.randn(3, 4, 5, dtype=F64)

@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.kernels.graphs import Chain, averaged
+from omegamax.kernels.graphs import Chain, averaged, running
 
 
 def solve(chain: Chain, x: Tensor, limits: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def solve(chain: Chain, x: Tensor, limits: Tensor) -> Tensor:
         pulled = x - chain.divergence(side * limits)
         value = averaged(pulled, piece)
         # Every piece sums to zero, so that one running sum over the row starts each of them afresh.
-        return piece, value, (pulled - value).cumsum(0)[:-1]
+        return piece, value, running(pulled - value)[:-1]
 
     for _ in range(chain.nodes):
         piece, value, flow = lines()
