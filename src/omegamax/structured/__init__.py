@@ -15,6 +15,7 @@ from omegamax.structured._logic import OrOut as OrOut
 from omegamax.structured._logic import Xor as Xor
 from omegamax.structured._logic import XorOut as XorOut
 from omegamax.structured._loss import sparsemap_loss as sparsemap_loss
+from omegamax.structured._matching import Matching as Matching
 from omegamax.structured._pair import Pair as Pair
 from omegamax.structured._report import Report as Report
 from omegamax.structured._sequence import Sequence as Sequence
