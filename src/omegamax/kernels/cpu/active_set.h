@@ -438,8 +438,9 @@ class Search {
                 out[*at] += weights[a];
                 cover[*at]++;
             }
+        if (weights.empty()) return;
         for (size_t i = 0; i < cover.size(); i++)
-            if (!weights.empty() && cover[i] == Index(weights.size())) out[i] = 1;
+            out[i] = cover[i] == Index(weights.size()) ? 1 : std::min(out[i], 1.0);
     }
 };
 
