@@ -20,6 +20,8 @@ from omegamax.functional import fusedmax as fusedmax
 from omegamax.functional import graph_fusedmax as graph_fusedmax
 from omegamax.functional import k_subsets as k_subsets
 from omegamax.functional import normmax as normmax
+from omegamax.functional import oscar_prox as oscar_prox
+from omegamax.functional import oscarmax as oscarmax
 from omegamax.functional import sequential_k_subsets as sequential_k_subsets
 from omegamax.functional import softmax as softmax
 from omegamax.functional import sparsemax as sparsemax
