@@ -84,6 +84,7 @@ grid_map = _lattice(
 
 def _by_weights(op: str, *tensors: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Run ``op`` on one graph. Its kernels share the weights between rows: if these differ, each row goes alone."""
+    # Weights are [1, ..., 1, E]. Edges are [2, E], but vmap puts an axis in front of them as of every parameter.
     graphs, count = edges.shape[:-2].numel(), weights.shape[-1]
     if graphs != 1:
         raise ValueError(f"{op}: edges cannot be mapped over, all rows share one graph; got {graphs} of them")
