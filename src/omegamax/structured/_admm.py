@@ -56,7 +56,7 @@ class Outcome:
         self.iterations[at] = round
         for mine, value in ((self.rho, state.rho), (self.primal, state.primal), (self.dual, state.dual)):
             mine[at] = value[done]
-        self.gap[at] = state.duality_gap[done]
+        self.gap[at] = state.duality_gap[done].abs()
         if len(at) == len(self.u):
             self.local = state.local
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,8 @@ def _structured(
         additional = factor.additional_scores(like)
     if additional is not None:
         additional = _spread(name, factor, additional, whole, factor.additional_size(event))
-        additional = additional.reshape(*graph.batch_shape, -1, additional.shape[-1])
-    count = int(np.prod(lead))
+        additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
+    count = math.prod(lead)
     return Placed(
         (likeness(factor, event), event, 0 if additional is None else additional.shape[-1]),
         (factor, event),
@@ -123,7 +124,7 @@ def blocks(
             rule = ByProjection(group[0].rule, joined("parameters"))
         found.append(Block(rule, joined("index"), joined("negated")))
         extra = [one.additional for one in group if one.additional is not None]
-        shaped = [a.to(device, torch.float64).reshape(count, -1, a.shape[-1]) for a in extra]
+        shaped = [a.to(device, torch.float64).reshape(count, *a.shape[-2:]) for a in extra]
         additional.append(torch.cat(shaped, 1) if extra else None)
     labels = [[one.label for one in group for _ in one.index] for group in kinds.values()]
     return found, additional, labels

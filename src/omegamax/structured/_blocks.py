@@ -68,19 +68,14 @@ class BySearch(Rule):
         return _Searched(solution, z.shape)
 
 
-class _Searched(Local, Face):
+class _Searched(Local):
     def __init__(self, solution: Solution, shape: torch.Size):
         self.solution, self.shape = solution, shape
         self.marginals = solution.marginals.reshape(shape)
 
     def face(self, tol: float) -> Face:
-        return self
-
-    def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:
-        event = self.solution.marginals
-        d_scores = torch.zeros_like(event) if d_scores is None else d_scores.reshape(event.shape)
-        flat = None if d_additional is None else d_additional.flatten(0, 1)
-        return self.solution.jvp(d_scores, flat)[0].reshape(self.shape)
+        active = self.solution.active
+        return _SolutionFace(self.solution, self.shape) if active is None else ActiveFace(active, self.shape, tol)
 
     def warm(self, rows: Tensor | None = None) -> ActiveSet | None:
         active, count = self.solution.active, self.shape[1]
@@ -88,6 +83,56 @@ class _Searched(Local, Face):
             return active
         at = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
         return ActiveSet(**{f.name: getattr(active, f.name)[at] for f in fields(active)})
+
+
+class _SolutionFace(Face):
+    """As the solution of a structured factor tells it."""
+
+    def __init__(self, solution: Solution, shape: torch.Size):
+        self.solution, self.shape = solution, shape
+
+    def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:
+        event = self.solution.marginals
+        d_scores = torch.zeros_like(event) if d_scores is None else d_scores.reshape(event.shape)
+        flat = None if d_additional is None else d_additional.flatten(0, 1)
+        return self.solution.jvp(d_scores, flat)[0].reshape(self.shape)
+
+
+class ActiveFace(Face):
+    """The differences of the structures in use, as a matrix on the parts in which they differ.
+
+    These are few, and the matrix is applied often. ``Q [R, A, c]`` has orthonormal or zero rows.
+    """
+
+    def __init__(self, active: ActiveSet, shape: torch.Size, tol: float):
+        self.shape = shape
+        used = (active.weights > tol)[..., None]
+        first = active.weights.argmax(-1)[:, None, None]
+        apart, more = (
+            torch.where(used, parts - parts.take_along_dim(first, 1), 0.0)
+            for parts in (active.unary, active.additional)
+        )
+        differ = (apart != 0).any(1)
+        width = int(differ.sum(-1).amax()) if differ.numel() else 0
+        self.parts = differ.byte().argsort(dim=-1, descending=True, stable=True)[:, :width]
+        apart = apart.take_along_dim(self.parts[:, None], 2)
+        basis = torch.cat([apart, more], -1)
+        for _ in range(2):  # once more, for directions that are orthogonal to rounding however close structures are
+            apart = basis[..., :width]
+            idle = torch.diag_embed((apart == 0).all(-1).to(apart.dtype))
+            lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
+            basis = torch.linalg.solve_triangular(lower, basis, upper=False)
+        self.basis, self.slopes = basis[..., :width], basis[..., width:]
+        self.matrix = self.basis.mT @ self.basis
+
+    def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:
+        moved = self.matrix.new_zeros(len(self.matrix), self.matrix.shape[-1], 1)
+        if d_scores is not None:
+            moved = self.matrix @ d_scores.reshape(len(self.parts), -1).gather(1, self.parts)[..., None]
+        if d_additional is not None:
+            moved = moved + self.basis.mT @ (self.slopes @ d_additional.flatten(0, 1)[..., None])
+        whole = moved.new_zeros(len(moved), self.shape[-1])
+        return whole.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
 
 
 @dataclass

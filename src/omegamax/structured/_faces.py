@@ -43,7 +43,7 @@ class Faces:
     def project(self, x: Tensor) -> Tensor:
         """Orthogonally onto T. Once more, because what rounding left is of the size of the part taken off."""
         for _ in range(2):
-            x = x - self.solve(self.laplacian(x))
+            x = x - self.solve(self.laplacian(x), x.abs().amax(1))
         return x
 
     def additional(self, d_additional: list[Tensor | None]) -> Tensor:
@@ -54,12 +54,15 @@ class Faces:
                 total = total + block.collect(face.jvp(None, extra), self.problem.size)
         return total
 
-    def solve(self, b: Tensor) -> Tensor:
-        """The smallest x with ``laplacian(x) = b`` for b in its range, by conjugate gradients."""
+    def solve(self, b: Tensor, scale: Tensor) -> Tensor:
+        """The smallest x with ``laplacian(x) = b`` for b in its range, by conjugate gradients.
+
+        ``scale [B]`` is the size of the numbers that b is a difference of: up to their rounding, b is in the range.
+        """
         x, r = torch.zeros_like(b), b
         p, left = r, r.square().sum(1, keepdim=True)
         best, least, idle = x, left, torch.zeros_like(left)
-        floor = left * ACCURACY**2
+        floor = (ACCURACY * scale.square() * b.shape[1])[:, None]
         for _ in range(MAX_STEPS + 2 * b.shape[1]):
             live = (left > floor) & (idle < PATIENCE)
             if not bool(live.any()):
@@ -79,7 +82,7 @@ class Faces:
         return best
 
 
-ACCURACY = 1e-14  # of the residual, relative
+ACCURACY = torch.finfo(torch.float64).eps ** 2  # of a squared residual, for each entry
 PATIENCE = 15  # steps without a smaller residual, after which rounding has taken over
 MAX_STEPS = 50
 NO_CURVATURE = 1e-13

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -86,7 +87,7 @@ class FactorGraph:
             raise ValueError(f"{name}: scores must have the batch axes {self.batch_shape} of the graph, got {batch}")
         if self._scores and scores.device != self._scores[0].device:
             raise ValueError(f"{name}: scores must be on {self._scores[0].device}, got {scores.device}")
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         index = np.arange(self._size, self._size + count).reshape(shape)
         self.batch_shape, self._values = batch, None
         self._size += count
@@ -123,20 +124,22 @@ class FactorGraph:
             raise ValueError(f"FactorGraph.solve: tol must be > 0, got {tol}")
         if not self._size:
             raise ValueError("FactorGraph.solve: the graph has no variables")
-        count = int(np.prod(self.batch_shape))
-        scores = torch.cat([s.reshape(count, -1).double() for s in self._scores], 1)
+        count = math.prod(self.batch_shape)
+        rank = len(self.batch_shape)
+        scores = torch.cat([s.reshape(count, math.prod(s.shape[rank:])).double() for s in self._scores], 1)
         like, additional, labels = blocks(self._placed, count, scores.device)
         spoilt = (scores.isnan() | (scores == torch.inf)).any(1)
         for extra in additional:
             if extra is not None:
                 spoilt = spoilt | (extra.isnan() | (extra == torch.inf)).flatten(1).any(1)
         with torch.no_grad():
-            forbidden = scores == -torch.inf
+            known = scores.detach()
+            forbidden = known == -torch.inf
             problem = Relaxation(
-                scores.masked_fill(spoilt[:, None] | forbidden, 0.0),
+                known.masked_fill(spoilt[:, None] | forbidden, 0.0),
                 forbidden & ~spoilt[:, None],
                 like,
-                [None if extra is None else extra.masked_fill(spoilt[:, None, None], 0.0) for extra in additional],
+                [None if a is None else a.detach().masked_fill(spoilt[:, None, None], 0.0) for a in additional],
             )
             outcome = self._attempt(problem, labels, float(tol), max_iter)
             self.report = self._judged(outcome, float(tol))
@@ -150,7 +153,8 @@ class FactorGraph:
         try:
             outcome = admm(problem, tol, max_iter)
         except Contradiction as found:
-            where = f" in example {np.unravel_index(found.example, self.batch_shape)}" if self.batch_shape else ""
+            at = tuple(map(int, np.unravel_index(found.example, self.batch_shape)))
+            where = f" in example {at}" if at else ""
             most = max(float(gap.max()) for gap in found.gaps)
             at_odds = [
                 label
@@ -159,9 +163,12 @@ class FactorGraph:
                 if size > 0.1 * most
             ]
             named = ", ".join(at_odds[:5]) + (", ..." if len(at_odds) > 5 else "")
+            forbidden = (
+                ", given the variables that scores of -inf forbid" if problem.forbidden[found.example].any() else ""
+            )
             raise ValueError(
-                f"FactorGraph.solve: factors contradict each other{where}, no marginals satisfy them all; at odds are "
-                f"{named}"
+                f"FactorGraph.solve: factors contradict each other{where}{forbidden}, no marginals satisfy them all; "
+                f"at odds are {named}"
             ) from None
         except Infeasible as error:
             raise ValueError(f"FactorGraph.solve: {error}") from None

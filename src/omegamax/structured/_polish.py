@@ -20,9 +20,9 @@ def polished(state: State) -> State:
     slopes = faces.along(prices)  # zero without additional scores
     aim = (problem.scores - problem.collect(slopes)).masked_fill(problem.forbidden, 0.0)
     off = [seen - copy.marginals for seen, copy in zip(problem.local(aim), state.local, strict=True)]
-    u = problem.bounded(aim - faces.solve(problem.collect(faces.across(off))))
+    u = problem.bounded(aim - faces.solve(problem.collect(faces.across(off)), problem.scale))
     missing = problem.unbounded(problem.scores - u - problem.collect(prices))
-    moves = faces.across(problem.spread(faces.solve(missing)))
+    moves = faces.across(problem.spread(faces.solve(missing, problem.scale)))
     kept = faces.across(prices)
     rho = state.rho[:, None, None]
     z = [

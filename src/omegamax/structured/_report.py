@@ -15,7 +15,7 @@ class Report:
         iterations: rounds in which every factor was solved.
         infeasibility: the largest distance of a marginal from what one of its factors allows.
         dual_residual: how much of the scores, relative to their size, the factors leave unexplained.
-        gap: by how much the objective could still be larger.
+        gap: between the objective and its dual, in absolute value; marginals that disagree may be on either side.
         converged: whether both residuals are below the tolerance.
         integral: whether all marginals are 0 or 1.
         acyclic: whether no two factors are connected in more than one way.
