@@ -190,9 +190,14 @@ def generic(shape: tuple[int, int], seed: int = 0, scale: float = 1.0) -> Tensor
 
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3), (1, 4)], ids=str)
 @pytest.mark.parametrize("scale", [0.2, 1.0, 3.0])
-def test_first_and_second_derivatives_match_finite_differences(shape: tuple[int, int], scale: float):
-    scores = torch.stack([generic(shape, 0, scale), generic(shape, 100, scale)]).requires_grad_()
+def test_first_derivative_matches_finite_differences(shape: tuple[int, int], scale: float):
+    scores = generic(shape, 0, scale).requires_grad_()
     assert gradcheck(lambda s: sparsemap(s, Matching()), scores, atol=1e-8, check_forward_ad=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4)], ids=str)
+def test_second_derivative_matches_finite_differences(shape: tuple[int, int]):
+    scores = generic(shape, 100).requires_grad_()
     assert gradgradcheck(lambda s: sparsemap(s, Matching()), scores, atol=1e-8)
 
 
