@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.functional._sparsemap import ActiveSolution, differentiable
+from omegamax.functional._sparsemap import ActiveSolution, Call
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.structured import DependencyTree, Factor, KSubsets, SequentialKSubsets
 from structured.cases import F64, Case, some_cases
@@ -173,10 +173,11 @@ def test_scores_apart_by_orders_of_magnitude_leave_the_rest_exact(backend: str):
 
 def test_solution_without_structures_is_a_solution():
     scores = torch.randn(3, 5, dtype=F64, requires_grad=True)
-    solution = KSubsets(2).solve(scores)
-    assert solution.active is None and solution.additional_marginals is None
-    u, v = differentiable(solution, scores)
-    assert v is None and u.requires_grad and not solution.marginals.requires_grad
+    call = Call(KSubsets(2).solve)
+    u, v, weights = call(scores, None)
+    assert call.solution.active is None and call.solution.additional_marginals is None
+    assert v.shape == (3, 0) and weights.shape == (3, 0)
+    assert u.requires_grad and not call.solution.marginals.requires_grad
 
 
 def test_empty_sets_have_no_marginals_but_nan():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
-from torch.func import jacfwd, jacrev
+from torch.func import jacfwd, jacrev, vjp, vmap
 
 from omegamax import kernels
 from omegamax.structured import KSubsets, Sequence, SequentialKSubsets, sparsemap
@@ -143,3 +144,25 @@ def test_generic_scores_mix_several_structures():
         scores, additional = generic(case, 2)
         found = sparsemap(scores, case.factor, additional, return_structures=True)[1]
         assert found.count.max() >= count, name
+
+
+@some_cases
+def test_vmap_maps_over_either_score(case: Case):
+    scores, additional = generic(case, 4)
+    whole = sparsemap(scores, case.factor, additional)
+
+    def f(scores: Tensor, additional: Tensor | None = None) -> Tensor:
+        return sparsemap(scores, case.factor, additional)
+
+    inputs = (scores,) if additional is None else (scores, additional)
+    assert (vmap(f)(*inputs) - whole).abs().max() <= 1e-14
+    pairs = [a.reshape(2, 2, *a.shape[1:]) for a in inputs]
+    assert (vmap(f, in_dims=1)(*pairs).transpose(0, 1).reshape(whole.shape) - whole).abs().max() <= 1e-14
+    assert (vmap(vmap(f))(*pairs).reshape(whole.shape) - whole).abs().max() <= 1e-14
+    with pytest.raises(NotImplementedError, match=r"sparsemap: no derivatives inside torch\.vmap"):
+        vmap(lambda g, s: vjp(f, s)[1](g)[0])(scores, scores)
+    if additional is not None:
+        shared = vmap(f, (None, 0))(scores[0], additional)
+        assert (shared - f(scores[:1].expand_as(scores), additional)).abs().max() <= 1e-14
+    with pytest.raises(NotImplementedError, match=r"sparsemap: return_structures .* torch\.vmap"):
+        vmap(lambda s: sparsemap(s, case.factor, return_structures=True)[0])(scores)

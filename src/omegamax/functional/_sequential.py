@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_budget, check_scores, is_number, is_plain
-from omegamax._numerics import working_dtype
+from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.functional._budget import k_subsets
 from omegamax.functional._gaps import close_gaps
 from omegamax.functional._map import _derivatives_wanted, _in_front
@@ -71,19 +71,14 @@ def sequential_k_subsets(
         half = sequential_k_subsets(
             (_wide(z) + 1) / 2 if at_most else _wide(z) / 2, k, transition / 2, dim, at_most=at_most
         )
-        return _narrow(half, z)
+        return half.to(returned_dtype(z))
     if is_number(transition) and transition == 0:
         return k_subsets(z, k, dim, at_most=at_most)
-    return _narrow(_apply(_wide(z), t, k, bool(at_most), dim), z)
+    return _apply(_wide(z), t, k, bool(at_most), dim).to(returned_dtype(z))
 
 
 def _wide(z: Tensor) -> Tensor:
     return z.to(working_dtype(z))
-
-
-def _narrow(p: Tensor, z: Tensor) -> Tensor:
-    """As torch.softmax: half scores give half results, float32 under autocast."""
-    return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
 
 
 def _whole(name: str, k: int, size: int, at_most: bool) -> int:

@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor
 
 from omegamax._checks import is_plain
 from omegamax._warnings import ConvergenceWarning
+from omegamax.functional._map import _derivatives_wanted
+from omegamax.kernels._hull import cholesky, overlaps
 from omegamax.kernels.active_set import ActiveSet
 
 
@@ -43,23 +45,22 @@ class ActiveSolution(Solution):
 
     def __init__(self, active: ActiveSet, event: torch.Size | tuple[int, ...]):
         self.active, self.event = active, tuple(event)
-        # Rows whose scores were NaN or +inf have no structures.
-        spoilt = active.residual.isnan()[:, None]
-        marginals, parts = (_mixture(active.weights, a) for a in (active.unary, active.additional))
-        self.marginals = marginals.where(~spoilt, math.nan).unflatten(-1, self.event)
-        self.additional_marginals = parts.where(~spoilt, math.nan)
+        self.marginals = active.marginals.unflatten(-1, self.event)
+        self.additional_marginals = active.additional_marginals
 
     @cached_property
     def half(self) -> Tensor:
         """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero outside the support."""
-        unary, used = self.active.unary, self.active.weights > 0
-        # Differences from the first structure, which takes what the others leave.
-        apart = torch.where(used[..., None], unary - unary[:, :1], 0.0)[:, 1:]
-        idle = torch.diag_embed((~used[:, 1:]).to(unary.dtype))
-        lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
+        used = self.active.weights > 0
+        if not used.shape[1]:
+            return self.active.weights.new_zeros(len(used), 0, 0)
+        # Measured from the first structure, which takes what the others leave.
+        first = torch.zeros_like(self.active.count)
+        others = used.index_fill(1, first[:1], False)
+        lower = cholesky(overlaps(self.active.overlaps, others, first))[:, 1:, 1:]
         eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-        closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * used[:, 1:, None]
-        return torch.linalg.solve_triangular(lower, closing[..., : used.shape[1]], upper=False)
+        closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * others[:, 1:, None]
+        return torch.linalg.solve_triangular(lower, closing, upper=False)
 
     @cached_property
     def basis(self) -> tuple[Tensor, Tensor]:
@@ -68,62 +69,115 @@ class ActiveSolution(Solution):
 
     def probability_jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> Tensor:
         """Changes of the structures' probabilities, ``[B, A]``."""
-        gain = self.active.unary @ d_scores.flatten(1)[..., None]
-        if d_additional is not None:
-            gain = gain + self.active.additional @ d_additional[..., None]
-        return (self.half.mT @ (self.half @ gain))[..., 0]
+        return self._respond(
+            self.active.totals(d_scores.reshape(len(self.marginals), math.prod(self.event)), d_additional)
+        )
+
+    def _respond(self, gains: Tensor) -> Tensor:
+        return (self.half.mT @ (self.half @ gains[..., None]))[..., 0]
+
+    def probability_vjp(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients by both scores, given those by the structures' probabilities, ``[B, A]``."""
+        return self._shaped(*self.active.mixture(self._respond(g)))
 
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        change = self.probability_jvp(d_scores, d_additional)[:, None]
-        return (change @ self.active.unary)[:, 0].unflatten(-1, self.event), (change @ self.active.additional)[:, 0]
+        return self._shaped(*self.active.mixture(self.probability_jvp(d_scores, d_additional)))
+
+    def _shaped(self, unary: Tensor, additional: Tensor) -> tuple[Tensor, Tensor]:
+        return unary.reshape(self.marginals.shape), additional
 
 
-class _Outside(torch.autograd.Function):
-    """Runs a solver on the tensors themselves, whichever of torch.func's gradient transforms wrap them."""
+@dataclass
+class Call:
+    """A solver, and once it was called its solution: of a flat batch, in which axes mapped over come first."""
+
+    solve: Callable[[Tensor, Tensor | None], Solution]
+    distribution: bool = False  # whether the structures' probabilities are wanted as well
+    solution: Solution | None = None
+
+    def __call__(self, scores: Tensor, additional: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Marginals ``[B, *event]`` and ``[B, m]`` and probabilities ``[B, A]`` as functions of the scores.
+
+        Where there is no such thing, or it is not wanted, its last axis is empty.
+        """
+        given = (scores,) if additional is None else (scores, additional)
+        if is_plain(*given) and not _derivatives_wanted(*given):
+            return self.run(scores, additional)
+        return _Function.apply(scores, additional, self)
+
+    def run(self, scores: Tensor, additional: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The values alone."""
+        with torch.no_grad():
+            self.solution = solution = self.solve(scores, additional)
+            none = scores.new_zeros(len(scores), 0)
+            parts = none if solution.additional_marginals is None else solution.additional_marginals
+            weights = none
+            if self.distribution:
+                active = self.structures().active
+                weights = active.weights.masked_fill(active.residual.isnan()[:, None], math.nan)
+            return solution.marginals.clone(), parts.clone(), weights.clone()
+
+    def structures(self) -> ActiveSolution:
+        """The solution by its structures."""
+        assert self.solution is not None and self.solution.active is not None
+        if isinstance(self.solution, ActiveSolution):
+            return self.solution
+        return ActiveSolution(self.solution.active, self.solution.marginals.shape[1:])
+
+
+class _Function(torch.autograd.Function):
+    """The map is piecewise linear: its Jacobian is a constant of the solution."""
 
     @staticmethod
-    def forward(scores, additional, run):
-        run(scores, additional)
-        return scores.new_zeros(())
+    def forward(scores, additional, call):
+        return call.run(scores, additional)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.mark_non_differentiable(output)
+        ctx.call = replace(inputs[2])  # a copy: the call may be made again, for other scores
+        ctx.rows = len(inputs[0])
+        ctx.extra = inputs[1] is not None
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, _):
-        return None, None, None
+    def backward(ctx, g, g_parts, g_weights):
+        solution = _own_solution(ctx)
+        grads = [None, None]
+        if g is not None or g_parts is not None:
+            g = torch.zeros_like(solution.marginals) if g is None else g
+            grads = list(solution.jvp(g, g_parts if ctx.extra else None))
+        if g_weights is not None and ctx.call.distribution:
+            more = ctx.call.structures().probability_vjp(g_weights)
+            grads = [b if a is None else a + b for a, b in zip(grads, more, strict=True)]
+        return grads[0], grads[1] if ctx.extra else None, None
 
     @staticmethod
-    def jvp(ctx, *_):
-        return None
+    def jvp(ctx, d_scores, d_additional, _):
+        solution = _own_solution(ctx)
+        d_scores = torch.zeros_like(solution.marginals) if d_scores is None else d_scores
+        moved, parts = solution.jvp(d_scores, d_additional)
+        none = d_scores.new_zeros(len(d_scores), 0)
+        weights = none
+        if ctx.call.distribution:
+            weights = ctx.call.structures().probability_jvp(d_scores, d_additional)
+        return moved, none if parts is None else parts, weights
 
     @staticmethod
-    def vmap(info, in_dims, *_):  # only called where scores are mapped over: tangents may be
-        raise NotImplementedError("sparsemap: torch.vmap cannot map over scores; give them leading axes instead")
+    def vmap(info, in_dims, scores, additional, call):
+        front = [
+            a if a is None else a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0)
+            for a, d in zip((scores, additional), in_dims, strict=False)
+        ]
+        outputs = _Function.apply(*(a if a is None else a.flatten(0, 1) for a in front), call)
+        shape = front[0].shape[:2]
+        return tuple(a.reshape(*shape, *a.shape[1:]) for a in outputs), (0, 0, 0)
 
 
-def solved(solve: Callable[[Tensor, Tensor | None], Solution], scores: Tensor, additional: Tensor | None) -> Solution:
-    """What ``solve`` makes of the scores, as constants."""
-    results: list[Solution] = []
-    with torch.no_grad():
-        if is_plain(scores) and (additional is None or is_plain(additional)):
-            return solve(scores, additional)
-        _Outside.apply(scores, additional, lambda *inputs: results.append(solve(*inputs)))
-    return results[0]
-
-
-def differentiable(
-    solution: Solution, scores: Tensor, additional: Tensor | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """Marginals of a solution, ``[B, *event]`` and ``[B, m]``, as functions of its scores.
-
-    The map is piecewise linear: the value, plus the Jacobian times a zero that depends on the scores, has the right
-    derivatives of every order and in every mode.
-    """
-    marginals, parts = solution.jvp(tangent(scores), None if additional is None else tangent(additional))
-    known = solution.additional_marginals
-    return solution.marginals + marginals, None if known is None or parts is None else known + parts
+def _own_solution(ctx) -> Solution:
+    solution = ctx.call.solution
+    if len(solution.marginals) != ctx.rows:
+        raise NotImplementedError("sparsemap: no derivatives inside torch.vmap over scores; give them leading axes")
+    return solution
 
 
 def tangent(scores: Tensor) -> Tensor:
@@ -159,14 +213,3 @@ class Structures:
     count: Tensor  # [*]
     additional: Tensor | None  # [*, A, m]: the parts without a regulariser
     additional_marginals: Tensor | None  # [*, m]
-
-
-def _mixture(weights: Tensor, parts: Tensor) -> Tensor:
-    """Weighted means ``[B, n]`` of parts ``[B, A, n]``; where all structures agree, exactly what they say."""
-    if not parts.shape[1]:
-        return parts.sum(1)
-    used = (weights > 0)[..., None]
-    first = parts[:, :1]
-    apart = torch.where(used, parts - first, 0.0)
-    mixed = first[:, 0] + (weights[:, None] @ apart)[:, 0]
-    return torch.minimum(torch.maximum(mixed, first[:, 0] + apart.amin(1)), first[:, 0] + apart.amax(1))

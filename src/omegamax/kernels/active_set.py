@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from omegamax.kernels import oracles
@@ -34,6 +37,38 @@ class ActiveSet:
     count: Tensor  # [B], int64
     iterations: Tensor  # [B], int64
     residual: Tensor  # [B]: what the best structure would still gain
+
+    @cached_property
+    def marginals(self) -> Tensor:
+        """Expected unary parts, ``[B, n]``; NaN in rows whose scores were."""
+        return self._expected(self.unary)
+
+    @cached_property
+    def additional_marginals(self) -> Tensor:
+        """Expected additional parts, ``[B, m]``, likewise."""
+        return self._expected(self.additional)
+
+    def _expected(self, parts: Tensor) -> Tensor:
+        first = parts[:, :1].sum(1)
+        # Differences: where all structures agree, exactly what they say; elsewhere, nothing beyond what they span.
+        apart = torch.where((self.weights > 0)[..., None], parts - first[:, None], 0.0)
+        low, high = (first + getattr(torch.nn.functional.pad(apart, (0, 0, 0, 1)), end)(1) for end in ("amin", "amax"))
+        mean = (first + (self.weights[:, None] @ apart)[:, 0]).clamp(low, high)
+        return mean.masked_fill(self.residual.isnan()[:, None], math.nan)
+
+    @cached_property
+    def overlaps(self) -> Tensor:
+        """Inner products of the unary parts of any two structures, ``[B, A, A]``."""
+        return self.unary @ self.unary.mT
+
+    def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
+        """What each structure scores, ``[B, A]``; differentiable."""
+        total = self.unary @ scores[..., None]
+        return (total if additional is None else total + self.additional @ additional[..., None])[..., 0]
+
+    def mixture(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Unary and additional parts mixed by other weights, ``[B, n]`` and ``[B, m]``; differentiable."""
+        return (weights[:, None] @ self.unary)[:, 0], (weights[:, None] @ self.additional)[:, 0]
 
 
 def active_set(

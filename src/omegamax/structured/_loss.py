@@ -57,21 +57,18 @@ def sparsemap_loss(
         raise ValueError(
             f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(target.shape)}"
         )
-    solution = problem.solve(structures=False)
-    flat = target.to(F64).reshape(problem.scores.shape)
-    u = torch.where(problem.present, solution.marginals, 0.0)
-    moved_u, moved_v = tangent(problem.scores), None
+    u, v, _ = problem.call(structures=False)(problem.scores, problem.additional)
+    u = torch.where(problem.present, u, 0.0)
+    y = target.to(F64).reshape(problem.scores.shape)
     # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
-    loss = (apart(u, flat, problem.scores) - (u - flat) * (u + flat) / 2).flatten(1).sum(-1)
-    if problem.additional is not None and solution.additional_marginals is not None:
-        y = _additional_target(name, factor, target, target_additional, problem)
-        loss = loss + apart(solution.additional_marginals, y, problem.additional).sum(-1)
-        moved_v = tangent(problem.additional)
+    still = u.detach()
+    loss = (apart(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
     # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
-    du, dv = solution.jvp(moved_u, moved_v)
-    bend = (moved_u * du).flatten(1).sum(-1)
-    if moved_v is not None and dv is not None:
-        bend = bend + (moved_v * dv).sum(-1)
+    bend = (tangent(problem.scores) * (u - still)).flatten(1).sum(-1)
+    if problem.additional is not None:
+        parts = _additional_target(name, factor, target, target_additional, problem)
+        loss = loss + apart(v.detach(), parts, problem.additional).sum(-1)
+        bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
     loss = non_negative(loss) + bend / 2
     if reduction == "none":
         return problem.shaped(loss, problem.batch)

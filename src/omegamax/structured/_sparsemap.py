@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from omegamax.functional._sparsemap import (
-    ActiveSolution,
-    Solution,
-    Structures,
-    differentiable,
-    solved,
-    tangent,
-    warn_unless_converged,
-)
+from omegamax.functional._sparsemap import Call, Solution, Structures, warn_unless_converged
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.structured._factor import Factor, Infeasible
 
@@ -101,30 +93,23 @@ def sparsemap(
 
     Reference: Niculae et al. (ICML 2018), Sec. 3.
     """
-    name = "sparsemap"
-    problem = Problem(name, scores, factor, additional, mask, two_state)
-    solution = problem.solve(return_structures, tol, max_iter)
-    marginals, parts = differentiable(solution, problem.scores, problem.additional)
-    marginals = problem.shaped(torch.where(problem.present, marginals, 0.0), scores.shape)
+    problem = Problem("sparsemap", scores, factor, additional, mask, two_state)
+    call = problem.call(return_structures, tol, max_iter)
+    u, v, weights = call(problem.scores, problem.additional)
+    marginals = problem.shaped(torch.where(problem.present, u, 0.0), scores.shape)
     if not return_structures:
         return marginals
-    active = solution.active
-    assert active is not None
-    known = ActiveSolution(active, problem.scores.shape[1:])
-    change = known.probability_jvp(
-        tangent(problem.scores), None if problem.additional is None else tangent(problem.additional)
-    )
-    batch, width = problem.batch, active.weights.shape[1]
-    found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.scores.shape[1:]), 0.0)
+    active, width = call.structures().active, weights.shape[-1]
+    if len(active.count) != len(weights):
+        raise NotImplementedError("sparsemap: return_structures is not possible under torch.vmap; use leading axes")
+    found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.event), 0.0)
     some, count = problem.additional is not None, active.additional.shape[-1]
-    weights = active.weights + change
-    weights = weights.where(~active.residual.isnan()[:, None], torch.nan)
     return marginals, Structures(
-        structures=problem.shaped(found, (*batch, width, *problem.event)),
-        probabilities=problem.shaped(weights, (*batch, width)),
-        count=active.count.reshape(batch),
-        additional=problem.shaped(active.additional, (*batch, width, count)) if some else None,
-        additional_marginals=None if parts is None or not some else problem.shaped(parts, (*batch, count)),
+        structures=problem.shaped(found, (*problem.batch, width, *problem.event)),
+        probabilities=problem.shaped(weights, (*problem.batch, width)),
+        count=active.count.reshape(problem.batch),
+        additional=problem.shaped(active.additional, (*problem.batch, width, count)) if some else None,
+        additional_marginals=problem.shaped(v, (*problem.batch, count)) if some else None,
     )
 
 
@@ -182,18 +167,21 @@ class Problem:
                 f"{self.batch} of the scores"
             ) from None
 
-    def solve(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Solution:
-        """The solution, with a warning where it is not one."""
+    def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Call:
+        """The solver of this problem, which warns where it does not solve it."""
         if max_iter is not None and max_iter < 1:
             raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
-        try:
-            solve = partial(self.factor.solve, structures=structures, tol=tol, max_iter=max_iter)
-            solution = solved(solve, self.scores, self.additional)
-        except Infeasible as error:
-            raise ValueError(f"{self.name}: {error}") from None
-        limit = iteration_limit(self.scores[:1].numel()) if max_iter is None else max_iter
-        warn_unless_converged(self.name, solution, limit)
-        return solution
+
+        def solve(scores: Tensor, additional: Tensor | None) -> Solution:
+            limit = iteration_limit(math.prod(self.event)) if max_iter is None else max_iter
+            try:
+                solution = self.factor.solve(scores, additional, structures=structures, tol=tol, max_iter=limit)
+            except Infeasible as error:
+                raise ValueError(f"{self.name}: {error}") from None
+            warn_unless_converged(self.name, solution, limit)
+            return solution
+
+        return Call(solve, distribution=structures)
 
     def shaped(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
         """A result as the scores were given."""
