@@ -43,6 +43,8 @@ from omegamax.omegas import GraphFused as GraphFused
 from omegamax.omegas import KSubsets as KSubsets
 from omegamax.omegas import NormEntropy as NormEntropy
 from omegamax.omegas import Omega as Omega
+from omegamax.omegas import Oscar as Oscar
+from omegamax.omegas import SequentialKSubsets as SequentialKSubsets
 from omegamax.omegas import Shannon as Shannon
 from omegamax.omegas import TotalVariation2d as TotalVariation2d
 from omegamax.omegas import Tsallis as Tsallis

@@ -18,6 +18,13 @@ def working_dtype(z: Tensor) -> torch.dtype:
     return torch.promote_types(z.dtype, torch.float32)
 
 
+def returned_dtype(z: Tensor) -> torch.dtype:
+    """The dtype in which results for ``z`` are returned: its own, but float32 for half precision under autocast."""
+    if z.dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(z.device.type):
+        return torch.float32
+    return z.dtype
+
+
 def _series_or(y: Tensor, coefficients: list[float], direct) -> Tensor:
     small = y.abs() < 0.5
     # Each branch sees only arguments it can digest, so that neither sends a NaN back through the other.

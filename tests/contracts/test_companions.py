@@ -85,7 +85,7 @@ def test_loss_is_never_negative_and_vanishes_at_the_output(record: Transform, z:
 def test_loss_is_the_fenchel_young_gap(record: Transform):
     z, y = wide(record, 10, 6), domain(record).points(6, 10)
     omega = omega_of(record)
-    gap = omega.conjugate(z) + omega(y) - (z * y).sum(-1)
+    gap = omega.conjugate(z) + omega.within(z)(y) - (z * y).sum(-1)
     assert (loss_of(record, z, y) - gap).abs().max() <= 1e-13
 
 
@@ -137,7 +137,11 @@ def test_loss_is_positive_below_the_margin(record: Transform, size: int):
         assert loss_of(record, z, y).item() > 0
 
 
-@pytest.mark.parametrize("record", [r for r in RECORDS if math.isinf(omega_of(r).margin)], ids=lambda r: r.name)
+# That of oscarmax grows with the row: no gap is enough for all, though one is for each.
+ENDLESS = [r for r in RECORDS if math.isinf(omega_of(r).margin) and r.name != "oscarmax"]
+
+
+@pytest.mark.parametrize("record", ENDLESS, ids=lambda r: r.name)
 def test_loss_without_a_margin_stays_positive(record: Transform):
     z, y = staircase(record, 4, 20.0)
     assert loss_of(record, z, y).item() > 0

@@ -12,10 +12,12 @@ from omegamax._registry import Transform
 
 # What to call the operators with: tensors by argument name, with the rank of the scores.
 ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05, "weights": 0.5, "strength": 0.3, "w": 0.1}
-# Those that map scores; the contour integral has its own test.
-OPERATORS = sorted(
-    {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")} - {"omegamax::contour"}
-)
+NUMBERS = {"dim": 1, "k": 2, "at_most": False}
+# Those of other arguments than scores and a parameter or two for a row have tests of their own.
+OTHERS = {"contour", "best_pairs", "sequential_k_subsets"}
+OTHERS |= {"tv_prox_1d_spread", "tv_prox_2d_spread", "tv_prox_graph", "tv_prox_graph_spread"}
+EVERY = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")}
+OPERATORS = sorted(EVERY - {f"omegamax::{name}" for name in OTHERS})
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
 
 
@@ -114,8 +116,8 @@ def test_operator_passes_the_checks_of_torch_library(name: str, grad: bool):
     for argument in operator._schema.arguments:
         if argument.name == "z":
             arguments.append(torch.randn(3, 5, dtype=torch.float64, requires_grad=grad))
-        elif argument.name == "dim":
-            arguments.append(1)
+        elif str(argument.type) != "Tensor":
+            arguments.append(NUMBERS[argument.name])
         elif argument.name == "edges":
             arguments.append(torch.tensor([[0], [1]]))
         else:
@@ -129,7 +131,7 @@ def test_every_map_has_an_operator():
         graph = torch.fx.experimental.proxy_tensor.make_fx(record, tracing_mode="fake")(torch.randn(3, 5))
         called = {str(node.target).split(".")[1] for node in graph.graph.nodes if "omegamax" in str(node.target)}
         assert called, f"{record.name} is traced into its kernel's steps"
-        assert {f"omegamax::{c}" for c in called} <= set(OPERATORS)
+        assert {f"omegamax::{c}" for c in called} <= EVERY
 
 
 @every_map

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contracts.records import ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
+from contracts.records import CENTRED, ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
 from omegamax import Omega
 from omegamax._registry import Transform
 
@@ -79,9 +79,10 @@ def test_output_agrees_with_a_convex_solver(record: Transform, scale: float):
     q = q.clamp(min=0)
     q = q * (p.sum() / q.sum())
     omega = omega_of(record)
-    # The solver stops 1e-9 or so short of the maximum, so its point may be worse than p but never better.
-    gain = value(omega, p, z) - value(omega, q, z)
-    assert -1e-14 <= gain < 5e-9
+    if record.name not in CENTRED:  # whose value exists in the domain only, which the solver leaves by a rounding
+        # The solver stops 1e-9 or so short of the maximum, so its point may be worse than p but never better.
+        gain = value(omega, p, z) - value(omega, q, z)
+        assert -1e-14 <= gain < 5e-9
     assert (p - q).abs().max() < 2e-5  # the objective is flat at its maximum: its error is the square of this
 
 
@@ -128,7 +129,10 @@ def test_output_follows_a_permutation_of_the_scores(record: Transform, z: Tensor
     assert (run(record, z[order]) - run(record, z)[order]).abs().max() <= 1e-14 * len(z)
 
 
-@every_map
+even_handed = pytest.mark.parametrize("record", [r for r in RECORDS if r.name not in CENTRED], ids=lambda r: r.name)
+
+
+@even_handed
 @given(z=scores(min_size=2))
 def test_tied_scores_get_equal_probabilities(record: Transform, z: Tensor):
     z[1] = z[0]
@@ -138,7 +142,7 @@ def test_tied_scores_get_equal_probabilities(record: Transform, z: Tensor):
     assert p[0] == p[1]
 
 
-@every_map
+@even_handed
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 100])
 def test_constant_scores_share_the_total(record: Transform, size: int):
     total = domain(record, options(record, size)).total

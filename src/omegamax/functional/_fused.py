@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_scores
-from omegamax._numerics import working_dtype
+from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._registry import get
 from omegamax.functional._mask import masked
 from omegamax.functional._variation import tv_prox_1d, tv_prox_2d, tv_prox_graph
@@ -163,5 +163,4 @@ def _composed(z: Tensor, omega: Omega, axes: tuple[int, ...], solve: Callable[[T
     if isinstance(omega.total, float) and omega.total == 1 and z.dim():
         top = x.detach().amax(axes, keepdim=True)
         x = x - torch.where(top.isfinite(), top, 0.0)
-    p = solve(x)
-    return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
+    return solve(x).to(returned_dtype(z))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_choice, check_scores
-from omegamax._numerics import working_dtype
+from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._registry import get
 from omegamax.omegas import Omega
 from omegamax.omegas._conjugate import conjugate_minus, row_max
@@ -92,5 +92,4 @@ def full_precision(z: Tensor) -> Tensor:
 
 def returned_precision(loss: Tensor, z: Tensor) -> Tensor:
     """``loss`` in the dtype of the scores; in that of the computation under autocast, as torch's losses."""
-    autocast = torch.is_autocast_enabled(z.device.type)
-    return loss.to(working_dtype(z) if autocast else z.dtype)
+    return loss.to(returned_dtype(z))

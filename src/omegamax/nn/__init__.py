@@ -26,5 +26,6 @@ from omegamax.nn.transforms import Softmax as Softmax
 from omegamax.nn.transforms import Sparsemax as Sparsemax
 from omegamax.nn.variation import Fusedmax as Fusedmax
 from omegamax.nn.variation import GraphFusedmax as GraphFusedmax
+from omegamax.nn.variation import Oscarmax as Oscarmax
 from omegamax.nn.variation import Strength as Strength
 from omegamax.nn.variation import TVmax as TVmax

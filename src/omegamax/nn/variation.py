@@ -153,7 +153,7 @@ class Oscarmax(_Smooth):
     """
 
     def __init__(
-        self, strength: float | Tensor = 0.1, dim: int = -1, base: str | Omega = "sparsemax", learnable: bool = False
+        self, strength: float | Tensor = 1.0, dim: int = -1, base: str | Omega = "sparsemax", learnable: bool = False
     ):
         super().__init__(strength, base, learnable)
         self.dim = dim

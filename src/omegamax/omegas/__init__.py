@@ -11,6 +11,8 @@ from omegamax.omegas._fused import Fused as Fused
 from omegamax.omegas._fused import GraphFused as GraphFused
 from omegamax.omegas._grid import TotalVariation2d as TotalVariation2d
 from omegamax.omegas._norm import NormEntropy as NormEntropy
+from omegamax.omegas._oscar import Oscar as Oscar
+from omegamax.omegas._sequential import SequentialKSubsets as SequentialKSubsets
 from omegamax.omegas._tsallis import Shannon as Shannon
 from omegamax.omegas._tsallis import Tsallis as Tsallis
 
@@ -131,5 +133,27 @@ register(
         complexity="a few cuts of the graph",
         cite="martins2021tvmax",
         example={"edges": torch.tensor([[0, 1], [1, 2]]), "strength": 0.25},
+    )
+)
+register(
+    Transform(
+        "oscarmax",
+        functional.oscarmax,
+        Oscar,
+        summary="clusters of equal weights, wherever they are",
+        complexity="O(K log K)",
+        cite="niculae2017regularized",
+        example={"strength": 0.1},
+    )
+)
+register(
+    Transform(
+        "sequential_k_subsets",
+        functional.sequential_k_subsets,
+        SequentialKSubsets,
+        summary="k chosen, neighbours together or apart",
+        complexity="O(K k) a structure",
+        cite="santos2024sparse",
+        example={"k": 2, "transition": 0.5},
     )
 )

@@ -20,6 +20,7 @@ class TotalVariation2d(Variation):
         shape: ``(H, W)`` where the image comes as one axis of H W entries, row by row, as in attention over the cells
             of an image; one of the two may be -1. By default scores are ``[*, H, W]`` and the value is ``[*]``.
 
+        >>> import torch
         >>> omega = TotalVariation2d("sparsemax", 0.1)
         >>> omega.argmax(torch.tensor([[1.0, 0.9, -1.0], [0.95, 0.5, 0.0]]))
         tensor([[0.3375, 0.2625, 0.0000],
