@@ -276,3 +276,24 @@ def test_arguments_of_the_wrong_kind_are_refused():
 def test_cases_cover_every_factor():
     kinds = {type(case.factor) for case in CASES}
     assert kinds == {KSubsets, SequentialKSubsets, Sequence, DependencyTree, SpanningTree}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
+@pytest.mark.parametrize("name", ["SequentialKSubsets", "DependencyTree"])
+def test_compiled_code_leaves_its_graph_for_the_search(name: str):
+    case = next(c for c in CASES if c.name == name)
+    scores, additional = case.draw(3)
+    torch._dynamo.reset()
+
+    def f(scores: Tensor) -> Tensor:
+        return 2 * sparsemap(scores + 1, case.factor, additional) - 1
+
+    results = []
+    for run in (torch.compile(f, backend="aot_eager"), f):
+        leaf = scores.clone().requires_grad_()
+        u = run(leaf)
+        u.square().sum().backward()
+        results.append((u.detach(), leaf.grad))
+    torch._dynamo.reset()
+    for ours, eager in zip(*results, strict=True):
+        assert (ours - eager).abs().max() <= 1e-13

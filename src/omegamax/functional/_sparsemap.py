@@ -16,6 +16,7 @@ from omegamax._checks import is_plain
 from omegamax._warnings import ConvergenceWarning
 from omegamax.functional._map import _derivatives_wanted
 from omegamax.kernels._hull import cholesky, overlaps
+from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import ActiveSet
 
 
@@ -95,6 +96,7 @@ class Call:
     distribution: bool = False  # whether the structures' probabilities are wanted as well
     solution: Solution | None = None
 
+    @untraced
     def __call__(self, scores: Tensor, additional: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Marginals ``[B, *event]`` and ``[B, m]`` and probabilities ``[B, A]`` as functions of the scores.
 
