@@ -212,13 +212,13 @@ def test_bad_arguments_are_refused_by_name():
     z = torch.randn(3, 4)
     with pytest.raises(ValueError, match=r"tvmax: z must have at least two axes"):
         tvmax(z[0])
-    with pytest.raises(ValueError, match=r"strength"):
+    with pytest.raises(ValueError, match=r"fusedmax: strength"):
         fusedmax(z, -1.0)
-    with pytest.raises(ValueError, match=r"strength"):
+    with pytest.raises(ValueError, match=r"tvmax: strength"):
         tvmax(z, math.nan)
-    with pytest.raises((ValueError, IndexError), match=r"edges"):
+    with pytest.raises(IndexError, match=r"graph_fusedmax: edges"):
         graph_fusedmax(z, torch.tensor([[0], [4]]))
-    with pytest.raises(ValueError, match=r"edges"):
+    with pytest.raises(ValueError, match=r"graph_fusedmax: edges"):
         graph_fusedmax(z, torch.tensor([[1], [1]]))
-    with pytest.raises(ValueError, match=r"weights"):
+    with pytest.raises(ValueError, match=r"graph_fusedmax: weights"):
         graph_fusedmax(z, torch.tensor([[0], [1]]), weights=torch.tensor([-1.0]))

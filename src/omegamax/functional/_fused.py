@@ -12,7 +12,7 @@ from omegamax._checks import check_scores
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._registry import get
 from omegamax.functional._mask import masked
-from omegamax.functional._variation import tv_prox_1d, tv_prox_2d, tv_prox_graph
+from omegamax.functional._variation import prox_1d, prox_2d, prox_graph
 
 if TYPE_CHECKING:
     from omegamax.omegas import Omega
@@ -55,7 +55,7 @@ def fusedmax(
     omega = keeps_order("fusedmax", base)
     
     def solve(x: Tensor) -> Tensor:
-        return omega.argmax(tv_prox_1d(x, strength, dim), dim)
+        return omega.argmax(prox_1d("fusedmax", x, strength, dim, "z"), dim)
 
     return _composed(masked("fusedmax", z, mask), omega, (dim,), solve)
 
@@ -96,7 +96,7 @@ def tvmax(
     shape = z.shape[-2:]
 
     def solve(x: Tensor) -> Tensor:
-        return omega.argmax(tv_prox_2d(x, strength).flatten(-2)).unflatten(-1, shape)
+        return omega.argmax(prox_2d("tvmax", x, strength, "z").flatten(-2)).unflatten(-1, shape)
 
     return _composed(masked("tvmax", z, mask), omega, (-2, -1), solve)
 
@@ -137,7 +137,7 @@ def graph_fusedmax(
     omega = keeps_order("graph_fusedmax", base)
 
     def solve(x: Tensor) -> Tensor:
-        return omega.argmax(tv_prox_graph(x, edges, strength, dim, weights=weights), dim)
+        return omega.argmax(prox_graph("graph_fusedmax", x, edges, strength, dim, weights, "z"), dim)
 
     return _composed(masked("graph_fusedmax", z, mask), omega, (dim,), solve)
 
