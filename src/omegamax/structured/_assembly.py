@@ -105,7 +105,7 @@ def _spread(name: str, factor: Factor, additional: Tensor, whole: tuple[int, ...
 
 def blocks(
     placed: list[Placed], count: int, device: torch.device
-) -> tuple[list[Block], list[Tensor | None], list[list[str]]]:
+) -> tuple[list[Block], list[Tensor | None], list[str]]:
     """Like factors together: the blocks, their additional scores ``[B, K, a]``, and what each factor is called."""
     kinds: dict[Hashable, list[Placed]] = {}
     for one in placed:
@@ -126,7 +126,7 @@ def blocks(
         extra = [one.additional for one in group if one.additional is not None]
         shaped = [a.to(device, torch.float64).reshape(count, *a.shape[-2:]) for a in extra]
         additional.append(torch.cat(shaped, 1) if extra else None)
-    labels = [[one.label for one in group for _ in one.index] for group in kinds.values()]
+    labels = [one.label for group in kinds.values() for one in group for _ in one.index]
     return found, additional, labels
 
 

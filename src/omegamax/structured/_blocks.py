@@ -143,24 +143,6 @@ class Block:
     index: Tensor  # [K, m]: which variables
     negated: Tensor  # [K, m]
 
-    def __post_init__(self) -> None:
-        # Negation, here and nowhere else: a factor sees ``shift + sign * u``.
-        self.sign = torch.where(self.negated, -1.0, 1.0).double()
-        self.shift = self.negated.double()
-        self.flat = self.index.flatten()
-
-    def local(self, u: Tensor) -> Tensor:
-        """Marginals ``[B, K, m]`` as the factors see them, from ``[B, N]``: negated ones are ``1 - u``."""
-        return self.shift + self.spread(u)
-
-    def spread(self, x: Tensor) -> Tensor:
-        """The linear part of :meth:`local`."""
-        return x[:, self.flat].unflatten(1, self.index.shape) * self.sign
-
-    def collect(self, y: Tensor, size: int) -> Tensor:
-        """The transpose of :meth:`spread`, ``[B, K, m]`` to ``[B, N]``."""
-        return y.new_zeros(len(y), size).index_add(1, self.flat, (y * self.sign).flatten(1))
-
 
 PLAIN = (bool, int, float, str, type(None))
 

@@ -24,20 +24,13 @@ def contradictory(state: State) -> Tensor:
     is smaller by :math:`\lVert v \rVert^2`: sooner or later the iteration finds its own proof.
     """
     problem = state.problem
-    size = state.primal.clamp(min=torch.finfo(state.u.dtype).tiny)
-    weights = [gap / size[:, None, None] for gap in state.gap]
+    weights = state.gap / state.primal.clamp(min=torch.finfo(state.u.dtype).tiny)[:, None]
     # Without additional scores: a projection from afar. It falls short of the maximum by at most m / (2 FAR).
-    most = torch.zeros_like(size)
-    least = _unit_box_minimum(problem.collect(weights).masked_fill(problem.forbidden, 0.0))
-    entries = 0
-    for block, w, extra in zip(problem.blocks, weights, problem.additional, strict=True):
-        nothing = None if extra is None else torch.zeros_like(extra)
-        best = block.rule.solve(FAR * w, nothing).marginals
-        most = most + (w * best).flatten(1).sum(1)
-        least = least + (w * block.shift).flatten(1).sum(1)
-        entries += w[0].numel()
-    return most + entries * (0.5 / FAR + MARGIN) < least
-
-
-def _unit_box_minimum(x: Tensor) -> Tensor:
-    return x.clamp(max=0).sum(1)
+    best = [
+        block.rule.solve(FAR * w, None if extra is None else torch.zeros_like(extra)).marginals
+        for block, w, extra in zip(problem.blocks, problem.parts(weights), problem.additional, strict=True)
+    ]
+    most = (weights * problem.joined(best)).sum(1) + weights.shape[1] * (0.5 / FAR + MARGIN)
+    free = problem.collect(weights).masked_fill(problem.forbidden, 0.0)
+    least = (weights * problem.shift).sum(1) + free.clamp(max=0).sum(1)
+    return most < least

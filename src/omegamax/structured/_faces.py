@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax.structured._blocks import Local
-from omegamax.structured._relaxation import Copies, Relaxation
+from omegamax.structured._relaxation import Relaxation
 
 
 class Faces:
@@ -25,16 +25,17 @@ class Faces:
 
     def __init__(self, problem: Relaxation, local: list[Local], tol: float, pinned: Tensor):
         self.problem = problem
-        self.faces = [copy.face(tol) for copy in local]
+        self.faces = [part.face(tol) for part in local]
         self.pinned = pinned.double()
 
-    def along(self, copies: Copies) -> Copies:
-        """The part of each copy along its face."""
-        return [face.jvp(copy) for face, copy in zip(self.faces, copies, strict=True)]
+    def along(self, copies: Tensor) -> Tensor:
+        """The part of copies ``[B, E]`` along the faces."""
+        parts = zip(self.faces, self.problem.parts(copies), strict=True)
+        return self.problem.joined([face.jvp(part) for face, part in parts])
 
-    def across(self, copies: Copies) -> Copies:
-        """The part that leaves it."""
-        return [copy - part for copy, part in zip(copies, self.along(copies), strict=True)]
+    def across(self, copies: Tensor) -> Tensor:
+        """The part that leaves them."""
+        return copies - self.along(copies)
 
     def laplacian(self, x: Tensor) -> Tensor:
         """``[B, N]`` to ``[B, N]``, symmetric, positive semi-definite."""
@@ -48,11 +49,12 @@ class Faces:
 
     def additional(self, d_additional: list[Tensor | None]) -> Tensor:
         """Changes of the scores ``[B, N]`` to which these changes of the additional scores amount."""
-        total = torch.zeros_like(self.problem.scores)
-        for block, face, extra in zip(self.problem.blocks, self.faces, d_additional, strict=True):
-            if extra is not None:
-                total = total + block.collect(face.jvp(None, extra), self.problem.size)
-        return total
+        nothing = self.problem.parts(self.problem.spread(torch.zeros_like(self.problem.scores)))
+        pushes = [
+            none if extra is None else face.jvp(None, extra)
+            for none, face, extra in zip(nothing, self.faces, d_additional, strict=True)
+        ]
+        return self.problem.collect(self.problem.joined(pushes))
 
     def solve(self, b: Tensor, scale: Tensor) -> Tensor:
         """The smallest x with ``laplacian(x) = b`` for b in its range, by conjugate gradients.

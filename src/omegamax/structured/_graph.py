@@ -149,19 +149,14 @@ class FactorGraph:
         self._values = values.masked_fill(spoilt[:, None], torch.nan)
         return self.report
 
-    def _attempt(self, problem: Relaxation, labels: list[list[str]], tol: float, max_iter: int) -> Outcome:
+    def _attempt(self, problem: Relaxation, labels: list[str], tol: float, max_iter: int) -> Outcome:
         try:
             outcome = admm(problem, tol, max_iter)
         except Contradiction as found:
             at = tuple(map(int, np.unravel_index(found.example, self.batch_shape)))
             where = f" in example {at}" if at else ""
-            most = max(float(gap.max()) for gap in found.gaps)
-            at_odds = [
-                label
-                for block, gap in zip(labels, found.gaps, strict=True)
-                for label, size in zip(block, gap.tolist(), strict=True)
-                if size > 0.1 * most
-            ]
+            most = max(found.gaps)
+            at_odds = [label for label, gap in zip(labels, found.gaps, strict=True) if gap > 0.1 * most]
             named = ", ".join(at_odds[:5]) + (", ..." if len(at_odds) > 5 else "")
             forbidden = (
                 ", given the variables that scores of -inf forbid" if problem.forbidden[found.example].any() else ""

@@ -19,14 +19,9 @@ def polished(state: State) -> State:
     faces = Faces(problem, state.local, FACE_TOL, problem.forbidden)
     slopes = faces.along(prices)  # zero without additional scores
     aim = (problem.scores - problem.collect(slopes)).masked_fill(problem.forbidden, 0.0)
-    off = [seen - copy.marginals for seen, copy in zip(problem.local(aim), state.local, strict=True)]
-    u = problem.bounded(aim - faces.solve(problem.collect(faces.across(off)), problem.scale))
+    off = faces.across(problem.local(aim) - state.marginals)
+    u = problem.bounded(aim - faces.solve(problem.collect(off), problem.scale))
     missing = problem.unbounded(problem.scores - u - problem.collect(prices))
-    moves = faces.across(problem.spread(faces.solve(missing, problem.scale)))
-    kept = faces.across(prices)
-    rho = state.rho[:, None, None]
-    z = [
-        seen + (slope + old + move) / rho
-        for seen, slope, old, move in zip(problem.local(u), slopes, kept, moves, strict=True)
-    ]
+    move = faces.across(prices + problem.spread(faces.solve(missing, problem.scale)))
+    z = problem.local(u) + (slopes + move) / state.rho[:, None]
     return State(problem, z, state.rho, problem.solve(z, state.rho, state.warm()), u)

@@ -11,8 +11,6 @@ from torch import Tensor
 from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._blocks import Block, Local
 
-Copies = list[Tensor]  # for each block [B, K, m]: the marginals, or anything else, as its factors see them
-
 
 @dataclass
 class Relaxation:
@@ -22,7 +20,8 @@ class Relaxation:
               \quad\text{such that}\quad u_f \in P_f, \; u \in [0, 1]^N
 
     where :math:`u_f` are the marginals of the variables of factor f and :math:`\phi_f` is what its additional scores
-    are worth at best given those.
+    are worth at best given those. What the factors see, or say, of their variables is laid out block by block, as
+    copies ``[B, E]``.
     """
 
     scores: Tensor  # [B, N], finite
@@ -35,35 +34,57 @@ class Relaxation:
         return self.scores.shape[1]
 
     @cached_property
+    def index(self) -> Tensor:
+        """Whose copies they are, ``[E]``."""
+        none = torch.zeros(0, dtype=torch.long, device=self.scores.device)
+        return torch.cat([none, *(block.index.flatten() for block in self.blocks)])
+
+    @cached_property
+    def shift(self) -> Tensor:
+        """Negation, here and in :attr:`sign` and nowhere else: a factor sees ``shift + sign * u``, ``[E]``."""
+        return torch.cat([self.scores.new_zeros(0), *(block.negated.flatten().double() for block in self.blocks)])
+
+    @cached_property
+    def sign(self) -> Tensor:
+        return 1 - 2 * self.shift
+
+    @cached_property
     def degree(self) -> Tensor:
         """How often each variable occurs in factors, ``[N]``."""
-        ones = [torch.ones_like(block.sign)[None] * block.sign for block in self.blocks]
-        return self.collect(ones)[0] if ones else self.scores.new_zeros(self.size)
+        return self.collect(self.sign[None])[0]
 
     @cached_property
     def scale(self) -> Tensor:
         """What dual residuals are measured by, ``[B]``."""
         return 1 + self.scores.abs().amax(1)
 
-    def local(self, u: Tensor) -> Copies:
-        return [block.local(u) for block in self.blocks]
+    def local(self, u: Tensor) -> Tensor:
+        """What the factors see of marginals ``[B, N]``: copies, or ``1 - u`` of negated variables."""
+        return self.shift + self.spread(u)
 
-    def spread(self, x: Tensor) -> Copies:
-        return [block.spread(x) for block in self.blocks]
+    def spread(self, x: Tensor) -> Tensor:
+        """The linear part of :meth:`local`."""
+        return self.sign * x[:, self.index]
 
-    def collect(self, copies: Copies) -> Tensor:
-        """Sum of what the factors say of each variable, ``[B, N]``; the transpose of :meth:`spread`."""
-        total = self.scores.new_zeros(copies[0].shape[0] if copies else len(self.scores), self.size)
-        for block, copy in zip(self.blocks, copies, strict=True):
-            total = total + block.collect(copy, self.size)
-        return total
+    def collect(self, copies: Tensor) -> Tensor:
+        """Sum of what the factors say of each variable, ``[B, N]``: the transpose of :meth:`spread`."""
+        return copies.new_zeros(len(copies), self.size).index_add(1, self.index, self.sign * copies)
 
-    def solve(self, z: Copies, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> list[Local]:
-        """Each factor by itself: scores ``z``, its additional scores over ``rho [B]``."""
+    def parts(self, copies: Tensor) -> list[Tensor]:
+        """Copies block by block, ``[B, K, m]``."""
+        pieces = copies.split([block.index.numel() for block in self.blocks], 1)
+        return [piece.unflatten(1, block.index.shape) for piece, block in zip(pieces, self.blocks, strict=True)]
+
+    def joined(self, parts: list[Tensor]) -> Tensor:
+        """Copies from their blocks."""
+        return torch.cat([self.scores.new_zeros(len(self.scores), 0), *(part.flatten(1) for part in parts)], 1)
+
+    def solve(self, z: Tensor, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> list[Local]:
+        """Each factor by itself: scores ``z [B, E]``, its additional scores over ``rho [B]``."""
         starts = starts or [None] * len(self.blocks)
         return [
             block.rule.solve(scores, None if extra is None else extra / rho[:, None, None], start)
-            for block, scores, extra, start in zip(self.blocks, z, self.additional, starts, strict=True)
+            for block, scores, extra, start in zip(self.blocks, self.parts(z), self.additional, starts, strict=True)
         ]
 
     def select(self, rows: Tensor) -> Relaxation:
@@ -71,15 +92,11 @@ class Relaxation:
         extra = [None if a is None else a[rows] for a in self.additional]
         return replace(self, scores=self.scores[rows], forbidden=self.forbidden[rows], additional=extra)
 
-    def average(self, local: list[Local]) -> Tensor:
+    def average(self, marginals: Tensor) -> Tensor:
         """Marginals ``[B, N]`` from those of the factors: their mean, exactly 0 or 1 where one of them is."""
-        copies = [copy.marginals - block.shift for block, copy in zip(self.blocks, local, strict=True)]
-        mean = self.collect(copies) / self.degree.clamp(min=1)
+        mean = self.collect(marginals - self.shift) / self.degree.clamp(min=1)
         for bound in (0.0, 1.0):
-            hits = [
-                torch.where(copy.marginals == (block.sign * bound + block.shift), block.sign, 0.0)
-                for block, copy in zip(self.blocks, local, strict=True)
-            ]
+            hits = torch.where(marginals == self.shift + self.sign * bound, self.sign, 0.0)
             mean = torch.where(self.collect(hits) > 0, bound, mean)
         return self.bounded(mean)
 

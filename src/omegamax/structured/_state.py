@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._blocks import Local
-from omegamax.structured._relaxation import Copies, Relaxation
+from omegamax.structured._relaxation import Relaxation
 
 
 @dataclass
@@ -20,53 +21,59 @@ class State:
     """
 
     problem: Relaxation
-    z: Copies
+    z: Tensor  # [B, E]
     rho: Tensor  # [B]: the penalty
     local: list[Local]
     u: Tensor  # [B, N]
 
-    def __post_init__(self) -> None:
-        # What the factors see of u, less their own marginals.
-        self.gap = [seen - copy.marginals for seen, copy in zip(self.problem.local(self.u), self.local, strict=True)]
+    @cached_property
+    def marginals(self) -> Tensor:
+        """Of the factors by themselves, ``[B, E]``."""
+        return self.problem.joined([part.marginals for part in self.local])
 
-    @property
-    def prices(self) -> Copies:
-        r"""Normals :math:`\nu_f = \rho (z_f - u_f)` of the polytopes at the marginals of the factors.
+    @cached_property
+    def gap(self) -> Tensor:
+        """What the factors see of u, less their own marginals, ``[B, E]``."""
+        return self.problem.local(self.u) - self.marginals
+
+    @cached_property
+    def prices(self) -> Tensor:
+        r"""Normals :math:`\nu_f = \rho (z_f - u_f)` of the polytopes at the marginals of the factors, ``[B, E]``.
 
         At the solution they add up to what the scores leave unexplained, :math:`\sum_f \nu_f = \eta - u`.
         """
-        rho = self.rho[:, None, None]
-        return [rho * (z - copy.marginals) for z, copy in zip(self.z, self.local, strict=True)]
+        return self.rho[:, None] * (self.z - self.marginals)
 
-    @property
+    @cached_property
+    def imbalance(self) -> Tensor:
+        """How much the prices add up to beyond that, ``[B, N]``."""
+        return self.problem.unbounded(self.u - self.problem.scores + self.problem.collect(self.prices))
+
+    @cached_property
     def primal(self) -> Tensor:
         """How far the factors are from agreeing, ``[B]``."""
-        return torch.stack([torch.zeros_like(self.rho), *(gap.abs().flatten(1).amax(1) for gap in self.gap)]).amax(0)
+        return self.gap.abs().amax(1) if self.gap.shape[1] else torch.zeros_like(self.rho)
 
-    @property
+    @cached_property
     def dual(self) -> Tensor:
         """How far the prices are from adding up, ``[B]``, relative to the scores."""
         return self.imbalance.abs().amax(1) / self.problem.scale
 
     @property
-    def imbalance(self) -> Tensor:
-        """How much the prices add up to beyond that, ``[B, N]``."""
-        return self.problem.unbounded(self.u - self.problem.scores + self.problem.collect(self.prices))
+    def residual(self) -> Tensor:
+        return torch.maximum(self.primal, self.dual)
 
     @property
     def duality_gap(self) -> Tensor:
         """Of the objective, at u and what the factors say of the additional scores, ``[B]``."""
-        total = self.imbalance.square().sum(1) / 2
-        for price, gap in zip(self.prices, self.gap, strict=True):
-            total = total - (price * gap).flatten(1).sum(1)
-        return total
+        return self.imbalance.square().sum(1) / 2 - (self.prices * self.gap).sum(1)
 
     def warm(self, rows: Tensor | None = None) -> list[ActiveSet | None]:
         """Where the next round starts, for some of the examples or all."""
-        return [copy.warm(rows) for copy in self.local]
+        return [part.warm(rows) for part in self.local]
 
 
-def step(problem: Relaxation, z: Copies, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> State:
+def step(problem: Relaxation, z: Tensor, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> State:
     r"""One round of ADMM: the factors by themselves, then the variables with the mirror images of their answers.
 
     .. math:: u_f = P_f(z_f), \qquad u = \frac{\eta + \rho \sum_f (2 u_f - z_f)}{1 + \rho d}
@@ -75,14 +82,11 @@ def step(problem: Relaxation, z: Copies, rho: Tensor, starts: list[ActiveSet | N
     degrees d. To be followed by :math:`z_f \leftarrow z_f + \kappa (u - u_f)`, :math:`0 < \kappa < 2`
     (Douglas-Rachford splitting, another name for it).
     """
-    local = problem.solve(z, rho, starts)
-    mirrored = [
-        2 * copy.marginals - offered - block.shift
-        for block, copy, offered in zip(problem.blocks, local, z, strict=True)
-    ]
+    state = State(problem, z, rho, problem.solve(z, rho, starts), problem.scores)
+    mirrored = problem.collect(2 * state.marginals - z - problem.shift)
     weight = rho[:, None]
-    u = (problem.scores + weight * problem.collect(mirrored)) / (1 + weight * problem.degree)
-    return State(problem, z, rho, local, problem.bounded(u))
+    state.u = problem.bounded((problem.scores + weight * mirrored) / (1 + weight * problem.degree))
+    return state
 
 
 def first_step(problem: Relaxation) -> State:
@@ -92,5 +96,5 @@ def first_step(problem: Relaxation) -> State:
     offers = torch.where(problem.forbidden, low - problem.size * (high - low + 1), problem.scores)
     state = step(problem, problem.local(offers), torch.ones_like(problem.scores[:, 0]))
     # The same number, but for the rounding of scores as large as 1e30.
-    u = torch.where(problem.degree == 1, problem.average(state.local), state.u)
-    return State(problem, state.z, state.rho, state.local, u)
+    state.u = torch.where(problem.degree == 1, problem.average(state.marginals), state.u)
+    return state
