@@ -51,9 +51,10 @@ class ActiveSolution(Solution):
 
     @cached_property
     def half(self) -> Tensor:
-        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero outside the support."""
-        used = self.active.weights > 0
-        if not used.shape[1]:
+        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero where there is no structure."""
+        slots = self.active.weights.shape[1]
+        used = torch.arange(slots, device=self.active.count.device) < self.active.count[:, None]
+        if not slots:
             return self.active.weights.new_zeros(len(used), 0, 0)
         # Measured from the first structure, which takes what the others leave.
         first = torch.zeros_like(self.active.count)

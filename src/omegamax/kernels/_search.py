@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels._hull import cholesky, closed, overlaps
+from omegamax.kernels._ties import complete
 from omegamax.kernels.oracles import Oracle
 
 # A weight that rounding cannot tell from zero, and a distance from the affine hull that it cannot either.
@@ -58,7 +59,7 @@ class Search:
         cold = fine.nonzero()[:, 0]
         if len(cold):
             unary, parts = self.oracle(self.given[0][cold], self.given[1][cold])
-            none = self._missing(cold, unary, parts)
+            none = self.missing(cold, unary, parts)
             self.residual[cold[none]] = math.inf
             cold, unary, parts = cold[~none], unary[~none], parts[~none]
             self.unary[cold, 0], self.parts[cold, 0] = unary, parts
@@ -67,7 +68,7 @@ class Search:
             self.used[cold, 0] = True
         self.live = self.used.any(-1).nonzero()[:, 0]
 
-    def _missing(self, rows: Tensor, unary: Tensor, parts: Tensor) -> Tensor:
+    def missing(self, rows: Tensor, unary: Tensor, parts: Tensor) -> Tensor:
         """Rows for which the oracle found nothing that is allowed."""
         touches = _touches(unary, self.forbidden[0][rows]) | _touches(parts, self.forbidden[1][rows])
         return touches | unary.isnan().any(-1)
@@ -78,7 +79,7 @@ class Search:
         if not len(rows):
             return False
         self.iterations[rows] += 1
-        anchor, factor, target = self._solve(rows)
+        anchor, factor, target = self.solve(rows)
         used, fresh = self.used[rows], self.fresh[rows]
         short = used & (target <= NO_WEIGHT)
         # What was taken in last gains, so that its weight grows, were it not for rounding: nothing is left to gain.
@@ -93,20 +94,20 @@ class Search:
         self.live = rows[~torch.isin(rows, torch.cat([rows[futile], done]))]
         return True
 
-    def _apart(self, rows: Tensor, anchor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def apart(self, rows: Tensor, anchor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Differences of the structures from the anchor, and the mixtures: what all share drops out, or is exact."""
         base, base_parts = self.unary[rows, anchor], self.parts[rows, anchor]
         unary, parts = self.unary[rows] - base[:, None], self.parts[rows] - base_parts[:, None]
         weights = self.weights[rows][:, None]
         return unary, parts, base + (weights @ unary)[:, 0], base_parts + (weights @ parts)[:, 0]
 
-    def _solve(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The slot measured from, the Cholesky factor of the others' overlaps, and the best weights without sign."""
         used, weights = self.used[rows], self.weights[rows]
         anchor = weights.argmax(-1)
         others = used.scatter(1, anchor[:, None], False)
         factor = cholesky(overlaps(self.gram[rows], others, anchor))
-        unary, parts, mixture, _ = self._apart(rows, anchor)
+        unary, parts, mixture, _ = self.apart(rows, anchor)
         gain = unary @ (self.scores[rows] - mixture)[..., None] + parts @ self.additional[rows][..., None]
         step = torch.cholesky_solve(torch.where(others[..., None], gain, 0.0), factor)[..., 0]
         return anchor, factor, weights + closed(step, anchor)
@@ -129,16 +130,16 @@ class Search:
         """Take in the best structure of each row; return the rows in which it gains nothing."""
         if not len(rows):
             return rows
-        unary, _, mixture, mixture_parts = self._apart(rows, anchor)
+        unary, _, mixture, mixture_parts = self.apart(rows, anchor)
         slope = self.given[0][rows] - mixture
         query = self._query(rows, slope)
         new, new_parts = self._ask(rows, query)
-        gain, done = self._gain(rows, new, new_parts, mixture, mixture_parts)
+        gain, done = self.gain(rows, new, new_parts, mixture, mixture_parts)
         again = (done & (query != slope).any(-1)).nonzero()[:, 0]
         if len(again):
             part = rows[again]
             new[again], new_parts[again] = self._ask(part, slope[again])
-            gain[again], done[again] = self._gain(
+            gain[again], done[again] = self.gain(
                 part, new[again], new_parts[again], mixture[again], mixture_parts[again]
             )
         self.residual[rows] = gain.clamp(min=0)
@@ -148,10 +149,10 @@ class Search:
             reach = new[more] - self.unary[grown, measured]
             toward = (unary[more] @ reach[..., None])[..., 0]
             weight = self._make_room(grown, measured, factor[more], toward, reach.square().sum(-1))
-            self._take_in(grown, new[more], new_parts[more], weight)
+            self.take_in(grown, new[more], new_parts[more], weight)
         return rows[done]
 
-    def _gain(
+    def gain(
         self, rows: Tensor, new: Tensor, new_parts: Tensor, mixture: Tensor, mixture_parts: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What structures gain over the mixtures, and whether that is nothing."""
@@ -161,7 +162,7 @@ class Search:
         scale = 1 + ahead.abs().sum(-1) + ahead_parts.abs().sum(-1)
         known = (self.unary[rows] == new[:, None]).all(-1) & (self.parts[rows] == new_parts[:, None]).all(-1)
         known = (known & self.used[rows]).any(-1)
-        return gain, (gain <= self.tol * scale) | known | self._missing(rows, new, new_parts)
+        return gain, (gain <= self.tol * scale) | known | self.missing(rows, new, new_parts)
 
     def _query(self, rows: Tensor, slope: Tensor) -> Tensor:
         """Where to ask for a structure: at the slope, or in a long search near the one that gave the least bound.
@@ -191,10 +192,7 @@ class Search:
 
     def _make_room(self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor) -> Tensor:
         """The weight a structure starts with: zero, unless its unary parts are no news, when it replaces another."""
-        others = self.used[rows].scatter(1, anchor[:, None], False)
-        share = torch.cholesky_solve(torch.where(others, toward, 0.0)[..., None], factor)[..., 0]
-        distance = length - (share * toward).sum(-1)
-        twin = distance <= NO_DISTANCE * (1 + length)
+        share, twin = self._shares(rows, anchor, factor, toward, length)
         if not bool(twin.any()):
             return torch.zeros_like(length)
         # It is the mixture of the others by these shares: along this null vector the unary marginals stand still, while
@@ -208,7 +206,20 @@ class Search:
         self.used[rows] = used
         return step
 
-    def _take_in(self, rows: Tensor, new: Tensor, new_parts: Tensor, weight: Tensor) -> None:
+    def _shares(
+        self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Shares of the others in the point of their affine hull nearest to a structure, and whether that is it."""
+        others = self.used[rows].scatter(1, anchor[:, None], False)
+        toward = torch.where(others, toward, 0.0)
+        share = torch.cholesky_solve(toward[..., None], factor)[..., 0]
+        return share, length - (share * toward).sum(-1) <= NO_DISTANCE * (1 + length)
+
+    def is_apart(self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor) -> Tensor:
+        """Whether structures lie outside the affine hull; ``toward`` and ``length`` measure them from the anchor."""
+        return ~self._shares(rows, anchor, factor, toward, length)[1]
+
+    def take_in(self, rows: Tensor, new: Tensor, new_parts: Tensor, weight: Tensor) -> None:
         if bool(self.used[rows].all(-1).any()):
             more, pad = self.weights.shape[1], torch.nn.functional.pad
             self.unary, self.parts = pad(self.unary, (0, 0, 0, more)), pad(self.parts, (0, 0, 0, more))
@@ -227,10 +238,11 @@ class Search:
         """Unary parts, additional parts, weights, count, iterations and residual; heaviest structures first."""
         rows = self.used.any(-1).nonzero()[:, 0]
         if len(rows):  # the weights refined once more
-            *_, target = self._solve(rows)
+            *_, target = self.solve(rows)
             used = self.used[rows]
             fine = ((target > 0) | ~used).all(-1) & target.isfinite().all(-1)
             self.weights[rows[fine]] = target[fine]
+            complete(self, rows[~torch.isin(rows, self.live)])
         self.weights = torch.where(self.used, self.weights, 0.0)
         # A row that ends in its very last pass has converged all the same.
         self.iterations = self.iterations.clamp(max=max_iter - 1)

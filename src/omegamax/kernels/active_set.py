@@ -25,8 +25,9 @@ def iteration_limit(size: int) -> int:
 
 @dataclass
 class ActiveSet:
-    """Sparse distributions over structures, one a row; beyond ``count`` everything is zero.
+    """Sparse distributions over structures, one a row, heaviest first; beyond ``count`` everything is zero.
 
+    Structures without weight tie with the others: together they span the face on which the marginals can move.
     A row with NaN or ``+inf`` among its scores has no structures and residual NaN, one without any structure left has
     none and residual ``inf``. A row that did not converge has used all the iterations it was allowed.
     """

@@ -13,7 +13,8 @@ struct Limits {
     int64_t max_iter;
 };
 
-// Structures with their weights, heaviest first; where there is none, the residual says why.
+// Structures with their weights, heaviest first; where there is none, the residual says why. Those without weight tie
+// with the others.
 struct Answer {
     static constexpr double SPOILT = std::numeric_limits<double>::quiet_NaN();     // scores of NaN or +inf
     static constexpr double INFEASIBLE = std::numeric_limits<double>::infinity();  // every structure forbidden
@@ -62,6 +63,7 @@ class Search {
         }
         // As many iterations as allowed is how the caller knows a search that was cut short.
         if (!more) answer.iterations = std::min(answer.iterations, limits.max_iter - 1);
+        if (!more) complete(limits.tol);
         write(answer);
     }
 
@@ -411,6 +413,59 @@ class Search {
         if (bound < bound_) bound_ = bound, std::copy_n(slope, n_, best_.data());
     }
 
+    // ---- ties
+
+    static constexpr int64_t MOST_TIED = 256;  // structures; flat scores of hundreds of parts are not worth more
+    static constexpr int TRIALS = 3;           // ever smaller nudges, for a structure that ties rather than nearly does
+
+    // Where other structures tie, the marginals move with them too: as many are taken in, without weight, as it takes to
+    // span the face. A direction in which all structures in use agree tells: either some structure that ties lies ahead
+    // or behind, or, the direction being random, none lies outside their affine hull.
+    void complete(double tol) {
+        long_ = false;
+        uint64_t state = 0x9E3779B97F4A7C15;
+        for (bool found = true; found && used() < MOST_TIED;) {
+            direction(state);
+            found = nudge(1, tol) || nudge(-1, tol);
+        }
+    }
+
+    void direction(uint64_t& state) {
+        query_.resize(n_);
+        for (double& r : query_) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            r = double(int64_t(state) >> 11) / double(int64_t(1) << 52);
+        }
+        step_.resize(pool_.slots());
+        double size;
+        for (int64_t a = 0; a < used(); a++) step_[a] = pool_.sum(active_[a], query_.data(), size);
+        factor_.solve_centred(step_.data());
+        for (int64_t a = 0; a < used(); a++)
+            for (const Index *i = pool_.begin(active_[a]), *end = pool_.end(active_[a]); i != end; i++)
+                query_[*i] -= step_[a];
+    }
+
+    bool nudge(double sign, double tol) {
+        double most = 1;
+        for (double v : slope_)
+            if (v > FORBIDDEN) most = std::max(most, std::abs(v));
+        double by = sign * std::max(1e-8, 1024 * EPS * most);
+        best_.resize(n_);
+        for (int trial = 0; trial < TRIALS; trial++, by /= 64) {
+            for (int64_t i = 0; i < n_; i++) best_[i] = slope_[i] + by * query_[i];
+            const Index slot = pool_.next();
+            Offer offer;
+            if (!ask(slot, best_.data(), tol, offer) || offer.known) return false;
+            if (offer.gain < -offer.bar) continue;
+            const double distance = border(slot, used());
+            if (!apart(slot, distance)) return false;
+            pool_.take();
+            take_in(slot, distance, 0);
+            return true;
+        }
+        return false;
+    }
+
     // ---- the end
 
     void write(Answer& answer) {
@@ -433,14 +488,14 @@ class Search {
                     double* out, std::vector<Index>& cover) {
         std::fill(cover.begin(), cover.end(), 0);
         const Index* at = ones.data();
-        for (size_t a = 0; a < count.size(); a++)
-            for (Index i = 0; i < count[a]; i++, at++) {
-                out[*at] += weights[a];
+        Index heavy = 0;
+        for (; heavy < Index(count.size()) && weights[heavy] > 0; heavy++)
+            for (Index i = 0; i < count[heavy]; i++, at++) {
+                out[*at] += weights[heavy];
                 cover[*at]++;
             }
-        if (weights.empty()) return;
-        for (size_t i = 0; i < cover.size(); i++)
-            out[i] = cover[i] == Index(weights.size()) ? 1 : std::min(out[i], 1.0);
+        if (heavy == 0) return;
+        for (size_t i = 0; i < cover.size(); i++) out[i] = cover[i] == heavy ? 1 : std::min(out[i], 1.0);
     }
 };
 
