@@ -4,96 +4,255 @@
 // programming algorithm for the fused lasso and L0-segmentation", JCGS 2013, section 3): it is piecewise linear and
 // increasing; the next link clips it to [-strength, strength], the next entry adds a line of slope 1. Its knots enter
 // at the two ends and leave there, each once.
+//
+// From the left end the derivative is rise * b - lift - strength up to the first knot, from the right end
+// fall * b - drop + strength from the last one on: strength itself never meets x.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "processor.h"
+
 namespace omegamax {
+
+struct Knot {
+    double at, bend, moment;  // the slope of the derivative changes by `bend` there; moment = bend * at
+};
+
+// Entries that fused. Values come from what a piece holds rather than from the knots, whose rounding adds up.
+struct Piece {
+    int64_t begin;  // it ends where the piece before it in memory begins: they are found from right to left
+    double origin, sum, value;  // sum of x - origin, and of the pulls at both ends
+};
+
+inline void evaluate(Piece* first, const Piece* last) {
+    for (Piece* p = first; p <= last; p++) p->value = p->origin + p->sum / double(p[-1].begin - p->begin);
+}
+
+// No link carries more; and next to an unbounded strength x would have no digits.
+inline double enough(int64_t n, double low, double high) { return double(n) * (high - low); }
+
+// ---- one row ----
 
 class Chain {
 public:
-    // x: finite, n of them. w may be x. Entries of a piece that fused are the same to the last bit.
+    // x: finite, n of them. Entries of a piece are the same to the last bit.
     template <class T>
     void solve(const double* x, int64_t n, double strength, T* w) {
-        if (n == 0) return;
-        double low = x[0], high = x[0];
-        for (int64_t i = 1; i < n; i++) low = x[i] < low ? x[i] : low, high = x[i] > high ? x[i] : high;
-        if (strength >= double(n) * (high - low)) {  // more than any link can carry; and next to it x has no digits
-            const T value = T(mean(x, 0, n, 0));
-            for (int64_t i = 0; i < n; i++) w[i] = value;
-            return;
-        }
+        if (n <= 1) return (void)std::transform(x, x + n, w, [](double v) { return T(v); });
         reserve(n);
-        const double last = forward(x, n, strength);
-        // Backwards, each value is the next one, as far as its bounds allow.
-        double next = last;
-        int64_t end = n;
-        double right = 0;  // pull of the link behind the piece
-        for (int64_t i = n - 2; i >= 0; i--) {
-            const double low = lower[i], high = upper[i];
-            const double value = next < low ? low : next > high ? high : next;
-            if (value == next) continue;
-            const double left = value > next ? strength : -strength;
-            fill(w, i + 1, end, T(mean(x, i + 1, end, left + right)));
-            end = i + 1, right = -left, next = value;
+        const auto [low, high] = std::minmax_element(x, x + n);
+        const Piece* p = backward(x, n, std::min(strength, enough(n, *low, *high)));
+        evaluate(pieces.data() + 1, p);
+        for (int64_t i = 0; i < n; i++) {
+            p -= i == p[-1].begin;
+            w[i] = T(p->value);
         }
-        fill(w, 0, end, T(mean(x, 0, end, right)));
     }
 
 private:
-    struct Knot {
-        double at, bend;  // the slope of the derivative changes by `bend` there
-    };
     std::vector<Knot> knots;
     std::vector<double> lower, upper;
+    std::vector<Piece> pieces;
 
     void reserve(int64_t n) {
-        if (int64_t(lower.size()) >= n) return;
-        knots.resize(size_t(2 * n + 2));
-        lower.resize(size_t(n)), upper.resize(size_t(n));
+        if (int64_t(lower.size()) < n) {
+            knots.resize(size_t(2 * n + 2)), pieces.resize(size_t(n + 1));
+            lower.resize(size_t(n)), upper.resize(size_t(n));
+        }
+        pieces[0].begin = n;
+    }
+
+    // Each value is the next one, as far as its bounds allow. Returns the leftmost piece.
+    Piece* backward(const double* x, int64_t n, double strength) {
+        double value = forward(x, n, strength), origin = x[n - 1], sum = 0;
+        Piece* p = pieces.data() + 1;
+        for (int64_t i = n - 2; i >= 0; i--) {
+            const double next = value;
+            value = value < lower[size_t(i)] ? lower[size_t(i)] : value;
+            value = value > upper[size_t(i)] ? upper[size_t(i)] : value;
+            const bool cut = value != next;
+            const double pull = value > next ? strength : -strength;  // on the piece that ends here; on the other, minus
+            *p = {i + 1, origin, sum + pull, 0};
+            p += cut;
+            origin = cut ? x[i] : origin;
+            sum = (cut ? -pull : sum) + (x[i] - origin);
+        }
+        *p = {0, origin, sum, 0};
+        return p;
     }
 
     // Where the derivative before the link behind entry i reaches -strength and strength; returns the last value.
     double forward(const double* x, int64_t n, double strength) {
-        Knot *first = knots.data() + n, *last = first + 1;
+        Knot *l = knots.data() + n, *r = l + 1;
         lower[0] = x[0] - strength, upper[0] = x[0] + strength;
-        *first = {lower[0], 1}, *last = {upper[0], -1};
+        *l = {lower[0], 1, lower[0]}, *r = {upper[0], -1, -upper[0]};
         for (int64_t i = 1; i < n - 1; i++) {
-            // From the left end the derivative is slope * b - offset - strength: strength itself never meets x.
-            double slope = 1, offset = x[i];
-            Knot *l = first, *r = last;
-            for (; l <= r && slope * l->at <= offset; l++) slope += l->bend, offset += l->bend * l->at;
-            lower[i] = offset / slope;
-            const Knot left = {lower[i], slope};
-            // From the right end it is slope * b - offset + strength.
-            slope = 1, offset = x[i];
-            for (; r >= l && slope * r->at >= offset; r--) slope -= r->bend, offset -= r->bend * r->at;
-            upper[i] = offset / slope;
-            *(first = l - 1) = left;
-            *(last = r + 1) = {upper[i], -slope};
+            double rise = 1, lift = x[i], fall = 1, drop = x[i];
+            // The outermost knots are fractions, moment / bend, that need not be divided out.
+            if (l->moment <= lift * l->bend) {
+                rise += l->bend, lift += l->moment, l++;
+                for (; l <= r && rise * l->at <= lift; l++) rise += l->bend, lift += l->moment;
+            }
+            if (r >= l && r->moment <= drop * r->bend) {
+                fall -= r->bend, drop -= r->moment, r--;
+                for (; r >= l && fall * r->at >= drop; r--) fall -= r->bend, drop -= r->moment;
+            }
+            lower[size_t(i)] = lift / rise, upper[size_t(i)] = drop / fall;
+            *--l = {lower[size_t(i)], rise, lift};
+            *++r = {upper[size_t(i)], -fall, -drop};
         }
-        double slope = 1, offset = x[n - 1] + strength;
-        for (Knot* l = first; l <= last && slope * l->at <= offset; l++) slope += l->bend, offset += l->bend * l->at;
-        return offset / slope;
+        return root(l, r, x[n - 1] + strength);
     }
 
-    // The value of a piece, from what it holds rather than from the knots, whose rounding adds up.
-    static double mean(const double* x, int64_t begin, int64_t end, double pull) {
-        const double origin = x[begin];
-        double sum[4] = {};
-        int64_t i = begin;
-        for (; i + 4 <= end; i += 4)
-            for (int k = 0; k < 4; k++) sum[k] += x[i + k] - origin;
-        for (; i < end; i++) sum[0] += x[i] - origin;
-        return origin + ((sum[0] + sum[1]) + (sum[2] + sum[3]) + pull) / double(end - begin);
+public:
+    static double root(const Knot* l, const Knot* r, double lift) {
+        double rise = 1;
+        for (; l <= r && rise * l->at <= lift; l++) rise += l->bend, lift += l->moment;
+        return lift / rise;
     }
+};
 
+// ---- four rows, one in each lane ----
+
+// The same arithmetic, with masks instead of branches: which knots leave is as good as random.
+class Chains {
+public:
+    static constexpr int LANES = 4;
+    typedef double D __attribute__((vector_size(8 * LANES)));
+
+    // Rows of n >= 2 entries: x[i * step + k * stride] is entry i of row k. False, and nothing written, where one of them
+    // holds a score that is not finite.
     template <class T>
-    static void fill(T* w, int64_t begin, int64_t end, T value) {
-        for (int64_t i = begin; i < end; i++) w[i] = value;
+    WITH_AVX2 bool solve(const T* x, int64_t n, int64_t step, int64_t stride, const double* strengths, T* w) {
+        reserve(n);
+        D low = D{} + INF, high = -low, worst = {}, strength = {};
+        for (int64_t i = 0; i < n; i++) {
+            D v;
+            for (int k = 0; k < LANES; k++) v[k] = double(x[i * step + k * stride]);
+            low = pick(v < low, v, low), high = pick(v > high, v, high);
+            worst += v - v;
+            scores[i] = v;
+        }
+        for (int k = 0; k < LANES; k++) {
+            if (!(worst[k] == 0)) return false;
+            strength[k] = std::min(strengths[k], enough(n, low[k], high[k]));
+        }
+        Piece* p[LANES];
+        backward(strength, forward(strength), p);
+        for (int k = 0; k < LANES; k++) evaluate(first(k), p[k]);
+        for (int64_t i = 0; i < n; i++)
+            for (int k = 0; k < LANES; k++) {
+                p[k] -= i == p[k][-1].begin;
+                w[i * step + k * stride] = T(p[k]->value);
+            }
+        return true;
+    }
+
+private:
+    typedef int64_t I __attribute__((vector_size(8 * LANES)));
+    static constexpr double INF = std::numeric_limits<double>::infinity();
+
+    int64_t n = 0;
+    std::vector<Knot> knots;
+    std::vector<Piece> pieces;
+    std::vector<double> memory;
+    D *scores = nullptr, *lower = nullptr, *upper = nullptr;
+
+    static ALWAYS D pick(I where, D yes, D no) { return (D)((where & (I)yes) | (~where & (I)no)); }
+    static ALWAYS D keep(I where, D v) { return (D)(where & (I)v); }
+    static ALWAYS bool any(I flags) { return (flags[0] | flags[1] | flags[2] | flags[3]) != 0; }
+    static ALWAYS D field(Knot* const* p, int step, double Knot::*f) {
+        return D{p[0][step].*f, p[1][step].*f, p[2][step].*f, p[3][step].*f};
+    }
+    Piece* first(int lane) { return pieces.data() + lane * (n + 1) + 1; }
+
+    void reserve(int64_t length) {
+        n = length;
+        if (int64_t(pieces.size()) < LANES * (n + 1)) {
+            knots.resize(size_t(LANES * (2 * n + 8))), pieces.resize(size_t(LANES * (n + 1)));
+            memory.resize(size_t(3 * LANES * n + LANES));
+            scores = (D*)(((uintptr_t)memory.data() + sizeof(D) - 1) / sizeof(D) * sizeof(D));
+        }
+        lower = scores + n, upper = lower + n;
+    }
+
+    WITH_AVX2 D forward(D strength) {
+        const D* x = scores;
+        Knot *l[LANES], *r[LANES];
+        lower[0] = x[0] - strength, upper[0] = x[0] + strength;
+        for (int k = 0; k < LANES; k++) {
+            l[k] = knots.data() + k * (2 * n + 8) + n + 3, r[k] = l[k] + 1;
+            *l[k] = {lower[0][k], 1, lower[0][k]}, *r[k] = {upper[0][k], -1, -upper[0][k]};
+            l[k][-1].at = -INF, r[k][1].at = INF;  // stops: these never leave
+        }
+        for (int64_t i = 1; i < n - 1; i++) {
+            D rise = D{} + 1, lift = x[i], fall = rise, drop = lift;
+            D b = field(l, 0, &Knot::bend), m = field(l, 0, &Knot::moment);
+            D c = field(r, 0, &Knot::bend), q = field(r, 0, &Knot::moment);
+            I s = m <= lift * b, t = q <= drop * c, ls = s, rs = t;
+            rise += keep(s, b), lift += keep(s, m), fall -= keep(t, c), drop -= keep(t, q);
+            b = field(l, 1, &Knot::bend), m = field(l, 1, &Knot::moment);
+            c = field(r, -1, &Knot::bend), q = field(r, -1, &Knot::moment);
+            s &= rise * field(l, 1, &Knot::at) <= lift, t &= fall * field(r, -1, &Knot::at) >= drop;
+            ls += s, rs += t;
+            rise += keep(s, b), lift += keep(s, m), fall -= keep(t, c), drop -= keep(t, q);
+            // A third on one side is rare; so is one that both sides take, by rounding.
+            s &= rise * field(l, 2, &Knot::at) <= lift, t &= fall * field(r, -2, &Knot::at) >= drop;
+            bool rare = any(s | t);
+            for (int k = 0; k < LANES; k++) {
+                l[k] -= ls[k], r[k] += rs[k];
+                rare |= l[k] > r[k] + 1;
+            }
+            if (__builtin_expect(rare, 0))
+                for (int k = 0; k < LANES; k++) {
+                    Knot* const end = r[k] - rs[k];
+                    if (s[k])
+                        for (; l[k] <= end && rise[k] * l[k]->at <= lift[k]; l[k]++)
+                            rise[k] += l[k]->bend, lift[k] += l[k]->moment;
+                    if (l[k] > r[k] + 1) {
+                        r[k] = end, fall[k] = 1, drop[k] = x[i][k];
+                        if (r[k] >= l[k] && r[k]->moment <= drop[k] * r[k]->bend)
+                            fall[k] -= r[k]->bend, drop[k] -= r[k]->moment, r[k]--, t[k] = -1;
+                    }
+                    if (t[k])
+                        for (; r[k] >= l[k] && fall[k] * r[k]->at >= drop[k]; r[k]--)
+                            fall[k] -= r[k]->bend, drop[k] -= r[k]->moment;
+                }
+            lower[i] = lift / rise, upper[i] = drop / fall;
+            for (int k = 0; k < LANES; k++) {
+                *--l[k] = {lower[i][k], rise[k], lift[k]};
+                *++r[k] = {upper[i][k], -fall[k], -drop[k]};
+                l[k][-1].at = -INF, r[k][1].at = INF;
+            }
+        }
+        D last;
+        for (int k = 0; k < LANES; k++) last[k] = Chain::root(l[k], r[k], x[n - 1][k] + strength[k]);
+        return last;
+    }
+
+    WITH_AVX2 void backward(D strength, D value, Piece** p) {
+        const D* x = scores;
+        D origin = x[n - 1], sum = {};
+        for (int k = 0; k < LANES; k++) p[k] = first(k), p[k][-1].begin = n;
+        for (int64_t i = n - 2; i >= 0; i--) {
+            const D next = value;
+            value = pick(value < lower[i], lower[i], value);
+            value = pick(value > upper[i], upper[i], value);
+            const I cut = value != next;
+            const D pull = pick(value > next, strength, -strength), all = sum + pull;
+            for (int k = 0; k < LANES; k++) {
+                *p[k] = {i + 1, origin[k], all[k], 0};
+                p[k] -= cut[k];
+            }
+            origin = pick(cut, x[i], origin);
+            sum = pick(cut, -pull, sum) + (x[i] - origin);
+        }
+        for (int k = 0; k < LANES; k++) *p[k] = {0, origin[k], sum[k], 0};
     }
 };
 

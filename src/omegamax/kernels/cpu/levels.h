@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#define ALWAYS inline __attribute__((always_inline))
+#include "processor.h"
 
 namespace omegamax {
 
@@ -54,7 +54,7 @@ public:
         for (int round = 0; join(); round++) {
             if (round == rounds) {
                 net.edges([&](int i, int j, int e) {
-                    if (wrong(i, j, e)) undone = std::max(undone, std::fabs(value[i] - value[j]) / size[i]);
+                    if (wrong(i, j, e)) undone = std::max(undone, std::fabs(value[i] - value[j]) / (std::fabs(value[i]) + std::fabs(value[j])));
                 });
                 break;
             }
@@ -74,8 +74,9 @@ private:
     double* value = nullptr;
     double undone = 0;
     bool wide = false;
-    int stamp = 0;
-    std::vector<double> level_, size, slack, excess;  // x - div u, the sum of its terms' sizes, what rounding does to it
+    int stamp = 0, above = 0, below = 0;  // nodes above and below the level that a region is to be brought to
+    double high = 0, low = 0;              // by how much, in all
+    std::vector<double> net_in, size, slack, excess;  // -div u, the sum of its terms' sizes; what rounding does to values
     std::vector<int> home_, seen_;                    // the region of a node; whether a search has met it
     std::vector<int> before, order, spare, parent, live, queue, starts;
     std::vector<signed char> side;
@@ -85,7 +86,7 @@ private:
     void reserve() {
         const size_t n = size_t(net.n), pad = size_t(net.pad());
         if (order.size() != n || home_.size() != n + 2 * pad) {
-            for (auto* v : {&level_, &size, &slack, &excess}) v->resize(n);
+            for (auto* v : {&net_in, &size, &slack, &excess}) v->resize(n);
             for (auto* v : {&before, &order, &spare, &parent, &live, &queue}) v->resize(n);
             side.resize(n);
             home_.assign(n + 2 * pad, 0);
@@ -98,25 +99,25 @@ private:
 
     double room(int e, bool forward) const { return forward ? net.cap[e] - net.u[e] : net.cap[e] + net.u[e]; }
 
-    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit.
+    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit, and one that is full but
+    // for rounding is full: nothing is gained by sending dust through it.
     ALWAYS double push(int e, bool forward, double f) {
         const double most = room(e, forward), cap = net.cap[e];
-        double& u = net.u[e];
-        if (f >= most) {
-            u = forward ? cap : -cap;
-            return most;
+        if (most - f <= ROUNDING * cap) {
+            net.u[e] = forward ? cap : -cap;
+            return std::min(most, f);
         }
-        u = forward ? std::min(u + f, cap) : std::max(u - f, -cap);
+        net.u[e] += forward ? f : -f;
         return f;
     }
 
     ALWAYS void refresh(int i) {
-        double sum = x[i], terms = std::fabs(sum);
+        double sum = 0, terms = 0;
         net.arcs(i, [&](int, int, int e, bool forward) {
             sum += forward ? -net.u[e] : net.u[e];
             terms += std::fabs(net.u[e]);
         });
-        level_[i] = sum, size[i] = terms;
+        net_in[i] = sum, size[i] = terms;
     }
 
     // Breadth first from a seed into order[at...]; returns the end. Nodes at home elsewhere are left alone.
@@ -141,13 +142,14 @@ private:
 
     // Levels the region order[begin, end), cutting it where it must be cut.
     void settle(int begin, int end) {
-        if (level(begin, end)) return;
+        if (level(begin, end, false)) return;
         todo.clear();
         cut(begin, end);
-        while (!todo.empty()) {
+        for (int cuts = 1; !todo.empty();) {
             const auto [b, e] = todo.back();
             todo.pop_back();
-            if (!level(b, e)) cut(b, e);
+            // A region of m nodes has no more than m - 1 cuts.
+            if (!level(b, e, cuts >= end - begin)) cut(b, e), cuts++;
         }
     }
 
@@ -165,18 +167,25 @@ private:
         }
     }
 
-    // Whether the region could be brought to one level; if not, the edges across a cut of it are full.
-    bool level(int begin, int end) {
+    // Whether the region could be brought to one level; if not, the edges across a cut of it are full. If it must be one,
+    // says what that leaves undone.
+    bool level(int begin, int end, bool must) {
         const int m = end - begin, *const node = order.data() + begin;
+        const double origin = x[*node];
         if (m == 1) {
-            value[*node] = level_[*node], slack[*node] = ROUNDING / 4 * size[*node];
+            value[*node] = origin + net_in[*node], slack[*node] = ROUNDING * (std::fabs(origin) + size[*node]);
             return true;
         }
-        const double pivot = level_[node[0]];
+        // All is measured from one of the scores, however far from zero they are.
         double sum = 0, scale = 0;
-        for (int k = 0; k < m; k++) sum += level_[node[k]] - pivot, scale = std::max(scale, size[node[k]]);
-        const double mean = pivot + sum / m, close = ROUNDING * scale;
-        for (int k = 0; k < m; k++) excess[node[k]] = level_[node[k]] - mean;
+        for (int k = 0; k < m; k++) {
+            const int i = node[k];
+            const double above = x[i] - origin;
+            sum += excess[i] = above + net_in[i];
+            scale = std::max(scale, std::fabs(above) + size[i]);
+        }
+        const double mean = sum / m, close = ROUNDING * scale;
+        for (int k = 0; k < m; k++) excess[node[k]] -= mean;
         // All at once along the tree that found the region: enough for most, and a good start for the others.
         bool fits = true;
         for (int k = m - 1; k > 0; k--) {
@@ -188,16 +197,14 @@ private:
             fits &= moved == f;
             excess[a.to] += moved;
         }
-        if (!fits) {
-            const bool limited = !flow(node, m, close);
-            double left = 0;
-            for (int k = 0; k < m; k++) left += std::fabs(excess[node[k]]);
-            if (limited) undone = std::max(undone, left / scale);
-            else if (left > 4 * close * m) return false;
+        const double enough = close * (16 + std::sqrt(m));
+        if (!fits && !balanced(node, m, close, enough)) {
+            const Flow found = flow(node, m, close, enough);
+            if (found == Flow::cut && !must) return false;
+            if (found != Flow::level) undone = std::max(undone, (high + low) / scale);
         }
         // From the scores and what crosses the border, free of the rounding of the flow inside.
         const int id = home[node[0]];
-        const double origin = x[node[0]];
         double total = 0;
         for (int k = 0; k < m; k++) {
             total += x[node[k]] - origin;
@@ -206,27 +213,40 @@ private:
             });
         }
         const double found = origin + total / m;
-        for (int k = 0; k < m; k++) value[node[k]] = found, slack[node[k]] = close;
+        for (int k = 0; k < m; k++) value[node[k]] = found, slack[node[k]] = close + ROUNDING * std::fabs(found);
         return true;
     }
 
-    // A maximum flow from excess to deficit inside a region; false if it met its limit. Marks the sides of the cut.
-    bool flow(const int* node, int m, double close) {
+    // Counts and sums what is above the level and what is below; whether either is no more than rounding.
+    bool balanced(const int* node, int m, double close, double enough) {
+        above = below = 0, high = low = 0;
+        for (int k = 0; k < m; k++) {
+            const double f = excess[node[k]];
+            above += f > close, below += f < -close;
+            high += f > close ? f : 0, low -= f < -close ? f : 0;
+        }
+        return high <= enough || low <= enough;
+    }
+
+    // A maximum flow from excess to deficit inside a region. Where it ends in a cut, marks the sides.
+    enum class Flow { level, cut, limited };
+    Flow flow(const int* node, int m, double close, double enough) {
         int count = m;
         for (int k = 0; k < m; k++) live[k] = node[k], side[node[k]] = 0;
-        bool done = false;
-        int above = 0, below = 0;
-        for (int64_t pass = 0; pass < 1000 + 4 * int64_t(m) && !done; pass++) {
-            above = below = 0;
-            for (int k = 0; k < count; k++) above += excess[live[k]] > close, below += excess[live[k]] < -close;
+        Flow found = Flow::limited;
+        for (int64_t pass = 0; pass < 1000 + 4 * int64_t(m); pass++) {
             // From the fewer: what the many have to give or to take arrives in one wave.
-            done = !above || !below || !(below <= above ? wave<true>(count, close, above) : wave<false>(count, close, below));
+            const bool met = below <= above ? wave<true>(count, close, above) : wave<false>(count, close, below);
+            if (!balanced(live.data(), count, close, enough) && met) continue;
+            found = count == m || balanced(node, m, close, enough) ? Flow::level : Flow::cut;
+            break;
         }
-        above = 0;  // what is left alive holds excess alone, or none
-        for (int k = 0; k < count; k++) above += excess[live[k]] > close;
-        for (int k = 0; k < count; k++) side[live[k]] = above ? 1 : -1;
+        // What is still alive holds excess alone, or deficit alone, or neither.
+        balanced(live.data(), count, close, enough);
+        for (int k = 0; k < count; k++) side[live[k]] = high > low ? 1 : -1;
         for (int k = 0; k < m; k++) seen[node[k]] = OUTSIDE;
-        return done;
+        if (found != Flow::level) balanced(node, m, close, enough);
+        return found;
     }
 
     // A search from all deficits, up the arcs with room, until it has met all excess; then excess moves down the trees,

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "levels.h"
+#include "processor.h"
 
 namespace omegamax {
 
 constexpr int DEPTH = 8;          // sweeps between two looks at how far they have come
 constexpr int MOST_SWEEPS = 512;
-constexpr double STILL = 4e-4;    // done when a sweep moves less than this share of all capacity
+constexpr double STILL = 1.5e-4;    // done when a sweep moves less than this share of all capacity
 
 // Cautious at first, while edges fill up; towards what is best for flow over distances later.
 inline double over_relaxation(int sweep) { return 1.8 - 0.5 * std::exp(-sweep / 16.0); }
@@ -38,14 +39,6 @@ void relax(Net& net, double* level) {
 }
 
 // ---- grids, in vectors of floats ----
-
-#if defined(__x86_64__)
-#define WITH_AVX2 __attribute__((target("avx2")))
-inline bool has_avx2() { return __builtin_cpu_supports("avx2"); }
-#else
-#define WITH_AVX2
-inline bool has_avx2() { return false; }
-#endif
 
 // A row of width W is folded into columns of LANES: lane l of column k holds entry l * columns + k, so that the right
 // neighbours of a column are the next column. Even columns come first, then odd ones: three runs of edges in each row

@@ -69,112 +69,101 @@ bool sound(const T* x, int64_t n, double strength, double* out) {
 
 // ---- chains: [outer, K, inner], contiguous ----
 
-// Rows with a stride are read and written LANES at a time.
+// Rows with a stride are taken LANES at a time, others as well where there is work for as many.
 struct Lines {
-    static constexpr int64_t LANES = 16;
+    static constexpr int64_t LANES = Chains::LANES;
     int64_t outer, K, inner;
-    int64_t tiles() const { return outer * ((inner + LANES - 1) / LANES); }
-    int64_t lanes() const { return std::min(inner, LANES); }
+    int64_t rows() const { return outer * inner; }
+    // A row is every step-th entry; the next one begins a stride further on, within a tile.
+    int64_t step() const { return inner; }
+    int64_t stride() const { return inner == 1 ? K : 1; }
+    int64_t across() const { return inner == 1 ? rows() : inner; }  // rows in a line of tiles
+    int64_t each() const { return (across() + LANES - 1) / LANES; }
+    int64_t tiles() const { return across() ? rows() / across() * each() : 0; }
 
-    // visit(offset of the first entry, number of the first row, rows)
+    // visit(number of the first row, offset of its first entry, rows)
     template <class Visit>
     void tile(int64_t number, Visit visit) const {
-        const int64_t across = (inner + LANES - 1) / LANES, o = number / across, j = number % across * LANES;
-        visit(o * K * inner + j, o * inner + j, std::min(LANES, inner - j));
-    }
-};
-
-template <class T>
-struct Columns {
-    std::vector<T> memory;
-    const T* read(const T* from, const Lines& lines, int64_t offset, int64_t rows) {
-        if (lines.inner == 1) return from + offset;
-        T* to = write(nullptr, lines, offset);
-        for (int64_t k = 0; k < lines.K; k++)
-            for (int64_t l = 0; l < rows; l++) to[l * lines.K + k] = from[offset + k * lines.inner + l];
-        return to;
-    }
-    T* write(T* to, const Lines& lines, int64_t offset) {
-        if (lines.inner == 1) return to + offset;
-        memory.resize(size_t(lines.LANES * lines.K));
-        return memory.data();
-    }
-    void put(T* to, const Lines& lines, int64_t offset, int64_t rows) const {
-        if (lines.inner == 1) return;
-        for (int64_t k = 0; k < lines.K; k++)
-            for (int64_t l = 0; l < rows; l++) to[offset + k * lines.inner + l] = memory[size_t(l * lines.K + k)];
+        const int64_t line = number / each(), j = number % each() * LANES;
+        visit(line * across() + j, line * across() * K + j * stride(), std::min(LANES, across() - j));
     }
 };
 
 template <class T>
 struct ChainState {
     Chain chain;
+    Chains chains;
+    std::vector<T> row, out;
     std::vector<double> x;
-    Columns<T> in, given, out;
 };
 
+// z[i * step] and w[i * step].
 template <class T>
-void chain_row(const T* z, int64_t K, double strength, T* w, ChainState<T>& state) {
-    state.x.resize(size_t(K));
+void chain_row(const T* z, int64_t K, int64_t step, double strength, T* w, ChainState<T>& state) {
+    state.row.resize(size_t(K)), state.out.resize(size_t(K)), state.x.resize(size_t(K));
+    T *row = state.row.data(), *out = state.out.data();
     double* x = state.x.data();
-    if (!sound(z, K, strength, x)) return std::fill(w, w + K, T(NAN));
-    if (strength == 0) return (void)std::copy(z, z + K, w);
-    for (int64_t i = 0; i < K;) {
-        if (z[i] == ABSENT<T>) {
-            w[i++] = ABSENT<T>;
-            continue;
+    for (int64_t i = 0; i < K; i++) row[i] = z[i * step];
+    if (!sound(row, K, strength, x)) std::fill(out, out + K, T(NAN));
+    else if (strength == 0) std::copy(row, row + K, out);
+    else
+        for (int64_t i = 0; i < K;) {
+            if (row[i] == ABSENT<T>) {
+                out[i++] = ABSENT<T>;
+                continue;
+            }
+            int64_t end = i + 1;
+            while (end < K && row[end] != ABSENT<T>) end++;
+            state.chain.solve(x + i, end - i, strength, out + i);
+            i = end;
         }
-        int64_t end = i + 1;
-        while (end < K && z[end] != ABSENT<T>) end++;
-        state.chain.solve(x + i, end - i, strength, w + i);
-        i = end;
-    }
+    for (int64_t i = 0; i < K; i++) w[i * step] = out[i];
 }
 
 template <class T>
 double chain(const T* z, T* w, Strength strength, Lines lines, int threads) {
     const auto make = [] { return std::make_unique<ChainState<T>>(); };
-    return share<ChainState<T>>(lines.tiles(), lines.K * lines.lanes(), threads, make, [&](int64_t t, ChainState<T>& s) {
-        lines.tile(t, [&](int64_t offset, int64_t row, int64_t rows) {
-            const T* from = s.in.read(z, lines, offset, rows);
-            T* to = s.out.write(w, lines, offset);
-            for (int64_t l = 0; l < rows; l++)
-                chain_row(from + l * lines.K, lines.K, strength[row + l], to + l * lines.K, s);
-            s.out.put(w, lines, offset, rows);
+    const bool vectors = has_avx2() && lines.K > 1;
+    return share<ChainState<T>>(lines.tiles(), lines.K * lines.LANES, threads, make, [&](int64_t t, ChainState<T>& s) {
+        lines.tile(t, [&](int64_t row, int64_t offset, int64_t rows) {
+            double strengths[Lines::LANES];
+            bool together = vectors && rows == lines.LANES;
+            for (int64_t l = 0; l < rows; l++) strengths[l] = strength[row + l], together &= strengths[l] > 0;
+            if (together && s.chains.solve(z + offset, lines.K, lines.step(), lines.stride(), strengths, w + offset)) return;
+            for (int64_t l = 0; l < rows; l++) {
+                const int64_t begin = offset + l * lines.stride();
+                chain_row(z + begin, lines.K, lines.step(), strengths[l], w + begin, s);
+            }
         });
         return 0;
     });
 }
 
-// The mean of g over each piece; without g, of what pulls at it.
+// The mean of g over each piece; without g, of what pulls at it. Entries are a step apart.
 template <class T>
-void chain_spread_row(const T* w, const T* g, int64_t K, double strength, T* out) {
+void chain_spread_row(const T* w, const T* g, int64_t K, int64_t step, double strength, T* out) {
     for (int64_t i = 0; i < K;) {
-        int64_t end = i + 1;
-        if (strength > 0)
-            while (end < K && w[end] == w[i]) end++;
+        const T value = w[i * step];
         double sum = 0;
-        if (g)
-            for (int64_t k = i; k < end; k++) sum += double(g[k]);
-        else sum = -(i > 0 ? fall(w[i], w[i - 1]) : 0) - (end < K ? fall(w[end - 1], w[end]) : 0);
-        const T mean = w[i] == ABSENT<T> ? T(0) : end == i + 1 ? T(sum) : T(sum / double(end - i));
-        std::fill(out + i, out + end, mean);
-        i = end;
+        int64_t end = i;
+        do
+            if (g) sum += double(g[end * step]);
+        while (++end < K && strength > 0 && w[end * step] == value);
+        if (!g) sum = -(i > 0 ? fall(value, w[(i - 1) * step]) : 0) - (end < K ? fall(value, w[end * step]) : 0);
+        const T mean = value == ABSENT<T> ? T(0) : end == i + 1 ? T(sum) : T(sum / double(end - i));
+        for (; i < end; i++) out[i * step] = mean;
     }
 }
 
 template <class T>
 double chain_spread(const T* w, const T* g, T* out, Strength strength, Lines lines, int threads) {
-    const auto make = [] { return std::make_unique<ChainState<T>>(); };
-    return share<ChainState<T>>(lines.tiles(), lines.K * lines.lanes(), threads, make, [&](int64_t t, ChainState<T>& s) {
-        lines.tile(t, [&](int64_t offset, int64_t row, int64_t rows) {
-            const T* from = s.in.read(w, lines, offset, rows);
-            const T* given = g ? s.given.read(g, lines, offset, rows) : nullptr;
-            T* to = s.out.write(out, lines, offset);
-            for (int64_t l = 0; l < rows; l++)
-                chain_spread_row(from + l * lines.K, given ? given + l * lines.K : nullptr, lines.K, strength[row + l],
-                                 to + l * lines.K);
-            s.out.put(out, lines, offset, rows);
+    const auto make = [] { return std::make_unique<int>(); };
+    return share<int>(lines.tiles(), lines.K * lines.LANES, threads, make, [&](int64_t t, int&) {
+        lines.tile(t, [&](int64_t row, int64_t offset, int64_t rows) {
+            for (int64_t l = 0; l < rows; l++) {
+                const int64_t b = offset + l * lines.stride();
+                chain_spread_row(w + b, g ? g + b : nullptr, lines.K, lines.step(), strength[row + l], out + b);
+            }
         });
         return 0;
     });
