@@ -95,17 +95,17 @@ with viz.style():
     bars = axes["B"]
     limits = {"none": n, "5": 5, "4": 4, "3": 3, "2": 2}
     shares = torch.stack([parse(arc_scores, limit)[0][:, at["sold"]] for limit in limits.values()])
-    base = torch.zeros(len(limits))
+    base = torch.zeros(len(limits), dtype=torch.float64)
     names = "captain boat quietly yesterday to in".split()
-    for name, shade in zip(names, plt.get_cmap("viridis")(torch.linspace(0.1, 0.75, 6)), strict=True):
+    for name, shade in zip(names, plt.get_cmap("viridis")(torch.linspace(0.1, 0.75, 6).numpy()), strict=True):
         height = shares[:, at[name]]
-        bars.bar(list(limits), height, bottom=base, color=shade, width=0.88, edgecolor="white")
+        bars.bar(list(limits), height.numpy(), bottom=base.numpy(), color=shade, width=0.88, edgecolor="white")
         bars.text(0, base[0] + height[0] / 2, name, ha="center", va="center", color="white", fontsize=7.5)
         base = base + height
     bars.set(title="modifiers of sold, on average", xlabel="limit")
     for ax, p, title in zip((axes["C"], axes["D"]), (free, held), ("no limit", "at most five"), strict=True):
         gradient = credit(p)
-        ax.imshow(gradient, cmap="RdBu", vmin=-0.6, vmax=0.6)
+        ax.imshow(gradient.numpy(), cmap="RdBu", vmin=-0.6, vmax=0.6)
         for i, j in (gradient.abs() > 1e-9).nonzero().tolist():
             g = gradient[i, j].item()
             ax.text(j, i, f"{g:+.1f}", ha="center", va="center", fontsize=6, color="white" if abs(g) > 0.3 else "black")
