@@ -222,3 +222,26 @@ def test_bad_arguments_are_refused_by_name():
         graph_fusedmax(z, torch.tensor([[1], [1]]))
     with pytest.raises(ValueError, match=r"graph_fusedmax: weights"):
         graph_fusedmax(z, torch.tensor([[0], [1]]), weights=torch.tensor([-1.0]))
+
+
+def test_level_of_the_scores_counts_where_less_mass_is_allowed():
+    z = torch.tensor([[-0.5, -0.4, -0.3, 0.2], [-3.5, -3.4, -3.3, -2.8]], dtype=F64)
+    for k in (1, 1.0, torch.tensor(1.0, dtype=F64)):
+        base = KSubsets(k, at_most=True)
+        assert torch.equal(fusedmax(z, 0.0, base=base), base.argmax(z))
+        assert (fusedmax(z, 0.05, base=base)[0] - torch.tensor([0, 0, 0, 0.15], dtype=F64)).abs().max() <= 1e-15
+        assert (tvmax(z.unflatten(-1, (2, 2)), 0.05, base=base)[1] == 0).all()
+
+
+@pytest.mark.parametrize("base", [Bounded("sparsemax", 0.4), KSubsets(2)], ids=["ceiling", "budget"])
+@pytest.mark.parametrize("outlier", [1e6, 1e20, 1e30])
+def test_outlier_leaves_the_others_their_digits(base, outlier: float):
+    z = torch.tensor([1.0, 0.5, outlier, 0.0, 0.3], dtype=F64)
+    near = z.clamp(max=20.0)
+    for apply in (
+        lambda z: fusedmax(z, 0.05, base=base),
+        lambda z: tvmax(z[None], 0.05, base=base),
+        lambda z: graph_fusedmax(z, chain(5), 0.05, base=base),
+        lambda z: omegamax.oscarmax(z, 0.05, base=base),
+    ):
+        assert (apply(z) - apply(near)).abs().max() <= 1e-14

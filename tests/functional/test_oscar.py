@@ -239,6 +239,15 @@ def test_huge_and_tiny_numbers_stay_on_the_simplex(scale: float, strength: float
     assert torch.autograd.grad(p, z, draw(3, 5))[0].isfinite().all()
 
 
+def test_outlier_takes_no_digits_from_the_others():
+    for outlier in (1e6, 1e20, 1e300):
+        x = torch.tensor([1.0, outlier, 0.5, 0.0], dtype=F64)
+        assert (oscar_prox(x, 0.125)[[0, 2, 3]] - torch.tensor([0.75, 0.375, 0.0], dtype=F64)).abs().max() <= 1e-15
+        assert torch.equal(oscar_prox(x, 0.0), x) and torch.equal(oscar_prox(-x, 0.0), -x)
+    shared = 1e8 + draw(1000, seed=9)
+    assert (oscar_prox(shared, 0.01) - 1e8 - oscar_prox(shared - 1e8, 0.01)).abs().max() <= 2e-8
+
+
 def test_per_row_strength_follows_the_axis():
     z, strength = draw(4, 5, 6, seed=8), 0.3 * torch.rand(4, 1, 6, dtype=F64)
     p = oscarmax(z, strength, 1)

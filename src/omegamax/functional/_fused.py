@@ -53,7 +53,7 @@ def fusedmax(
     """
     dim = check_scores("fusedmax", z, dim)
     omega = keeps_order("fusedmax", base)
-    
+
     def solve(x: Tensor) -> Tensor:
         return omega.argmax(prox_1d("fusedmax", x, strength, dim, "z"), dim)
 
@@ -153,14 +153,20 @@ def keeps_order(name: str, base: str | Omega) -> Omega:
     return omega
 
 
-def _composed(z: Tensor, omega: Omega, axes: tuple[int, ...], solve: Callable[[Tensor], Tensor]) -> Tensor:
-    """``solve`` in the working precision, rounded once: in float32 for half scores, kept under autocast.
+def from_top(z: Tensor, omega: Omega, *axes: int) -> Tensor:
+    """Scores less the largest, on the whole simplex: means of groups then lose no digits to what all scores share.
 
-    On the simplex only the gaps between scores count. Measured from the largest, the means of groups lose no digits to
-    what all scores have in common.
+    A budget or a ceiling has entries that the largest says nothing about, and which it may be far above; and without
+    a fixed sum the level of the scores counts.
     """
-    x = z.to(working_dtype(z))
-    if isinstance(omega.total, float) and omega.total == 1 and z.dim():
-        top = x.detach().amax(axes, keepdim=True)
-        x = x - torch.where(top.isfinite(), top, 0.0)
-    return solve(x).to(returned_dtype(z))
+    total = omega.total
+    whole = not isinstance(total, Tensor) and total == 1 and not hasattr(omega, "upper")
+    if not whole or getattr(omega, "at_most", False) or not z.dim():
+        return z
+    top = z.detach().amax(axes, keepdim=True)
+    return z - torch.where(top.isfinite(), top, 0.0)
+
+
+def _composed(z: Tensor, omega: Omega, axes: tuple[int, ...], solve: Callable[[Tensor], Tensor]) -> Tensor:
+    """``solve`` in the working precision, rounded once: in float32 for half scores, kept under autocast."""
+    return solve(from_top(z.to(working_dtype(z)), omega, *axes)).to(returned_dtype(z))

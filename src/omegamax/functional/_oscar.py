@@ -13,7 +13,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import check_scores
 from omegamax.functional._edges import check_values, strength_of
-from omegamax.functional._fused import keeps_order
+from omegamax.functional._fused import from_top, keeps_order
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.isotonic import pool_mean, pool_rank
@@ -40,7 +40,7 @@ def _jvp(tangents, u: Tensor, strength: float | Tensor, *, dim: int) -> Tensor:
     return out if change is None else out + change * pool_rank(u, dim)
 
 
-# prox(z) - max z + strength (K - 1), the maximum being taken as a constant.
+# prox(z) + strength (K - 1).
 _clustered = Map("oscar", ["strength"], partial(kernels.solve, "oscar"), _vjp, _jvp)
 
 
@@ -113,7 +113,7 @@ def oscarmax(
     def solve(z: Tensor) -> Tensor:
         if getattr(omega, "at_most", False):  # to which the scores matter, not their differences only
             return omega.argmax(_prox(name, z, strength, dim), dim)
-        return omega.argmax(_clustered(z, strength_of(name, strength, z, dim), dim=dim), dim)
+        return omega.argmax(_clustered(from_top(z, omega, dim), strength_of(name, strength, z, dim), dim=dim), dim)
 
     return _rounded(masked(name, z, mask), solve)
 
@@ -133,5 +133,5 @@ def _prox(name: str, x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     strength = strength_of(name, strength, x, dim)
     clustered = _clustered(x, strength, dim=dim)
     present = x.detach() != -math.inf
-    top, others = x.detach().amax(dim, keepdim=True), present.sum(dim, keepdim=True).to(x.dtype) - 1
-    return torch.where(present, clustered + (top - strength * others), clustered)
+    others = present.sum(dim, keepdim=True).to(x.dtype) - 1
+    return torch.where(present, clustered - strength * others, clustered)

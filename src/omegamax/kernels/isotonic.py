@@ -16,9 +16,9 @@ OPS = ("oscar",)
 
 
 def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """Pooled scores ``u`` with ``prox(z) = u + max z - strength (K - 1)`` along ``dim``, K entries being present.
+    """Pooled scores ``u`` with ``prox(z) = u - strength (K - 1)`` along ``dim``, K entries being present.
 
-    Measured that way the scores near the top, which are the ones that count, are small, whatever ``z`` and K are.
+    Measured that way the scores near the top, which are the ones that count, are small if ``z`` is, whatever K.
     ``strength`` is a float, or a tensor with the rank of ``z`` and size 1 along ``dim``. ``-inf`` entries stay what
     they are; NaN, ``+inf`` and a strength that is NaN or negative turn their row into NaN.
     """
@@ -36,12 +36,14 @@ def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     weight = weight.clamp(max=torch.finfo(rows.dtype).max / (4 * shape[-1]))  # which makes one pool of any row
     # Scaled by a power of two, so that neither differences nor sums of the largest numbers there are overflow.
     scale = 2.0 ** -(1 + shape[-1].bit_length())
-    gaps = torch.where(sound & (rows != -math.inf), rows * scale - top * scale, -math.inf)
+    # Measured from the one nearest to zero, which takes no digits from any other, means lose none to what all share.
+    nearest = rows.gather(-1, rows.abs().argmin(-1, keepdim=True))
+    gaps = torch.where(sound & (rows != -math.inf), rows * scale - nearest * scale, -math.inf)
     gaps, order = gaps.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(shape[-1], dtype=rows.dtype, device=rows.device)
     pooled = isotonic(gaps + torch.where(sound, weight * scale, 0.0) * rank) / scale
     u = torch.empty_like(rows).scatter_(-1, order, pooled)
-    u = torch.where(sound, u, torch.where(top == -math.inf, -math.inf, math.nan))
+    u = torch.where(sound, u + nearest, torch.where(top == -math.inf, -math.inf, math.nan))
     return u.to(z.dtype).reshape(shape).movedim(-1, dim).contiguous()
 
 
