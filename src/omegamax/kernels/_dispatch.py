@@ -10,13 +10,24 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from omegamax._checks import check_choice
-from omegamax.kernels import active_set, isotonic, jacobians, native, native_structures, reference, steepest, variation
+from omegamax.kernels import (
+    active_set,
+    isotonic,
+    jacobians,
+    native,
+    native_structures,
+    native_variation,
+    reference,
+    steepest,
+    variation,
+)
 
 Kernel = Callable[..., Tensor]
 
 BACKENDS = ("auto", "cpu", "reference")
 PREFERENCE = {"cpu": ("cpu", "reference")}
-COMPILED = (native, native_structures)  # modules of compiled operations, named in their OPS, which have available()
+# Modules of compiled operations, named in their OPS, which have available().
+COMPILED = (native, native_structures, native_variation)
 # Modules of plain torch whose operations, named in their OPS, take what the compiled ones do.
 PLAIN = (steepest, variation, active_set, isotonic)
 _wanted = os.environ.get("OMEGAMAX_BACKEND", "auto")

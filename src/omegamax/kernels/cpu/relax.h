@@ -23,7 +23,7 @@ inline double over_relaxation(int sweep) { return 1.8 - 0.5 * std::exp(-sweep / 
 // Any net, one edge after the other. `level` is x - div u, here and afterwards.
 template <class Net>
 void relax(Net& net, double* level) {
-    double capacity = 0;
+    double capacity = 0, before = 0;
     net.edges([&](int, int, int e) { capacity += net.cap[e]; });
     for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
         const double half = over_relaxation(sweep) / 2;
@@ -35,6 +35,10 @@ void relax(Net& net, double* level) {
             moved += std::fabs(d);
         });
         if (sweep + 1 >= DEPTH && !(moved > STILL * capacity)) break;
+        if (sweep % 32 == 31) {  // around a node of many edges sweeps may get nowhere
+            if (moved > 0.9 * before && sweep > 32) break;
+            before = moved;
+        }
     }
 }
 
