@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from omegamax import viz
 from omegamax.cli._tour import Stop, Tour
 from omegamax.viz.style import INK, LINE, MUTED
@@ -13,6 +15,9 @@ from omegamax.viz.style import INK, LINE, MUTED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+WIDEST = 32  # letters that fit over a panel
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,8 @@ def _head(ax: Axes, stop: Stop, options: dict[str, Any] | None = None) -> None:
     """Name of the map on the left, its parameters on the right."""
     options = stop.transform.example if options is None else options
     ax.set_title(stop.name.replace("_", " "), color=viz.colour(stop.name))
-    note = ", ".join(f"{name} {value:g}" for name, value in options.items())
+    notes = [f"{name} {value:g}" for name, value in options.items() if not isinstance(value, Tensor)]
+    note = ", ".join(notes if len(stop.name) + len(", ".join(notes)) <= WIDEST else notes[:1])
     ax.set_title(note, loc="right", color=MUTED, fontsize=8.5, fontweight="normal")
 
 
@@ -132,7 +138,9 @@ PLATES = (
         "Attention over an image",
         "Two bright spots on a rough ground; the score of a cell is its brightness, scaled. White cells get exactly "
         "nothing, and a line runs round the others. Softmax looks everywhere, a little. The sparse maps say where they "
-        "look. k-subsets spreads over k cells, and a ceiling keeps a few cells from taking all.",
+        "look. k-subsets spreads over k cells, and a ceiling keeps a few cells from taking all. tvmax gives neighbours "
+        "equal weights, fusedmax those in a line, graph-fusedmax those on a slanted grid, and oscarmax cells that score "
+        "alike, wherever they are.",
         _grid,
     ),
 )

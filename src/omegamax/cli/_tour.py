@@ -38,10 +38,10 @@ _GRID: dict[str, dict[str, Any]] = {
     "k_subsets": {"k": 12},
     "constrained_softmax": {"upper": 0.015},
     "constrained_sparsemax": {"upper": 0.05},
-    "fusedmax": {"strength": 0.1},
-    "tvmax": {"strength": 0.1},
-    "graph_fusedmax": {"edges": _slanted(), "strength": 0.1},
-    "oscarmax": {"strength": 0.002},
+    "fusedmax": {"strength": 0.4},
+    "tvmax": {"strength": 0.4},
+    "graph_fusedmax": {"edges": _slanted(), "strength": 0.4},
+    "oscarmax": {"strength": 0.008},
     "sequential_k_subsets": {"k": 12},
 }
 
