@@ -139,8 +139,8 @@ PLATES = (
         "Two bright spots on a rough ground; the score of a cell is its brightness, scaled. White cells get exactly "
         "nothing, and a line runs round the others. Softmax looks everywhere, a little. The sparse maps say where they "
         "look. k-subsets spreads over k cells, and a ceiling keeps a few cells from taking all. tvmax gives neighbours "
-        "equal weights, fusedmax those in a line, graph-fusedmax those on a slanted grid, and oscarmax cells that score "
-        "alike, wherever they are.",
+        "equal weights, fusedmax those in a line, graph-fusedmax those on a slanted grid, and oscarmax cells that "
+        "score alike, wherever they are.",
         _grid,
     ),
 )
