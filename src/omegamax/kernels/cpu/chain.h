@@ -19,6 +19,8 @@
 
 namespace omegamax {
 
+constexpr double HUGE_SCORE = 1e290;  // beyond it scores are scaled before anything is added up
+
 struct Knot {
     double at, bend, moment;  // the slope of the derivative changes by `bend` there; moment = bend * at
 };
@@ -26,11 +28,19 @@ struct Knot {
 // Entries that fused. Values come from what a piece holds rather than from the knots, whose rounding adds up.
 struct Piece {
     int64_t begin;  // it ends where the piece before it in memory begins: they are found from right to left
-    double origin, sum, value;  // sum of x - origin, and of the pulls at both ends
+    double origin, sum, size, value;  // sum of x - origin and of the pulls at both ends; of their sizes
 };
 
+// Neighbours that differ by rounding alone, at the limit of the strength, get the same value.
 inline void evaluate(Piece* first, const Piece* last) {
-    for (Piece* p = first; p <= last; p++) p->value = p->origin + p->sum / double(p[-1].begin - p->begin);
+    double before = 0;
+    for (Piece* p = first; p <= last; p++) {
+        const double n = double(p[-1].begin - p->begin);
+        p->value = p->origin + p->sum / n;
+        const double slack = 64 * std::numeric_limits<double>::epsilon() * (std::fabs(p->origin) + p->size / n);
+        if (p > first && std::fabs(p->value - p[-1].value) <= slack + before) p->value = p[-1].value;
+        before = slack;
+    }
 }
 
 // No link carries more; and next to an unbounded strength x would have no digits.
@@ -69,7 +79,7 @@ private:
 
     // Each value is the next one, as far as its bounds allow. Returns the leftmost piece.
     Piece* backward(const double* x, int64_t n, double strength) {
-        double value = forward(x, n, strength), origin = x[n - 1], sum = 0;
+        double value = forward(x, n, strength), origin = x[n - 1], sum = 0, size = 0;
         Piece* p = pieces.data() + 1;
         for (int64_t i = n - 2; i >= 0; i--) {
             const double next = value;
@@ -77,12 +87,13 @@ private:
             value = value > upper[size_t(i)] ? upper[size_t(i)] : value;
             const bool cut = value != next;
             const double pull = value > next ? strength : -strength;  // on the piece that ends here; on the other, minus
-            *p = {i + 1, origin, sum + pull, 0};
+            *p = {i + 1, origin, sum + pull, size + strength, 0};
             p += cut;
             origin = cut ? x[i] : origin;
-            sum = (cut ? -pull : sum) + (x[i] - origin);
+            const double more = x[i] - origin;
+            sum = (cut ? -pull : sum) + more, size = (cut ? strength : size) + std::fabs(more);
         }
-        *p = {0, origin, sum, 0};
+        *p = {0, origin, sum, size, 0};
         return p;
     }
 
@@ -126,7 +137,7 @@ public:
     typedef double D __attribute__((vector_size(8 * LANES)));
 
     // Rows of n >= 2 entries: x[i * step + k * stride] is entry i of row k. False, and nothing written, where one of them
-    // holds a score that is not finite.
+    // holds a score that is not finite, or so large that sums might not be.
     template <class T>
     WITH_AVX2 bool solve(const T* x, int64_t n, int64_t step, int64_t stride, const double* strengths, T* w) {
         reserve(n);
@@ -139,7 +150,7 @@ public:
             scores[i] = v;
         }
         for (int k = 0; k < LANES; k++) {
-            if (!(worst[k] == 0)) return false;
+            if (!(worst[k] == 0 && high[k] - low[k] < HUGE_SCORE)) return false;
             strength[k] = std::min(strengths[k], enough(n, low[k], high[k]));
         }
         Piece* p[LANES];
@@ -237,22 +248,23 @@ private:
 
     WITH_AVX2 void backward(D strength, D value, Piece** p) {
         const D* x = scores;
-        D origin = x[n - 1], sum = {};
+        D origin = x[n - 1], sum = {}, size = {};
         for (int k = 0; k < LANES; k++) p[k] = first(k), p[k][-1].begin = n;
         for (int64_t i = n - 2; i >= 0; i--) {
             const D next = value;
             value = pick(value < lower[i], lower[i], value);
             value = pick(value > upper[i], upper[i], value);
             const I cut = value != next;
-            const D pull = pick(value > next, strength, -strength), all = sum + pull;
+            const D pull = pick(value > next, strength, -strength), all = sum + pull, sizes = size + strength;
             for (int k = 0; k < LANES; k++) {
-                *p[k] = {i + 1, origin[k], all[k], 0};
+                *p[k] = {i + 1, origin[k], all[k], sizes[k], 0};
                 p[k] -= cut[k];
             }
             origin = pick(cut, x[i], origin);
-            sum = pick(cut, -pull, sum) + (x[i] - origin);
+            const D more = x[i] - origin;
+            sum = pick(cut, -pull, sum) + more, size = pick(cut, strength, size) + pick(more < 0, -more, more);
         }
-        for (int k = 0; k < LANES; k++) *p[k] = {0, origin[k], sum[k], 0};
+        for (int k = 0; k < LANES; k++) *p[k] = {0, origin[k], sum[k], size[k], 0};
     }
 };
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -62,6 +63,7 @@ public:
             wide = round >= 2;
             for (size_t k = 0; k + 1 < starts.size(); k++) settle(starts[k], starts[k + 1]);
         }
+        unite();
         return undone;
     }
 
@@ -295,15 +297,24 @@ private:
     ALWAYS bool wrong(int i, int j, int e) const {
         const double fall = value[i] - value[j], u = net.u[e], cap = net.cap[e];
         const int could = ((u < cap) & (fall > 0)) | ((u > -cap) & (fall < 0));
-        return __builtin_expect(could, 0) && std::fabs(fall) > slack[i] + slack[j];
+        return __builtin_expect(could, 0) && !tied(i, j);
     }
 
-    // New regions, order[starts[k], starts[k + 1]), of the groups that edges in the wrong join; whether there are any.
-    bool join() {
+    static uint64_t bits(double v) {
+        uint64_t b;
+        std::memcpy(&b, &v, sizeof b);
+        return b;
+    }
+
+    bool tied(int i, int j) const { return std::fabs(value[i] - value[j]) <= slack[i] + slack[j]; }
+
+    // New regions, order[starts[k], starts[k + 1]), of the groups joined by such edges; whether there are any.
+    template <class Joins>
+    ALWAYS bool regroup(Joins joins) {
         std::vector<int>& seeds = queue;
         int found = 0;
         net.edges([&](int i, int j, int e) {
-            if (wrong(i, j, e) && (found == 0 || seeds[found - 1] != i) && found < net.n) seeds[found++] = i;
+            if (__builtin_expect(joins(i, j, e), 0) && found < net.n) seeds[size_t(found++)] = i;
         });
         starts.clear();
         if (found == 0) return false;
@@ -311,18 +322,33 @@ private:
         std::fill(home, home + net.n, -1);
         int at = 0;
         for (int k = 0; k < found; k++) {
-            if (home[seeds[k]] >= 0) continue;
+            if (home[seeds[size_t(k)]] >= 0) continue;
             starts.push_back(at);
-            at = grow(seeds[k], at, [&](int i, int j, int e, bool forward) {
-                return net.cap[e] > 0 && (before[i] == before[j] || (forward ? wrong(i, j, e) : wrong(j, i, e)));
+            at = grow(seeds[size_t(k)], at, [&](int i, int j, int e, bool forward) {
+                return net.cap[e] > 0 && (before[i] == before[j] || (forward ? joins(i, j, e) : joins(j, i, e)));
             });
         }
         starts.push_back(at);
-        for (int i = 0; i < net.n; i++) {
-            if (home[i] < 0) home[i] = before[i];
-            else refresh(i);
-        }
+        for (int i = 0; i < net.n; i++) home[i] = home[i] < 0 ? before[i] : home[i];
         return true;
+    }
+
+    // Groups whose levels are the wrong way round become regions.
+    bool join() {
+        if (!regroup([&](int i, int j, int e) { return wrong(i, j, e); })) return false;
+        for (int k = 0; k < starts.back(); k++) refresh(order[size_t(k)]);
+        return true;
+    }
+
+    // Neighbours that differ by rounding alone, on an edge that is just full, get the same value.
+    void unite() {
+        // 0 < difference <= slack in one comparison, of their bits: whether they differ at all is as good as random.
+        const auto apart = [&](int i, int j, int) {
+            return bits(std::fabs(value[i] - value[j])) - 1 < bits(slack[i] + slack[j]);
+        };
+        if (!regroup(apart)) return;
+        for (size_t k = 0; k + 1 < starts.size(); k++)
+            for (int at = starts[k]; at < starts[k + 1]; at++) value[order[size_t(at)]] = value[order[size_t(starts[k])]];
     }
 };
 

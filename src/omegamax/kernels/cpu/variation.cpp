@@ -55,16 +55,21 @@ double share(int64_t count, int64_t entries, int threads, Make make, Work work) 
     }
 }
 
-// What scores look like to a solver: absent ones are 0, and a row that holds NaN or +inf is not for it.
+// Scores as a solver takes them, absent ones as 0, and the factor that keeps their sums finite: a power of two. The
+// factor is 0 for a row that holds NaN or +inf, or has no strength.
 template <class T>
-bool sound(const T* x, int64_t n, double strength, double* out) {
-    T worst = 0;  // NaN once there is a NaN, inf once there is one
+double prepare(const T* x, int64_t n, double strength, double* out) {
+    T worst = 0, most = 0;  // worst: NaN once there is a NaN or an infinity
     for (int64_t i = 0; i < n; i++) {
         const T v = x[i] == ABSENT<T> ? T(0) : x[i];
-        worst += v - v;
+        worst += v - v, most = std::max(most, std::fabs(v));
         out[i] = double(v);
     }
-    return worst == 0 && strength >= 0;
+    if (!(worst == 0 && strength >= 0)) return 0;
+    if (double(most) < HUGE_SCORE) return 1;
+    const double factor = 0x1p-128;
+    for (int64_t i = 0; i < n; i++) out[i] *= factor;
+    return factor;
 }
 
 // ---- chains: [outer, K, inner], contiguous ----
@@ -104,7 +109,8 @@ void chain_row(const T* z, int64_t K, int64_t step, double strength, T* w, Chain
     T *row = state.row.data(), *out = state.out.data();
     double* x = state.x.data();
     for (int64_t i = 0; i < K; i++) row[i] = z[i * step];
-    if (!sound(row, K, strength, x)) std::fill(out, out + K, T(NAN));
+    const double factor = prepare(row, K, strength, x);
+    if (factor == 0) std::fill(out, out + K, T(NAN));
     else if (strength == 0) std::copy(row, row + K, out);
     else
         for (int64_t i = 0; i < K;) {
@@ -114,8 +120,8 @@ void chain_row(const T* z, int64_t K, int64_t step, double strength, T* w, Chain
             }
             int64_t end = i + 1;
             while (end < K && row[end] != ABSENT<T>) end++;
-            state.chain.solve(x + i, end - i, strength, out + i);
-            i = end;
+            state.chain.solve(x + i, end - i, factor * strength, out + i);
+            for (; i < end; i++) out[i] = T(out[i] / factor);
         }
     for (int64_t i = 0; i < K; i++) w[i * step] = out[i];
 }
@@ -183,7 +189,8 @@ struct NetState {
 template <class T, class State, class Run>
 double net_row(const T* z, int64_t n, double strength, T* w, State& state, Run run) {
     state.x.resize(size_t(n)), state.w.resize(size_t(n));
-    if (!sound(z, n, strength, state.x.data())) {
+    const double factor = prepare(z, n, strength, state.x.data());
+    if (factor == 0) {
         std::fill(w, w + n, T(NAN));
         return 0;
     }
@@ -191,9 +198,9 @@ double net_row(const T* z, int64_t n, double strength, T* w, State& state, Run r
         std::copy(z, z + n, w);
         return 0;
     }
-    const double undone = run(state.solver, state.x.data(), strength, [&](int64_t i) { return z[i] != ABSENT<T>; },
+    const double undone = run(state.solver, state.x.data(), factor * strength, [&](int64_t i) { return z[i] != ABSENT<T>; },
                               state.w.data());
-    for (int64_t i = 0; i < n; i++) w[i] = z[i] == ABSENT<T> ? z[i] : T(state.w[size_t(i)]);
+    for (int64_t i = 0; i < n; i++) w[i] = z[i] == ABSENT<T> ? z[i] : T(state.w[size_t(i)] / factor);
     return undone;
 }
 
