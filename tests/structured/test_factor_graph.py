@@ -18,6 +18,7 @@ from omegamax.structured import (
     Factor,
     FactorGraph,
     KSubsets,
+    Matching,
     OrOut,
     Pair,
     Sequence,
@@ -224,6 +225,29 @@ def test_other_structured_factors_share_variables():
     joint.add(~u[:4], ones, 0.7 * (ones[:, :-1] * ones[:, 1:]).sum(1))
     joint.add(u[[0, 4]], allowed(lambda *y: sum(y) <= 1, 2))
     assert np.abs(joint.solve() - u.value.numpy()).max() < 1e-7
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3)])
+def test_matching_is_its_rows_and_columns(shape: tuple[int, int]):
+    scores = torch.randn(3, *shape, dtype=F64, requires_grad=True)
+    weights = torch.randn(3, *shape, dtype=F64)
+    results = []
+    for whole in (True, False):
+        fg = FactorGraph()
+        u = fg.variable_from(scores, batch_dims=1)
+        if whole:
+            fg.add(Matching(), u)
+        else:
+            rows, columns = (Xor if a <= b else AtMostOne for a, b in (shape, shape[::-1]))
+            for row in u:
+                fg.add(rows(row))
+            for column in u.T:
+                fg.add(columns(column))
+        fg.add(Budget(u[:2, :2], 1))
+        fg.add(Pair(u[0, 0], u[1, 2], 0.5))
+        fg.solve()
+        results.append((u.value, torch.autograd.grad((u.value * weights).sum(), scores)[0]))
+    torch.testing.assert_close(*results, atol=1e-11, rtol=0)
 
 
 class Together(Factor):

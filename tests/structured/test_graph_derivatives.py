@@ -48,7 +48,7 @@ def tree_with_budgets(scores: Tensor) -> Tensor:
 
 
 def test_derivatives_of_the_talk_in_all_modes():
-    scores = torch.randn(2, 4, 4, dtype=F64).requires_grad_()
+    scores = torch.randn(1, 4, 4, dtype=F64).requires_grad_()
     assert gradcheck(tree_with_budgets, scores, check_forward_ad=True, fast_mode=True)
     assert gradgradcheck(tree_with_budgets, scores, fast_mode=True)
 
@@ -59,6 +59,15 @@ def test_derivative_is_an_orthogonal_projection():
     torch.testing.assert_close(jacobian, jacobian.T, atol=1e-13, rtol=0)
     torch.testing.assert_close(jacobian @ jacobian, jacobian, atol=1e-13, rtol=0)
     assert jacobian.trace() > 0.5
+
+
+def test_gradient_where_trees_tie():
+    scores = 0.1 * torch.tensor([[0, 2, 1, 2], [0, 2, 0, 0], [2, 1, 0, 2], [0, 2, 0, 0]], dtype=F64)
+    jacobian = torch.autograd.functional.jacobian(tree_with_budgets, scores).reshape(16, 16)
+    step = 1e-5 * torch.eye(16, dtype=F64).reshape(16, 4, 4)
+    slopes = (tree_with_budgets(scores + step) - tree_with_budgets(scores - step)).flatten(1) / 2e-5
+    assert jacobian.trace() > 10.5
+    torch.testing.assert_close(jacobian, slopes.T, atol=1e-8, rtol=0)
 
 
 def test_gradient_to_transitions_and_pairs():
@@ -131,8 +140,8 @@ def test_no_derivatives_are_prepared_unless_wanted(monkeypatch):
 
 
 def test_training_lowers_a_loss():
-    # Scores learn to fit a tree that keeps to the budget, here a chain.
-    scores = (0.1 * torch.randn(5, 5)).requires_grad_()
+    # Scores learn to fit a tree that keeps to the budget, here a chain; from zero, where all trees tie.
+    scores = torch.zeros(5, 5, requires_grad=True)
     target = torch.diag(torch.ones(4), -1)
     target[0, 0] = 1
     losses = []

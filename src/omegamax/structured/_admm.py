@@ -82,7 +82,7 @@ def admm(problem: Relaxation, tol: float, max_iter: int) -> Outcome:
             if round >= FIRST_PROOF or round == max_iter:
                 _refuse_contradictions(state, rows, ~done)
             if round == try_at:
-                try_at = round + max(FIRST_TRY, round // 4)
+                try_at = round + max(FIRST_TRY, round // 2)
         else:
             outcome.put(rows, state, done, round)
         if round == max_iter:

@@ -15,6 +15,8 @@ from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._factor import BuiltIn, Factor
 from omegamax.structured._polytope import Face, Polytope
 
+FAR = 1e8  # scores of this size pick a vertex
+
 
 class Local(ABC):
     """Marginals ``[B, K, m]`` that the factors of a block would have by themselves."""
@@ -25,7 +27,7 @@ class Local(ABC):
     def face(self, tol: float) -> Face:
         """The faces they lie on."""
 
-    def warm(self, rows: Tensor | None = None) -> ActiveSet | None:
+    def warm(self, rows: Tensor | None = None) -> Any:
         """Where to start when these examples, or all, are solved for similar scores."""
         return None
 
@@ -34,8 +36,12 @@ class Rule(ABC):
     """How a block of factors is solved."""
 
     @abstractmethod
-    def solve(self, z: Tensor, additional: Tensor | None, start: ActiveSet | None = None) -> Local:
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
         """Solutions for scores ``[B, K, m]`` and additional scores ``[B, K, a]``."""
+
+    @abstractmethod
+    def farthest(self, w: Tensor, additional: int) -> Tensor:
+        """Marginals ``[B, K, m]`` that go farthest along ``w``, of factors with so many additional scores."""
 
 
 class ByProjection(Rule):
@@ -44,8 +50,13 @@ class ByProjection(Rule):
     def __init__(self, polytope: Polytope, parameters: Tensor):
         self.polytope, self.parameters = polytope, parameters
 
-    def solve(self, z: Tensor, additional: Tensor | None, start: ActiveSet | None = None) -> Local:
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
         return _Projected(self, self.polytope.project(z, self.parameters, additional), additional)
+
+    def farthest(self, w: Tensor, additional: int) -> Tensor:
+        # Falls short of it by at most m / (2 FAR).
+        nothing = w.new_zeros(*w.shape[:2], additional) if additional else None
+        return self.polytope.project(FAR * w, self.parameters, nothing)
 
 
 class _Projected(Local):
@@ -62,10 +73,15 @@ class BySearch(Rule):
     def __init__(self, factor: Factor, event: tuple[int, ...]):
         self.factor, self.event = factor, event
 
-    def solve(self, z: Tensor, additional: Tensor | None, start: ActiveSet | None = None) -> Local:
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
         flat = None if additional is None else additional.flatten(0, 1)
         solution = self.factor.solve(z.reshape(-1, *self.event), flat, start=start)
         return _Searched(solution, z.shape)
+
+    def farthest(self, w: Tensor, additional: int) -> Tensor:
+        flat = w.reshape(-1, *self.event)
+        nothing = w.new_zeros(len(flat), additional) if additional else None
+        return self.factor.features(self.factor.maximize(flat, nothing))[0].to(w).reshape(w.shape)
 
 
 class _Searched(Local):
@@ -77,12 +93,16 @@ class _Searched(Local):
         active = self.solution.active
         return _SolutionFace(self.solution, self.shape) if active is None else ActiveFace(active, self.shape, tol)
 
-    def warm(self, rows: Tensor | None = None) -> ActiveSet | None:
-        active, count = self.solution.active, self.shape[1]
-        if active is None or rows is None or len(rows) == self.shape[0]:
-            return active
+    def warm(self, rows: Tensor | None = None) -> Any:
+        # Structures, or whatever takes their place where the marginals are had without.
+        start, count = self.solution.active, self.shape[1]
+        start = getattr(self.solution, "potentials", None) if start is None else start
+        if start is None or rows is None or len(rows) == self.shape[0]:
+            return start
         at = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
-        return ActiveSet(**{f.name: getattr(active, f.name)[at] for f in fields(active)})
+        if isinstance(start, ActiveSet):
+            return ActiveSet(**{f.name: getattr(start, f.name)[at] for f in fields(ActiveSet)})
+        return type(start)(*(part[at] for part in start))
 
 
 class _SolutionFace(Face):
@@ -106,7 +126,9 @@ class ActiveFace(Face):
 
     def __init__(self, active: ActiveSet, shape: torch.Size, tol: float):
         self.shape = shape
-        used = (active.weights > tol)[..., None]
+        there = torch.arange(active.weights.shape[1], device=active.count.device) < active.count[:, None]
+        # Structures without any weight tie with the others; ones with hardly any are on their way out.
+        used = (there & ((active.weights > tol) | (active.weights == 0)))[..., None]
         first = active.weights.argmax(-1)[:, None, None]
         apart, more = (
             torch.where(used, parts - parts.take_along_dim(first, 1), 0.0)

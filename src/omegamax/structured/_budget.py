@@ -28,7 +28,9 @@ class Budget(_Counted):
         tensor([[1.0000, 0.6250, 0.3750],
                 [0.0000, 0.5000, 0.0000]])
 
-    Reference: Niculae & Martins (ICML 2020), Sec. 3.3 (budget constraints); :func:`omegamax.k_subsets` is its map.
+    By itself it is :func:`omegamax.k_subsets`.
+
+    Reference: Niculae & Martins (ICML 2020), Fig. 1 (budgets in a parser).
     """
 
     def __init__(self, variables: Any, budget: int, exactly: bool = False):

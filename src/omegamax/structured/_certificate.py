@@ -7,8 +7,7 @@ from torch import Tensor
 
 from omegamax.structured._state import State
 
-FAR = 1e8  # a score this large picks the best vertex up to 1 / FAR
-MARGIN = 1e-9
+MARGIN = 1e-8  # for each copy: what rounding, and a maximum that is not quite one, may take
 
 
 def contradictory(state: State) -> Tensor:
@@ -25,12 +24,11 @@ def contradictory(state: State) -> Tensor:
     """
     problem = state.problem
     weights = state.gap / state.primal.clamp(min=torch.finfo(state.u.dtype).tiny)[:, None]
-    # Without additional scores: a projection from afar. It falls short of the maximum by at most m / (2 FAR).
     best = [
-        block.rule.solve(FAR * w, None if extra is None else torch.zeros_like(extra)).marginals
+        block.rule.farthest(w, 0 if extra is None else extra.shape[-1])
         for block, w, extra in zip(problem.blocks, problem.parts(weights), problem.additional, strict=True)
     ]
-    most = (weights * problem.joined(best)).sum(1) + weights.shape[1] * (0.5 / FAR + MARGIN)
+    most = (weights * problem.joined(best)).sum(1) + weights.shape[1] * MARGIN
     free = problem.collect(weights).masked_fill(problem.forbidden, 0.0)
     least = (weights * problem.shift).sum(1) + free.clamp(max=0).sum(1)
     return most < least

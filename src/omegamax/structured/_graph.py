@@ -55,7 +55,7 @@ class FactorGraph:
 
     Scores of ``-inf`` forbid a variable; an example with NaN or ``+inf`` is all NaN.
 
-    Reference: Niculae & Martins (ICML 2020), eq. 7 (the problem), Sec. 4 (alternating directions, backward pass).
+    Reference: Niculae & Martins (ICML 2020), whose Fig. 1 is the example above.
     """
 
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ class Xor(_Counted):
         >>> u.value
         tensor([0.7500, 0.2500, 0.0000])
 
-    Reference: Niculae & Martins (ICML 2020), Sec. 3.3; Martins et al. (JMLR 2015), Sec. 5.3.
+    Reference: Martins et al. (JMLR 2015), for logic factors and their projections.
     """
 
     def __init__(self, *variables: Any):

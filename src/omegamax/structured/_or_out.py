@@ -14,7 +14,7 @@ class OrOutput(Polytope):
 
     .. math:: \{(a, b) \in [0, 1]^{n+1} : a_i \le b \le \textstyle\sum_j a_j\}
 
-    Reference: Martins et al. (JMLR 2015), Sec. 5.3 (OR-with-output).
+    Reference: Martins et al. (JMLR 2015), OR with output.
     """
 
     def project(self, z: Tensor, parameters: Tensor, additional: Tensor | None) -> Tensor:

@@ -17,7 +17,7 @@ class Coupling(Polytope):
 
     .. math:: \max(0, u_1 + u_2 - 1) \le v \le \min(u_1, u_2)
 
-    Reference: Martins et al. (JMLR 2015), Sec. 5.2 (pairwise factors); checked against the quadratic program.
+    Reference: Martins et al. (JMLR 2015), binary pairwise factors.
     """
 
     def project(self, z: Tensor, parameters: Tensor, additional: Tensor | None) -> Tensor:
@@ -76,7 +76,7 @@ class Pair(LocalFactor):
         >>> u.value
         tensor([0.6250, 0.6250, 0.0000])
 
-    Reference: Niculae & Martins (ICML 2020), Sec. 3; Martins et al. (JMLR 2015), Sec. 5.2.
+    Reference: Niculae & Martins (ICML 2020).
     """
 
     def __init__(self, first: Variable, second: Variable, score: float | Tensor):

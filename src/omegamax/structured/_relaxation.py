@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._blocks import Block, Local
 
 
@@ -79,7 +79,7 @@ class Relaxation:
         """Copies from their blocks."""
         return torch.cat([self.scores.new_zeros(len(self.scores), 0), *(part.flatten(1) for part in parts)], 1)
 
-    def solve(self, z: Tensor, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> list[Local]:
+    def solve(self, z: Tensor, rho: Tensor, starts: list[Any] | None = None) -> list[Local]:
         """Each factor by itself: scores ``z [B, E]``, its additional scores over ``rho [B]``."""
         starts = starts or [None] * len(self.blocks)
         return [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._blocks import Local
 from omegamax.structured._relaxation import Relaxation
 
@@ -68,12 +68,12 @@ class State:
         """Of the objective, at u and what the factors say of the additional scores, ``[B]``."""
         return self.imbalance.square().sum(1) / 2 - (self.prices * self.gap).sum(1)
 
-    def warm(self, rows: Tensor | None = None) -> list[ActiveSet | None]:
+    def warm(self, rows: Tensor | None = None) -> list[Any]:
         """Where the next round starts, for some of the examples or all."""
         return [part.warm(rows) for part in self.local]
 
 
-def step(problem: Relaxation, z: Tensor, rho: Tensor, starts: list[ActiveSet | None] | None = None) -> State:
+def step(problem: Relaxation, z: Tensor, rho: Tensor, starts: list[Any] | None = None) -> State:
     r"""One round of ADMM: the factors by themselves, then the variables with the mirror images of their answers.
 
     .. math:: u_f = P_f(z_f), \qquad u = \frac{\eta + \rho \sum_f (2 u_f - z_f)}{1 + \rho d}
