@@ -378,7 +378,10 @@ def test_zeros_and_ones_are_exact():
 
 def test_limit_of_iterations_warns_with_the_residual():
     fg, u = talk(torch.randn(3, 6, 6, dtype=F64), 1, batch_dims=1)
-    with pytest.warns(ConvergenceWarning, match=r"FactorGraph.solve: \d of 3 examples stopped after 2 .* up to \d"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"FactorGraph.solve: \d of 3 examples stopped after 2 .* up to \d"
+    ) as caught:
         report = fg.solve(max_iter=2)
+    assert caught[0].filename == __file__
     assert not report.converged.all() and (report.infeasibility > 1e-9).any()
     assert u.value.isfinite().all()

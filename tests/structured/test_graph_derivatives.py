@@ -127,11 +127,24 @@ def test_forbidden_and_spoilt_scores_get_no_gradient():
     assert grad[0].abs().max() > 0 and grad[2].abs().max() > 0
 
 
+def test_functional_transforms_and_compilation():
+    scores = torch.randn(4, 4, dtype=F64)
+    wanted = torch.autograd.functional.jacobian(tree_with_budgets, scores).reshape(16, 16)
+    assert torch.equal(torch.compile(tree_with_budgets, backend="eager")(scores), tree_with_budgets(scores))
+    direction = torch.randn(4, 4, dtype=F64)
+    _, along = torch.func.jvp(tree_with_budgets, (scores,), (direction,))
+    torch.testing.assert_close(along.flatten(), wanted @ direction.flatten(), atol=1e-13, rtol=0)
+    grad = torch.func.grad(lambda s: (tree_with_budgets(s) * direction).sum())(scores)
+    torch.testing.assert_close(grad.flatten(), wanted.T @ direction.flatten(), atol=1e-13, rtol=0)
+    with pytest.raises(NotImplementedError, match=r"FactorGraph\.solve: not inside torch\.vmap.*batch_dims"):
+        torch.func.vmap(tree_with_budgets)(scores.expand(2, 4, 4))
+
+
 def test_no_derivatives_are_prepared_unless_wanted(monkeypatch):
     def refuse(*args):
         raise AssertionError("not wanted")
 
-    monkeypatch.setattr("omegamax.structured._graph._movement", refuse)
+    monkeypatch.setattr("omegamax.structured._solver.Solver._faces", refuse)
     scores = torch.randn(4, 4, requires_grad=True)
     with torch.no_grad():
         fg, u = talk(scores, 2)

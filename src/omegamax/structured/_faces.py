@@ -8,6 +8,13 @@ from torch import Tensor
 from omegamax.structured._blocks import Local
 from omegamax.structured._relaxation import Relaxation
 
+# Of conjugate gradients: squared residual of an entry; steps without a smaller one, after which rounding has taken over;
+# steps to allow beyond twice the number of variables; curvature that is none.
+ACCURACY = torch.finfo(torch.float64).eps ** 2
+PATIENCE = 15
+MAX_STEPS = 50
+NO_CURVATURE = 1e-13
+
 
 class Faces:
     r"""The faces :math:`F_f` that the marginals of the factors lie on, and their common directions.
@@ -82,12 +89,6 @@ class Faces:
             best, least = torch.where(better, x, best), torch.where(better, now, least)
             idle = torch.where(better, 0.0, idle + 1)
         return best
-
-
-ACCURACY = torch.finfo(torch.float64).eps ** 2  # of a squared residual, for each entry
-PATIENCE = 15  # steps without a smaller residual, after which rounding has taken over
-MAX_STEPS = 50
-NO_CURVATURE = 1e-13
 
 
 class Projection(torch.autograd.Function):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from omegamax._checks import is_number
-from omegamax._warnings import ConvergenceWarning
-from omegamax.functional._sparsemap import tangent
-from omegamax.structured._admm import Contradiction, Outcome, admm
+from omegamax.kernels._untraced import untraced
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
-from omegamax.structured._faces import Faces, Projection
-from omegamax.structured._factor import Factor, Infeasible
+from omegamax.structured._factor import Factor
 from omegamax.structured._logic import LocalFactor
-from omegamax.structured._relaxation import Relaxation
 from omegamax.structured._report import Report
+from omegamax.structured._solver import Solver
 from omegamax.structured._variables import Variable
 
 
@@ -106,6 +101,7 @@ class FactorGraph:
         self._placed.append(place(self, factor, variables, additional))
         self._values = None
 
+    @untraced
     def solve(self, max_iter: int = 1000, tol: float = 1e-9) -> Report:
         """Find the marginals, after which variables have their :attr:`Variable.value`.
 
@@ -124,76 +120,13 @@ class FactorGraph:
             raise ValueError(f"FactorGraph.solve: tol must be > 0, got {tol}")
         if not self._size:
             raise ValueError("FactorGraph.solve: the graph has no variables")
-        count = math.prod(self.batch_shape)
-        rank = len(self.batch_shape)
+        count, rank = math.prod(self.batch_shape), len(self.batch_shape)
         scores = torch.cat([s.reshape(count, math.prod(s.shape[rank:])).double() for s in self._scores], 1)
         like, additional, labels = blocks(self._placed, count, scores.device)
-        spoilt = (scores.isnan() | (scores == torch.inf)).any(1)
-        for extra in additional:
-            if extra is not None:
-                spoilt = spoilt | (extra.isnan() | (extra == torch.inf)).flatten(1).any(1)
-        with torch.no_grad():
-            known = scores.detach()
-            forbidden = known == -torch.inf
-            problem = Relaxation(
-                known.masked_fill(spoilt[:, None] | forbidden, 0.0),
-                forbidden & ~spoilt[:, None],
-                like,
-                [None if a is None else a.detach().masked_fill(spoilt[:, None, None], 0.0) for a in additional],
-            )
-            outcome = self._attempt(problem, labels, float(tol), max_iter)
-            self.report = self._judged(outcome, float(tol))
-        values = outcome.u
-        if _derivatives_wanted(scores, *additional):
-            values = values + _movement(problem, outcome, scores, additional, float(tol))
-        self._values = values.masked_fill(spoilt[:, None], torch.nan)
+        solver = Solver(self.batch_shape, like, labels, is_acyclic(self._placed), float(tol), max_iter)
+        self._values = solver(scores, additional)
+        self.report = solver.report
         return self.report
-
-    def _attempt(self, problem: Relaxation, labels: list[str], tol: float, max_iter: int) -> Outcome:
-        try:
-            outcome = admm(problem, tol, max_iter)
-        except Contradiction as found:
-            at = tuple(map(int, np.unravel_index(found.example, self.batch_shape)))
-            where = f" in example {at}" if at else ""
-            most = max(found.gaps)
-            at_odds = [label for label, gap in zip(labels, found.gaps, strict=True) if gap > 0.1 * most]
-            named = ", ".join(at_odds[:5]) + (", ..." if len(at_odds) > 5 else "")
-            forbidden = (
-                ", given the variables that scores of -inf forbid" if problem.forbidden[found.example].any() else ""
-            )
-            raise ValueError(
-                f"FactorGraph.solve: factors contradict each other{where}{forbidden}, no marginals satisfy them all; "
-                f"at odds are {named}"
-            ) from None
-        except Infeasible as error:
-            raise ValueError(f"FactorGraph.solve: {error}") from None
-        residual = torch.maximum(outcome.primal, outcome.dual)
-        late = residual > tol
-        if bool(late.any()):
-            warnings.warn(
-                f"FactorGraph.solve: {int(late.sum())} of {len(late)} examples stopped after {max_iter} iterations; "
-                f"factors disagree by up to {float(residual.max()):.3g}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return outcome
-
-    def _judged(self, outcome: Outcome, tol: float) -> Report:
-        def shaped(row: Tensor) -> Tensor:
-            return row.reshape(self.batch_shape)
-
-        integral = shaped(((outcome.u == 0) | (outcome.u == 1)).all(1))
-        acyclic = is_acyclic(self._placed)
-        return Report(
-            iterations=shaped(outcome.iterations),
-            infeasibility=shaped(outcome.primal),
-            dual_residual=shaped(outcome.dual),
-            gap=shaped(outcome.gap),
-            converged=shaped(torch.maximum(outcome.primal, outcome.dual) <= tol),
-            integral=integral,
-            acyclic=acyclic,
-            tight=integral | acyclic,
-        )
 
     def _marginals(self, index: Tensor) -> Tensor:
         """Values ``[*batch, *shape]`` of the variables at ``index``."""
@@ -204,27 +137,3 @@ class FactorGraph:
 
     def __repr__(self) -> str:
         return f"FactorGraph({self._size} variables, {sum(len(p.index) for p in self._placed)} factors)"
-
-
-def _derivatives_wanted(*tensors: Tensor | None) -> bool:
-    if forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
-
-
-def _movement(
-    problem: Relaxation, outcome: Outcome, scores: Tensor, additional: list[Tensor | None], tol: float
-) -> Tensor:
-    """Zeros ``[B, N]`` with the derivative of the solution.
-
-    It is the projection onto the directions of the smallest face that the solution lies on; so what is within reach of
-    a bound counts as on it, also where another constraint is what holds it there.
-    """
-    with torch.no_grad():
-        local = outcome.local or problem.solve(outcome.z, outcome.rho)
-        near = 10 * tol
-        pinned = problem.forbidden | (outcome.u <= near) | (outcome.u >= 1 - near)
-        faces = Faces(problem, local, near, pinned)
-    push = faces.additional([None if extra is None else tangent(extra) for extra in additional])
-    moved: Tensor = Projection.apply(tangent(scores) + push, faces)
-    return moved

@@ -76,14 +76,34 @@ class Xor(_Counted):
 
 
 class AtMostOne(_Counted):
-    r"""No two of the variables are on: :math:`\sum_i u_i \le 1`. Arguments as in :class:`Xor`."""
+    r"""No two of the variables are on: :math:`\sum_i u_i \le 1`. Arguments as in :class:`Xor`.
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([0.75, 0.5, -1.0]))
+        >>> fg.add(AtMostOne(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.6250, 0.3750, 0.0000])
+    """
 
     def __init__(self, *variables: Any):
         super().__init__(side_by_side("AtMostOne", variables), 0, 1)
 
 
 class Or(_Counted):
-    r"""At least one of the variables is on: :math:`\sum_i u_i \ge 1`. Arguments as in :class:`Xor`."""
+    r"""At least one of the variables is on: :math:`\sum_i u_i \ge 1`. Arguments as in :class:`Xor`.
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([0.25, -0.25, -1.0]))
+        >>> fg.add(Or(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.7500, 0.2500, 0.0000])
+    """
 
     def __init__(self, *variables: Any):
         row = side_by_side("Or", variables)
@@ -94,6 +114,15 @@ class Imply(_Counted):
     r"""If all variables but the last are on, so is the last: one of them is off, or that one is on.
 
     .. math:: u_1 \wedge \dots \wedge u_{n-1} \Rightarrow u_n, \qquad \sum_{i<n} (1 - u_i) + u_n \ge 1
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([1.0, 0.75, 0.25]))
+        >>> fg.add(Imply(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.8333, 0.5833, 0.4167])
     """
 
     def __init__(self, *variables: Any):
@@ -105,6 +134,15 @@ class XorOut(_Counted):
     r"""The last variable is on if exactly one of the others is, and off if none is; no two of them are.
 
     .. math:: \sum_{i<n} u_i = u_n
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([0.5, 0.25, 0.25]))
+        >>> fg.add(XorOut(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.3333, 0.0833, 0.4167])
     """
 
     def __init__(self, *variables: Any):
@@ -115,6 +153,15 @@ class OrOut(LocalFactor):
     r"""The last variable is on if and only if one of the others is.
 
     .. math:: u_i \le u_n \le \sum_{j<n} u_j
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([0.75, -0.5, 0.25]))
+        >>> fg.add(OrOut(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.5000, 0.0000, 0.5000])
     """
 
     def __init__(self, *variables: Any):
@@ -126,6 +173,15 @@ class AndOut(LocalFactor):
     r"""The last variable is on if and only if all the others are.
 
     .. math:: 1 - \sum_{j<n} (1 - u_j) \le u_n \le u_i
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([1.0, 0.25, 0.75]))
+        >>> fg.add(AndOut(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([1.0000, 0.5000, 0.5000])
     """
 
     def __init__(self, *variables: Any):
