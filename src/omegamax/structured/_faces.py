@@ -8,8 +8,8 @@ from torch import Tensor
 from omegamax.structured._blocks import Local
 from omegamax.structured._relaxation import Relaxation
 
-# Of conjugate gradients: squared residual of an entry; steps without a smaller one, after which rounding has taken over;
-# steps to allow beyond twice the number of variables; curvature that is none.
+# Of conjugate gradients: squared residual of an entry; steps without a smaller one, after which rounding has taken
+# over; steps to allow beyond twice the number of variables; curvature that is none.
 ACCURACY = torch.finfo(torch.float64).eps ** 2
 PATIENCE = 15
 MAX_STEPS = 50

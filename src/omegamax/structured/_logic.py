@@ -78,14 +78,14 @@ class Xor(_Counted):
 class AtMostOne(_Counted):
     r"""No two of the variables are on: :math:`\sum_i u_i \le 1`. Arguments as in :class:`Xor`.
 
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([0.75, 0.5, -1.0]))
-        >>> fg.add(AtMostOne(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.6250, 0.3750, 0.0000])
+    >>> import torch
+    >>> from omegamax.structured import FactorGraph
+    >>> fg = FactorGraph()
+    >>> u = fg.variable_from(torch.tensor([0.75, 0.5, -1.0]))
+    >>> fg.add(AtMostOne(u))
+    >>> _ = fg.solve()
+    >>> u.value
+    tensor([0.6250, 0.3750, 0.0000])
     """
 
     def __init__(self, *variables: Any):
@@ -95,14 +95,14 @@ class AtMostOne(_Counted):
 class Or(_Counted):
     r"""At least one of the variables is on: :math:`\sum_i u_i \ge 1`. Arguments as in :class:`Xor`.
 
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([0.25, -0.25, -1.0]))
-        >>> fg.add(Or(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.7500, 0.2500, 0.0000])
+    >>> import torch
+    >>> from omegamax.structured import FactorGraph
+    >>> fg = FactorGraph()
+    >>> u = fg.variable_from(torch.tensor([0.25, -0.25, -1.0]))
+    >>> fg.add(Or(u))
+    >>> _ = fg.solve()
+    >>> u.value
+    tensor([0.7500, 0.2500, 0.0000])
     """
 
     def __init__(self, *variables: Any):
