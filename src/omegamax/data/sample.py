@@ -1,0 +1,88 @@
+"""One question about one picture: the record that every dataset yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+KINDS = ("yes/no", "number", "other")  # in a batch: 0, 1, 2
+REGIONS = ("one", "several", "odd")
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A picture (or its features on a grid), a question about it and the answers that people would give.
+
+    Args:
+        question: as asked; :class:`~omegamax.data.Vocabulary` cuts it into words.
+        answers: score in [0, 1] of each accepted answer; empty where the answers are not public.
+        kind: ``"yes/no"``, ``"number"`` or ``"other"``.
+        id: names the sample in error messages and results.
+        image: ``[3, H, W]``, uint8, or floating in [0, 1]. Either this or ``features``.
+        features: ``[h, w, D]``, floating: one vector for each cell of a grid laid over the picture.
+        relevance: ``[H, W]``, non-negative: how much each place matters for this question, at any resolution and scale
+            (rows from top to bottom over the whole picture). All zero: nowhere in particular. None: not known.
+        region: what the question looks at: ``"one"`` object, ``"several"`` far apart, one of ``"odd"`` shape; or None.
+
+    >>> sample = Sample("Is it red?", {"yes": 1.0}, "yes/no", "train-7", image=torch.zeros(3, 8, 8))
+    >>> sample.answer
+    'yes'
+    """
+
+    question: str
+    answers: Mapping[str, float]
+    kind: str
+    id: str
+    image: Tensor | None = field(default=None, repr=False)
+    features: Tensor | None = field(default=None, repr=False)
+    relevance: Tensor | None = field(default=None, repr=False)
+    region: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str):
+            raise TypeError(f"{self._name}: question must be a str, got {type(self.question).__name__}")
+        if not self.question.strip():
+            raise ValueError(f"{self._name}: question is empty")
+        if self.kind not in KINDS:
+            raise ValueError(f"{self._name}: kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+        if self.region is not None and self.region not in REGIONS:
+            names = ", ".join(map(repr, REGIONS))
+            raise ValueError(f"{self._name}: region must be one of {names} or None, got {self.region!r}")
+        for answer, score in self.answers.items():
+            if not 0 <= score <= 1:
+                raise ValueError(f"{self._name}: the score of answer {answer!r} must lie in [0, 1], got {score}")
+        if (self.image is None) == (self.features is None):
+            given = "neither" if self.image is None else "both"
+            raise ValueError(f"{self._name}: give either image or features, got {given}")
+        if self.image is not None:
+            self._check("image", self.image, 3, "[3, H, W]")
+            if self.image.shape[0] != 3:
+                raise ValueError(f"{self._name}: image must be [3, H, W], got shape {tuple(self.image.shape)}")
+            if not (self.image.dtype == torch.uint8 or self.image.is_floating_point()):
+                raise TypeError(f"{self._name}: image must be uint8 or floating, got dtype {self.image.dtype}")
+        if self.features is not None:
+            self._check("features", self.features, 3, "[h, w, D]")
+            if not self.features.is_floating_point():
+                raise TypeError(f"{self._name}: features must be floating, got dtype {self.features.dtype}")
+        if self.relevance is not None:
+            self._check("relevance", self.relevance, 2, "[H, W]")
+            if not bool((self.relevance >= 0).all()):
+                raise ValueError(f"{self._name}: relevance must be >= 0 everywhere")
+
+    @property
+    def answer(self) -> str | None:
+        """The answer with the highest score (the first of several), None if there are none."""
+        return max(self.answers, key=lambda a: self.answers[a]) if self.answers else None
+
+    @property
+    def _name(self) -> str:
+        return f"sample {self.id!r}"
+
+    def _check(self, argument: str, value: Tensor, rank: int, wanted: str) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{self._name}: {argument} must be a torch.Tensor, got {type(value).__name__}")
+        if value.dim() != rank or 0 in value.shape:
+            raise ValueError(f"{self._name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")

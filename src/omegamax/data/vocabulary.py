@@ -1,0 +1,140 @@
+"""The words of questions and the answers to choose from, as numbers."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers
+_JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
+
+
+def tokenise(text: str) -> list[str]:
+    """Words in lower case; apostrophes vanish, other punctuation separates.
+
+    >>> tokenise("What's the man's T-shirt colour?")
+    ['whats', 'the', 'mans', 't', 'shirt', 'colour']
+    """
+    text = unicodedata.normalize("NFKC", text).lower().translate(_JOINED)
+    # Letters, marks (accents and vowels of scripts that write them apart) and digits make words.
+    return "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text).split()
+
+
+class Vocabulary:
+    """Numbers for the words of questions (0 is padding, 1 an unknown word) and for the answers (from 0 on).
+
+    An unknown word is no error, since questions are free; an unknown answer is one, since it could never be given.
+
+    Args:
+        words: without padding and unknown; the first has number 2.
+        answers: the classes of the classifier, in their order.
+
+    >>> vocabulary = Vocabulary.of(["Is it red?", "Is it blue?"], ["yes", "no"])
+    >>> vocabulary.words, vocabulary.num_words
+    (('is', 'it', 'blue', 'red'), 6)
+    >>> vocabulary.encode("Is it green?")
+    tensor([2, 3, 1])
+    >>> vocabulary.scores({"no": 0.9})
+    tensor([0.0000, 0.9000])
+    """
+
+    def __init__(self, words: Sequence[str], answers: Sequence[str]) -> None:
+        self.words = _distinct("words", words)
+        self.answers = _distinct("answers", answers)
+        self._word = {word: number for number, word in enumerate(self.words, UNKNOWN + 1)}
+        self._answer = {answer: number for number, answer in enumerate(self.answers)}
+
+    @classmethod
+    def of(cls, questions: Iterable[str], answers: Iterable[str], least: int = 1) -> Vocabulary:
+        """Words that occur at least ``least`` times, frequent ones first; answers in the order given, each once."""
+        count = Counter(word for question in questions for word in tokenise(question))
+        words = sorted((word for word, times in count.items() if times >= least), key=lambda w: (-count[w], w))
+        return cls(words, tuple(dict.fromkeys(answers)))
+
+    @property
+    def num_words(self) -> int:
+        """Rows that an embedding of the words needs, padding and unknown included."""
+        return len(self.words) + UNKNOWN + 1
+
+    @property
+    def num_answers(self) -> int:
+        """Classes of the answer classifier."""
+        return len(self.answers)
+
+    def encode(self, question: str) -> Tensor:
+        """Numbers of the words, int64 ``[T]``."""
+        words = tokenise(question)
+        if not words:
+            raise ValueError(f"Vocabulary.encode: question {question!r} has no words")
+        return torch.tensor([self._word.get(word, UNKNOWN) for word in words])
+
+    def answer_index(self, answer: str) -> int:
+        """The number of an answer."""
+        try:
+            return self._answer[answer]
+        except KeyError:
+            known = ", ".join(map(repr, self.answers[:8])) + (", ..." if self.num_answers > 8 else "")
+            raise ValueError(
+                f"Vocabulary: unknown answer {answer!r}; there are {self.num_answers} answers: {known}"
+            ) from None
+
+    def scores(self, answers: Mapping[str, float], unknown: str = "error") -> Tensor:
+        """Score of every answer of the vocabulary, float32 ``[A]``; 0 for those not named.
+
+        Args:
+            unknown: ``"error"``, or ``"drop"`` to pass over answers that are not in the vocabulary: with real
+                questions it holds the frequent ones only.
+        """
+        scores = torch.zeros(self.num_answers)
+        for answer, score in answers.items():
+            if unknown == "error" or answer in self._answer:
+                scores[self.answer_index(answer)] = score
+        return scores
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a JSON file that :meth:`load` reads."""
+        content = {"words": self.words, "answers": self.answers}
+        Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=0), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Vocabulary:
+        """The vocabulary that :meth:`save` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:  # of the decoding or of the JSON
+            raise ValueError(f"Vocabulary.load: {path} is not a JSON file: {error}") from error
+        if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in ("words", "answers")):
+            raise ValueError(f"Vocabulary.load: {path} must hold an object with the lists 'words' and 'answers'")
+        try:
+            return cls(content["words"], content["answers"])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Vocabulary.load: {path}: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self.words == other.words and self.answers == other.answers
+
+    def __hash__(self) -> int:
+        return hash((self.words, self.answers))
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self.words)} words, {self.num_answers} answers)"
+
+
+def _distinct(argument: str, values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"Vocabulary: {argument} must be a sequence of str")
+    twice = [value for value, times in Counter(values).items() if times > 1]
+    if twice:
+        raise ValueError(f"Vocabulary: {argument} must be distinct, got {twice[0]!r} more than once")
+    if not values:
+        raise ValueError(f"Vocabulary: {argument} is empty")
+    return tuple(values)
