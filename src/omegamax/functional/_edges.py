@@ -18,20 +18,27 @@ def check_values(name: str, argument: str, x: Tensor, dim: int) -> int:
     return check_dim(name, x, dim)
 
 
-def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
-    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``; finite."""
-    # Infinity levels everything, and so does any number that is large enough; it is no trouble as a factor.
-    most = torch.finfo(working_dtype(x)).max
+def check_strength(name: str, strength: float | Tensor) -> None:
+    """Refuse what is not a number or a floating tensor, or is below 0."""
     if not isinstance(strength, Tensor):
         if not is_number(strength):
             raise TypeError(f"{name}: strength must be a float or a tensor, got {type(strength).__name__}")
         if not strength >= 0:
             raise ValueError(f"{name}: strength must be >= 0, got {strength:g}")
-        return min(float(strength), most)
+        return
     if not strength.is_floating_point():
         raise TypeError(f"{name}: strength must be a floating-point tensor, got dtype {strength.dtype}")
     if readable(strength) and not bool((strength >= 0).all()):
         raise ValueError(f"{name}: strength must be >= 0 everywhere, got a minimum of {strength.min().item():g}")
+
+
+def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
+    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``; finite."""
+    check_strength(name, strength)
+    # Infinity levels everything, and so does any number that is large enough; it is no trouble as a factor.
+    most = torch.finfo(working_dtype(x)).max
+    if not isinstance(strength, Tensor):
+        return min(float(strength), most)
     for axis in axes:
         rows = row_parameter(name, "strength", strength, x, axis)
     return rows.clamp(max=most)

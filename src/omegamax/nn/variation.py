@@ -7,6 +7,7 @@ from torch import Tensor
 
 from omegamax import functional
 from omegamax._checks import check_above
+from omegamax.functional._edges import check_strength
 from omegamax.functional._fused import keeps_order
 from omegamax.nn.alpha import hold
 from omegamax.omegas import Omega
@@ -26,11 +27,13 @@ class Strength(torch.nn.Module):
         tensor(0.5000, grad_fn=<SoftplusBackward0>)
     """
 
-    def __init__(self, init: float = 1.0):
+    def __init__(self, init: float | Tensor = 1.0):
         super().__init__()
         check_above("Strength", "init", init, 0.0)
+        raw = torch.as_tensor(init, dtype=torch.float64).detach()
+        if raw.dim() or not bool(raw.isfinite()):
+            raise ValueError(f"Strength: init must be one finite number, got {init}")
         # The inverse of softplus, by expm1 so that a small start keeps its digits.
-        raw = torch.tensor(init, dtype=torch.float64)
         raw = raw + (-(-raw).expm1()).log()
         self.raw = torch.nn.Parameter(raw.to(torch.get_default_dtype()))
 
@@ -46,8 +49,9 @@ class _Smooth(torch.nn.Module):
 
     def __init__(self, strength: float | Tensor, base: str | Omega, learnable: bool):
         super().__init__()
+        check_strength(type(self).__name__, strength)
         if learnable:
-            self.strength = Strength(float(strength))
+            self.strength = Strength(strength)
         else:
             hold(self, "strength", strength)
         keeps_order(type(self).__name__, base)
@@ -134,9 +138,7 @@ class GraphFusedmax(_Smooth):
         self.dim = dim
 
     def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.graph_fusedmax(
-            z, self.edges, dim=self.dim, weights=self.weights, mask=mask, **self.options()
-        )
+        return functional.graph_fusedmax(z, self.edges, dim=self.dim, weights=self.weights, mask=mask, **self.options())
 
     def extra_repr(self) -> str:
         return f"edges={self.edges.shape[-1]}, {super().extra_repr()}"

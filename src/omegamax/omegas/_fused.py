@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax import functional
+from omegamax.functional._edges import check_strength
 from omegamax.functional._fused import keeps_order
 from omegamax.omegas._base import Omega
 
@@ -29,6 +30,7 @@ class Variation(Omega):
 
     def __init__(self, base: str | Omega, strength: float | Tensor):
         self.base = keeps_order(type(self).__name__, base)
+        check_strength(type(self).__name__, strength)
         self.strength = strength
 
     @abstractmethod
@@ -53,6 +55,11 @@ class Variation(Omega):
     @property
     def total(self) -> float | Tensor:
         return self.base.total
+
+    @property
+    def at_most(self) -> bool:
+        """Whether ``base`` lets smaller sums in, so that the level of the scores counts."""
+        return getattr(self.base, "at_most", False)
 
     @property
     def parameters(self) -> tuple[float | Tensor, ...]:
@@ -131,7 +138,7 @@ class GraphFused(Variation):
         base: a map by name or its Omega, as there.
         edges: integers ``[2, E]``.
         strength: >= 0. Gradients reach it.
-        weights: of the edges, ``[E]``; ones if None.
+        weights: of the edges, ``[E]``; ones if None. Gradients reach them.
 
         >>> star = torch.tensor([[0, 0, 0], [1, 2, 3]])
         >>> GraphFused("sparsemax", star, 0.1).argmax(torch.tensor([1.0, 0.9, -1.0, 0.8]))
@@ -140,12 +147,29 @@ class GraphFused(Variation):
 
     name = "graph_fusedmax"
 
-    def __init__(
-        self, base: str | Omega, edges: Tensor, strength: float | Tensor = 1.0, weights: Tensor | None = None
-    ):
+    def __init__(self, base: str | Omega, edges: Tensor, strength: float | Tensor = 1.0, weights: Tensor | None = None):
         super().__init__(base, strength)
         self.edges = edges
         self.weights = weights
+
+    @property
+    def parameters(self) -> tuple[float | Tensor, ...]:
+        parameters = (*self.base.parameters, self.strength)
+        return parameters if self.weights is None else (*parameters, self.weights)
+
+    def with_parameters(self, *parameters: float | Tensor) -> GraphFused:
+        if self.weights is None:
+            return super().with_parameters(*parameters)
+        *others, weights = parameters
+        twin = super().with_parameters(*others)
+        twin.weights = torch.as_tensor(weights)
+        return twin
+
+    def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
+        slopes = super().parameter_gradients(z, p)
+        if self.weights is None:
+            return slopes
+        return (*slopes, -self.strength * self.within(z)._between(p, *self.edges))
 
     @property
     def reach(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from torch import Tensor
 
 from omegamax import functional
@@ -43,14 +45,14 @@ class TotalVariation2d(Variation):
 
     @property
     def reach(self) -> float:
-        # A cell gives way to four neighbours; the others, if all are one, come up by four edges over their number,
-        # at least eight. With several leaders a cell may come up by all its edges.
-        return 4.5 if isinstance(self.base.total, float) and self.base.total <= 1 else 8.0
+        # A cell gives way to four neighbours, and one of these comes up by one if masks part it from the others. With
+        # several leaders a cell may come up by all its edges.
+        return 5.0 if isinstance(self.base.total, float) and self.base.total <= 1 else 8.0
 
     @property
     def total(self) -> float | Tensor:
         total = self.base.total
-        return total.unsqueeze(-1) if self.shape is None and isinstance(total, Tensor) and total.dim() else total
+        return total.unsqueeze(-1) if self._by_image(total) else total
 
     def differences(self, p: Tensor) -> Tensor:
         p, present = self._image(p), None if self.present is None else self._image(self.present)
@@ -68,6 +70,18 @@ class TotalVariation2d(Variation):
             strength = strength.unsqueeze(-1)
         return functional.tv_prox_2d(self._image(z), strength).flatten(-2)
 
+    @property
+    def parameters(self) -> tuple[float | Tensor, ...]:
+        # The base map has one axis where the image has two.
+        return (*(a.unsqueeze(-1) if self._by_image(a) else a for a in self.base.parameters), self.strength)
+
+    def with_parameters(self, *parameters: float | Tensor) -> TotalVariation2d:
+        *of_base, strength = parameters
+        return super().with_parameters(*(a.squeeze(-1) if self._by_image(a) else a for a in of_base), strength)
+
+    def _by_image(self, a: float | Tensor) -> TypeGuard[Tensor]:
+        return self.shape is None and isinstance(a, Tensor) and a.dim() > 0
+
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
         price = self.within(z).differences(p)
         v = self.smoothed(z)
@@ -79,7 +93,7 @@ class TotalVariation2d(Variation):
     def __call__(self, p: Tensor) -> Tensor:
         strength = self.strength
         if isinstance(strength, Tensor) and strength.dim():
-            strength = strength.flatten(-2 if self.shape is None else -1).squeeze(-1)
+            strength = strength.reshape(strength.shape[: -2 if self.shape is None else -1])
         return self.base(p if self.shape is not None else p.flatten(-2)) + strength * self.differences(p)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
