@@ -133,6 +133,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, (float, int, Real)) and not isinstance(value, bool)
 
 
+def is_whole(value: object) -> bool:
+    """Whether this is a number without a fraction; infinity and NaN are not."""
+    return is_number(value) and math.isfinite(value) and int(value) == value  # type: ignore[arg-type, call-overload]
+
+
 def readable(t: Tensor) -> bool:
     """Whether values can be looked at here and now: on the CPU, not traced, not mapped over."""
     return t.is_cpu and is_plain(t)

@@ -45,6 +45,11 @@ def phi(y: Tensor) -> Tensor:
     return _series_or(y, _PHI, lambda y: y.expm1() / y)
 
 
+def summable(scores: Tensor) -> Tensor:
+    """float64 scores cut at 1e290, so that no sum of them overflows into -inf; what is infinite or NaN stays so."""
+    return torch.where(scores.isfinite(), scores.clamp(-1e290, 1e290), scores)
+
+
 def on_support(p: Tensor) -> tuple[Tensor, Tensor]:
     """``(p > 0, p with its zeros replaced by ones)``: powers and logarithms are then never taken at zero."""
     support = p > 0

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax._numerics import summable
+
 
 def close_gaps(scores: Tensor, transition: Tensor, at_most: bool) -> Tensor:
     r"""Scores ``[B, n]`` of equal marginals over sequences with (at most) k ones, without wide gaps.
@@ -16,6 +18,7 @@ def close_gaps(scores: Tensor, transition: Tensor, at_most: bool) -> Tensor:
     they hold a fixed number of ones, and a constant may be added to all of them. Without this, one score of 1e20 would
     round away all the others in the sums of the search. With ``at_most``, zero is a level of its own, and stays.
     """
+    scores, transition = summable(scores), summable(transition)
     barred = (transition == -math.inf).any(-1, keepdim=True)  # then not every exchange is allowed: all gaps stay
     strongest = torch.where(barred, 0.0, transition).abs().amax(-1, keepdim=True) if transition.shape[-1] else 0.0
     widest = 2 + 4 * strongest + torch.zeros_like(scores[:, :1])

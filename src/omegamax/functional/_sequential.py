@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_budget, check_scores, is_number, is_plain
+from omegamax._checks import check_budget, check_scores, is_number, is_plain, is_whole
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.functional._budget import k_subsets
 from omegamax.functional._gaps import close_gaps
@@ -82,7 +82,7 @@ def _wide(z: Tensor) -> Tensor:
 
 
 def _whole(name: str, k: int, size: int, at_most: bool) -> int:
-    if not is_number(k) or int(k) != k:
+    if not is_whole(k):
         raise TypeError(f"{name}: k must be a whole number, got {k if is_number(k) else type(k).__name__}")
     check_budget(name, k, size, at_most)
     return min(int(k), size)

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax._numerics import summable
 from omegamax.kernels._hull import cholesky, closed, overlaps
 from omegamax.kernels._ties import complete
 from omegamax.kernels.oracles import Oracle
@@ -24,7 +25,7 @@ class Search:
 
     def __init__(self, oracle: Oracle, scores: Tensor, additional: Tensor, tol: float):
         self.oracle, self.tol = oracle, tol
-        self.given = scores, additional
+        self.given = summable(scores), summable(additional)
         self.forbidden = tuple(a == -math.inf for a in self.given)
         # Where no structure may go, the score must not turn 0 * inf into NaN.
         self.scores, self.additional = (a.masked_fill(b, 0.0) for a, b in zip(self.given, self.forbidden, strict=True))
@@ -49,6 +50,11 @@ class Search:
         fine = ~self.spoilt
         if start is not None:
             unary, parts, weights = start
+            if unary.shape != (rows, weights.shape[1], size) or parts.shape != (*weights.shape, count):
+                raise ValueError(
+                    f"active_set: start has structures of shape {tuple(unary.shape)}, with additional parts "
+                    f"{tuple(parts.shape)}, which do not fit scores of shape {(rows, size)} and {(rows, count)}"
+                )
             touches = _touches(unary, self.forbidden[0][:, None]) | _touches(parts, self.forbidden[1][:, None])
             warm = (fine & (weights > 0).any(-1) & ~touches.any(-1)).nonzero()[:, 0]
             fine = fine.index_fill(0, warm, False)

@@ -16,7 +16,7 @@ def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     and uses every column that is full, the heaviest of its kind first; it takes as much as leaves no entry negative
     and no column overfull. One more entry is then 0, or one more column full, which no later matching undoes and this
     one did not satisfy: all of them are affinely independent, and in general as many as the face of the marginals has
-    dimensions, plus one.
+    dimensions, plus one. They are returned in the order of their weights.
 
     Returns:
         The column of each row, ``[B, A, n]``; weights ``[B, A]``, zero beyond each matrix's own number of matchings;
@@ -55,7 +55,10 @@ def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if not choices:
         return np.zeros((count, 0, n), dtype=np.int64), np.zeros((count, 0)), number
     total = np.stack(weights, 1)
-    return np.stack(choices, 1), total / np.where(total.sum(1) > 0, total.sum(1), 1.0)[:, None], number
+    total /= np.where(total.sum(1) > 0, total.sum(1), 1.0)[:, None]
+    order = np.argsort(-total, axis=1, kind="stable")
+    choice = np.take_along_axis(np.stack(choices, 1), order[:, :, None], 1)
+    return choice, np.take_along_axis(total, order, 1), number
 
 
 def _spread(part: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:

@@ -109,7 +109,8 @@ def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Te
         square = scores.shape[1] == scores.shape[2]
         rows, columns = start[0].clone(), start[1].clone() if square else start[1].clamp(min=0)
     feasible = torch.ones(len(scores), dtype=torch.bool, device=scores.device)
-    hard = (scores.amax((1, 2)) - scores.amin((1, 2)) > SPREAD).nonzero()[:, 0]
+    easy = scores.amax((1, 2)) - scores.amin((1, 2)) <= SPREAD  # a comparison that fails where all scores are -inf
+    hard = (~easy).nonzero()[:, 0]
     if len(hard):
         best = assign(scores[hard].cpu().numpy())
         feasible[hard] = torch.from_numpy(best.feasible).to(feasible)

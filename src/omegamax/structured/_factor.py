@@ -87,17 +87,25 @@ class Factor(ABC):
 
         def best(unary: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
             structures = self.maximize(unary.unflatten(-1, event), parts if count else None)
-            features, more = self.features(structures)
-            if not count:
-                return features.to(unary).flatten(1), parts
-            if more is None:
-                raise ValueError(
-                    f"{type(self).__name__}.features: with {count} additional scores it must return additional parts "
-                    f"[B, {count}], got None"
+            answer = self.features(structures)
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                raise TypeError(
+                    f"{type(self).__name__}.features: must return a pair, parts and additional parts or None, got "
+                    f"{type(answer).__name__}"
                 )
-            return features.to(unary).flatten(1), more.to(unary)
+            features = self._parts("parts", answer[0], (len(unary), *event)).to(unary).flatten(1)
+            if not count:
+                return features, parts
+            return features, self._parts("additional parts", answer[1], (len(unary), count)).to(unary)
 
         return search(best, scores.flatten(1), additional, start, tol, max_iter)
+
+    def _parts(self, what: str, given: object, wanted: tuple[int, ...]) -> Tensor:
+        """What :meth:`features` returned, if it is a tensor of this shape."""
+        if not isinstance(given, Tensor) or tuple(given.shape) != wanted:
+            shape = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+            raise ValueError(f"{type(self).__name__}.features: {what} must be a tensor of shape {wanted}, got {shape}")
+        return given
 
     @untraced
     def solve(

@@ -98,8 +98,9 @@ class Matching(Factor):
         """The projections of a flat batch, without gradients.
 
         ``start`` takes the ``potentials`` of an earlier solution; structures are of no help here. ``tol`` is how far
-        off the sum of a column may be.
+        off the sum of a column may be, beyond what rounding makes of it.
         """
+        tol = max(tol, TOLERANCE)
         scores = scores.detach()
         spoilt = ~(scores < math.inf).all(-1).all(-1)  # NaN fails every comparison
         known = torch.where(spoilt[:, None, None], 0.0, scores)

@@ -8,6 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from omegamax._checks import is_number, is_whole
 from omegamax.functional._sparsemap import Call, Solution, Structures, warn_unless_converged
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.structured._factor import Factor, Infeasible
@@ -83,7 +84,7 @@ def sparsemap(
         Computed in float64. NaN or ``+inf`` spoils its own problem.
 
         >>> from omegamax.structured import DependencyTree
-        >>> scores = torch.tensor([[1.0, 0.0], [0.75, 1.0]])
+        >>> scores = torch.tensor([[1.5, 0.0], [0.75, 1.0]])
         >>> marginals, found = sparsemap(scores, DependencyTree(), return_structures=True)
         >>> marginals
         tensor([[1.0000, 0.0000],
@@ -169,11 +170,15 @@ class Problem:
 
     def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Call:
         """The solver of this problem, which warns where it does not solve it."""
+        if max_iter is not None and not is_whole(max_iter):
+            raise TypeError(f"{self.name}: max_iter must be a whole number or None, got {max_iter!r}")
         if max_iter is not None and max_iter < 1:
             raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
+        if not is_number(tol) or not 0 <= tol < math.inf:
+            raise ValueError(f"{self.name}: tol must be a number >= 0, got {tol!r}")
 
         def solve(scores: Tensor, additional: Tensor | None) -> Solution:
-            limit = iteration_limit(math.prod(self.event)) if max_iter is None else max_iter
+            limit = iteration_limit(math.prod(self.event)) if max_iter is None else int(max_iter)
             try:
                 solution = self.factor.solve(scores, additional, structures=structures, tol=tol, max_iter=limit)
             except Infeasible as error:
