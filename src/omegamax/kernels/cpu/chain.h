@@ -46,6 +46,9 @@ inline void evaluate(Piece* first, const Piece* last) {
 // No link carries more; and next to an unbounded strength x would have no digits.
 inline double enough(int64_t n, double low, double high) { return double(n) * (high - low); }
 
+// Whether scores are so far apart that sums over all of them would take away digits of some.
+inline bool scattered(double low, double high, double strength) { return high - low > 1e4 * strength; }
+
 // ---- one row ----
 
 class Chain {
@@ -53,10 +56,28 @@ public:
     // x: finite, n of them. Entries of a piece are the same to the last bit.
     template <class T>
     void solve(const double* x, int64_t n, double strength, T* w) {
-        if (n <= 1) return (void)std::transform(x, x + n, w, [](double v) { return T(v); });
-        reserve(n);
+        if (n == 0) return;
         const auto [low, high] = std::minmax_element(x, x + n);
-        const Piece* p = backward(x, n, std::min(strength, enough(n, *low, *high)));
+        if (!scattered(*low, *high, strength)) return run(x, n, std::min(strength, enough(n, *low, *high)), w);
+        // An entry moves by no more than both its links pull. Two that are farther apart stay so: between them the chain
+        // is cut, and what is left of the link is its pull.
+        part.assign(x, x + n);
+        for (int64_t begin = 0, end; begin < n; begin = end) {
+            for (end = begin + 1; end < n && std::fabs(x[end - 1] - x[end]) <= 4 * strength; end++) {}
+            if (end < n) {
+                const double pull = x[end] > x[end - 1] ? strength : -strength;
+                part[size_t(end - 1)] += pull, part[size_t(end)] -= pull;
+            }
+            run(part.data() + begin, end - begin, strength, w + begin);
+        }
+    }
+
+private:
+    template <class T>
+    void run(const double* x, int64_t n, double strength, T* w) {
+        if (n == 1) return (void)(*w = T(*x));
+        reserve(n);
+        const Piece* p = backward(x, n, strength);
         evaluate(pieces.data() + 1, p);
         for (int64_t i = 0; i < n; i++) {
             p -= i == p[-1].begin;
@@ -64,9 +85,8 @@ public:
         }
     }
 
-private:
     std::vector<Knot> knots;
-    std::vector<double> lower, upper;
+    std::vector<double> lower, upper, part;
     std::vector<Piece> pieces;
 
     void reserve(int64_t n) {
@@ -137,7 +157,7 @@ public:
     typedef double D __attribute__((vector_size(8 * LANES)));
 
     // Rows of n >= 2 entries: x[i * step + k * stride] is entry i of row k. False, and nothing written, where one of them
-    // holds a score that is not finite, or so large that sums might not be.
+    // holds a score that is not finite, or so large that sums might not be, or scores that are scattered.
     template <class T>
     WITH_AVX2 bool solve(const T* x, int64_t n, int64_t step, int64_t stride, const double* strengths, T* w) {
         reserve(n);
@@ -151,6 +171,7 @@ public:
         }
         for (int k = 0; k < LANES; k++) {
             if (!(worst[k] == 0 && high[k] - low[k] < HUGE_SCORE)) return false;
+            if (scattered(low[k], high[k], strengths[k])) return false;
             strength[k] = std::min(strengths[k], enough(n, low[k], high[k]));
         }
         Piece* p[LANES];
@@ -174,10 +195,10 @@ private:
     std::vector<double> memory;
     D *scores = nullptr, *lower = nullptr, *upper = nullptr;
 
-    static ALWAYS D pick(I where, D yes, D no) { return (D)((where & (I)yes) | (~where & (I)no)); }
-    static ALWAYS D keep(I where, D v) { return (D)(where & (I)v); }
-    static ALWAYS bool any(I flags) { return (flags[0] | flags[1] | flags[2] | flags[3]) != 0; }
-    static ALWAYS D field(Knot* const* p, int step, double Knot::*f) {
+    static ALWAYS WITH_AVX2 D pick(I where, D yes, D no) { return (D)((where & (I)yes) | (~where & (I)no)); }
+    static ALWAYS WITH_AVX2 D keep(I where, D v) { return (D)(where & (I)v); }
+    static ALWAYS WITH_AVX2 bool any(I flags) { return (flags[0] | flags[1] | flags[2] | flags[3]) != 0; }
+    static ALWAYS WITH_AVX2 D field(Knot* const* p, int step, double Knot::*f) {
         return D{p[0][step].*f, p[1][step].*f, p[2][step].*f, p[3][step].*f};
     }
     Piece* first(int lane) { return pieces.data() + lane * (n + 1) + 1; }

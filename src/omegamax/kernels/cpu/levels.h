@@ -308,13 +308,14 @@ private:
 
     bool tied(int i, int j) const { return std::fabs(value[i] - value[j]) <= slack[i] + slack[j]; }
 
-    // New regions, order[starts[k], starts[k + 1]), of the groups joined by such edges; whether there are any.
-    template <class Joins>
-    ALWAYS bool regroup(Joins joins) {
+    // New regions, order[starts[k], starts[k + 1]), of groups that edges join, where one of the edges calls for it; whether
+    // any does.
+    template <class Calls, class Joins>
+    ALWAYS bool regroup(Calls calls, Joins joins) {
         std::vector<int>& seeds = queue;
         int found = 0;
         net.edges([&](int i, int j, int e) {
-            if (__builtin_expect(joins(i, j, e), 0) && found < net.n) seeds[size_t(found++)] = i;
+            if (__builtin_expect(calls(i, j, e), 0) && found < net.n) seeds[size_t(found++)] = i;
         });
         starts.clear();
         if (found == 0) return false;
@@ -335,7 +336,8 @@ private:
 
     // Groups whose levels are the wrong way round become regions.
     bool join() {
-        if (!regroup([&](int i, int j, int e) { return wrong(i, j, e); })) return false;
+        const auto wrongs = [&](int i, int j, int e) { return wrong(i, j, e); };
+        if (!regroup(wrongs, wrongs)) return false;
         for (int k = 0; k < starts.back(); k++) refresh(order[size_t(k)]);
         return true;
     }
@@ -346,7 +348,7 @@ private:
         const auto apart = [&](int i, int j, int) {
             return bits(std::fabs(value[i] - value[j])) - 1 < bits(slack[i] + slack[j]);
         };
-        if (!regroup(apart)) return;
+        if (!regroup(apart, [&](int i, int j, int) { return tied(i, j); })) return;
         for (size_t k = 0; k + 1 < starts.size(); k++)
             for (int at = starts[k]; at < starts[k + 1]; at++) value[order[size_t(at)]] = value[order[size_t(starts[k])]];
     }

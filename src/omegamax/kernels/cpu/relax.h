@@ -79,6 +79,7 @@ public:
 
 private:
     typedef float Lanes __attribute__((vector_size(4 * LANES)));
+    typedef int32_t Places __attribute__((vector_size(4 * LANES)));
 
     int height = 0, width = 0, columns = 0, even = 0, odd = 0, row = 0;  // the last three in entries
     std::vector<float> memory;
@@ -126,23 +127,23 @@ private:
         Lanes a, b, v, limit;
         std::memcpy(&a, last, sizeof a), std::memcpy(&b, first, sizeof b);
         std::memcpy(&v, u, sizeof v), std::memcpy(&limit, c, sizeof limit);
-        Lanes t = v + half * (a - back(b));
+#if defined(__clang__)
+        const Lanes next = __builtin_shufflevector(b, b, 1, 2, 3, 4, 5, 6, 7, 7);
+#else
+        const Lanes next = __builtin_shuffle(b, Places{1, 2, 3, 4, 5, 6, 7, 7});
+#endif
+        Lanes t = v + half * (a - next);
         t = t < limit ? t : limit;
         t = t > -limit ? t : -limit;
         const Lanes d = t - v;
-        a -= d, b += on(d);
+#if defined(__clang__)
+        b += __builtin_shufflevector(d, Lanes{}, 8, 0, 1, 2, 3, 4, 5, 6);
+#else
+        b += __builtin_shuffle(d, Lanes{}, Places{8, 0, 1, 2, 3, 4, 5, 6});
+#endif
+        a -= d;
         std::memcpy(last, &a, sizeof a), std::memcpy(first, &b, sizeof b), std::memcpy(u, &t, sizeof t);
     }
-
-    // Lane l + 1 in lane l; and the other way round, with zero in the first.
-#if defined(__clang__)
-    static ALWAYS Lanes back(Lanes v) { return __builtin_shufflevector(v, v, 1, 2, 3, 4, 5, 6, 7, 7); }
-    static ALWAYS Lanes on(Lanes v) { return __builtin_shufflevector(v, Lanes{}, 8, 0, 1, 2, 3, 4, 5, 6); }
-#else
-    typedef int32_t Mask __attribute__((vector_size(4 * LANES)));
-    static ALWAYS Lanes back(Lanes v) { return __builtin_shuffle(v, Mask{1, 2, 3, 4, 5, 6, 7, 7}); }
-    static ALWAYS Lanes on(Lanes v) { return __builtin_shuffle(v, Lanes{}, Mask{8, 0, 1, 2, 3, 4, 5, 6}); }
-#endif
 
     // DEPTH sweeps, two rows apart: the later ones find their rows in the cache, and their order is that of one after
     // the other. Returns the flow moved by the last.

@@ -188,6 +188,7 @@ struct NetState {
 // One row; run(solver, x, strength, there, w) solves what is not settled by itself.
 template <class T, class State, class Run>
 double net_row(const T* z, int64_t n, double strength, T* w, State& state, Run run) {
+    if (n == 0) return 0;
     state.x.resize(size_t(n)), state.w.resize(size_t(n));
     const double factor = prepare(z, n, strength, state.x.data());
     if (factor == 0) {
