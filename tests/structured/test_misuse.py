@@ -149,3 +149,29 @@ def test_loss_of_scores_with_a_nan_is_nan_in_its_own_row(factor: Factor, event: 
     loss = sparsemap_loss(broken, target, factor, reduction="none")
     clean = sparsemap_loss(z, target, factor, reduction="none")
     assert loss[1].isnan() and torch.equal(loss[[0, 2]], clean[[0, 2]])
+
+
+def test_forbidden_first_and_last_labels_stay_forbidden_in_shorter_sequences():
+    barred = torch.tensor([0.0, -math.inf, 0.5], dtype=F64)
+    mask = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]]).bool()[..., None]
+    z = torch.randn(4, 4, 3, dtype=F64, requires_grad=True)
+    factor = Sequence(barred, torch.randn(3, 3, dtype=F64), barred)
+    u = sparsemap(z, factor, mask=mask)
+    for row, (first, last) in zip(range(4), [(0, 2), (1, 3), (1, 2), (0, 3)], strict=True):
+        alone = sparsemap(z[row, first : last + 1], factor)
+        assert (u[row, first : last + 1] - alone).abs().max() <= 1e-14
+        assert u[row, first, 1] == 0 and u[row, last, 1] == 0
+    u.square().sum().backward()
+    assert z.grad.isfinite().all()
+
+
+def test_errors_name_what_was_wrong():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    for nodes in (2.5, "three"):
+        with pytest.raises(TypeError, match=r"SpanningTree: nodes must be a whole number or None, got"):
+            SpanningTree(edges, nodes)
+    with pytest.raises(TypeError, match=r"SequentialKSubsets: transition must be a number or a tensor, got str"):
+        SequentialKSubsets(2, "often")
+    apart = torch.full((3,), -math.inf)
+    with pytest.raises(ValueError, match=r"sparsemap: .*scores and additional scores leave no structure in row 0"):
+        sparsemap(torch.randn(4), SequentialKSubsets(3), apart)

@@ -134,9 +134,9 @@ class Factor(ABC):
         active = self.search(scores, parts, start, tol, limit)
         barred = active.residual == math.inf
         if bool(barred.any()):
-            row = int(barred.nonzero()[0])
+            row, which = int(barred.nonzero()[0]), "scores and additional scores" if parts.shape[1] else "scores"
             raise Infeasible(
-                f"{self!r}: scores leave no structure in row {row}: each has a part whose score is -inf (or masked)"
+                f"{self!r}: {which} leave no structure in row {row}: each has a part whose score is -inf (or masked)"
             )
         return ActiveSolution(active, scores.shape[1:])
 

@@ -106,8 +106,8 @@ class Sequence(BuiltIn):
         pinned[..., 0] = 0.0
         unary = torch.where(here[..., None], unary, pinned)
         both = (here[..., :-1] & here[..., 1:])[..., None, None]
-        enters = first[..., 1:, None, None] * start[..., None, None, :]
-        leaves = last[..., :-1, None, None] * end[..., None, :, None]
+        enters = torch.where(first[..., 1:, None, None], start[..., None, None, :], 0.0)
+        leaves = torch.where(last[..., :-1, None, None], end[..., None, :, None], 0.0)
         transition = torch.where(both, transition, enters + leaves)
         start = torch.where(first[..., :1], start, 0.0)
         end = torch.where(last[..., -1:], end, 0.0)

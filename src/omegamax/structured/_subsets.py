@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._checks import is_number, is_whole
 from omegamax.functional import k_subsets
 from omegamax.functional._gaps import close_gaps
 from omegamax.functional._sparsemap import Solution
@@ -127,6 +127,10 @@ class SequentialKSubsets(_Subsets):
 
     def __init__(self, k: int, transition: float | Tensor = 0.0, at_most: bool = False):
         super().__init__(k, at_most)
+        if not is_number(transition) and not isinstance(transition, Tensor):
+            raise TypeError(
+                f"SequentialKSubsets: transition must be a number or a tensor, got {type(transition).__name__}"
+            )
         self.transition = transition
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
