@@ -1,0 +1,228 @@
+"""The sizes of a network and the attention it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from omegamax._checks import check_above, check_choice
+from omegamax._registry import TRANSFORMS, get
+
+DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
+CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
+KINDS = DISCRETE + CONTINUOUS
+SELECTIONS = ("bic", "aic", "mdl")
+# Alpha of the kinds that have one: as set by their name, or by default.
+SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
+DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    r"""The attention over the image that the answer is read from.
+
+    No kind has parameters of its own, so that all models have the same number, and weights learnt with one can be
+    loaded into another; ``learnable`` adds a single one.
+
+    Args:
+        kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"tvmax"``, ``"k_subsets"`` (divided by
+            k); or of a density with the moments of the weights, ``"continuous_softmax"`` (a Gaussian),
+            ``"continuous_sparsemax"`` (a truncated paraboloid), ``"continuous_entmax"`` (any alpha); or
+            ``"multimodal"``, a mixture fitted to the weights.
+        alpha: of entmax (1.5 by default), continuous entmax (1.5), or the components of a mixture (1: Gaussians).
+        learnable: learn alpha, or the strength of tvmax, from there on.
+        strength: of tvmax.
+        k: cells that k-subsets attends to.
+        discrete: name of the map that gives a continuous kind its weights.
+        functions: basis functions along each side, Gaussian, their centres linearly spaced in :math:`[0, 1]`; 10 for
+            N = 100, 7 for N = 49.
+        variance: of a basis function.
+        penalty, padding: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
+        floor: variance added to that of the weights; None: that of a cell, see
+            :class:`~omegamax.nn.ContinuousAttention`.
+        components: ``"fixed"`` (K-MCA), ``"random"``, ``"test"`` (test-MCA) or ``"selected"``, see
+            :class:`~omegamax.nn.MultimodalAttention`.
+        max_components: K, or the most there may be.
+        iterations: of expectation-maximisation, in training and in evaluation.
+        restarts: for each number of components tried by a selection.
+        selection: what selects: lambda of the papers' criterion, or ``"bic"``, ``"aic"``, ``"mdl"``.
+
+        >>> OutputConfig("continuous_sparsemax", functions=7).exponent
+        2.0
+
+    References: Farinhas, "Visual attention with sparse and continuous transformations" (thesis, 2021), Table 6.1;
+    Farinhas, Martins and Aguiar (2021), Sec. 6.1. The strength of tvmax and k are ours.
+    """
+
+    kind: str = "softmax"
+    alpha: float | None = None
+    learnable: bool = False
+    strength: float = 0.01
+    k: float = 20.0
+    discrete: str = "softmax"
+    functions: int = 10
+    variance: float = 0.001
+    penalty: float = 0.01
+    padding: bool = True
+    floor: float | None = None
+    components: str = "random"
+    max_components: int = 4
+    iterations: tuple[int, int] = (5, 10)
+    restarts: int = 3
+    selection: float | str = 5.0
+
+    def __post_init__(self) -> None:
+        name = "OutputConfig"
+        check_choice(name, "kind", self.kind, KINDS)
+        check_choice(name, "discrete", self.discrete, ("softmax", "sparsemax", "entmax15"))
+        if self.alpha is not None and self.kind not in DEFAULT:
+            raise ValueError(f"{name}: alpha goes with {', '.join(DEFAULT)}, got alpha={self.alpha} for {self.kind!r}")
+        if self.learnable and self.kind not in (*DEFAULT, "tvmax"):
+            raise ValueError(f"{name}: learnable goes with {', '.join(DEFAULT)} and tvmax, got {self.kind!r}")
+        for argument in ("k", "functions", "variance", "max_components"):
+            check_above(name, argument, getattr(self, argument), 0.0)
+        if isinstance(self.selection, str):
+            check_choice(name, "selection", self.selection, SELECTIONS)
+        object.__setattr__(self, "iterations", tuple(self.iterations))  # a file of settings has lists only
+
+    @property
+    def exponent(self) -> float | None:
+        """Alpha; None for the kinds that have none."""
+        return SET.get(self.kind, DEFAULT.get(self.kind)) if self.alpha is None else self.alpha
+
+    @property
+    def continuous(self) -> bool:
+        """Whether there is a density."""
+        return self.kind in CONTINUOUS
+
+
+@dataclass(frozen=True)
+class MCANConfig:
+    """A network. The defaults are the papers' sizes; :meth:`small` has sizes for a CPU.
+
+    Args:
+        words: rows of the embedding, the padding's included.
+        answers: number of answers.
+        word_dim: features of a word.
+        image_dim: features of a cell.
+        hidden_dim, heads, layers, feedforward_dim: of the attention units of encoder and decoder, as many in each.
+        flat_dim: hidden units of the scores of attention over words and cells.
+        fused_dim: features of question and image together.
+        dropout: everywhere but in attention weights, where it is ``attention_dropout`` (None: the same). Without the
+            latter torch's fused attention is some four times as fast on a CPU.
+        transform, transform_options: map of the attention inside the units, by name, and its parameters.
+        output: attention over the image that the answer is read from.
+        pixels: have a :class:`~omegamax.models.GridCNN` make the features of images.
+        grid: cells ``(h, w)`` that it makes; features that come with the batch say their own.
+
+        >>> MCANConfig.small(words=20, answers=5, transform="entmax", transform_options={"alpha": 1.25}).hidden_dim
+        64
+        >>> config = MCANConfig.paper(words=20, answers=5, output=OutputConfig("tvmax"))
+        >>> MCANConfig.from_dict(config.to_dict()) == config
+        True
+
+    References: Martins et al. (NeurIPS 2020), Table 5; Farinhas (thesis, 2021), Table 6.1; hidden units of the
+    feed-forward networks, four times the features, from Yu et al. (CVPR 2019).
+    """
+
+    words: int
+    answers: int
+    word_dim: int = 300
+    image_dim: int = 2048
+    hidden_dim: int = 512
+    heads: int = 8
+    layers: int = 6
+    feedforward_dim: int = 2048
+    flat_dim: int = 512
+    fused_dim: int = 1024
+    dropout: float = 0.1
+    attention_dropout: float | None = None
+    transform: str = "softmax"
+    transform_options: dict[str, Any] = field(default_factory=dict)
+    output: OutputConfig = field(default_factory=OutputConfig)
+    pixels: bool = False
+    grid: tuple[int, int] = (14, 14)
+
+    def __post_init__(self) -> None:
+        name = "MCANConfig"
+        for argument in (
+            "words",
+            "answers",
+            "word_dim",
+            "image_dim",
+            "hidden_dim",
+            "heads",
+            "layers",
+            "feedforward_dim",
+            "flat_dim",
+            "fused_dim",
+        ):
+            value = getattr(self, argument)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}: {argument} must be an int >= 1, got {value!r}")
+        if self.hidden_dim % self.heads:
+            given = f"{self.hidden_dim} and {self.heads}"
+            raise ValueError(f"{name}: hidden_dim must be a multiple of heads, got {given}")
+        for argument in ("dropout", "attention_dropout"):
+            value = getattr(self, argument)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"{name}: {argument} must lie in [0, 1), got {value!r}")
+        get(self.transform, **self.transform_options)  # refuses what it does not know
+        if TRANSFORMS[self.transform].image:
+            raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
+        object.__setattr__(self, "grid", tuple(self.grid))
+
+    @classmethod
+    def paper(cls, words: int, answers: int, **changes: Any) -> MCANConfig:
+        """The sizes of the papers, with changes."""
+        return cls(words, answers, **changes)
+
+    @classmethod
+    def small(cls, words: int, answers: int, **changes: Any) -> MCANConfig:
+        """Sizes for a CPU and small images, features from a CNN that is trained with the rest; with changes."""
+        sizes: dict[str, Any] = {
+            "word_dim": 64,
+            "image_dim": 64,
+            "hidden_dim": 64,
+            "heads": 4,
+            "layers": 2,
+            "feedforward_dim": 128,
+            "flat_dim": 64,
+            "fused_dim": 128,
+            "attention_dropout": 0.0,
+            "pixels": True,
+        }
+        return cls(words, answers, **{**sizes, **changes})
+
+    def replace(self, **changes: Any) -> MCANConfig:
+        """The same with changes."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and dicts, to be saved with the weights."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> MCANConfig:
+        """The configuration that :meth:`to_dict` wrote; names it does not know are refused."""
+        given = dict(settings)
+        output = given.pop("output", {})
+        if not isinstance(output, OutputConfig):
+            output = OutputConfig(**_known(OutputConfig, output))
+        return cls(**_known(cls, given), output=output)
+
+    def block(self) -> tuple[Any, ...]:
+        """Arguments of a unit of encoder or decoder."""
+        weights = self.dropout if self.attention_dropout is None else self.attention_dropout
+        omega = get(self.transform, **self.transform_options)
+        return self.hidden_dim, self.heads, self.feedforward_dim, self.dropout, weights, omega
+
+
+def _known(config: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    known = [f.name for f in fields(config)]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        listed = f"{', '.join(map(repr, unknown))}; known: {', '.join(known)}"
+        raise ValueError(f"{config.__name__}: no setting is called {listed}")
+    return dict(settings)

@@ -1,0 +1,114 @@
+"""The cells of a batch of images, and attention over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from omegamax import functional
+from omegamax.densities._base import Density
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """L = h w cells, row by row, of B images; smaller images take the upper left ones.
+
+    Args:
+        shape: ``(h, w)``, of the largest image.
+        mask: ``[B, L]``, True where there is a cell; None: everywhere.
+        given: of each image, ``[B, 2]``; None: read from the mask.
+
+        >>> grid = Grid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
+        >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
+        ([[2, 3], [2, 2]], [[0, 1, 2, 3, 4, 5], [6, 7, 9, 10, 6, 6]])
+    """
+
+    shape: tuple[int, int]
+    mask: Tensor | None = None
+    given: Tensor | None = None
+
+    @cached_property
+    def sizes(self) -> Tensor | None:
+        """Rows and columns of each image, ``[B, 2]``, on the CPU; None: all have the full grid."""
+        if self.mask is None:
+            return None
+        if self.given is not None:
+            sizes = self.given.cpu()
+        else:
+            cells = self.mask.unflatten(-1, self.shape)
+            sizes = torch.stack([_last(cells.any(2)), _last(cells.any(1))], -1).cpu()
+        return None if bool((sizes == torch.tensor(self.shape)).all()) else sizes
+
+    @cached_property
+    def holes(self) -> Tensor | None:
+        """Where images lack cells, the mask of all, packed; None: they are all whole."""
+        if self.mask is None:
+            return None
+        full = len(self.mask) * self.shape[0] * self.shape[1]
+        wanted = full if self.sizes is None else int(self.sizes.prod(-1).sum())
+        if int(self.mask.sum()) == wanted:
+            return None
+        packed = self.pack(self.mask)
+        if self.sizes is not None:  # what is behind the cells of a small image is a copy of its first
+            packed = packed & (torch.arange(packed.shape[1]) < self.sizes.prod(-1, keepdim=True)).to(packed.device)
+        return packed
+
+    def pack(self, x: Tensor) -> Tensor:
+        """``[B, L, *]`` with the cells of each image in front, row by row; what is behind them has no meaning."""
+        if self.sizes is None:
+            return x
+        index = torch.arange(x.shape[1])
+        columns = self.sizes[:, 1:].clamp(min=1)
+        index = index // columns * self.shape[1] + index % columns  # [B, L]
+        index = torch.where(torch.arange(x.shape[1]) < self.sizes.prod(-1, keepdim=True), index, 0).to(x.device)
+        return x[torch.arange(len(x), device=x.device).unsqueeze(-1), index]
+
+
+@dataclass(frozen=True, eq=False)
+class GridAttention:
+    """Where a model looked: weights over the cells, and the density that was made from them, if one was.
+
+    Args:
+        discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells).
+        density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; or None.
+        sizes: rows and columns of each image, ``[B, 2]``; None: all have the full grid.
+    """
+
+    discrete: Tensor
+    density: Density | None = None
+    sizes: Tensor | None = None
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """The attention that was paid to each cell, ``[B, h, w]``: the weights, or the shares of the density."""
+        return self.discrete if self.density is None else self.shares()
+
+    def shares(self, samples: int = 4) -> Tensor:
+        """What each cell has of the density, ``[B, h, w]``, from ``samples`` x ``samples`` points in each.
+
+        Sums to one: what lies outside the image is not counted, see :func:`~omegamax.metrics.on_grid`.
+        """
+        if self.density is None:
+            raise ValueError("GridAttention: shares are those of a density, and this attention has none")
+        batch, h, w = self.discrete.shape
+        like = self.density.mean
+        sizes = torch.tensor([[h, w]]) if self.sizes is None else self.sizes
+        rows, columns = sizes.to(like.device, like.dtype).clamp(min=1).unsqueeze(-1).unbind(1)  # [B, 1]
+        y = (torch.arange(h * samples, device=like.device) + 0.5) / (samples * rows)  # [B, h s]
+        x = (torch.arange(w * samples, device=like.device) + 0.5) / (samples * columns)
+        y, x = torch.broadcast_tensors(y.unsqueeze(-1), x.unsqueeze(-2))  # [B, h s, w s]
+        points = torch.stack([x, y], -1).expand(batch, -1, -1, -1).to(like.dtype)
+        log = self.density.log_prob(points.permute(1, 2, 0, 3)).permute(2, 0, 1)
+        inside = ((points < 1).all(-1)).flatten(1)
+        if self.sizes is not None:
+            inside = inside & (self.sizes.prod(-1, keepdim=True) > 0).to(like.device)
+        p = functional.softmax(log.flatten(1), mask=inside)
+        return p.unflatten(-1, (h, samples, w, samples)).sum((2, 4))
+
+
+def _last(present: Tensor) -> Tensor:
+    """One more than the last index that is True, ``[B, n] -> [B]``."""
+    return (present * torch.arange(1, present.shape[1] + 1, device=present.device)).amax(1)

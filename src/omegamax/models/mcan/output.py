@@ -1,0 +1,116 @@
+"""Attention over the image that the answer is read from: weights over cells, a density, or a mixture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import functional, nn
+from omegamax._numerics import working_dtype
+from omegamax.basis import GaussianRBF
+from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
+from omegamax.models.mcan.blocks import FeedForward
+from omegamax.models.mcan.config import OutputConfig
+from omegamax.models.mcan.grid import Grid, GridAttention
+from omegamax.nn.transforms import apply, resolve
+
+CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
+
+
+class OutputAttention(torch.nn.Module):
+    r"""One look at the image: ``forward(x [B, L, D], grid)`` returns the context ``[B, D]`` and where it came from.
+
+    .. math:: \tilde x = \sum_l p_l x_l \quad\text{or}\quad \tilde x = E_p[V(t)], \qquad
+              z_l = \mathrm{MLP}(x_l)
+
+    Scores z come from the same network in every kind. A discrete kind maps them to weights p; a continuous one maps
+    them to weights by ``config.discrete``, makes a density p with their moments, or fits a mixture to them, and takes
+    the mean of the function V that ridge regression puts through the features.
+
+    Args:
+        dim: features D of a cell.
+        hidden: units of the network, with ``dropout`` after them.
+        config: which kind.
+
+        >>> look = OutputAttention(8, 16, OutputConfig("continuous_sparsemax"))
+        >>> context, attention = look(torch.randn(3, 30, 8), Grid((5, 6)))
+        >>> context.shape, attention.weights.shape, attention.density.mean.shape
+        (torch.Size([3, 8]), torch.Size([3, 5, 6]), torch.Size([3, 2]))
+
+    References: Farinhas, "Visual attention with sparse and continuous transformations" (thesis, 2021), Sec. 6.2.2 and
+    6.3.1; Farinhas, Martins and Aguiar (2021), Alg. 1; tvmax: Martins et al. (ICIP 2021).
+    """
+
+    def __init__(self, dim: int, hidden: int, config: OutputConfig, dropout: float = 0.0):
+        super().__init__()
+        self.config = config
+        self.score = FeedForward(dim, hidden, dropout, 1)
+        self.transform = _transform(config)
+        self.density = _density(config)
+
+    def forward(self, x: Tensor, grid: Grid) -> tuple[Tensor, GridAttention]:
+        z = self.score(x).squeeze(-1)
+        weights = self._weights(z.to(working_dtype(z)), grid)
+        shown = weights.unflatten(-1, grid.shape)
+        if self.density is None:
+            return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, None, grid.sizes)
+        lengths = grid.shape if grid.sizes is None else grid.sizes
+        context, density = self.density(grid.pack(x), grid.pack(weights), lengths=lengths, mask=grid.holes)
+        return context, GridAttention(shown, density, grid.sizes)
+
+    def _weights(self, z: Tensor, grid: Grid) -> Tensor:
+        """``[B, L] -> [B, L]``"""
+        if grid.mask is not None:
+            z = z.masked_fill(~grid.mask, -torch.inf)
+        if isinstance(self.transform, nn.TVmax):
+            return self.transform(z.unflatten(-1, grid.shape)).flatten(1)
+        if self.config.kind != "k_subsets":
+            return apply(self.transform, z)
+        k = min(float(self.config.k), float(z.shape[-1]))
+        p = functional.k_subsets(z, k)
+        if grid.mask is None:
+            return p / k
+        count = grid.mask.sum(-1, keepdim=True).to(p.dtype)
+        return p / count.clamp(min=1).clamp(max=k)  # an image with fewer than k cells has them all
+
+
+def _transform(config: OutputConfig) -> Any:
+    kind, alpha = config.kind, config.exponent
+    if kind == "entmax" and alpha is not None:
+        return nn.Entmax(alpha, learnable=config.learnable)
+    if kind == "tvmax":
+        return nn.TVmax(config.strength, learnable=config.learnable)
+    if kind == "k_subsets":
+        return nn.KSubsets(config.k)
+    return resolve("OutputAttention", config.discrete if config.continuous else kind)
+
+
+def _density(config: OutputConfig) -> nn.ContinuousAttention | nn.MultimodalAttention | None:
+    if not config.continuous:
+        return None
+    assert config.exponent is not None
+    basis = GaussianRBF.grid(config.functions, 2, variance=config.variance)
+    settings: dict[str, Any] = {
+        "penalty": config.penalty,
+        "padding": config.padding,
+        "floor": config.floor,
+        "learnable": config.learnable,
+    }
+    if config.kind != "multimodal":
+        return nn.ContinuousAttention(basis, config.exponent, **settings)
+    return nn.MultimodalAttention(
+        basis,
+        config.max_components,
+        config.exponent,
+        components=config.components,
+        criterion=_criterion(config.selection),
+        iterations=config.iterations,
+        restarts=config.restarts,
+        **settings,
+    )
+
+
+def _criterion(selection: float | str) -> Criterion:
+    return CRITERIA[selection]() if isinstance(selection, str) else Linear(float(selection))

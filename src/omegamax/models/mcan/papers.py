@@ -1,0 +1,36 @@
+"""The attention of every row of the papers' tables, by name.
+
+All were trained with Adam, batches of 64, the sizes of :meth:`MCANConfig.paper`, binary cross-entropy, and
+
+* tables 6.2 and 6.3 of the thesis, table 1 of Martins et al. (NeurIPS 2020): 13 epochs, a learning rate of
+  min(2.5 t 1e-5, 1e-4) in epoch t = 1, 2, ..., multiplied by 0.2 at epochs 10 and 12;
+* table 1 of Farinhas, Martins and Aguiar (2021): at most 15 epochs, min(2.5 t 1e-5, 5e-4), after 10 epochs
+  multiplied by 0.2 every 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegamax.models.mcan.config import OutputConfig
+
+
+def _multimodal(components: str, most: int, iterations: tuple[int, int], **settings: Any) -> OutputConfig:
+    return OutputConfig("multimodal", components=components, max_components=most, iterations=iterations, **settings)
+
+
+# Farinhas (thesis, 2021), Tables 6.1 to 6.4; from "unimodal" on: Farinhas, Martins and Aguiar (2021), Sec. 6.1.
+PAPERS: dict[str, OutputConfig] = {
+    "softmax": OutputConfig("softmax"),
+    "continuous-softmax-100": OutputConfig("continuous_softmax", functions=10),
+    "continuous-softmax-49": OutputConfig("continuous_softmax", functions=7),
+    "continuous-sparsemax-100": OutputConfig("continuous_sparsemax", functions=10),
+    "continuous-sparsemax-49": OutputConfig("continuous_sparsemax", functions=7),
+    "2-mca": _multimodal("fixed", 2, (2, 2)),
+    "4-mca": _multimodal("fixed", 4, (5, 5)),
+    "test-mca-10": _multimodal("test", 5, (20, 20), selection=10.0),
+    "test-mca-100": _multimodal("test", 5, (20, 20), selection=100.0),
+    "test-mca-500": _multimodal("test", 5, (20, 20), selection=500.0),
+    "unimodal": OutputConfig("continuous_softmax", functions=10),
+    "multimodal": _multimodal("random", 4, (5, 10), selection=5.0),
+}
