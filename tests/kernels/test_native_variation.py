@@ -362,6 +362,15 @@ def test_any_great_strength_gives_the_mean(strength: float):
     assert (w - x.mean(1, keepdim=True)).abs().max() <= 1e-15
 
 
+def test_infinite_weights_tie_their_ends_and_no_more():
+    edges, weights = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]), torch.tensor([inf, 0.5, inf, 0.0, 1e300])
+    x = torch.tensor([[1.0, 3.0, 0.0, 1.0, -2.0, 5.0]], dtype=F64)
+    w = native.tv_graph(x, edges, weights, 1.0)
+    assert (w - torch.tensor([[1.75, 1.75, 0.75, 0.75, 1.5, 1.5]], dtype=F64)).abs().max() <= 1e-15
+    w = native.tv_graph(x, edges, weights, inf)  # the edge of weight 0 is none
+    assert (w - torch.tensor([[1.25, 1.25, 1.25, 1.25, 1.5, 1.5]], dtype=F64)).abs().max() <= 1e-15
+
+
 @pytest.mark.parametrize("strength", [1e-300, 1e-17])
 def test_next_to_no_strength_leaves_the_scores(strength: float):
     x = torch.cat([torch.randn(5, 14, 15, dtype=F64), torch.randn(5, 14, 15, dtype=F64).round()])

@@ -81,7 +81,7 @@ struct Graph {
     void fill(double strength, There there) {
         for (int e = 0; e < wiring.count; e++) {
             const int64_t i = wiring.tail[e], j = wiring.head[e];
-            const double limit = strength * wiring.weight[e];
+            const double limit = std::min(strength * wiring.weight[e], UNBOUNDED);
             cap[e] = i != j && there(i) && there(j) && limit > 0 ? limit : 0;
             u[e] = 0;
         }

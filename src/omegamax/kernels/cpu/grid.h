@@ -62,6 +62,7 @@ struct Grid {
     // The capacity of every edge whose ends are both there.
     template <class There>
     void fill(double strength, There there) {
+        strength = std::min(strength, UNBOUNDED);
         for (int y = 0, i = 0; y < height; y++)
             for (int k = 0; k < width; k++, i++) {
                 cap[2 * i] = k + 1 < width && there(i) && there(i + 1) ? strength : 0;

@@ -21,6 +21,8 @@
 
 namespace omegamax {
 
+constexpr double UNBOUNDED = 1e300;  // a capacity no flow comes near, yet one to compute with
+
 struct Arc {
     int to, edge;
     bool forward;  // along the edge, or against it
@@ -52,18 +54,19 @@ public:
             settle(begin, at);
         }
         const int rounds = 50 + std::min(net.n, 1000);
-        for (int round = 0; join(); round++) {
-            if (round == rounds) {
-                net.edges([&](int i, int j, int e) {
-                    if (wrong(i, j, e)) undone = std::max(undone, std::fabs(value[i] - value[j]) / (std::fabs(value[i]) + std::fabs(value[j])));
-                });
-                break;
+        for (int round = 0; round < rounds; round++) {
+            if (!join()) {
+                unite();
+                return undone;
             }
             // Cutting along what was full before is quick but may undo what it did. Then regions are solved whole.
             wide = round >= 2;
             for (size_t k = 0; k + 1 < starts.size(); k++) settle(starts[k], starts[k + 1]);
         }
-        unite();
+        net.edges([&](int i, int j, int e) {
+            const double off = std::fabs(value[i] - value[j]) / (std::fabs(value[i]) + std::fabs(value[j]));
+            if (wrong(i, j, e)) undone = std::max(undone, off);
+        });
         return undone;
     }
 
@@ -77,9 +80,10 @@ private:
     double undone = 0;
     bool wide = false;
     int stamp = 0, above = 0, below = 0;  // nodes above and below the level that a region is to be brought to
-    double high = 0, low = 0;              // by how much, in all
-    std::vector<double> net_in, size, slack, excess;  // -div u, the sum of its terms' sizes; what rounding does to values
-    std::vector<int> home_, seen_;                    // the region of a node; whether a search has met it
+    double high = 0, low = 0;             // by how much, in all
+    std::vector<double> inflow, size;     // -div u, and the sum of the sizes of its terms
+    std::vector<double> slack, excess;    // what rounding does to values; what is above the level of the region
+    std::vector<int> home_, seen_;        // the region of a node; whether a search has met it
     std::vector<int> before, order, spare, parent, live, queue, starts;
     std::vector<signed char> side;
     std::vector<std::pair<int, int>> todo;
@@ -88,7 +92,7 @@ private:
     void reserve() {
         const size_t n = size_t(net.n), pad = size_t(net.pad());
         if (order.size() != n || home_.size() != n + 2 * pad) {
-            for (auto* v : {&net_in, &size, &slack, &excess}) v->resize(n);
+            for (auto* v : {&inflow, &size, &slack, &excess}) v->resize(n);
             for (auto* v : {&before, &order, &spare, &parent, &live, &queue}) v->resize(n);
             side.resize(n);
             home_.assign(n + 2 * pad, 0);
@@ -101,8 +105,8 @@ private:
 
     double room(int e, bool forward) const { return forward ? net.cap[e] - net.u[e] : net.cap[e] + net.u[e]; }
 
-    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit, and one that is full but
-    // for rounding is full: nothing is gained by sending dust through it.
+    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit, and one that is full
+    // but for rounding is full: nothing is gained by sending dust through it.
     ALWAYS double push(int e, bool forward, double f) {
         const double most = room(e, forward), cap = net.cap[e];
         if (most - f <= ROUNDING * cap) {
@@ -119,7 +123,7 @@ private:
             sum += forward ? -net.u[e] : net.u[e];
             terms += std::fabs(net.u[e]);
         });
-        net_in[i] = sum, size[i] = terms;
+        inflow[i] = sum, size[i] = terms;
     }
 
     // Breadth first from a seed into order[at...]; returns the end. Nodes at home elsewhere are left alone.
@@ -169,13 +173,13 @@ private:
         }
     }
 
-    // Whether the region could be brought to one level; if not, the edges across a cut of it are full. If it must be one,
-    // says what that leaves undone.
+    // Whether the region could be brought to one level; if not, the edges across a cut of it are full. If it must be
+    // one, says what that leaves undone.
     bool level(int begin, int end, bool must) {
         const int m = end - begin, *const node = order.data() + begin;
         const double origin = x[*node];
         if (m == 1) {
-            value[*node] = origin + net_in[*node], slack[*node] = ROUNDING * (std::fabs(origin) + size[*node]);
+            value[*node] = origin + inflow[*node], slack[*node] = ROUNDING * (std::fabs(origin) + size[*node]);
             return true;
         }
         // All is measured from one of the scores, however far from zero they are.
@@ -183,7 +187,7 @@ private:
         for (int k = 0; k < m; k++) {
             const int i = node[k];
             const double above = x[i] - origin;
-            sum += excess[i] = above + net_in[i];
+            sum += excess[i] = above + inflow[i];
             scale = std::max(scale, std::fabs(above) + size[i]);
         }
         const double mean = sum / m, close = ROUNDING * scale;
@@ -308,8 +312,8 @@ private:
 
     bool tied(int i, int j) const { return std::fabs(value[i] - value[j]) <= slack[i] + slack[j]; }
 
-    // New regions, order[starts[k], starts[k + 1]), of groups that edges join, where one of the edges calls for it; whether
-    // any does.
+    // New regions, order[starts[k], starts[k + 1]), of groups that edges join, where one of the edges calls for it;
+    // whether any does.
     template <class Calls, class Joins>
     ALWAYS bool regroup(Calls calls, Joins joins) {
         std::vector<int>& seeds = queue;
@@ -349,8 +353,10 @@ private:
             return bits(std::fabs(value[i] - value[j])) - 1 < bits(slack[i] + slack[j]);
         };
         if (!regroup(apart, [&](int i, int j, int) { return tied(i, j); })) return;
-        for (size_t k = 0; k + 1 < starts.size(); k++)
-            for (int at = starts[k]; at < starts[k + 1]; at++) value[order[size_t(at)]] = value[order[size_t(starts[k])]];
+        for (size_t k = 0; k + 1 < starts.size(); k++) {
+            const double shared = value[order[size_t(starts[k])]];
+            for (int at = starts[k]; at < starts[k + 1]; at++) value[order[size_t(at)]] = shared;
+        }
     }
 };
 

@@ -1,76 +1,21 @@
 // The C interface of total variation. No torch headers: tensors arrive as pointers and sizes. Rows are shared out among
 // OpenMP threads, and computed in double; a row's result does not depend on which thread, or how many.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
+#include "batch.h"
 #include "chain.h"
+#include "chains.h"
 #include "graph.h"
 #include "grid.h"
 #include "groups.h"
-#include "threads.h"
 
 namespace {
 
 using namespace omegamax;
-
-constexpr int64_t GRAIN = 4096;  // entries worth handing to a thread
-constexpr double FAILED = -1;    // instead of what was left undone: no memory
-
-template <class T> constexpr T ABSENT = -std::numeric_limits<T>::infinity();
-
-// One strength for all rows, or one for each.
-struct Strength {
-    double value;
-    const double* rows;
-    double operator[](int64_t row) const { return rows ? rows[row] : value; }
-};
-
-// work(item, state) for every item, each thread with a State of its own; returns the largest result.
-template <class State, class Make, class Work>
-double share(int64_t count, int64_t entries, int threads, Make make, Work work) {
-    const int64_t block = std::max<int64_t>(1, GRAIN / std::max<int64_t>(1, entries)), blocks = (count + block - 1) / block;
-    std::atomic<bool> failed{false};
-    try {
-        std::vector<std::unique_ptr<State>> states(size_t(std::max(1, threads)));
-        std::vector<double> most(states.size(), 0.0);
-        each(blocks, threads, [&](int64_t b, int thread) {
-            if (failed) return;
-            try {
-                auto& state = states[size_t(thread)];
-                if (!state) state = make();
-                for (int64_t i = b * block; i < std::min(count, (b + 1) * block); i++)
-                    most[size_t(thread)] = std::max(most[size_t(thread)], double(work(i, *state)));
-            } catch (...) {
-                failed = true;
-            }
-        });
-        return failed ? FAILED : *std::max_element(most.begin(), most.end());
-    } catch (...) {
-        return FAILED;
-    }
-}
-
-// Scores as a solver takes them, absent ones as 0, and the factor that keeps their sums finite: a power of two. The
-// factor is 0 for a row that holds NaN or +inf, or has no strength.
-template <class T>
-double prepare(const T* x, int64_t n, double strength, double* out) {
-    T worst = 0, most = 0;  // worst: NaN once there is a NaN or an infinity
-    for (int64_t i = 0; i < n; i++) {
-        const T v = x[i] == ABSENT<T> ? T(0) : x[i];
-        worst += v - v, most = std::max(most, std::fabs(v));
-        out[i] = double(v);
-    }
-    if (!(worst == 0 && strength >= 0)) return 0;
-    if (double(most) < HUGE_SCORE) return 1;
-    const double factor = 0x1p-128;
-    for (int64_t i = 0; i < n; i++) out[i] *= factor;
-    return factor;
-}
 
 // ---- chains: [outer, K, inner], contiguous ----
 
@@ -130,12 +75,14 @@ template <class T>
 double chain(const T* z, T* w, Strength strength, Lines lines, int threads) {
     const auto make = [] { return std::make_unique<ChainState<T>>(); };
     const bool vectors = has_avx2() && lines.K > 1;
-    return share<ChainState<T>>(lines.tiles(), lines.K * lines.LANES, threads, make, [&](int64_t t, ChainState<T>& s) {
+    const int64_t entries = lines.K * lines.LANES;
+    return share<ChainState<T>>(lines.tiles(), entries, threads, make, [&](int64_t t, ChainState<T>& s) {
         lines.tile(t, [&](int64_t row, int64_t offset, int64_t rows) {
             double strengths[Lines::LANES];
             bool together = vectors && rows == lines.LANES;
             for (int64_t l = 0; l < rows; l++) strengths[l] = strength[row + l], together &= strengths[l] > 0;
-            if (together && s.chains.solve(z + offset, lines.K, lines.step(), lines.stride(), strengths, w + offset)) return;
+            const T* from = z + offset;
+            if (together && s.chains.solve(from, lines.K, lines.step(), lines.stride(), strengths, w + offset)) return;
             for (int64_t l = 0; l < rows; l++) {
                 const int64_t begin = offset + l * lines.stride();
                 chain_row(z + begin, lines.K, lines.step(), strengths[l], w + begin, s);
@@ -199,8 +146,8 @@ double net_row(const T* z, int64_t n, double strength, T* w, State& state, Run r
         std::copy(z, z + n, w);
         return 0;
     }
-    const double undone = run(state.solver, state.x.data(), factor * strength, [&](int64_t i) { return z[i] != ABSENT<T>; },
-                              state.w.data());
+    const auto there = [&](int64_t i) { return z[i] != ABSENT<T>; };
+    const double undone = run(state.solver, state.x.data(), factor * strength, there, state.w.data());
     for (int64_t i = 0; i < n; i++) w[i] = z[i] == ABSENT<T> ? z[i] : T(state.w[size_t(i)] / factor);
     return undone;
 }
@@ -239,7 +186,7 @@ struct GroupState {
     std::vector<double> pull;
 };
 
-// The mean of g over each group; without g, of what pulls at it. edges(row of strength, f(i, j, weight)) names the edges.
+// The mean of g over each group; without g, of what pulls at it. edges(f(i, j, weight)) names the edges.
 template <class T, class Edges>
 double spread(const T* w, const T* g, T* out, Strength strength, int64_t count, int64_t n, int64_t size, int threads,
               Edges edges) {
@@ -288,33 +235,33 @@ double graph_spread(const T* w, const T* g, T* out, const int64_t* edges, const 
 
 }  // namespace
 
-// `rows` holds the strength of each row; where it is null, they share `value`. Solvers return what a limit on their work
-// left undone (see levels.h), all return less than 0 where there was no memory. `g` may be null: see spread().
-#define INTERFACE(T, SUFFIX)                                                                                            \
-    double omegamax_tv_chain_##SUFFIX(const T* z, T* w, double value, const double* rows, int64_t outer, int64_t K,     \
-                                      int64_t inner, int threads) {                                                     \
-        return chain(z, w, {value, rows}, {outer, K, inner}, threads);                                                  \
-    }                                                                                                                   \
-    double omegamax_tv_chain_spread_##SUFFIX(const T* w, const T* g, T* out, double value, const double* rows,          \
-                                             int64_t outer, int64_t K, int64_t inner, int threads) {                    \
-        return chain_spread(w, g, out, {value, rows}, {outer, K, inner}, threads);                                      \
-    }                                                                                                                   \
-    double omegamax_tv_grid_##SUFFIX(const T* z, T* w, double value, const double* rows, int64_t count, int64_t height, \
-                                     int64_t width, int threads) {                                                      \
-        return grid(z, w, {value, rows}, count, height, width, threads);                                                \
-    }                                                                                                                   \
-    double omegamax_tv_grid_spread_##SUFFIX(const T* w, const T* g, T* out, double value, const double* rows,           \
-                                            int64_t count, int64_t height, int64_t width, int threads) {                \
-        return grid_spread(w, g, out, {value, rows}, count, height, width, threads);                                    \
-    }                                                                                                                   \
-    double omegamax_tv_graph_##SUFFIX(const T* z, T* w, const int64_t* edges, const double* weights, double value,      \
-                                      const double* rows, int64_t count, int64_t n, int64_t size, int threads) {        \
-        return graph(z, w, edges, weights, {value, rows}, count, n, size, threads);                                     \
-    }                                                                                                                   \
-    double omegamax_tv_graph_spread_##SUFFIX(const T* w, const T* g, T* out, const int64_t* edges,                      \
-                                             const double* weights, double value, const double* rows, int64_t count,    \
-                                             int64_t n, int64_t size, int threads) {                                    \
-        return graph_spread(w, g, out, edges, weights, {value, rows}, count, n, size, threads);                         \
+// `rows` holds the strength of each row; where it is null, they share `value`. Solvers return what a limit on their
+// work left undone (see levels.h), all return less than 0 where there was no memory. `g` may be null: see spread().
+#define ROWS double value, const double *rows
+#define INTERFACE(T, SUFFIX)                                                                                           \
+    double omegamax_tv_chain_##SUFFIX(const T* z, T* w, ROWS, int64_t outer, int64_t K, int64_t inner, int threads) {  \
+        return chain(z, w, {value, rows}, {outer, K, inner}, threads);                                                 \
+    }                                                                                                                  \
+    double omegamax_tv_chain_spread_##SUFFIX(const T* w, const T* g, T* out, ROWS, int64_t outer, int64_t K,           \
+                                             int64_t inner, int threads) {                                             \
+        return chain_spread(w, g, out, {value, rows}, {outer, K, inner}, threads);                                     \
+    }                                                                                                                  \
+    double omegamax_tv_grid_##SUFFIX(const T* z, T* w, ROWS, int64_t count, int64_t height, int64_t width,             \
+                                     int threads) {                                                                    \
+        return grid(z, w, {value, rows}, count, height, width, threads);                                               \
+    }                                                                                                                  \
+    double omegamax_tv_grid_spread_##SUFFIX(const T* w, const T* g, T* out, ROWS, int64_t count, int64_t height,       \
+                                            int64_t width, int threads) {                                              \
+        return grid_spread(w, g, out, {value, rows}, count, height, width, threads);                                   \
+    }                                                                                                                  \
+    double omegamax_tv_graph_##SUFFIX(const T* z, T* w, const int64_t* edges, const double* weights, ROWS,             \
+                                      int64_t count, int64_t n, int64_t size, int threads) {                           \
+        return graph(z, w, edges, weights, {value, rows}, count, n, size, threads);                                    \
+    }                                                                                                                  \
+    double omegamax_tv_graph_spread_##SUFFIX(const T* w, const T* g, T* out, const int64_t* edges,                     \
+                                             const double* weights, ROWS, int64_t count, int64_t n, int64_t size,      \
+                                             int threads) {                                                            \
+        return graph_spread(w, g, out, edges, weights, {value, rows}, count, n, size, threads);                        \
     }
 
 extern "C" {
