@@ -34,7 +34,8 @@ class Collate:
     ``features`` ``[B, L, D]`` with ``grid = (h, w)``, L = h w, ``feature_mask`` ``[B, L]`` (True: a real cell) and
     ``sizes`` ``[B, 2]`` (each picture's own h and w; its cells are the upper left ones); ``answers`` ``[B, A]``;
     ``kind`` ``[B]``, 0 yes/no, 1 number, 2 other; ``relevance`` ``[B, h, w]``, each map summing to one, or all zeros
-    where nothing is known or matters (left out if no sample has one, and with images if there is no ``grid``); ``id`` and ``region``, lists. A class and not a closure, so that worker processes can be sent one.
+    where nothing is known or matters (left out if no sample has one, and with images if there is no ``grid``); ``id``
+    and ``region``, lists. A class and not a closure, so that worker processes can be sent one.
 
     Args:
         vocabulary: numbers of words and answers.
