@@ -1,4 +1,4 @@
-"""Measures of attention maps: agreement of two of them, place, spread and empty area of one.
+"""Measures of attention maps: agreement of two of them, place, spread and empty area of one; and of answers.
 
 Functions need torch alone. The classes of the same names collect a mean over examples and processes as metrics of
 torchmetrics, which is imported when one of them is asked for: ``pip install 'omegamax[train]'``.
@@ -14,15 +14,17 @@ from omegamax.metrics._rank_correlation import rank_correlation as rank_correlat
 from omegamax.metrics._shape import entropy as entropy
 from omegamax.metrics._shape import mass_inside as mass_inside
 from omegamax.metrics._shape import zero_area as zero_area
+from omegamax.metrics._vqa import vqa_accuracy as vqa_accuracy
 
 if TYPE_CHECKING:
     from omegamax.metrics._torchmetrics import Entropy as Entropy
     from omegamax.metrics._torchmetrics import JensenShannon as JensenShannon
     from omegamax.metrics._torchmetrics import MassInside as MassInside
     from omegamax.metrics._torchmetrics import RankCorrelation as RankCorrelation
+    from omegamax.metrics._torchmetrics import VQAAccuracy as VQAAccuracy
     from omegamax.metrics._torchmetrics import ZeroArea as ZeroArea
 
-_CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "ZeroArea")
+_CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea")
 
 
 def __getattr__(name: str) -> Any:

@@ -206,3 +206,53 @@ class ZeroArea(_Mean):
     def update(self, p: Map, mask: Tensor | None = None) -> None:
         """Add a batch of maps."""
         self._add(zero_area(p, mask=mask, **self.options))
+
+
+class VQAAccuracy(Metric):
+    """The mean VQA accuracy, over all questions and by kind, in [0, 1], see :func:`~omegamax.metrics.vqa_accuracy`.
+
+    ``update(choice, answers, kind)`` takes the chosen answers ``[B]`` (or logits ``[B, A]``, of which the largest is
+    chosen), the scores of all answers ``[B, A]`` and the kinds ``[B]``, numbers into ``kinds``. A dict comes out:
+    ``"overall"`` and every kind; NaN for what had no question.
+
+    Args:
+        kinds: names of the kinds.
+        options: of every metric of torchmetrics, such as ``dist_sync_on_step``.
+
+        >>> metric = VQAAccuracy()
+        >>> answers = torch.tensor([[1.0, 0.0], [0.3, 0.9]])
+        >>> result = metric(torch.tensor([0, 0]), answers, torch.tensor([0, 2]))
+        >>> {kind: round(float(value), 2) for kind, value in result.items()}
+        {'overall': 0.65, 'yes/no': 1.0, 'number': nan, 'other': 0.3}
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, kinds: tuple[str, ...] = ("yes/no", "number", "other"), **options: Any):
+        super().__init__(**options)
+        if not kinds or len(set(kinds)) < len(kinds) or "overall" in kinds:
+            raise ValueError(f"{type(self).__name__}: kinds must be distinct names other than 'overall', got {kinds!r}")
+        self.kinds = tuple(kinds)
+        self.add_state("total", torch.zeros(len(kinds), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros(len(kinds), dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, choice: Tensor, answers: Tensor, kind: Tensor) -> None:
+        """Add a batch of questions."""
+        name = type(self).__name__
+        if answers.dim() != 2 or kind.shape != answers.shape[:1] or choice.shape not in (kind.shape, answers.shape):
+            shapes = ", ".join(str(tuple(t.shape)) for t in (choice, answers, kind))
+            raise ValueError(f"{name}: wanted choice [B] or [B, A], answers [B, A] and kind [B], got {shapes}")
+        index = choice if choice.dim() == 1 else choice.argmax(-1)
+        scores = answers.gather(1, index[:, None])[:, 0].to(torch.float64)
+        self.total = self.total.index_add(0, kind, scores)
+        self.count = self.count.index_add(0, kind, torch.ones_like(kind, dtype=torch.int64))
+
+    def compute(self) -> dict[str, Tensor]:
+        """The mean accuracies by name."""
+        by_kind = self.total / self.count
+        overall = self.total.sum() / self.count.sum()
+        return {"overall": overall, **dict(zip(self.kinds, by_kind, strict=True))}

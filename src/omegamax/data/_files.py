@@ -1,0 +1,136 @@
+"""Files of datasets: found, opened and read, or refused with the name, the place and the remedy."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+FilePath = str | PathLike[str]
+Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
+
+_OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
+_BROKEN = (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+
+
+class DataError(ValueError):
+    """A file of a dataset that cannot be used: the message names the file, the entry and what to do."""
+
+
+def check_folder(name: str, folder: FilePath) -> Path:
+    """The folder as a path, if it is one."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{name}: the folder {path} {what}; give the folder that holds the set's files")
+    return path
+
+
+def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
+    """The first of the candidates that is in the folder."""
+    for candidate in candidates:
+        if (folder / candidate).exists():
+            return folder / candidate
+    wanted = " or ".join(candidates)
+    raise FileNotFoundError(f"{name}: {folder} has no {wanted}; put the file there, or give another folder")
+
+
+def open_text(path: Path) -> IO[str]:
+    """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says."""
+    return _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8")
+
+
+def read_json(path: FilePath) -> Any:
+    """The content of a JSON file."""
+    path = Path(path)
+    try:
+        with open_text(path) as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; check the path") from None
+    except RecursionError:
+        raise DataError(f"{path} is nested too deeply for a dataset file; get the file again") from None
+    except _BROKEN as error:
+        raise DataError(f"{path} is damaged or not a JSON file ({_reason(error)}); get the file again") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a text file that are not blank, each with the place to name in messages."""
+    try:
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield f"{path}: line {number}", line.rstrip("\n")
+    except _BROKEN as error:
+        if isinstance(error, DataError):  # of the reader, not of the file
+            raise
+        raise DataError(f"{path} is damaged or not a text file ({_reason(error)}); get the file again") from error
+
+
+def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of a file with one of them a line, each with the place to name in messages."""
+    entries = []
+    for place, line in read_lines(path):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{place} is not JSON ({_reason(error)}); mend or remove the line") from error
+        if not isinstance(entry, dict):
+            raise DataError(f"{place} must be an object {{...}}, got {_short(entry)}; mend or remove the line")
+        entries.append((place, entry))
+    if not entries:
+        raise DataError(f"{path} is empty; get the file again")
+    return entries
+
+
+def value(place: str, entry: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+    """``entry[key]``, refused if it is missing or of another type."""
+    names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+    if not isinstance(entry, dict):
+        raise DataError(f"{place} must be an object with {key!r}, got {_short(entry)}; mend or remove it")
+    if key not in entry:
+        raise DataError(f"{place} has no {key!r} (wanted: {names}); mend or remove it")
+    found = entry[key]
+    # bool is an int in Python, but true is no number of a question.
+    if not isinstance(found, kind) or (isinstance(found, bool) and not _takes(bool, kind)):
+        raise DataError(f"{place}: {key!r} must be {names}, got {_short(found)}; mend or remove it")
+    return found
+
+
+def read_array(path: Path, key: str | None = None) -> np.ndarray:
+    """An array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded as archive:
+            names = list(archive.files)
+            name = key if key in names else names[0] if len(names) == 1 else None
+            if name is not None:
+                return archive[name]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; check the path") from None
+    except _BROKEN as error:
+        raise DataError(f"{path} is damaged or no file of numbers ({_reason(error)}); get it again") from error
+    raise DataError(f"{path} has the arrays {', '.join(names) or 'of none'}; wanted {key!r}, or a single one")
+
+
+def _takes(kind: type, kinds: type | tuple[type, ...]) -> bool:
+    return kind in (kinds if isinstance(kinds, tuple) else (kinds,))
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _short(thing: object) -> str:
+    text = repr(thing)
+    return text if len(text) <= 60 else text[:57] + "..."

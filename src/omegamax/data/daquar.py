@@ -1,0 +1,128 @@
+"""DAQUAR: questions about photographs of rooms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from torch.utils.data import Dataset
+
+from omegamax._checks import check_choice
+from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, read_lines, value
+from omegamax.data._kinds import kind_of
+from omegamax.data._pictures import Pictures, Size, check_size, resize
+from omegamax.data._split import held_out as held_out_pictures
+from omegamax.data.sample import Sample
+
+SPLITS = ("train", "val", "test")
+_SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")
+_PICTURE = re.compile(r"\s*(?:in\s+)?(?:the|this)?\s*\bimage(\d+)\s*\?\s*$")
+
+
+class Entry(NamedTuple):
+    """A question, the name of its picture, and the answers, which together are right."""
+
+    image: str
+    question: str
+    answers: tuple[str, ...]
+
+
+class Daquar(Dataset[Sample]):
+    """Questions about the indoor photographs of NYU-Depth v2, official split by photograph.
+
+    ``folder`` holds ``train.jsonl`` and ``test.jsonl`` (also ``.xz``, ``.gz``), objects with ``image``, ``question``
+    and ``answers``, a list; or the original ``qa.894.raw.train.txt`` and ``qa.894.raw.test.txt``, a line with a
+    question that names its picture and a line with the answers, separated by commas. Pictures lie in
+    ``images_short192.zip``, ``images.zip``, or in a folder ``images`` or ``nyu_depth_images``.
+
+    Every tenth question or so asks for a set ("what is on the desk"), and all of it must be named: the accuracy of the
+    paper. Such a sample has one answer, the words in the order of the alphabet with a comma between (``"book, lamp"``).
+
+    Args:
+        folder: with these files.
+        split: ``"train"``, ``"val"`` (pictures that are taken from the training part) or ``"test"``.
+        size: ``(height, width)`` to which pictures are brought; None leaves them as they are.
+        held_out: share of the training pictures that validation takes.
+        sets: ``"whole"`` as above; ``"each"``: every word of the set counts as a full answer, which is kinder than the
+            paper; ``"leave out"`` questions that ask for a set.
+
+    Reference: Malinowski & Fritz (NIPS 2014), "A multi-world approach to question answering about real-world scenes".
+    """
+
+    def __init__(
+        self,
+        folder: FilePath,
+        split: str = "train",
+        *,
+        size: Size | None = None,
+        held_out: float = 0.1,
+        sets: str = "whole",
+    ) -> None:
+        check_choice("Daquar", "split", split, SPLITS)
+        check_choice("Daquar", "sets", sets, ("whole", "each", "leave out"))
+        self.folder, self.split, self.sets = check_folder("Daquar", folder), split, sets
+        part = "test" if split == "test" else "train"
+        names = [f"{part}.jsonl", f"{part}.jsonl.xz", f"{part}.jsonl.gz", f"qa.894.raw.{part}.txt"]
+        path = find("Daquar", self.folder, names)
+        entries = _read_raw(path) if path.suffix == ".txt" else _read_json(path)
+        if part == "train":
+            pictures = list(dict.fromkeys(entry.image for entry in entries))
+            chosen = {pictures[i] for i in held_out_pictures("Daquar", len(pictures), held_out)}
+            entries = [entry for entry in entries if (entry.image in chosen) == (split == "val")]
+        self.entries = [entry for entry in entries if sets != "leave out" or len(entry.answers) == 1]
+        self._pictures = Pictures(find("Daquar", self.folder, _SOURCES))
+        self._size = check_size("Daquar", size)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def texts(self) -> Iterator[Text]:
+        """Every question with its answers and their scores; no picture is read."""
+        return ((entry.question, self._scores(entry)) for entry in self.entries)
+
+    def _scores(self, entry: Entry) -> dict[str, float]:
+        return dict.fromkeys(entry.answers if self.sets == "each" else (", ".join(entry.answers),), 1.0)
+
+    def __getitem__(self, index: int) -> Sample:
+        entry = self.entries[index]
+        kinds = {kind_of(answer) for answer in entry.answers}
+        return Sample(
+            entry.question,
+            self._scores(entry),
+            kinds.pop() if len(kinds) == 1 else "other",
+            f"{self.split}-{range(len(self))[index]}",
+            image=resize(self._pictures[entry.image], self._size),
+        )
+
+
+def _entry(place: str, image: str, question: str, answers: list[str]) -> Entry:
+    words = sorted({answer.strip() for answer in answers} - {""})
+    if not words or not question.strip() or not image:
+        what = "answer" if not words else "question" if not question.strip() else "picture"
+        raise DataError(f"{place} has no {what}; mend or remove it")
+    return Entry(image, question.strip(), tuple(words))
+
+
+def _read_json(path: Path) -> list[Entry]:
+    entries = []
+    for place, entry in read_json_lines(path):
+        answers = value(place, entry, "answers", list)
+        if not all(isinstance(answer, str) for answer in answers):
+            raise DataError(f"{place}: 'answers' must be a list of words, got {answers!r}; mend or remove it")
+        entries.append(_entry(place, value(place, entry, "image", str), value(place, entry, "question", str), answers))
+    return entries
+
+
+def _read_raw(path: Path) -> list[Entry]:
+    lines = list(read_lines(path))
+    if len(lines) % 2 or not lines:
+        raise DataError(f"{path} must have a line of answers after each question, got {len(lines)} lines; get it again")
+    entries = []
+    for (place, question), (_, answers) in zip(lines[::2], lines[1::2], strict=True):
+        named = _PICTURE.search(question)
+        if named is None:
+            raise DataError(f"{place} must be a question that ends in 'in the image3 ?', got {question!r}; mend it")
+        entries.append(_entry(place, f"image{named[1]}.png", question[: named.start()], answers.split(",")))
+    return entries
