@@ -240,7 +240,7 @@ private:
         int count = m;
         for (int k = 0; k < m; k++) live[k] = node[k], side[node[k]] = 0;
         Flow found = Flow::limited;
-        for (int64_t pass = 0; pass < 1000 + 4 * int64_t(m); pass++) {
+        for (int64_t pass = 0; pass < 10000 + int64_t(m); pass++) {
             // From the fewer: what the many have to give or to take arrives in one wave.
             const bool met = below <= above ? wave<true>(count, close, above) : wave<false>(count, close, below);
             if (!balanced(live.data(), count, close, enough) && met) continue;
