@@ -27,7 +27,8 @@ class OutputAttention(torch.nn.Module):
 
     Scores z come from the same network in every kind. A discrete kind maps them to weights p; a continuous one maps
     them to weights by ``config.discrete``, makes a density p with their moments, or fits a mixture to them, and takes
-    the mean of the function V that ridge regression puts through the features.
+    the mean of the function V that ridge regression puts through the features. Cells missing inside an image have no
+    weight; V is not fitted there, or with ``padding`` it is fitted to 0, as around the image.
 
     Args:
         dim: features D of a cell.
@@ -57,7 +58,10 @@ class OutputAttention(torch.nn.Module):
         if self.density is None:
             return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, None, grid.sizes)
         lengths = grid.shape if grid.sizes is None else grid.sizes
-        context, density = self.density(grid.pack(x), grid.pack(weights), lengths=lengths, mask=grid.holes)
+        values, holes = grid.pack(x), grid.holes
+        if holes is not None and self.config.padding:
+            values, holes = values.masked_fill(~holes.unsqueeze(-1), 0.0), None
+        context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
         return context, GridAttention(shown, density, grid.sizes)
 
     def _weights(self, z: Tensor, grid: Grid) -> Tensor:
