@@ -90,7 +90,7 @@ def test_gradient_of_one_factor_is_that_of_sparsemap():
     weights = torch.randn(3, 5, 5, dtype=F64)
     fg = FactorGraph()
     u = fg.variable_from(scores, batch_dims=1)
-    fg.add(DependencyTree(), u)
+    fg.add(DependencyTree(u))
     fg.solve()
     (mine,) = torch.autograd.grad((u.value * weights).sum(), scores)
     (theirs,) = torch.autograd.grad((sparsemap(scores, DependencyTree()) * weights).sum(), scores)

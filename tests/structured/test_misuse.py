@@ -11,6 +11,7 @@ from torch import Tensor
 import omegamax
 from omegamax import nn
 from omegamax.structured import (
+    ConvergenceWarning,
     DependencyTree,
     Factor,
     KSubsets,
@@ -175,3 +176,25 @@ def test_errors_name_what_was_wrong():
     apart = torch.full((3,), -math.inf)
     with pytest.raises(ValueError, match=r"sparsemap: .*scores and additional scores leave no structure in row 0"):
         sparsemap(torch.randn(4), SequentialKSubsets(3), apart)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_warning_points_at_the_line_of_the_user(grad: bool):
+    z = (0.2 * torch.randn(5, 6)).requires_grad_(grad)
+    for solve in (
+        lambda: sparsemap(z, SequentialKSubsets(3, 0.5), max_iter=1),
+        lambda: nn.SparseMAP(Limited(3, 0.5))(z),
+        lambda: sparsemap(torch.randn(2, 20, 20), Matching(), max_iter=1),
+    ):
+        with pytest.warns(ConvergenceWarning) as caught:
+            solve()
+        assert {w.filename for w in caught} == {__file__}
+
+
+class Limited(SequentialKSubsets):
+    """Stopped after one step, whoever asks."""
+
+    def search(self, scores, additional, start, tol, max_iter):
+        found = super().search(scores, additional, start, tol, 1)
+        found.iterations[:] = max_iter
+        return found

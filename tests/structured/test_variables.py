@@ -65,8 +65,27 @@ def test_variable_behaves_like_a_sequence():
         u[3]
     with pytest.raises(TypeError, match="a single variable has no length"):
         len(u[0, 0])
-    with pytest.raises(TypeError, match=r"no truth value.*add\(DependencyTree\(\), u\)"):
-        DependencyTree(u)
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(u)
+
+
+def test_factor_in_the_style_of_the_talk_is_the_same_as_one_added_to_variables():
+    scores = torch.randn(4, 4, dtype=F64)
+    values = []
+    for bound in (True, False):
+        fg = FactorGraph()
+        u = fg.variable_from(scores)
+        if bound:
+            fg.add(DependencyTree(u, projective=True))
+        else:
+            fg.add(DependencyTree(projective=True), u)
+        fg.solve()
+        values.append(u.value)
+    assert torch.equal(*values)
+    with pytest.raises(TypeError, match=r"variables of DependencyTree\(\) are given twice"):
+        fg.add(DependencyTree(u), u)
+    with pytest.raises(TypeError, match=r"as in add\(DependencyTree\(u\)\), got none"):
+        fg.add(DependencyTree())
 
 
 def test_value_comes_in_the_shape_and_dtype_of_its_scores():
@@ -209,7 +228,7 @@ def test_budget_too_small_for_a_sequence_is_a_contradiction():
         (lambda fg, u: fg.variable_from(torch.tensor([1])), TypeError, "floating-point tensor, got dtype torch.int64"),
         (lambda fg, u: fg.variable_from(torch.zeros(3), 2), ValueError, r"batch_dims must lie in \[0, 1\], got 2"),
         (lambda fg, u: fg.variable_from(torch.zeros(3, 3), 1), ValueError, r"batch axes \(\) of the graph, got \(3,\)"),
-        (lambda fg, u: fg.add(DependencyTree()), TypeError, r"as in add\(DependencyTree\(\), u\), got none"),
+        (lambda fg, u: fg.add(DependencyTree()), TypeError, r"as in add\(DependencyTree\(u\)\), got none"),
         (lambda fg, u: fg.add(DependencyTree(), torch.zeros(4, 4)), TypeError, "variables must be a Variable.* Tensor"),
         (lambda fg, u: fg.add(DependencyTree(), u[0]), ValueError, r"must have at least 2 axes.* got shape \(4,\)"),
         (lambda fg, u: fg.add(DependencyTree(), u[:3]), ValueError, r"must be square .* got shape \(3, 4\)"),

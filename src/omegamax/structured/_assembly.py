@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from omegamax.structured._blocks import Block, ByProjection, BySearch, Rule, likeness
-from omegamax.structured._factor import Factor
+from omegamax.structured._factor import Bound, Factor
 from omegamax.structured._logic import LocalFactor
 from omegamax.structured._variables import Variable
 
@@ -36,6 +36,10 @@ class Placed:
 def place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placed:
     """Check what :meth:`FactorGraph.add` is given."""
     name = "FactorGraph.add"
+    if isinstance(factor, Bound):
+        if variables is not None:
+            raise TypeError(f"{name}: variables of {factor.factor!r} are given twice")
+        factor, variables = factor.factor, factor.variables
     if isinstance(factor, LocalFactor):
         if variables is not None or additional is not None:
             raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
@@ -50,7 +54,7 @@ def place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | 
         raise TypeError(f"{name}: factor must be a logic factor or a structured Factor, got {type(factor).__name__}")
     if not isinstance(variables, Variable):
         given = "none" if variables is None else type(variables).__name__
-        raise TypeError(f"{name}: variables must be a Variable, as in add({factor!r}, u), got {given}")
+        raise TypeError(f"{name}: variables must be a Variable, as in add({type(factor).__name__}(u)), got {given}")
     if variables.graph is not graph:
         raise ValueError(f"{name}: variables must be of this graph, got variables of another")
     return _structured(name, graph, factor, variables, additional)

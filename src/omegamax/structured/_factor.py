@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -14,10 +15,19 @@ from omegamax.functional._sparsemap import ActiveSolution, Solution
 from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.kernels.oracles import oracle
+from omegamax.structured._variables import Variable
 
 
 class Infeasible(ValueError):
     """Scores that no structure of a factor fits."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A factor on variables of a graph."""
+
+    factor: Factor
+    variables: Variable
 
 
 class Factor(ABC):
@@ -38,11 +48,19 @@ class Factor(ABC):
         >>> sparsemap(torch.tensor([1.0, 0.5, -1.0, 2.0, 0.0, 0.0]), OneOfEach())
         tensor([0.7500, 0.2500, 0.0000, 1.0000, 0.0000, 0.0000])
 
+    With the variables of a :class:`FactorGraph` in front of its own arguments, a factor is bound to them, which is what
+    :meth:`FactorGraph.add` takes: ``fg.add(DependencyTree(u, projective=True))``.
+
     Attributes:
         event_dims: how many trailing axes of the scores make one problem.
     """
 
     event_dims: int = 1
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        if arguments and isinstance(arguments[0], Variable):
+            return Bound(cls(*arguments[1:], **options), arguments[0])
+        return super().__new__(cls)
 
     @abstractmethod
     def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:

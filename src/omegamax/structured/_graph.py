@@ -12,7 +12,7 @@ from torch import Tensor
 from omegamax._checks import is_number
 from omegamax.kernels._untraced import untraced
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
-from omegamax.structured._factor import Factor
+from omegamax.structured._factor import Bound, Factor
 from omegamax.structured._logic import LocalFactor
 from omegamax.structured._report import Report
 from omegamax.structured._solver import Solver
@@ -34,7 +34,7 @@ class FactorGraph:
         >>> arc_scores = torch.tensor([[2.0, 0.0, 0.0], [1.5, 0.0, 0.0], [1.0, 0.5, 0.0]])  # [modifier, head]
         >>> fg = FactorGraph()
         >>> u = fg.variable_from(arc_scores)
-        >>> fg.add(DependencyTree(), u)
+        >>> fg.add(DependencyTree(u))
         >>> for k in range(3):
         ...     fg.add(Budget(u[:, k], budget=2))
         >>> report = fg.solve()
@@ -44,9 +44,9 @@ class FactorGraph:
                 [0.2500, 0.6250, 0.1250]])
 
     Variables are sliced like arrays and negated by ``~``; ones that are in no factor are ``clip(scores, 0, 1)``. Logic
-    factors (:class:`Xor` and its kin, :class:`Budget`, :class:`Pair`) hold their variables. Structured ones, the same
-    objects as for :func:`sparsemap`, are given theirs by :meth:`add`. Like factors of all examples are solved in one
-    call.
+    factors (:class:`Xor` and its kin, :class:`Budget`, :class:`Pair`) hold their variables. Structured ones are those
+    of :func:`sparsemap`, with variables in front: ``DependencyTree(u)``, or put on them by ``add(factor, u)``. Like
+    factors of all examples are solved in one call.
 
     Scores of ``-inf`` forbid a variable; an example with NaN or ``+inf`` is all NaN.
 
@@ -89,12 +89,14 @@ class FactorGraph:
         self._scores.append(scores)
         return Variable(self, index, np.zeros(shape, dtype=bool), scores.dtype)
 
-    def add(self, factor: LocalFactor | Factor, variables: Any = None, additional: Tensor | None = None) -> None:
+    def add(
+        self, factor: LocalFactor | Factor | Bound, variables: Any = None, additional: Tensor | None = None
+    ) -> None:
         """Let a factor constrain some variables.
 
         Args:
-            factor: a logic factor, which has its variables, or a structured one.
-            variables: of a structured factor, ``[*, *event]``; leading axes stand for as many factors.
+            factor: a logic factor, which has its variables, or a structured one, which may.
+            variables: of a structured factor that has none, ``[*, *event]``; leading axes stand for as many factors.
             additional: scores of a structured factor that are not regularised, ``[*batch, *, m]``, in place of those
                 that it brings along. Gradients reach them.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_mask
-from omegamax._warnings import ConvergenceWarning
+from omegamax._warnings import warn_of_limit
 from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.assignment import assign
@@ -119,11 +118,9 @@ class Matching(Factor):
             )
         short = plan.residual > tol
         if bool(short.any()):
-            warnings.warn(
+            warn_of_limit(
                 f"{self!r}: {int(short.sum())} of {len(short)} problems stopped after {limit} steps; the sum of a "
-                f"column is wrong by up to {float(plan.residual.max()):.3g}",
-                ConvergenceWarning,
-                stacklevel=2,
+                f"column is wrong by up to {float(plan.residual.max()):.3g}"
             )
         solution = MatchingSolution(plan, spoilt, turned)
         if structures:

@@ -66,7 +66,7 @@ class Variable:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
-        raise TypeError("Variable: no truth value; a structured factor is put on it by add(DependencyTree(), u)")
+        raise TypeError("Variable: no truth value before the graph is solved; its marginals are in value")
 
     def __repr__(self) -> str:
         return f"Variable(shape={self.shape}{', some negated' if self.negated.any() else ''})"
