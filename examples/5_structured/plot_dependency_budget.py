@@ -51,7 +51,7 @@ for modifier, heads in likely.items():
 def parse(scores, budget):
     fg = FactorGraph()
     u = fg.variable_from(scores)
-    fg.add(DependencyTree(projective=True, single_root=True), u)
+    fg.add(DependencyTree(u, projective=True, single_root=True))
     for k in range(n):
         others = [i for i in range(n) if i != k]
         fg.add(Budget(u[others, k], budget=budget))
