@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_plain
-from omegamax._warnings import ConvergenceWarning
+from omegamax._warnings import warn_of_limit
 from omegamax.functional._map import _derivatives_wanted
 from omegamax.kernels._hull import cholesky, overlaps
 from omegamax.kernels._untraced import untraced
@@ -195,11 +194,9 @@ def warn_unless_converged(name: str, solution: Solution, limit: int) -> None:
         return
     short = active.iterations >= limit
     if bool(short.any()):
-        warnings.warn(
+        warn_of_limit(
             f"{name}: {int(short.sum())} of {len(short)} problems stopped after {limit} iterations; the best structure "
-            f"left out would gain up to {float(active.residual[short].max()):.3g}",
-            ConvergenceWarning,
-            stacklevel=4,
+            f"left out would gain up to {float(active.residual[short].max()):.3g}"
         )
 
 
