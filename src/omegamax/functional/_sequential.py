@@ -51,7 +51,7 @@ def sequential_k_subsets(
             number of ones is not fixed, at half of ``z + 1``.
 
     Returns:
-        Like ``z``: in [0, 1], summing to ``k`` along ``dim``. Computed in float64.
+        Like ``z``: in [0, 1], summing to ``k`` along ``dim``, or to less with ``at_most``. Computed in float64.
 
         >>> z = torch.tensor([2.0, 0.5, 0.0, 1.5, 0.0])
         >>> sequential_k_subsets(z, k=2)
