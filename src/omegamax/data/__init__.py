@@ -1,9 +1,18 @@
 """Questions about pictures: the record that all sets share, its numbers, and the sets themselves."""
 
+from omegamax.data._files import DataError as DataError
 from omegamax.data.collate import Collate as Collate
 from omegamax.data.collate import pool as pool
+from omegamax.data.daquar import Daquar as Daquar
+from omegamax.data.easy_vqa import EasyVQA as EasyVQA
+from omegamax.data.nlvr import NLVR as NLVR
 from omegamax.data.sample import KINDS as KINDS
 from omegamax.data.sample import REGIONS as REGIONS
 from omegamax.data.sample import Sample as Sample
+from omegamax.data.scenes import Scenes as Scenes
+from omegamax.data.shapes import Shapes as Shapes
+from omegamax.data.skip import BrokenSampleWarning as BrokenSampleWarning
+from omegamax.data.skip import SkipBroken as SkipBroken
 from omegamax.data.vocabulary import Vocabulary as Vocabulary
 from omegamax.data.vocabulary import tokenise as tokenise
+from omegamax.data.vqa2 import VQA2 as VQA2

@@ -54,17 +54,23 @@ def _bar(u: Array, v: Array) -> Array:
 
 def _snake(u: Array, v: Array) -> Array:
     bows = np.minimum(_bow(u - 0.38, v, 0.38), _bow(u + 0.38, -v, 0.38))
-    ends = np.minimum(_box(u - 0.76, v + 0.12, 0.17, 0.12), _box(u + 0.76, v - 0.12, 0.17, 0.12))
-    return np.minimum(bows, ends)
+    ends = np.minimum(_line(u - 0.76, v, -0.12, 0), _line(u + 0.76, v, 0, 0.12))
+    return np.minimum(bows, ends) - 0.18
 
 
 def _hook(u: Array, v: Array) -> Array:
-    return np.minimum(_bow(u, v - 0.2, 0.5), _box(u - 0.5, v + 0.25, 0.17, 0.46))
+    return np.minimum(_bow(u, v - 0.2, 0.5), _line(u - 0.5, v, -0.6, 0.2)) - 0.18
 
 
+# Strokes are distances from a line less half a width: their joints leave no seam, as those of filled parts would.
 def _bow(u: Array, v: Array, radius: float) -> Array:
-    """The lower half of a ring."""
-    return np.maximum(np.abs(np.hypot(u, v) - radius) - 0.17, -v)
+    """From the lower half of a circle."""
+    return np.where(v >= 0, np.abs(np.hypot(u, v) - radius), np.hypot(np.abs(u) - radius, v))
+
+
+def _line(u: Array, v: Array, top: float, bottom: float) -> Array:
+    """From an upright line."""
+    return np.hypot(u, v - np.clip(v, top, bottom))
 
 
 def _box(u: Array, v: Array, width: float, height: float) -> Array:

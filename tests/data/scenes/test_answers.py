@@ -1,0 +1,170 @@
+"""Answers, worked out again from the words of the question and the list of things, and from the picture."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES, Scenes
+
+SINGULAR = {**{s: s for s in SHAPES}, **{f"{s}s": s for s in SHAPES}, "crosses": "cross"}
+CLEAR = 0.12
+
+
+def beside(first, second, side):
+    """Whether it is there, and whether one can see that it is or is not."""
+    shift = {
+        "left of": second.x - first.x,
+        "right of": first.x - second.x,
+        "above": second.y - first.y,
+        "below": first.y - second.y,
+    }[side]
+    return shift > 0, abs(shift) >= CLEAR
+
+
+def solved(question, things):
+    """The answer and the things that it takes to see it; asserts that the question has but one answer."""
+
+    def the(shape=None, colour=None):
+        found = those(shape, colour)
+        assert len(found) == 1, f"{question}: {found}"
+        return found[0]
+
+    def those(shape=None, colour=None):
+        return [t for t in things if shape in (None, t.shape) and colour in (None, t.colour)]
+
+    def yes(value):
+        return "yes" if value else "no"
+
+    side = "(above|below|left of|right of)"
+    if m := re.fullmatch(r"is there an? (\w+) (\w+)\?", question):
+        found = those(m[2], m[1])
+        return yes(found), found
+    if m := re.fullmatch(rf"is the (\w+) (\w+) {side} the (\w+) (\w+)\?", question):
+        a, b = the(m[2], m[1]), the(m[5], m[4])
+        there, clear = beside(a, b, m[3])
+        assert clear
+        return yes(there), [a, b]
+    if m := re.fullmatch(r"is the (\w+) (\w+)\?", question):
+        return yes(the(m[1]).colour == m[2]), [the(m[1])]
+    if m := re.fullmatch(r"are there more (\w+) than (\w+)\?", question):
+        a, b = those(SINGULAR[m[1]]), those(SINGULAR[m[2]])
+        return yes(len(a) > len(b)), a + b
+    if m := re.fullmatch(r"do the (\w+) and the (\w+) have the same colour\?", question):
+        a, b = the(m[1]), the(m[2])
+        return yes(a.colour == b.colour), [a, b]
+    if m := re.fullmatch(r"how many (\w+) objects are there\?", question):
+        return str(len(those(None, m[1]))), those(None, m[1])
+    if m := re.fullmatch(r"how many (\w+) are there\?", question):
+        return str(len(those(SINGULAR[m[1]]))), those(SINGULAR[m[1]])
+    if m := re.fullmatch(r"what colour is the (\w+)\?", question):
+        return the(m[1]).colour, [the(m[1])]
+    if m := re.fullmatch(r"what shape is the (\w+) object\?", question):
+        return the(None, m[1]).shape, [the(None, m[1])]
+    if m := re.fullmatch(rf"what shape is {side} the (\w+) (\w+)\?", question):
+        known = the(m[3], m[2])
+        seen = [(t, *beside(t, known, m[1])) for t in things if t is not known]
+        assert all(clear for *_, clear in seen)
+        (asked,) = [t for t, there, _ in seen if there]
+        return asked.shape, [known, asked]
+    if m := re.fullmatch(r"what colour are both (\w+)\?", question):
+        a, b = those(SINGULAR[m[1]])
+        assert a.colour == b.colour
+        return a.colour, [a, b]
+    if m := re.fullmatch(r"what shape has the same colour as the (\w+)\?", question):
+        known = the(m[1])
+        (asked,) = [t for t in those(None, known.colour) if t is not known]
+        return asked.shape, [known, asked]
+    raise AssertionError(f"no one asked: {question}")
+
+
+@pytest.mark.parametrize("template", QUESTIONS)
+def test_answer_follows_from_the_things(template):
+    scenes = Scenes(250, seed=11, image_size=32, questions=[template])
+    for index in range(len(scenes)):
+        asked = scenes.asked(index)
+        answer, relevant = solved(asked.question, asked.scene.things)
+        assert asked.answer == answer, asked.question
+        assert {id(asked.scene.things[i]) for i in asked.relevant} == set(map(id, relevant)), asked.question
+        assert asked.kind == QUESTIONS[template][0] and asked.template == template
+
+
+def test_answers_hold_with_few_shapes_colours_and_objects():
+    scenes = Scenes(600, image_size=32, shapes=SHAPES[-3:], colours=["red", "blue", "green"], objects=(1, 9))
+    for index in range(len(scenes)):
+        asked = scenes.asked(index)
+        assert asked.answer == solved(asked.question, asked.scene.things)[0]
+        assert len(asked.scene.things) <= 9
+
+
+def test_things_do_not_touch_and_lie_inside():
+    scenes = Scenes(500, image_size=32)
+    for index in range(len(scenes)):
+        things = scenes.asked(index).scene.things
+        for i, a in enumerate(things):
+            assert a.radius > 0.05 and all(a.radius < p < 1 - a.radius for p in (a.y, a.x))
+            assert all(np.hypot(a.y - b.y, a.x - b.x) > a.radius + b.radius + 0.01 for b in things[:i])
+
+
+def test_pairs_that_are_to_be_far_apart_are():
+    scenes = Scenes(200, image_size=32, questions=["beside", "same_colour", "colour_of_both", "shape_of_same_colour"])
+    for index in range(len(scenes)):
+        first, second = scenes.asked(index).scene.things[:2]
+        assert np.hypot(first.y - second.y, first.x - second.x) > 0.4
+
+
+def hues(picture):
+    """Hue in degrees and saturation of every pixel."""
+    rgb = picture.astype(float) / 255
+    spread = rgb.max(-1) - rgb.min(-1)
+    r, g, b = np.moveaxis(rgb, -1, 0)
+    angle = np.degrees(np.arctan2(np.sqrt(3) * (g - b), 2 * r - g - b)) % 360
+    return angle, spread / np.maximum(rgb.max(-1), 1e-9)
+
+
+def seen_colours(picture):
+    """Index of the nearest colour at each pixel, -1 on the ground."""
+    palette = hues(np.array([list(COLOURS.values())], np.uint8))[0][0]
+    angle, saturation = hues(picture)
+    turn = np.abs((angle[..., None] - palette + 180) % 360 - 180)
+    return np.where(saturation > 0.3, turn.argmin(-1), -1)
+
+
+def test_the_picture_shows_what_the_list_says():
+    scenes = Scenes(60, seed=5, image_size=160)
+    for index in range(len(scenes)):
+        scene = scenes.asked(index).scene
+        colours = seen_colours(scene.draw()[0])
+        for number, name in enumerate(COLOURS):
+            spots, count = ndimage.label(colours == number, structure=np.ones((3, 3)))
+            areas = ndimage.sum_labels(np.ones_like(spots), spots, range(1, count + 1))
+            large = np.flatnonzero(np.asarray(areas) > 30) + 1
+            listed = [t for t in scene.things if t.colour == name]
+            assert len(large) == len(listed), (index, name)
+            for y, x in (np.mean(np.nonzero(spots == spot), 1) / 160 for spot in large):
+                assert sum(np.hypot(t.y - y, t.x - x) < t.radius for t in listed) == 1
+
+
+def test_relevance_covers_the_things_and_nothing_else():
+    side = 160
+    scenes = Scenes(80, seed=6, image_size=side)
+    y, x = (np.indices((side, side)) + 0.5) / side
+    for index in range(len(scenes)):
+        asked, sample = scenes.asked(index), scenes[index]
+        relevance = sample.relevance.numpy()
+        assert set(np.unique(relevance)) <= {0, 1}
+        colours = seen_colours(sample.image.permute(1, 2, 0).numpy())
+        elsewhere = np.ones_like(relevance, dtype=bool)
+        for thing in solved(asked.question, asked.scene.things)[1]:
+            disc = np.hypot(y - thing.y, x - thing.x) < thing.radius + 1 / side
+            painted = disc & (colours == list(COLOURS).index(thing.colour))
+            inside = disc & (relevance > 0)
+            both = (painted & inside).sum()
+            # The edge is mixed with the ground, up to half a pixel on both sides.
+            assert both >= 0.95 * inside.sum() > 20
+            assert not (ndimage.binary_erosion(inside) & ~painted).any()
+            # All but a tip of a crescent, which is thinner than a pixel.
+            assert (painted & ~ndimage.binary_dilation(inside, np.ones((3, 3)))).sum() <= 2
+            elsewhere &= ~disc
+        assert not relevance[elsewhere].any()
