@@ -131,3 +131,16 @@ def test_bad_strength_is_refused_when_it_is_given():
             make("sparsemax", -1.0)
     with pytest.raises(TypeError, match="GraphFused: strength"):
         GraphFused("sparsemax", EDGES, "much")
+
+
+def test_bad_shapes_and_graphs_are_refused_by_name():
+    for shape in ((2,), 6, (-1, -1), (0, 3)):
+        with pytest.raises(ValueError, match=r"TotalVariation2d: shape must be \(H, W\)"):
+            TotalVariation2d("sparsemax", 0.1, shape=shape)
+    for shape in ((2, 3), (-1, 3)):
+        with pytest.raises(ValueError, match=r"TotalVariation2d: shape=\(.*\) does not hold the 7 entries of a row"):
+            TotalVariation2d("sparsemax", 0.1, shape=shape).argmax(torch.randn(2, 7))
+    with pytest.raises(TypeError, match=r"GraphFused: edges must be .*list"):
+        GraphFused("sparsemax", [[0], [1]])
+    with pytest.raises(ValueError, match=r"GraphFused: edges .*loop at node 1"):
+        GraphFused("sparsemax", torch.tensor([[0, 1], [1, 1]]))

@@ -44,8 +44,8 @@ def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> f
     return rows.clamp(max=most)
 
 
-def check_edges(name: str, edges: Tensor, nodes: int) -> Tensor:
-    """Edges ``[2, E]`` between ``nodes`` nodes as int64; refuses loops and indices that are out of range."""
+def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
+    """Edges ``[2, E]`` between ``nodes`` nodes as int64; refuses loops and indices that are out of range, if known."""
     if not isinstance(edges, Tensor):
         raise TypeError(f"{name}: edges must be a torch.Tensor of integers, got {type(edges).__name__}")
     if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
@@ -54,6 +54,8 @@ def check_edges(name: str, edges: Tensor, nodes: int) -> Tensor:
         raise ValueError(f"{name}: edges must have shape [2, E], got {tuple(edges.shape)}")
     if edges.numel() and readable(edges):
         least, most = int(edges.min()), int(edges.max())
+        if nodes is None:
+            nodes = max(most, 0) + 1
         if least < 0 or most >= nodes:
             worst = least if least < 0 else most
             raise IndexError(f"{name}: edges must lie in [0, {nodes}), the nodes along dim, got {worst}")

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from omegamax import functional
 from omegamax._checks import check_above
-from omegamax.functional._edges import check_strength
+from omegamax.functional._edges import check_edges, check_strength
 from omegamax.functional._fused import keeps_order
 from omegamax.nn.alpha import hold
 from omegamax.omegas import Omega
@@ -133,7 +133,7 @@ class GraphFusedmax(_Smooth):
         learnable: bool = False,
     ):
         super().__init__(strength, base, learnable)
-        hold(self, "edges", edges)
+        hold(self, "edges", check_edges("GraphFusedmax", edges))
         hold(self, "weights", weights)
         self.dim = dim
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax import functional
-from omegamax.functional._edges import check_strength
+from omegamax.functional._edges import check_edges, check_strength
 from omegamax.functional._fused import keeps_order
 from omegamax.omegas._base import Omega
 
@@ -149,7 +149,7 @@ class GraphFused(Variation):
 
     def __init__(self, base: str | Omega, edges: Tensor, strength: float | Tensor = 1.0, weights: Tensor | None = None):
         super().__init__(base, strength)
-        self.edges = edges
+        self.edges = check_edges("GraphFused", edges)
         self.weights = weights
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from torch import Tensor
@@ -41,6 +42,10 @@ class TotalVariation2d(Variation):
         shape: tuple[int, int] | None = None,
     ):
         super().__init__(base, strength)
+        if shape is not None:
+            sizes = tuple(shape) if isinstance(shape, Sequence) else ()
+            if len(sizes) != 2 or min(sizes) < -1 or 0 in sizes or sizes == (-1, -1):
+                raise ValueError(f"TotalVariation2d: shape must be (H, W), one of the two -1 at most, got {shape!r}")
         self.shape = shape
 
     @property
@@ -111,7 +116,12 @@ class TotalVariation2d(Variation):
         return p.flatten(-2).movedim(-1, dim) if z.dim() else p.reshape(())
 
     def _image(self, z: Tensor) -> Tensor:
-        return z if self.shape is None else z.unflatten(-1, self.shape)
+        if self.shape is None:
+            return z
+        height, width = self.shape
+        if z.shape[-1] % (height * width) if -1 in self.shape else z.shape[-1] != height * width:
+            raise ValueError(f"TotalVariation2d: shape={self.shape} does not hold the {z.shape[-1]} entries of a row")
+        return z.unflatten(-1, self.shape)
 
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
