@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from models.cases import LEARNABLE, OUTPUTS, batch, config, model, rows
+from omegamax.data.collate import Collate
+from omegamax.data.sample import Sample
+from omegamax.data.vocabulary import Vocabulary
 from omegamax.densities import Gaussian, Mixture, TruncatedParaboloid
 from omegamax.models import GridCNN
 from omegamax.models.mcan import KINDS, MCAN, PAPERS, AnswerLoss, Grid, MCANConfig, OutputConfig
@@ -162,10 +165,11 @@ def test_padding_changes_nothing(kind):
 
 
 @every_kind
-def test_sizes_are_read_off_the_mask_and_a_full_mask_is_none(kind):
+def test_sizes_and_mask_say_the_same_and_a_full_mask_is_none(kind):
     network = model(kind).eval()
     ragged = batch(sizes=((3, 4), (5, 4), (3, 6)))
-    close(network({k: v for k, v in ragged.items() if k != "sizes"}).logits, network(ragged).logits)
+    for one in ("sizes", "feature_mask"):
+        close(network({k: v for k, v in ragged.items() if k != one}).logits, network(ragged).logits)
     full = batch()
     close(network({**full, "feature_mask": None}).logits, network(full).logits)
 
@@ -206,6 +210,21 @@ def test_examples_do_not_see_each_other(kind):
     network = model(kind).eval()
     whole = network(batch()).logits
     close(network(rows(batch(), 2, 0)).logits, whole[[2, 0]], atol=1e-5, rtol=1e-4)
+
+
+def test_batches_of_the_data_part_fit():
+    """Ragged features and pictures, as they are collated."""
+    grids = [torch.randn(*size, 7) for size in ((3, 4), (5, 2))]
+    settings = {"question": "Is it red?", "answers": {"yes": 1.0}, "kind": "yes/no"}
+    words = Vocabulary.of(["Is it red?"], ["yes", "no"])
+    given = Collate(words)([Sample(id=str(i), features=g, **settings) for i, g in enumerate(grids)])
+    network = MCAN(config("continuous_softmax").replace(words=words.num_words, answers=words.num_answers))
+    answer = network(given)
+    assert answer.logits.shape == given["answers"].shape and answer.attention.weights.shape == (2, 5, 4)
+    assert answer.attention.sizes.tolist() == [[3, 4], [5, 2]]
+    picture = Sample(id="0", image=torch.zeros(3, 28, 28, dtype=torch.uint8), **settings)
+    small = MCAN(MCANConfig.small(words.num_words, words.num_answers))
+    assert small(Collate(words, grid=(14, 14))([picture])).logits.shape == (1, 2)
 
 
 # --- Parameters and gradients
@@ -360,6 +379,7 @@ def test_grid_cnn_takes_any_size(size):
         ({"features": None}, ValueError, r"batch must hold features \(an image needs pixels=True\), got question"),
         ({"grid": (4, 4)}, ValueError, r"features must be \[B, 4 x 4, 7\].* got shape \(3, 20, 7\)"),
         ({"feature_mask": torch.ones(3, 20)}, ValueError, r"feature_mask must be bool \(3, 20\), got torch.float32"),
+        ({"sizes": torch.ones(2, 2)}, ValueError, r"sizes must be \[3, 2\], rows and columns, got \(2, 2\)"),
         ({"question": torch.ones(3, 4)}, TypeError, "question must hold integer word indices, got torch.float32"),
         ({"question": torch.ones(3, 0, dtype=torch.long)}, ValueError, r"\[B, T\] with T >= 1, got shape \(3, 0\)"),
         ({"question": torch.full((3, 2), 11)}, IndexError, r"indices in \[0, 11\), the vocabulary, got 11"),

@@ -116,10 +116,11 @@ def test_grid_finds_holes():
 
 def test_shares_of_a_density_are_those_on_its_own_grid():
     density = Gaussian(torch.tensor([[0.3, 0.6], [0.7, 0.2]], dtype=F64), 0.02)
-    full = GridAttention(torch.zeros(2, 4, 5), density)
+    full = GridAttention(torch.zeros(2, 4, 5), Grid((4, 5)), density)
     close(full.weights, on_grid(density, (4, 5), samples=4))
     close(full.shares(2), on_grid(density, (4, 5), samples=2))
-    ragged = GridAttention(torch.zeros(2, 4, 5), density, torch.tensor([[4, 3], [2, 5]]))
+    grid = Grid.of_sizes((4, 5), torch.tensor([[4, 3], [2, 5]]))
+    ragged = GridAttention(torch.zeros(2, 4, 5), grid, density)
     close(ragged.weights[0, :, :3], on_grid(density, (4, 3), samples=4)[0])
     close(ragged.weights[1, :2], on_grid(density, (2, 5), samples=4)[1])
     assert (ragged.weights[0, :, 3:] == 0).all() and (ragged.weights[1, 2:] == 0).all()
@@ -127,7 +128,7 @@ def test_shares_of_a_density_are_those_on_its_own_grid():
 
 def test_weights_have_no_shares():
     with pytest.raises(ValueError, match="shares are those of a density"):
-        GridAttention(torch.zeros(1, 2, 2)).shares()
+        GridAttention(torch.zeros(1, 2, 2), Grid((2, 2))).shares()
 
 
 # --- Losses

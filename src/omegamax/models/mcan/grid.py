@@ -19,7 +19,8 @@ class Grid:
     Args:
         shape: ``(h, w)``, of the largest image.
         mask: ``[B, L]``, True where there is a cell; None: everywhere.
-        given: of each image, ``[B, 2]``; None: read from the mask.
+        given: rows and columns of each image, ``[B, 2]``; None: read from the mask, which on a GPU has to be waited
+            for.
 
         >>> grid = Grid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
         >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
@@ -29,6 +30,18 @@ class Grid:
     shape: tuple[int, int]
     mask: Tensor | None = None
     given: Tensor | None = None
+
+    @classmethod
+    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> Grid:
+        """The grid of whole images with these rows and columns, ``[B, 2]``.
+
+        >>> Grid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
+        tensor([[ True,  True, False, False, False, False]])
+        """
+        rows, columns = (
+            torch.arange(k, device=sizes.device) < n for k, n in zip(shape, sizes.split(1, -1), strict=True)
+        )
+        return cls(shape, (rows.unsqueeze(-1) & columns.unsqueeze(-2)).flatten(1), sizes)
 
     @cached_property
     def sizes(self) -> Tensor | None:
@@ -73,13 +86,18 @@ class GridAttention:
 
     Args:
         discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells).
+        grid: the cells.
         density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; or None.
-        sizes: rows and columns of each image, ``[B, 2]``; None: all have the full grid.
     """
 
     discrete: Tensor
+    grid: Grid
     density: Density | None = None
-    sizes: Tensor | None = None
+
+    @property
+    def sizes(self) -> Tensor | None:
+        """Rows and columns of each image, ``[B, 2]``; None: all have the full grid."""
+        return self.grid.sizes
 
     @cached_property
     def weights(self) -> Tensor:

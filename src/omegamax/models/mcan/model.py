@@ -44,10 +44,10 @@ class MCAN(torch.nn.Module):
         config: sizes, and the attention that the answer is read from.
         embedding: of the words, to start from, ``[words, word_dim]``.
 
-    ``forward(batch)``, as :class:`~omegamax.data.Collate` makes it: ``question [B, T]``, integers, 0 after the last
-    word; ``features [B, L, image_dim]`` with ``grid = (h, w)``, ``feature_mask [B, L]`` (True where there is a cell)
-    and, if at hand, ``sizes [B, 2]`` of images smaller than the grid; or, if built with ``pixels``, ``image [B, 3, H,
-    W]``. What else there is is left alone. Returns an :class:`Answer`.
+    ``forward(batch)`` takes what :class:`~omegamax.data.collate.Collate` makes: ``question [B, T]``, integers, 0 after
+    the last word; ``features [B, L, image_dim]`` with ``grid = (h, w)`` and, for images smaller than the grid,
+    ``feature_mask [B, L]`` (True where there is a cell), ``sizes [B, 2]`` (rows and columns), or both; or, if built
+    with ``pixels``, ``image [B, 3, H, W]`` in [0, 1]. What else there is is left alone. Returns an :class:`Answer`.
 
         >>> model = MCAN(MCANConfig.small(words=20, answers=5)).eval()
         >>> batch = {"question": torch.tensor([[3, 7, 2], [4, 0, 0]]), "image": torch.rand(2, 3, 56, 56)}
@@ -97,7 +97,12 @@ class MCAN(torch.nn.Module):
         if mask is not None and (mask.dtype != torch.bool or mask.shape != features.shape[:2]):
             given = f"{mask.dtype} of shape {tuple(mask.shape)}"
             raise ValueError(f"MCAN: feature_mask must be bool {tuple(features.shape[:2])}, got {given}")
-        return features, Grid((h, w), mask, batch.get("sizes"))
+        sizes = batch.get("sizes")
+        if sizes is None:
+            return features, Grid((h, w), mask)
+        if sizes.shape != (len(features), 2):
+            raise ValueError(f"MCAN: sizes must be [{len(features)}, 2], rows and columns, got {tuple(sizes.shape)}")
+        return features, Grid.of_sizes((h, w), sizes.to(features.device)) if mask is None else Grid((h, w), mask, sizes)
 
     def extra_repr(self) -> str:
         return f"output={self.config.output.kind!r}"

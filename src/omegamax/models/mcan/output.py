@@ -56,13 +56,13 @@ class OutputAttention(torch.nn.Module):
         weights = self._weights(z.to(working_dtype(z)), grid)
         shown = weights.unflatten(-1, grid.shape)
         if self.density is None:
-            return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, None, grid.sizes)
+            return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, grid)
         lengths = grid.shape if grid.sizes is None else grid.sizes
         values, holes = grid.pack(x), grid.holes
         if holes is not None and self.config.padding:
             values, holes = values.masked_fill(~holes.unsqueeze(-1), 0.0), None
         context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
-        return context, GridAttention(shown, density, grid.sizes)
+        return context, GridAttention(shown, grid, density)
 
     def _weights(self, z: Tensor, grid: Grid) -> Tensor:
         """``[B, L] -> [B, L]``"""
