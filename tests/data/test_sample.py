@@ -21,6 +21,7 @@ def test_the_best_answer_is_the_first_of_the_highest():
         ({"question": None}, TypeError, "question must be a str, got NoneType"),
         ({"kind": "yesno"}, ValueError, "kind must be one of 'yes/no', 'number', 'other', got 'yesno'"),
         ({"region": "two"}, ValueError, "region must be one of 'one', 'several', 'odd' or None, got 'two'"),
+        ({"answers": ["yes"]}, TypeError, "answers must map each answer to its score, got list"),
         ({"answers": {"yes": 1.2}}, ValueError, "the score of answer 'yes' must lie in"),
         ({"answers": {"yes": float("nan")}}, ValueError, "the score of answer 'yes' must lie in"),
         ({"image": None}, ValueError, "give either image or features, got neither"),

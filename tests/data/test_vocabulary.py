@@ -46,6 +46,8 @@ def test_scores_of_answers():
     for call in (lambda: VOCABULARY.scores({"maybe": 1}), lambda: VOCABULARY.answer_index("maybe")):
         with pytest.raises(ValueError, match=r"unknown answer 'maybe'; there are 3 answers: 'yes', 'no', '2'$"):
             call()
+    with pytest.raises(ValueError, match="unknown must be one of 'error', 'drop', got 'ignore'"):
+        VOCABULARY.scores({}, unknown="ignore")
 
 
 def test_a_question_without_words_is_an_error():

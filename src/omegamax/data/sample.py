@@ -51,6 +51,9 @@ class Sample:
         if self.region is not None and self.region not in REGIONS:
             names = ", ".join(map(repr, REGIONS))
             raise ValueError(f"{self._name}: region must be one of {names} or None, got {self.region!r}")
+        if not isinstance(self.answers, Mapping):
+            given = type(self.answers).__name__
+            raise TypeError(f"{self._name}: answers must map each answer to its score, got {given}")
         for answer, score in self.answers.items():
             if not 0 <= score <= 1:
                 raise ValueError(f"{self._name}: the score of answer {answer!r} must lie in [0, 1], got {score}")

@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from omegamax._checks import check_choice
+
 PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers
 _JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
 
@@ -92,6 +94,7 @@ class Vocabulary:
             unknown: ``"error"``, or ``"drop"`` to pass over answers that are not in the vocabulary: with real
                 questions it holds the frequent ones only.
         """
+        check_choice("Vocabulary.scores", "unknown", unknown, ("error", "drop"))
         scores = torch.zeros(self.num_answers)
         for answer, score in answers.items():
             if unknown == "error" or answer in self._answer:

@@ -64,6 +64,8 @@ def test_size_of_the_picture_changes_nothing_else():
         assert a.mean().item() == pytest.approx(b.mean().item(), rel=0.1, abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes:UserWarning")
 def test_worker_processes_give_the_same_samples():
     scenes = Scenes(40, seed=2, image_size=48)
     collate = Collate(scenes.vocabulary, grid=(6, 6))
@@ -181,8 +183,9 @@ def test_ground_is_grey_beside_the_colours():
         ({"seed": 0.5}, "seed must be a whole number from 0"),
         ({"image_size": 16}, "image_size must be a whole number from 32"),
         ({"split": "dev"}, "split must be one of 'train', 'val', 'test', got 'dev'"),
-        ({"objects": (5, 3)}, r"objects must be two numbers, 1 <= fewest <= most <= 9, got \(5, 3\)"),
-        ({"objects": (3, 40)}, "objects must be two numbers"),
+        ({"objects": (5, 3)}, r"objects must be two whole numbers, 1 <= fewest <= most <= 9, got \(5, 3\)"),
+        ({"objects": (3, 40)}, "objects must be two whole numbers"),
+        ({"objects": (3, 4.5)}, "objects must be two whole numbers"),
         ({"shapes": ["star", "blob", "ring"]}, "each of shapes must be one of 'circle', .*, got 'blob'"),
         ({"colours": ["red", "blue"]}, "colours must be at least 3 different names"),
         ({"colours": ["red", "blue", "red"]}, "colours must be at least 3 different names"),
@@ -200,3 +203,6 @@ def test_index_out_of_range():
         with pytest.raises(IndexError, match=f"index {index} is out of range for 3 samples"):
             scenes[index]
     assert len(list(scenes)) == 3
+    assert same(scenes[torch.tensor(1)], scenes[1]) and same(scenes[np.int64(1)], scenes[1])
+    with pytest.raises(TypeError):
+        scenes[0.5]

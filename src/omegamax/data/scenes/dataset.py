@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,11 +88,11 @@ class Scenes(Dataset[Sample]):
             if not is_whole(value) or not least <= value < 2**32:
                 raise ValueError(f"Scenes: {argument} must be a whole number from {least} to 2^32 - 1, got {value!r}")
         check_choice("Scenes", "split", split, SPLITS)
-        if len(objects) != 2 or not 1 <= objects[0] <= objects[1] <= _MOST_OBJECTS:
-            wanted = f"two numbers, 1 <= fewest <= most <= {_MOST_OBJECTS}"
+        if len(objects) != 2 or not all(map(is_whole, objects)) or not 1 <= objects[0] <= objects[1] <= _MOST_OBJECTS:
+            wanted = f"two whole numbers, 1 <= fewest <= most <= {_MOST_OBJECTS}"
             raise ValueError(f"Scenes: objects must be {wanted}, got {objects}")
         self.size, self.seed, self.split, self.image_size = int(size), int(seed), split, int(image_size)
-        self.objects = objects
+        self.objects = int(objects[0]), int(objects[1])
         self.shapes = _subset("shapes", shapes, SHAPES, _FEWEST)
         self.colours = _subset("colours", colours, tuple(COLOURS), _FEWEST)
         self.questions = _subset("questions", questions, tuple(QUESTIONS), 1)
@@ -107,6 +108,7 @@ class Scenes(Dataset[Sample]):
         return self.size
 
     def __getitem__(self, index: int) -> Sample:
+        index = operator.index(index)
         asked = self.asked(index)
         picture, masks = asked.scene.draw()
         relevance = masks[list(asked.relevant)].any(0)
