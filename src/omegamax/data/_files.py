@@ -108,14 +108,14 @@ def value(place: str, entry: Any, key: str, kind: type | tuple[type, ...]) -> An
 def read_array(path: Path, key: str | None = None) -> np.ndarray:
     """An array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded as archive:
-            names = list(archive.files)
+        with path.open("rb") as file:  # numpy leaves a file that is no archive open
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            names = list(loaded.files)
             name = key if key in names else names[0] if len(names) == 1 else None
             if name is not None:
-                return archive[name]
+                return loaded[name]
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
     except _BROKEN as error:
