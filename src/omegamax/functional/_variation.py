@@ -28,8 +28,8 @@ def tv_prox_1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
         >>> tv_prox_1d(torch.tensor([1.0, 0.75, -1.0, 0.5]), strength=0.25)
         tensor([ 0.7500,  0.7500, -0.5000,  0.2500])
 
-    Reference: Condat (IEEE Signal Processing Letters 2013); Davies & Kovac (Annals of Statistics 2001) for the string
-    that is found here.
+    Reference: Condat (IEEE Signal Processing Letters 2013); Davies & Kovac (Annals of Statistics 2001), the taut string
+    that plain torch finds; Johnson (JCGS 2013), sec. 3, the dynamic program that is compiled.
     """
     return prox_1d("tv_prox_1d", x, strength, dim)
 
@@ -56,7 +56,8 @@ def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
         tensor([[ 0.5000,  0.5000, -0.5000],
                 [ 0.5000,  0.5000,  0.0000]])
 
-    Reference: Martins et al. (ICIP 2021), eqs. 3-4 on a grid; Prop. 2 for the groups, their values and the gradient.
+    Reference: Martins et al. (ICIP 2021), eqs. 3-4 on a grid; Prop. 2 for the groups, their values and the gradient;
+    Chambolle & Darbon (IJCV 2009), sec. 4, the maximum flows that are compiled.
     """
     return prox_2d("tv_prox_2d", x, strength)
 
