@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -91,18 +93,43 @@ def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return entries
 
 
-def value(place: str, entry: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+class Place:
+    """A place in a file, put into words only where there is something to say about it: files have millions."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.parts))
+
+
+def value(place: str | Place, entry: Any, key: str, kind: type | tuple[type, ...]) -> Any:
     """``entry[key]``, refused if it is missing or of another type."""
+    if isinstance(entry, dict) and key in entry:
+        found = entry[key]
+        # bool is an int in Python, but true is no number of a question.
+        if isinstance(found, kind) and (not isinstance(found, bool) or _takes(bool, kind)):
+            return found
     names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
     if not isinstance(entry, dict):
         raise DataError(f"{place} must be an object with {key!r}, got {_short(entry)}; mend or remove it")
     if key not in entry:
         raise DataError(f"{place} has no {key!r} (wanted: {names}); mend or remove it")
-    found = entry[key]
-    # bool is an int in Python, but true is no number of a question.
-    if not isinstance(found, kind) or (isinstance(found, bool) and not _takes(bool, kind)):
-        raise DataError(f"{place}: {key!r} must be {names}, got {_short(found)}; mend or remove it")
-    return found
+    raise DataError(f"{place}: {key!r} must be {names}, got {_short(entry[key])}; mend or remove it")
+
+
+@contextmanager
+def many_objects() -> Iterator[None]:
+    """Without the search for cycles, which takes longer than the reading when millions of objects are made."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def read_array(path: Path, key: str | None = None) -> np.ndarray:

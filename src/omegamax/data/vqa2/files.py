@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any, NamedTuple
 
-from omegamax.data._files import DataError, FilePath, read_json, value
+from omegamax.data._files import DataError, FilePath, Place, many_objects, read_json, value
 from omegamax.data.sample import KINDS
 
 
@@ -45,17 +45,14 @@ def read_questions(path: FilePath) -> QuestionFile:
 
     An object with the list ``questions`` of objects with ``question_id``, ``image_id`` and ``question``.
     """
-    content, entries = _entries(path, "questions")
-    questions: dict[int, Question] = {}
-    for place, entry in entries:
-        number = value(place, entry, "question_id", int)
-        place = f"{place} (question_id {number})"
-        text = value(place, entry, "question", str)
-        if not text.strip():
-            raise DataError(f"{place}: the question is empty; mend or remove it")
-        if number in questions:
-            raise DataError(f"{place} occurs twice; remove one of the two")
-        questions[number] = Question(number, value(place, entry, "image_id", int), text)
+    with many_objects():
+        content = _content(path, "questions")
+        questions: dict[int, Question] = {}
+        for position, entry in enumerate(content["questions"]):
+            question = _question(Place(path, ": questions[", position, "]"), entry)
+            if questions.setdefault(question.question_id, question) is not question:
+                place = f"{path}: questions[{position}] (question_id {question.question_id})"
+                raise DataError(f"{place} occurs twice; remove one of the two")
     subset = content.get("data_subtype")
     return QuestionFile(questions, subset if isinstance(subset, str) else None)
 
@@ -67,43 +64,54 @@ def read_annotations(path: FilePath) -> dict[int, Annotation]:
     ``answer_type``, ``multiple_choice_answer`` and ``answers``, a list of objects with ``answer`` and
     ``answer_confidence``.
     """
-    annotations: dict[int, Annotation] = {}
-    for place, entry in _entries(path, "annotations")[1]:
-        number = value(place, entry, "question_id", int)
-        place = f"{place} (question_id {number})"
-        kind = value(place, entry, "answer_type", str)
-        if kind not in KINDS:
-            wanted = ", ".join(map(repr, KINDS))
-            raise DataError(f"{place}: 'answer_type' must be one of {wanted}, got {kind!r}; mend or remove it")
-        given = value(place, entry, "answers", list)
-        if not given:
-            raise DataError(f"{place} has no answers; mend or remove it")
-        if number in annotations:
-            raise DataError(f"{place} occurs twice; remove one of the two")
-        answers, confidences = [], []
-        for position, answer in enumerate(given, 1):
-            where = f"{place}, answer {position}"
-            # Each of the few thousand answers once in memory, and not several million times.
-            answers.append(intern(value(where, answer, "answer", str)))
-            confidences.append(intern(str(answer.get("answer_confidence", ""))))
-        annotations[number] = Annotation(
-            number,
-            value(place, entry, "image_id", int),
-            intern(value(place, entry, "question_type", str)),
-            intern(kind),
-            intern(value(place, entry, "multiple_choice_answer", str)),
-            tuple(answers),
-            tuple(confidences),
-        )
+    with many_objects():
+        annotations: dict[int, Annotation] = {}
+        for position, entry in enumerate(_content(path, "annotations")["annotations"]):
+            annotation = _annotation(Place(path, ": annotations[", position, "]"), entry)
+            if annotations.setdefault(annotation.question_id, annotation) is not annotation:
+                place = f"{path}: annotations[{position}] (question_id {annotation.question_id})"
+                raise DataError(f"{place} occurs twice; remove one of the two")
     return annotations
 
 
-def _entries(path: FilePath, key: str) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """The whole content, and the entries of its list ``key`` with their places."""
+def _question(place: Place, entry: Any) -> Question:
+    number = value(place, entry, "question_id", int)
+    place = Place(place, " (question_id ", number, ")")
+    text = value(place, entry, "question", str)
+    if not text.strip():
+        raise DataError(f"{place}: the question is empty; mend or remove it")
+    return Question(number, value(place, entry, "image_id", int), text)
+
+
+def _annotation(place: Place, entry: Any) -> Annotation:
+    number = value(place, entry, "question_id", int)
+    place = Place(place, " (question_id ", number, ")")
+    kind = value(place, entry, "answer_type", str)
+    if kind not in KINDS:
+        wanted = ", ".join(map(repr, KINDS))
+        raise DataError(f"{place}: 'answer_type' must be one of {wanted}, got {kind!r}; mend or remove it")
+    given = value(place, entry, "answers", list)
+    if not given:
+        raise DataError(f"{place} has no answers; mend or remove it")
+    # Each of the few thousand answers once in memory, and not several million times.
+    answers = [intern(value(Place(place, ", answer ", i), each, "answer", str)) for i, each in enumerate(given, 1)]
+    return Annotation(
+        number,
+        value(place, entry, "image_id", int),
+        intern(value(place, entry, "question_type", str)),
+        intern(kind),
+        intern(value(place, entry, "multiple_choice_answer", str)),
+        tuple(answers),
+        tuple(intern(str(each.get("answer_confidence", ""))) for each in given),
+    )
+
+
+def _content(path: FilePath, key: str) -> dict[str, Any]:
+    """The content of a file with a list ``key``."""
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get(key), list):
         found = f"the keys {', '.join(content)}" if isinstance(content, dict) else type(content).__name__
         raise DataError(f"{path} must be an object with a list {key!r}, got {found}; is it the {key} file?")
     if not content[key]:
         raise DataError(f"{path}: the list {key!r} is empty; get the file again")
-    return content, [(f"{path}: {key}[{position}]", entry) for position, entry in enumerate(content[key])]
+    return content
