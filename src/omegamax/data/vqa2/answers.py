@@ -12,8 +12,8 @@ _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'  # the colon and the apostrophe stay: 10
 _DIGITS_COMMA = re.compile(r"\d,\d")
 _PERIOD = re.compile(r"\.(?!\d)")
 
-# Words that regain the apostrophe that people leave out. Not in the list: those that are words without it (were, well,
-# shell, id, its, lets, shed), and, words being in lower case by then, im and ive.
+# Words that regain the apostrophe that people leave out. Not in the official list: were, well, shell, id, its, lets,
+# shed, which are words without it; and, words being in lower case by then, im and ive.
 _ONE = """
     ain't aren't can't could've couldn't didn't doesn't don't hadn't hasn't haven't he'd he's how'd how'll how's isn't
     it'd it'll ma'am mightn't might've mustn't must've needn't not've o'clock oughtn't shan't should've shouldn't
