@@ -170,3 +170,12 @@ def test_scores_far_from_the_others_leave_them_exact(kind: str, far: float):
         truth = torch.tensor([float(v) for v in exact], dtype=F64)
         assert ((w - truth)[near].abs() <= 1e-14).all(), seed
         assert ((w - truth)[~near].abs() <= 1e-15 * abs(far)).all(), seed
+
+
+@pytest.mark.parametrize("strength", [1e2, 1e4, 1e6, 1e7])
+def test_long_path_is_a_chain_however_far_its_ends_fuse(strength: float):
+    at = torch.arange(10_000)
+    path = torch.stack([at[:-1], at[1:]])
+    for x in (at.double(), (at.double() / 100).square(), 100 * (at.double() / 300).sin()):
+        w = tv_prox_graph(x, path, strength)
+        assert (w - tv_prox_1d(x, strength)).abs().max() <= 1e-12 * x.abs().max()

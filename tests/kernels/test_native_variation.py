@@ -428,7 +428,7 @@ def test_offset_takes_away_its_own_digits_only():
 
 def test_limit_that_was_met_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(native, "_entry", lambda *_: lambda *_: 3e-5)
-    with pytest.warns(ConvergenceWarning, match=r"tv_grid: a limit on the work was met; .* by up to 3\.0e-05"):
+    with pytest.warns(ConvergenceWarning, match=r"tv_prox_2d: a limit on the work was met; .* by up to 3\.0e-05"):
         native.tv_grid(torch.randn(1, 4, 4), 0.5)
 
 

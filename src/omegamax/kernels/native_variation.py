@@ -26,6 +26,7 @@ OPS = (
 
 _BUILD = "_variation"
 _POINTERS = {"chain": 0, "grid": 0, "graph": 2}  # beyond the tensors: edges and their weights
+_NAMES = {"chain": "tv_prox_1d", "grid": "tv_prox_2d", "graph": "tv_prox_graph"}  # by which users know them
 
 
 @functools.cache
@@ -60,10 +61,11 @@ def _run(
     first = tensors[0]
     assert first is not None
     undone = _entry(name, len(tensors), first.dtype)(*pointers, value, rows, *sizes, get_num_threads())
+    known = _NAMES[name.split("_")[0]]
     if undone < 0:
-        raise MemoryError(f"tv_{name}: no memory for {tuple(first.shape)}")
+        raise MemoryError(f"{known}: no memory for {tuple(first.shape)}")
     if undone > 0:
-        message = f"tv_{name}: a limit on the work was met; values differ from the solution by up to {undone:.1e}"
+        message = f"{known}: a limit on the work was met; values differ from the solution by up to {undone:.1e}"
         warnings.warn(f"{message}, relative to the scores", ConvergenceWarning, stacklevel=4)
 
 

@@ -53,9 +53,8 @@ public:
             at = grow_open(i, at);
             settle(begin, at);
         }
-        const int rounds = 50 + std::min(net.n, 1000);
-        for (int round = 0; round < rounds; round++) {
-            if (!join()) {
+        for (int round = 0; round < ROUNDS; round++) {
+            if (!join(round >= PATIENCE)) {
                 unite();
                 return undone;
             }
@@ -72,6 +71,9 @@ public:
 
 private:
     static constexpr int OUTSIDE = 1 << 30;
+    // Regions that grow by a node a round, as along a path, would take as many rounds as they will have nodes. After
+    // some, all that is connected is solved as one: one more round, but for rounding.
+    static constexpr int PATIENCE = 20, ROUNDS = 60;
     static constexpr double ROUNDING = 16 * std::numeric_limits<double>::epsilon();
 
     Net& net;
@@ -338,10 +340,10 @@ private:
         return true;
     }
 
-    // Groups whose levels are the wrong way round become regions.
-    bool join() {
+    // Groups whose levels are the wrong way round become regions, or the whole of what they are connected with.
+    bool join(bool whole) {
         const auto wrongs = [&](int i, int j, int e) { return wrong(i, j, e); };
-        if (!regroup(wrongs, wrongs)) return false;
+        if (!regroup(wrongs, [&](int i, int j, int e) { return whole || wrong(i, j, e); })) return false;
         for (int k = 0; k < starts.back(); k++) refresh(order[size_t(k)]);
         return true;
     }
