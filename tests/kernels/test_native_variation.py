@@ -434,5 +434,5 @@ def test_limit_that_was_met_is_told(monkeypatch: pytest.MonkeyPatch):
 
 def test_lack_of_memory_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(native, "_entry", lambda *_: lambda *_: -1.0)
-    with pytest.raises(MemoryError, match=r"tv_grid_spread: no memory for \(1, 4, 4\)"):
+    with pytest.raises(MemoryError, match=r"tv_prox_2d: no memory for \(1, 4, 4\)"):
         native.tv_grid_vjp(torch.randn(1, 4, 4), torch.randn(1, 4, 4), 0.5)
