@@ -17,6 +17,9 @@ class GridCNN(torch.nn.Module):
     at that resolution; then the mean over each cell. Groups are normalised and not batches, so that an example does
     not see the others, and two processes with half a batch each learn what one does.
 
+    Answers alone are a poor teacher of features: train it first to say what is in each cell, as the papers' features
+    come from a network trained on ImageNet.
+
     Args:
         dim: features D of a cell.
         grid: cells ``(h, w)``.
@@ -32,7 +35,7 @@ class GridCNN(torch.nn.Module):
         self,
         dim: int,
         grid: tuple[int, int] = (14, 14),
-        widths: Sequence[int] = (16, 32, 64, 64),
+        widths: Sequence[int] = (16, 32, 64, 64, 64),
         coordinates: bool = True,
     ):
         super().__init__()
