@@ -14,7 +14,7 @@ SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
 
 help:
 	@echo "make demo     a tour of every map, into $(OUT)/index.html"
-	@echo "make test     lint and the whole test suite: what CI runs"
+	@echo "make test     lint and the test suite; with CI=true, as CI runs it, slow tests too"
 	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
 	@echo "make lint     ruff"
 	@echo "make types    mypy"
@@ -33,7 +33,7 @@ $(STAMP): $(SOURCES)
 	@touch $@
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(if $(CI),,-m "not slow")
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -49,6 +49,8 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench_transforms.py
 	$(BIN)/python benchmarks/bench_continuous.py
 	$(BIN)/python benchmarks/bench_mixtures.py
+	-$(PIP) prox-tv
+	$(BIN)/python benchmarks/bench_structured.py
 
 readme: $(STAMP)
 	$(BIN)/omegamax maps --markdown --into README.md

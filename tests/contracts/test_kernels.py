@@ -303,7 +303,7 @@ def test_result_does_not_depend_on_the_place_in_the_batch(name: str, parameters:
 
 
 @needs_native
-@pytest.mark.parametrize("start", ["fork", "spawn", "fork with threads"])
+@pytest.mark.parametrize("start", ["fork", "spawn", "fork with threads", "fork before use"])
 def test_kernels_work_in_worker_processes(start: str):
     program = Path(__file__).with_name("worker_processes.py")
     # A kernel that waits for threads its parent had would hang: the time limit turns that into a failure.

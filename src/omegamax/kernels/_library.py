@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.machinery
+import os
 import warnings
 from pathlib import Path
 
@@ -21,6 +22,16 @@ def library(*builds: str) -> ctypes.CDLL | None:
             if path.exists():
                 return ctypes.CDLL(str(path))
     return None
+
+
+def announce(*builds: str) -> None:
+    """Open these builds before this process forks, if it ever does.
+
+    A library has to know of the fork: its threads, and torch's, are those of the parent. One that is first opened in
+    the child would wait for them for ever.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lambda: library(*builds))
 
 
 def found(*builds: str) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, empty_like, get_num_threads
 
 from omegamax.kernels import steepest
-from omegamax.kernels._library import by_row, dense, found, library, processor
+from omegamax.kernels._library import announce, by_row, dense, found, library, processor
 
 OPS = ("entmax", "normmax", "k_subsets", "entmax_vjp", "normmax_vjp", "k_subsets_vjp", "contour")
 
@@ -35,6 +35,9 @@ def _builds() -> tuple[str, ...]:
 
 def _library() -> ctypes.CDLL | None:
     return library(*_builds())
+
+
+announce(*_builds())
 
 
 @functools.cache

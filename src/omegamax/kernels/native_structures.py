@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, get_num_threads
 
-from omegamax.kernels._library import dense, found, library
+from omegamax.kernels._library import announce, dense, found, library
 from omegamax.kernels.active_set import ActiveSet
 
 OPS = ("active_set",)
 
 _BUILD = "_structures"
+announce(_BUILD)
 
 # enum class Kind in cpu/structures.cpp
 _KINDS = ("k_subsets", "sequential_k_subsets", "sequence", "arborescence", "projective", "spanning_tree")

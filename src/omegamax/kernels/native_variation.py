@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, empty_like, get_num_threads
 
 from omegamax._warnings import ConvergenceWarning
-from omegamax.kernels._library import by_row, dense, found, library
+from omegamax.kernels._library import announce, by_row, dense, found, library
 
 OPS = (
     *("tv_chain", "tv_chain_vjp", "tv_chain_slope"),
@@ -25,6 +25,7 @@ OPS = (
 )
 
 _BUILD = "_variation"
+announce(_BUILD)
 _POINTERS = {"chain": 0, "grid": 0, "graph": 2}  # beyond the tensors: edges and their weights
 _NAMES = {"chain": "tv_prox_1d", "grid": "tv_prox_2d", "graph": "tv_prox_graph"}  # by which users know them
 
