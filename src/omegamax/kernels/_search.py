@@ -18,6 +18,8 @@ NO_DISTANCE = 1e-10
 # Calls of the oracle after which a search counts as long, and the share of the present slope that is asked at then.
 PATIENCE = 64
 SHARE = 0.25
+# What decides between structures that tie, relative to the slope.
+LEAN = 2.0**-26
 
 
 class Search:
@@ -36,6 +38,8 @@ class Search:
         # The structure taken in last, until the weights were solved for with it.
         self.fresh = torch.full_like(self.iterations, -1)
         self.calls = torch.zeros_like(self.iterations)
+        scattered = 1e4 * torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device).sin()
+        self.lean = scattered - scattered.floor() - 0.5  # as in cpu/active_set.h
         self.bound, self.near = torch.full_like(self.residual, math.inf), torch.zeros_like(scores)
 
     def begin(self, start: tuple[Tensor, Tensor, Tensor] | None) -> None:
@@ -138,10 +142,12 @@ class Search:
             return rows
         unary, _, mixture, mixture_parts = self.apart(rows, anchor)
         slope = self.given[0][rows] - mixture
-        query = self._query(rows, slope)
-        new, new_parts = self._ask(rows, query)
+        # Slopes are equal wherever weights can still be exchanged, and so many structures are equally good. A lean that
+        # is always the same decides between them, not rounding, lest the least change of the scores change the result.
+        by = LEAN * slope.nan_to_num(neginf=0.0).abs().amax(-1, keepdim=True).clamp(min=1)
+        new, new_parts = self._ask(rows, self._query(rows, slope) + by * self.lean)
         gain, done = self.gain(rows, new, new_parts, mixture, mixture_parts)
-        again = (done & (query != slope).any(-1)).nonzero()[:, 0]
+        again = (done | (gain <= 4 * by[:, 0] * new.abs().sum(-1))).nonzero()[:, 0]
         if len(again):
             part = rows[again]
             new[again], new_parts[again] = self._ask(part, slope[again])

@@ -78,7 +78,7 @@ class Search {
 
    private:
     static constexpr double EPS = std::numeric_limits<double>::epsilon();
-    static constexpr double NO_WEIGHT = 2 * EPS;  // what rounding cannot tell from zero: a weight,
+    static constexpr double NO_WEIGHT = 1e-14;    // what rounding cannot tell from zero: a weight,
     static constexpr double NO_DISTANCE = 1e-10;  // and a squared distance from the affine hull, relative
     static constexpr double ROUNDING = 16 * EPS;  // of a sum of scores, relative to the sum of their sizes
     static constexpr double GREATEST = 1e290;     // beyond it sums might overflow
@@ -89,6 +89,7 @@ class Search {
     Pool pool_;
     std::vector<double> score_;       // eta
     std::vector<double> slope_;       // eta - M xi
+    std::vector<double> lean_, leaning_;
     std::vector<Index> cover_;        // how many of the structures in use have a one here
     std::vector<double> extra_;       // additional scores
     std::vector<Index> extra_cover_;
@@ -103,7 +104,7 @@ class Search {
     Factor factor_;
     double level_ = 0;           // the mean gain; at the best weights all gains are equal
     double rounding_ = 0;        // of gains
-    bool exact_ = false;         // the factor is fresh
+    bool exact_ = true;          // nothing was taken out of the factor since it was begun
 
     int64_t used() const { return int64_t(active_.size()); }
 
@@ -132,6 +133,7 @@ class Search {
         weight_.clear();
         gain_.clear();
         factor_.clear();
+        exact_ = true;
         pool_.clear();
         std::fill(cover_.begin(), cover_.end(), 0);
         calls_ = 0;
@@ -152,7 +154,6 @@ class Search {
     // After border(); the slot is no longer free.
     void take_in(Index slot, double distance, double weight) {
         factor_.push(row_.data(), distance);
-        exact_ = false;
         active_.push_back(slot);
         weight_.push_back(weight);
         gain_.push_back(0);
@@ -306,7 +307,9 @@ class Search {
             bound_ = std::numeric_limits<double>::infinity();
         }
         Offer offer;
-        const bool found = (long_ && ask(slot, between(), tol, offer) && offer.gain > offer.bar) ||
+        const double by = LEAN * largest_slope();
+        const bool found = (ask(slot, leaning(long_ ? between() : slope_.data(), by), tol, offer) &&
+                            offer.gain > std::max(offer.bar, 4 * by * double(pool_.width()))) ||
                            (ask(slot, slope_.data(), tol, offer) && offer.gain > offer.bar);
         gain = std::max(offer.gain, 0.0);
         if (!found) return false;
@@ -322,6 +325,28 @@ class Search {
         if (exact_) return false;
         rebuild();
         return true;
+    }
+
+    // Slopes are equal wherever weights can still be exchanged, and so many structures are equally good. A lean that is
+    // always the same decides between them, not rounding, lest the least change of the scores change the distribution.
+    static constexpr double LEAN = 0x1p-26;
+
+    const double* leaning(const double* slope, double by) {
+        if (lean_.empty())
+            for (int64_t i = 0; i < n_; i++) {
+                const double r = 1e4 * std::sin(double(i + 1));  // scattered, and the same on every machine
+                lean_.push_back(r - std::floor(r) - 0.5);
+            }
+        leaning_.resize(n_);
+        for (int64_t i = 0; i < n_; i++) leaning_[i] = slope[i] + by * lean_[i];
+        return leaning_.data();
+    }
+
+    double largest_slope() const {
+        double most = 1;
+        for (double v : slope_)
+            if (v > FORBIDDEN) most = std::max(most, std::abs(v));
+        return most;
     }
 
     // The best structure at a slope, into a slot.
@@ -446,10 +471,7 @@ class Search {
     }
 
     bool nudge(double sign, double tol) {
-        double most = 1;
-        for (double v : slope_)
-            if (v > FORBIDDEN) most = std::max(most, std::abs(v));
-        double by = sign * std::max(1e-8, 1024 * EPS * most);
+        double by = sign * std::max(1e-8, 1024 * EPS * largest_slope());
         best_.resize(n_);
         for (int trial = 0; trial < TRIALS; trial++, by /= 64) {
             for (int64_t i = 0; i < n_; i++) best_[i] = slope_[i] + by * query_[i];
