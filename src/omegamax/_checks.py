@@ -134,7 +134,9 @@ def is_number(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Whether this is a number without a fraction; infinity and NaN are not."""
+    """Whether this is one whole number, as an int or as a float; True and False are not."""
+    if isinstance(value, int):  # first: a compiler's symbol for an int has no other property
+        return not isinstance(value, bool)
     return is_number(value) and math.isfinite(value) and int(value) == value  # type: ignore[arg-type, call-overload]
 
 
