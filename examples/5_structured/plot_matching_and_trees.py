@@ -16,6 +16,7 @@ from omegamax import viz
 from omegamax.structured import DependencyTree, Matching, SpanningTree, sparsemap
 
 
+# The seeds were picked for examples that show what they are to show; other seeds give duller ones.
 def noise(*shape, seed):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
