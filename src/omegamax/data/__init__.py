@@ -6,6 +6,7 @@ from omegamax.data.collate import pool as pool
 from omegamax.data.daquar import Daquar as Daquar
 from omegamax.data.easy_vqa import EasyVQA as EasyVQA
 from omegamax.data.nlvr import NLVR as NLVR
+from omegamax.data.ready import Ready as Ready
 from omegamax.data.sample import KINDS as KINDS
 from omegamax.data.sample import REGIONS as REGIONS
 from omegamax.data.sample import Sample as Sample

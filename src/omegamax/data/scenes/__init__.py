@@ -1,5 +1,6 @@
 """Coloured shapes on textured ground, with questions: a set that needs no download."""
 
+from omegamax.data.scenes.cells import Cells as Cells
 from omegamax.data.scenes.dataset import Asked as Asked
 from omegamax.data.scenes.dataset import Scenes as Scenes
 from omegamax.data.scenes.questions import QUESTIONS as QUESTIONS

@@ -1,0 +1,134 @@
+"""A split put together once and kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from omegamax.data.collate import Collate
+from omegamax.data.sample import Sample
+
+Batch = dict[str, Any]
+Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
+
+
+class Ready(Dataset[Batch]):
+    """All samples of a split as one batch, of which others are cut: for small sets that are read many times.
+
+    Making a picture or reading a file takes longer than a small network's step; this way it is done once. Bytes of
+    pictures stay bytes until they are asked for. Give it to a loader with ``collate_fn=Ready.collate``, which takes the
+    batch as it comes.
+
+    Args:
+        batch: as :class:`~omegamax.data.Collate` makes it.
+
+        >>> from omegamax.data import Scenes
+        >>> scenes = Scenes(10, image_size=32)
+        >>> ready = Ready.of(scenes, Collate(scenes.vocabulary, grid=(4, 4)))
+        >>> loader = DataLoader(ready, batch_size=4, collate_fn=Ready.collate)
+        >>> [batch["image"].shape for batch in loader]
+        [torch.Size([4, 3, 32, 32]), torch.Size([4, 3, 32, 32]), torch.Size([2, 3, 32, 32])]
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset[Sample],
+        collate: Collate,
+        *,
+        workers: int = 0,
+        chunk: int = 256,
+        progress: Progress | None = None,
+    ) -> Ready:
+        """Put all samples of a set together.
+
+        Args:
+            dataset: with a length.
+            collate: makes the batches that are joined, ``chunk`` samples each, in ``workers`` processes.
+            progress: wraps the loop over batches, such as a progress bar does.
+        """
+        loader: Iterable[Batch] = DataLoader(dataset, chunk, collate_fn=collate, num_workers=workers)
+        return cls(_join([_packed(batch) for batch in (loader if progress is None else progress(loader))]))
+
+    def __len__(self) -> int:
+        return len(self.batch["question"])
+
+    def __getitem__(self, index: int) -> Batch:
+        """A batch of one."""
+        return self.__getitems__([range(len(self))[index]])
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        """The batch of these samples; questions are as long as the longest of all."""
+        rows = torch.as_tensor(indices)
+        batch = {key: _rows(value, rows) for key, value in self.batch.items()}
+        if "image" in batch and batch["image"].dtype == torch.uint8:
+            batch["image"] = batch["image"].float() / 255
+        return batch
+
+    @staticmethod
+    def collate(batch: Batch) -> Batch:
+        """What a loader calls on a batch: nothing is left to do."""
+        return batch
+
+    @torch.no_grad()
+    def featurise(self, network: torch.nn.Module, grid: tuple[int, int], chunk: int = 256) -> Ready:
+        """The same with features ``[N, h w, D]`` that a network, not trained on, makes of the images."""
+        device = next(network.parameters()).device
+        indices = torch.arange(len(self)).split(chunk)
+        features = torch.cat([network(self.__getitems__(rows)["image"].to(device)).cpu() for rows in indices])
+        rest = {key: value for key, value in self.batch.items() if key != "image"}
+        return Ready({**rest, "features": features, "grid": grid})
+
+
+def _rows(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value[rows]
+    return [value[row] for row in rows] if isinstance(value, list) else value  # else the grid, which all share
+
+
+def _packed(batch: Batch) -> Batch:
+    """Pictures as bytes where no more was in them."""
+    if "image" not in batch:
+        return batch
+    levels = (255 * batch["image"]).round()
+    if not torch.equal(levels / 255, batch["image"]):
+        return batch
+    return {**batch, "image": levels.to(torch.uint8)}
+
+
+def _join(batches: Sequence[Batch]) -> Batch:
+    joined: Batch = {}
+    longest = max(batch["question"].shape[1] for batch in batches)
+    if "grid" in batches[0]:
+        h, w = (max(batch["grid"][axis] for batch in batches) for axis in (0, 1))
+        batches = [_on_grid(batch, h, w) for batch in batches]
+    for key, first in batches[0].items():
+        values = [batch[key] for batch in batches]
+        if key == "question":
+            values = [F.pad(value, (0, longest - value.shape[1])) for value in values]
+        if key == "grid":
+            joined[key] = first
+        else:
+            joined[key] = torch.cat(values) if isinstance(first, Tensor) else [x for value in values for x in value]
+    return joined
+
+
+def _on_grid(batch: Batch, h: int, w: int) -> Batch:
+    """The same with cells up to ``h x w``, the new ones empty."""
+    rows, columns = batch["grid"]
+    more = (0, w - columns, 0, h - rows)
+    changed: Batch = {"grid": (h, w)}
+    for key in ("features", "feature_mask"):
+        cells = batch[key].unflatten(1, (rows, columns))
+        changed[key] = F.pad(cells, more if cells.dim() == 3 else (0, 0, *more)).flatten(1, 2)
+    if "relevance" in batch:
+        changed["relevance"] = F.pad(batch["relevance"], more)
+    return {**batch, **changed}
