@@ -308,7 +308,7 @@ def test_inner_attention_takes_any_map(transform):
     answer = network(batch())
     assert answer.logits.isfinite().all()
     answer.logits.sum().backward()
-    assert network.image.layers[0].own.query.weight.grad.isfinite().all()
+    assert network.image.layers[0].own.part.query.weight.grad.isfinite().all()
 
 
 def test_inner_map_has_options():

@@ -72,12 +72,12 @@ def test_dropout_is_for_training():
 def test_units_by_hand():
     x, y = torch.randn(2, 5, 8), torch.randn(2, 3, 8)
     unit = SelfAttention(8, 2, 16)
-    a = F.layer_norm(x + unit.own(x, x), (8,))
-    close(unit(x), F.layer_norm(a + unit.feed(a), (8,)))
+    a = F.layer_norm(x + unit.own.part(x, x), (8,))
+    close(unit(x), F.layer_norm(a + unit.feed.part(a), (8,)))
     unit = GuidedAttention(8, 2, 16)
-    a = F.layer_norm(x + unit.own(x, x), (8,))
-    a = F.layer_norm(a + unit.guided(a, y), (8,))
-    close(unit(x, y), F.layer_norm(a + unit.feed(a), (8,)))
+    a = F.layer_norm(x + unit.own.part(x, x), (8,))
+    a = F.layer_norm(a + unit.guided.part(a, y), (8,))
+    close(unit(x, y), F.layer_norm(a + unit.feed.part(a), (8,)))
 
 
 def test_heads_must_divide():

@@ -10,6 +10,8 @@ from omegamax.nn.attention import attention
 from omegamax.nn.transforms import resolve
 from omegamax.omegas import Omega, Shannon
 
+Transform = str | Omega | torch.nn.Module
+
 
 class Attention(torch.nn.Module):
     r"""Attention of L things to S others, in several heads, with any map in place of softmax.
@@ -31,9 +33,7 @@ class Attention(torch.nn.Module):
     Reference: Vaswani et al. (NeurIPS 2017), Sec. 3.2.
     """
 
-    def __init__(
-        self, dim: int, heads: int, dropout: float = 0.0, transform: str | Omega | torch.nn.Module = "softmax"
-    ):
+    def __init__(self, dim: int, heads: int, dropout: float = 0.0, transform: Transform = "softmax"):
         super().__init__()
         if heads < 1 or dim % heads:
             raise ValueError(f"Attention: dim must be a multiple of heads, got {dim} and {heads}")
@@ -75,16 +75,17 @@ class FeedForward(torch.nn.Sequential):
         )
 
 
-class Sum(torch.nn.Module):
-    """``LayerNorm(x + dropout(change))``."""
+class Added(torch.nn.Module):
+    """A part of a unit, and the sum with what it was given: ``LayerNorm(x + dropout(part(x, ...)))``."""
 
-    def __init__(self, dim: int, dropout: float):
+    def __init__(self, part: torch.nn.Module, dim: int, dropout: float):
         super().__init__()
+        self.part = part
         self.dropout = torch.nn.Dropout(dropout)
         self.norm = torch.nn.LayerNorm(dim)
 
-    def forward(self, x: Tensor, change: Tensor) -> Tensor:
-        return self.norm(x + self.dropout(change))
+    def forward(self, x: Tensor, *more: Tensor | None) -> Tensor:
+        return self.norm(x + self.dropout(self.part(x, *more)))
 
 
 class SelfAttention(torch.nn.Module):
@@ -108,17 +109,14 @@ class SelfAttention(torch.nn.Module):
         hidden: int,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
-        transform: str | Omega | torch.nn.Module = "softmax",
+        transform: Transform = "softmax",
     ):
         super().__init__()
-        self.own = Attention(dim, heads, attention_dropout, transform)
-        self.own_sum = Sum(dim, dropout)
-        self.feed = FeedForward(dim, hidden, dropout)
-        self.feed_sum = Sum(dim, dropout)
+        self.own = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.feed = Added(FeedForward(dim, hidden, dropout), dim, dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.own_sum(x, self.own(x, x, mask))
-        return self.feed_sum(x, self.feed(x))
+        return self.feed(self.own(x, x, mask))
 
 
 class GuidedAttention(torch.nn.Module):
@@ -140,20 +138,15 @@ class GuidedAttention(torch.nn.Module):
         hidden: int,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
-        transform: str | Omega | torch.nn.Module = "softmax",
+        transform: Transform = "softmax",
     ):
         super().__init__()
-        self.own = Attention(dim, heads, attention_dropout, transform)
-        self.own_sum = Sum(dim, dropout)
-        self.guided = Attention(dim, heads, attention_dropout, transform)
-        self.guided_sum = Sum(dim, dropout)
-        self.feed = FeedForward(dim, hidden, dropout)
-        self.feed_sum = Sum(dim, dropout)
+        self.own = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.guided = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.feed = Added(FeedForward(dim, hidden, dropout), dim, dropout)
 
     def forward(self, x: Tensor, guide: Tensor, mask: Tensor | None = None, guide_mask: Tensor | None = None) -> Tensor:
-        x = self.own_sum(x, self.own(x, x, mask))
-        x = self.guided_sum(x, self.guided(x, guide, guide_mask))
-        return self.feed_sum(x, self.feed(x))
+        return self.feed(self.guided(self.own(x, x, mask), guide, guide_mask))
 
 
 def _softmax_attention(q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None, dropout: float) -> Tensor:
