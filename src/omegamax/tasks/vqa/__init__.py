@@ -1,0 +1,1 @@
+"""Visual question answering: trained, measured, and looked at."""

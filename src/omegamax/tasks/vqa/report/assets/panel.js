@@ -1,0 +1,64 @@
+// One look: heading, picture, answers with probabilities, numbers, and the picture to keep.
+
+function picturePanel(title, picture, alt, file) {
+  const source = data.pictures[picture];
+  return element("article", { class: "panel plain", "data-panel": title },
+    element("h3", {}, title),
+    frame(element("img", { src: source, alt })),
+    download(source, file));
+}
+
+function lookPanel(example, index, large, enlarge) {
+  const model = data.models[index], look = example.looks[index];
+  const heading = element("h3", {}, dot(model.colour), model.name);
+  const attributes = { class: large ? "panel large" : "panel", "data-model": model.name };
+  const none = element("p", { class: "muted" }, "No look at this example.");
+  if (!look) return element("article", attributes, heading, none);
+  const source = data.pictures[look.picture];
+  const alt = `Where ${model.name} looked to answer: ${example.question}`;
+  const press = {
+    type: "button", class: "picture", click: enlarge, "aria-expanded": String(large),
+    "aria-label": large ? `Make the look of ${model.name} small` : `Enlarge the look of ${model.name}`,
+  };
+  return element("article", attributes,
+    heading,
+    element("button", press, frame(element("img", { src: source, alt }))),
+    element("div", { class: "facts" },
+      verdict(look),
+      element("ol", { class: "answers" }, ...look.answers.map((answer) => answerLine(answer, model.colour))),
+      element("dl", { class: "numbers" },
+        ...fact("JSD", decimal(look.divergence), "Divergence from what matters, in bits"),
+        ...fact("inside", percent(look.inside, 0), "Share of the attention on what matters"),
+        ...(look.components == null ? [] : fact("K*", String(look.components), "Components of the mixture"))),
+      download(source, fileName(example.id, model.name))));
+}
+
+// A picture of few pixels is shown as such, not blurred.
+function frame(image) {
+  const sharpen = () => image.classList.toggle("pixels", image.naturalWidth < 160);
+  image.complete ? sharpen() : image.addEventListener("load", sharpen);
+  return image;
+}
+
+function verdict(look) {
+  const [first] = look.answers;
+  const mark = look.right == null ? null
+    : element("span", { class: look.right ? "right" : "wrong" }, look.right ? "\u2713 right" : "\u2717 wrong");
+  return element("p", { class: "verdict" }, element("b", {}, first ? first[0] : DASH), " ", mark);
+}
+
+function answerLine([answer, probability], colour) {
+  const bar = element("span", { class: "probability" });
+  bar.style.setProperty("--colour", colour);
+  bar.style.width = 100 * Math.min(1, Math.max(0, probability ?? 0)) + "%";
+  return element("li", {}, element("span", {}, answer), element("span", { class: "value" }, percent(probability)),
+    element("span", { class: "track", "aria-hidden": "true" }, bar));
+}
+
+function fact(name, value, hint) {
+  return [element("dt", { title: hint }, name), element("dd", {}, value)];
+}
+
+function download(source, file) {
+  return element("a", { class: "download", href: source, download: file }, "Download PNG");
+}

@@ -1,0 +1,209 @@
+"""What a report shows: rows of a table, examples, and where each model looked. Plain data, no tensors."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+FORMAT = "omegamax comparison 1"
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of the table. A number that is not finite counts as not known: it is kept as None.
+
+    Args:
+        name: label shown; the looks of an example refer to it.
+        kind: of the attention, ``"continuous_softmax"``; it chooses the colour.
+        accuracy: in [0, 1], of ``"overall"`` and of each kind of question; None where there were no such questions.
+        parameters: how many the model learns.
+        step_ms: milliseconds of one training step.
+        divergence: Jensen-Shannon, in bits, from the attention to the relevance or human maps.
+        inside: share of the attention inside the relevant region.
+        zero: share of the cells with exactly no attention.
+        components: how often each number of components K* was selected, for multimodal attention.
+        curve: points in order, each with ``"step"`` and any of ``"seconds"``, ``"train_loss"``, ``"val_loss"``,
+            ``"val_accuracy"``.
+
+    >>> Row("softmax", "softmax", {"overall": 0.6, "number": float("nan")}, 1000).accuracy
+    {'overall': 0.6, 'number': None}
+    """
+
+    name: str
+    kind: str
+    accuracy: dict[str, float | None]
+    parameters: int
+    step_ms: float | None = None
+    divergence: float | None = None
+    inside: float | None = None
+    zero: float | None = None
+    components: dict[int, int] | None = None
+    curve: list[dict[str, float | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ValueError("Row: name is empty")
+        _set(self, "accuracy", {str(kind): _number(value) for kind, value in self.accuracy.items()})
+        for name in ("step_ms", "divergence", "inside", "zero"):
+            _set(self, name, _number(getattr(self, name)))
+        if self.components is not None:
+            counts = {int(k): int(n) for k, n in self.components.items()}
+            _set(self, "components", dict(sorted(counts.items())))
+        _set(self, "curve", [{key: _number(value) for key, value in point.items()} for point in self.curve])
+        if any(point.get("step") is None for point in self.curve):
+            raise ValueError(f"Row {self.name!r}: every point of the curve needs a 'step'")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one model answered to one example, and where it looked.
+
+    Args:
+        answers: the likeliest first, each with its probability.
+        picture: PNG of the attention over the picture.
+        divergence, inside: as in :class:`Row`, for this example alone.
+        components: K* of multimodal attention.
+        right: whether the answer counts as right; None: it does if it is the example's.
+    """
+
+    answers: list[tuple[str, float]]
+    picture: bytes = field(repr=False)
+    divergence: float | None = None
+    inside: float | None = None
+    components: int | None = None
+    right: bool | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, "answers", [(str(answer), _number(p)) for answer, p in self.answers])
+        _set(self, "divergence", _number(self.divergence))
+        _set(self, "inside", _number(self.inside))
+        _check_png("Look: picture", self.picture)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question about a picture, with the look of every model by the name of its row.
+
+    Args:
+        id: names the example, also in a link to it.
+        question, answer: as asked, and the right answer; None where it is not public.
+        kind: of the question, ``"yes/no"``, ``"number"``, ``"other"``.
+        region: what it looks at, ``"one"``, ``"several"``, ``"odd"``, or None.
+        picture: PNG of what the models saw.
+        relevance: PNG of where the answer is, or None.
+        looks: by the name of the row; a model may be missing.
+    """
+
+    id: str
+    question: str
+    answer: str | None
+    kind: str
+    region: str | None
+    picture: bytes = field(repr=False)
+    relevance: bytes | None = field(repr=False)
+    looks: dict[str, Look]
+
+    def __post_init__(self) -> None:
+        _check_png(f"Example {self.id!r}: picture", self.picture)
+        if self.relevance is not None:
+            _check_png(f"Example {self.id!r}: relevance", self.relevance)
+
+    def right(self, name: str) -> bool | None:
+        """Whether the model of row ``name`` answered rightly; None where that is not known."""
+        look = self.looks.get(name)
+        if look is None or look.right is not None:
+            return None if look is None else look.right
+        return look.answers[0][0] == self.answer if look.answers and self.answer is not None else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything a report shows.
+
+    Args:
+        title, about: heading and a sentence or two under it.
+        rows: the models, in the order shown.
+        baseline: a model that saw only the question, or None.
+        examples: to look at.
+        settings: what the numbers depend on, name and value.
+    """
+
+    title: str
+    about: str
+    rows: list[Row]
+    baseline: Row | None = None
+    examples: list[Example] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [row.name for row in self.rows]
+        _check_unique("rows", names)
+        _check_unique("examples", [example.id for example in self.examples])
+        for example in self.examples:
+            strange = [name for name in example.looks if name not in names]
+            if strange:
+                given, known = f"{example.id!r} has a look of {strange[0]!r}", ", ".join(map(repr, names))
+                raise ValueError(f"Comparison: example {given}; the rows are {known}")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write JSON, the pictures as base64."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, default=_encode, allow_nan=False, indent=1)
+        Path(path).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Comparison:
+        """Read what :meth:`save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+                raise ValueError(f"no {FORMAT!r}")
+            rows, baseline, examples = data.pop("rows"), data.pop("baseline"), data.pop("examples")
+            return cls(
+                rows=[Row(**row) for row in rows],
+                baseline=None if baseline is None else Row(**baseline),
+                examples=[_example(example) for example in examples],
+                **data,
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Comparison.load: {path} is not a saved comparison: {error}") from error
+
+
+def _example(data: dict[str, Any]) -> Example:
+    looks = {name: Look(**{**look, "picture": b64decode(look["picture"])}) for name, look in data["looks"].items()}
+    relevance = None if data["relevance"] is None else b64decode(data["relevance"])
+    return Example(**{**data, "picture": b64decode(data["picture"]), "relevance": relevance, "looks": looks})
+
+
+def _encode(value: object) -> str:
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    raise TypeError(f"Comparison.save: cannot write {type(value).__name__}")
+
+
+def _set(record: object, name: str, value: object) -> None:
+    object.__setattr__(record, name, value)  # the way round a frozen dataclass, while it is being made
+
+
+def _number(value: Any) -> float | None:
+    """A plain number, None if it is not finite: JSON has no NaN, and NaN is unequal to itself."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    return float(value) if math.isfinite(value) else None
+
+
+def _check_png(name: str, value: bytes) -> None:
+    if not isinstance(value, bytes) or not value.startswith(_PNG):
+        given = type(value).__name__ if not isinstance(value, bytes) else f"bytes that begin {value[:8]!r}"
+        raise ValueError(f"{name} must be a PNG file as bytes, got {given}")
+
+
+def _check_unique(what: str, names: list[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"Comparison: two {what} are called {twice[0]!r}")
