@@ -310,6 +310,11 @@ BAD = {
     "none.pth": (lambda path: torch.save(torch.ones(1, 8, 0, 2), path), "has no features"),
     "nan.npz": (lambda path: np.savez(path, x=np.full((4, 8), np.nan)), "infinite or not numbers"),
     "inf.pth": (lambda path: torch.save(torch.full((1, 8, 2, 2), torch.inf), path), "infinite or not numbers"),
+    "large.npz": (lambda path: np.savez(path, x=np.full((4, 8), 1e300)), "infinite or not numbers"),
+    "sparse.pth": (
+        lambda path: torch.save(torch.ones(1, 8, 2, 2).to_sparse(), path),
+        r"must hold numbers of shape \(1, D, H, W\), got torch.float32 \(1, 8, 2, 2\), not dense",
+    ),
     "9.h5": (lambda path: path.write_bytes(b""), r"features are read from \.npz and \.pth files"),
 }
 
@@ -320,6 +325,27 @@ def test_bad_feature_file_is_refused_by_name(tmp_path, name):
     make(tmp_path / name)
     with pytest.raises((DataError, FileNotFoundError), match=rf"{re.escape(str(tmp_path / name))}.*{message}"):
         read_grid(tmp_path / name, channels=8)
+
+
+def test_message_about_code_in_a_file_does_not_say_how_to_run_it(tmp_path):
+    torch.save(Danger(), tmp_path / "9.pth")
+    with pytest.raises(DataError) as error:
+        read_grid(tmp_path / "9.pth")
+    assert "set to `False`" not in str(error.value)
+
+
+def test_features_that_were_parameters_are_plain_numbers(tmp_path):
+    cells = torch.nn.Parameter(torch.randn(1, 8, 2, 3))
+    torch.save(cells, tmp_path / "9.pth")
+    read = read_grid(tmp_path / "9.pth")
+    assert not read.requires_grad and torch.equal(read, cells[0].permute(1, 2, 0))
+
+
+@pytest.mark.parametrize("grid", [(3, 5), (-2, -2), (0, 4)])
+def test_grid_that_the_cells_do_not_fill_is_refused(tmp_path, grid):
+    np.savez(tmp_path / "9.npz", x=np.ones((4, 8)))
+    with pytest.raises(DataError, match=r"has 4 cells, which does not fill the grid"):
+        read_grid(tmp_path / "9.npz", grid=grid)
 
 
 @pytest.mark.parametrize("end", ["npz", "pth"])
@@ -423,6 +449,13 @@ def test_human_maps_in_colour_are_read_as_grey_and_empty_ones_stay_empty(tmp_pat
     human = HumanAttention(tmp_path)
     torch.testing.assert_close(human.mean(90, (2, 2)), torch.full((2, 2), 0.25))
     assert not human.mean(91, (2, 2)).any()
+
+
+def test_human_maps_of_sixteen_bits_are_not_cut_off(tmp_path):
+    values = np.array([[0, 257, 25700, 65535]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "90_1.png")
+    (read,) = HumanAttention(tmp_path).maps(90)
+    torch.testing.assert_close(read, torch.tensor([[0, 1, 100, 255]]) / 255)
 
 
 def test_human_maps_become_relevance(folder):

@@ -150,6 +150,8 @@ def test_dictionary_holds_frequent_majority_answers_in_order(tmp_path):
     assert json.loads(path.read_text()) == answers == vqa2.load_dictionary(path)
     path.write_text(json.dumps({"no": 2, "yes": 0, "2": 1}))
     assert vqa2.load_dictionary(path) == answers
+    path.write_text(json.dumps([{"no": 2, "yes": 0, "2": 1}, {"0": "yes", "1": "2", "2": "no"}]))
+    assert vqa2.load_dictionary(path) == answers
     assert vqa2.answer_dictionary(annotations[:4] * 2 + annotations[:1]) == ["yes"]  # nine times, the default
     with pytest.raises(ValueError, match="no answer occurs 9 times"):
         vqa2.answer_dictionary(annotations)
@@ -165,6 +167,8 @@ def test_dictionary_holds_frequent_majority_answers_in_order(tmp_path):
         ('["yes", "yes"]', "entry 1, 'yes', occurs twice"),
         ('{"yes": 1, "no": 2}', "must be 0 to 1, each once"),
         ('{"yes": "0"}', "must be 0 to 0, each once"),
+        ('[{"yes": 0, "no": 1}, {"0": "no", "1": "yes"}]', "must lead from each number back to its answer"),
+        ('[{"yes": 1}, {"1": "yes"}]', "must be 0 to 0, each once"),
     ],
 )
 def test_dictionary_refuses_a_bad_file(tmp_path, content, message):

@@ -49,10 +49,19 @@ def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
         raise ImportError(f"{place}: to read pictures, pip install pillow") from error
     try:
         with Image.open(io.BytesIO(data)) as picture:
-            pixels = torch.from_numpy(np.array(picture.convert(mode)))
+            if picture.mode.startswith("I"):  # 16 bits, which convert would cut off at 255
+                pixels = _bytes(np.asarray(picture), mode)
+            else:
+                pixels = torch.from_numpy(np.array(picture.convert(mode)))
     except (*_BROKEN, Image.DecompressionBombError) as error:
         raise DataError(f"{place} is damaged or not a picture ({error}); get the file again") from error
     return pixels if pixels.dim() == 2 else pixels.permute(2, 0, 1).contiguous()
+
+
+def _bytes(grey: np.ndarray, mode: str) -> Tensor:
+    """A grey picture of 16 bits in 8."""
+    pixels = torch.from_numpy((np.clip(grey.astype(np.int64), 0, 65535) + 128) // 257).to(torch.uint8)
+    return pixels if mode == "L" else pixels.unsqueeze(-1).expand(-1, -1, 3)
 
 
 def read_picture(path: FilePath, mode: str = "RGB") -> Tensor:

@@ -37,8 +37,15 @@ def save_dictionary(path: FilePath, answers: Sequence[str]) -> None:
 
 
 def load_dictionary(path: FilePath) -> list[str]:
-    """Read the answers: a JSON list, or an object from answers to their numbers 0, 1, ..."""
+    """Read the answers: a JSON list, or an object from answers to their numbers 0, 1, ...
+
+    Or, as published with models, a list of two objects: that one, and its inverse from numbers to answers.
+    """
     content = read_json(path)
+    if isinstance(content, list) and len(content) == 2 and all(isinstance(part, dict) for part in content):
+        content, inverse = content
+        if {str(number): answer for answer, number in content.items()} != inverse:
+            raise DataError(f"{path}: the second object must lead from each number back to its answer; mend it")
     if isinstance(content, dict):
         if not all(type(number) is int for number in content.values()) or (
             sorted(content.values()) != list(range(len(content)))

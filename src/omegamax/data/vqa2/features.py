@@ -114,11 +114,12 @@ def _from_npz(path: Path, channels: int | None, grid: Grid | None) -> Tensor:
     if channels is not None and array.shape[1] != channels and count == channels:
         raise DataError(f"{path} holds (D, L) = {array.shape}, wanted (L, D); write the transposed array")
     h, w = grid or (isqrt(count), isqrt(count))
-    if h * w != count:
+    if h * w != count or h < 0:
         wanted = "is no square number" if grid is None else f"does not fill the grid {grid}"
         raise DataError(f"{path} has {count} cells, which {wanted}; give the right grid=(h, w)")
     # Half precision in the file saves space; the model computes in single.
-    return torch.from_numpy(array.astype(np.float32)).unflatten(0, (h, w))
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is then refused
+        return torch.from_numpy(array.astype(np.float32)).unflatten(0, (h, w))
 
 
 def _from_pth(path: Path) -> Tensor:
@@ -127,11 +128,13 @@ def _from_pth(path: Path) -> Tensor:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
     except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        # Not the rest of torch's message, which goes on to say how the file's code could be run.
+        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is damaged, or holds more than a tensor ({reason}); {_AGAIN}") from error
     if not isinstance(content, Tensor):
         raise DataError(f"{path} must hold a tensor (1, D, H, W), got {type(content).__name__}; {_AGAIN}")
-    if content.dim() != 4 or content.shape[0] != 1 or not content.is_floating_point():
-        shape = tuple(content.shape)
-        raise DataError(f"{path} must hold numbers of shape (1, D, H, W), got {content.dtype} {shape}; {_AGAIN}")
-    return content[0].permute(1, 2, 0).float().contiguous()
+    dense = content.layout == torch.strided and content.is_floating_point()
+    if not dense or content.dim() != 4 or content.shape[0] != 1:
+        given = f"{content.dtype} {tuple(content.shape)}" + ("" if content.layout == torch.strided else ", not dense")
+        raise DataError(f"{path} must hold numbers of shape (1, D, H, W), got {given}; {_AGAIN}")
+    return content.detach()[0].permute(1, 2, 0).float().contiguous()
