@@ -13,8 +13,8 @@ from omegamax.tasks.vqa.report.records import Comparison, Example, Row
 def payload(comparison: Comparison) -> str:
     r"""JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
 
-    >>> payload(Comparison("</script>", "", [Row("<!--", "softmax", {}, 0)]))[:45]
-    '{"models": [{"name": "\\u003c!--", "colour": '
+    >>> payload(Comparison("</script>", "", [Row("<!--", "softmax", {}, 0)]))[:31]
+    '{"models": [{"name": "\\u003c!--'
     """
     pictures: dict[bytes, int] = {}
     rows, baseline = comparison.rows, comparison.baseline
