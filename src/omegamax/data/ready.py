@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from omegamax.data.collate import Collate
 from omegamax.data.sample import Sample
+from omegamax.models.grid_cnn import GridCNN
 
 Batch = dict[str, Any]
 Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
@@ -68,10 +69,8 @@ class Ready(Dataset[Batch]):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """The batch of these samples; questions are as long as the longest of all."""
         rows = torch.as_tensor(indices)
-        batch = {key: _rows(value, rows) for key, value in self.batch.items()}
-        if "image" in batch and batch["image"].dtype == torch.uint8:
-            batch["image"] = batch["image"].float() / 255
-        return batch
+        batch = {key: _rows(value, rows) for key, value in self.batch.items() if key != "image"}
+        return {**batch, "image": self._images(rows)} if "image" in self.batch else batch
 
     @staticmethod
     def collate(batch: Batch) -> Batch:
@@ -79,13 +78,16 @@ class Ready(Dataset[Batch]):
         return batch
 
     @torch.no_grad()
-    def featurise(self, network: torch.nn.Module, grid: tuple[int, int], chunk: int = 256) -> Ready:
-        """The same with features ``[N, h w, D]`` that a network, not trained on, makes of the images."""
-        device = next(network.parameters()).device
-        indices = torch.arange(len(self)).split(chunk)
-        features = torch.cat([network(self.__getitems__(rows)["image"].to(device)).cpu() for rows in indices])
+    def featurise(self, cnn: GridCNN, chunk: int = 256) -> Ready:
+        """The same with features ``[N, h w, D]`` in place of images: those of a network that is not trained on."""
+        device, indices = cnn.project.weight.device, torch.arange(len(self)).split(chunk)
+        features = torch.cat([cnn(self._images(rows).to(device)).cpu() for rows in indices])
         rest = {key: value for key, value in self.batch.items() if key != "image"}
-        return Ready({**rest, "features": features, "grid": grid})
+        return Ready({**rest, "features": features, "grid": cnn.grid})
+
+    def _images(self, rows: Tensor) -> Tensor:
+        images = self.batch["image"][rows]
+        return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 def _rows(value: Any, rows: Tensor) -> Any:

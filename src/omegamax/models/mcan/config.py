@@ -103,7 +103,7 @@ class MCANConfig:
 
     Args:
         words: rows of the embedding, the padding's included.
-        answers: number of answers.
+        answers: number of answers. Tasks set both from the vocabulary of their data.
         word_dim: features of a word.
         image_dim: features of a cell.
         hidden_dim, heads, layers, feedforward_dim: of the attention units of encoder and decoder, as many in each.
@@ -126,8 +126,8 @@ class MCANConfig:
     feed-forward networks, four times the features, from Yu et al. (CVPR 2019).
     """
 
-    words: int
-    answers: int
+    words: int = 1
+    answers: int = 1
     word_dim: int = 300
     image_dim: int = 2048
     hidden_dim: int = 512
@@ -174,12 +174,12 @@ class MCANConfig:
         object.__setattr__(self, "grid", tuple(self.grid))
 
     @classmethod
-    def paper(cls, words: int, answers: int, **changes: Any) -> MCANConfig:
+    def paper(cls, words: int = 1, answers: int = 1, **changes: Any) -> MCANConfig:
         """The sizes of the papers, with changes."""
         return cls(words, answers, **changes)
 
     @classmethod
-    def small(cls, words: int, answers: int, **changes: Any) -> MCANConfig:
+    def small(cls, words: int = 1, answers: int = 1, **changes: Any) -> MCANConfig:
         """Sizes for a CPU and small images, features from a CNN that is trained with the rest; with changes."""
         sizes: dict[str, Any] = {
             "word_dim": 64,

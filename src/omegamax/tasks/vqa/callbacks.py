@@ -1,0 +1,90 @@
+"""What happens beside the training loop: curves that survive a restart, files of answers and weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from omegamax.data.vqa2 import write_results
+from omegamax.tasks.vqa.checkpoint import write_safetensors
+from omegamax.tasks.vqa.task import VQATask
+
+
+class Curve(Callback):
+    """What was logged at each validation, as ``curve.json`` in the run's folder.
+
+    It is part of a checkpoint: a run that goes on after a stop has all of it.
+    """
+
+    def __init__(self, file: str = "curve.json") -> None:
+        self.file = file
+        self.points: list[dict[str, float]] = []
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if trainer.sanity_checking:
+            return
+        values = {name: float(value) for name, value in trainer.callback_metrics.items() if not name.endswith("_step")}
+        self.points.append({"step": trainer.global_step, "epoch": trainer.current_epoch, **values})
+        if trainer.is_global_zero:
+            path = Path(trainer.default_root_dir) / self.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(self.points, indent=1) + "\n", encoding="utf-8")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"points": self.points}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.points = list(state["points"])
+
+
+class Weights(Callback):
+    """The trained network as ``model.safetensors`` in the run's folder, written at the end: the best that there was.
+
+    Best is what the run's checkpoints say; without any, the last.
+    """
+
+    def on_fit_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if not trainer.is_global_zero or not isinstance(module, VQATask):
+            return
+        best = getattr(trainer.checkpoint_callback, "best_model_path", "")
+        task = VQATask.load(best) if best else module
+        write_safetensors(Path(trainer.default_root_dir) / "model.safetensors", task.record, task.model.state_dict())
+
+
+class Answers(Callback):
+    """Predicted answers as ``answers.json`` in the run's folder.
+
+    For VQA-v2 it is the file that the evaluation server takes; for other sets a list of objects with ``id``,
+    ``answer`` and ``probability``.
+    """
+
+    def __init__(self, file: str = "answers.json") -> None:
+        self.file = file
+        self.found: dict[str, dict[str, Any]] = {}
+
+    def on_predict_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, index: int, loader: int = 0
+    ) -> None:
+        self.found |= {entry["id"]: entry for entry in outputs}
+
+    def on_predict_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        found = self.found
+        if trainer.world_size > 1:
+            parts: list[Any] = [None] * trainer.world_size
+            torch.distributed.all_gather_object(parts, found)
+            found = {name: entry for part in parts for name, entry in part.items()}
+        if not trainer.is_global_zero:
+            return
+        path = Path(trainer.default_root_dir) / self.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = getattr(trainer, "datamodule", None)
+        if data is not None and data.settings["class"] == "VQA2Data":
+            write_results(path, {int(name): entry["answer"] for name, entry in found.items()})
+        else:
+            path.write_text(json.dumps(list(found.values()), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        print(f"{len(found)} answers: {path}")

@@ -1,0 +1,173 @@
+"""Splits of a set of questions, as batches."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import lightning as L
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+from omegamax._checks import check_choice
+from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
+from omegamax.models import GridCNN
+from omegamax.tasks.progress import progress
+
+
+class VQAData(L.LightningDataModule, abc.ABC):
+    """Questions about pictures for training, validation and test; a subclass for each set.
+
+    Batches are those of :class:`~omegamax.data.Collate`. The order of the training part is a function of seed and epoch
+    alone: two processes with half a batch each see what one with the whole batch does.
+
+    Args:
+        batch_size: questions in a batch, of each process.
+        grid: cells ``(h, w)`` that the network lays over images, for the maps of what is relevant.
+        length: longest question in words; what is beyond is cut off. None: as long as need be.
+        keep: make each split once and keep it in memory; right for sets that fit.
+        workers: processes that read samples; with ``keep``, while it is made.
+        skip_broken: pass over as many broken samples, with a warning that counts them.
+        vocabulary_file: JSON with words and answers; None: those of the training part.
+        seed: of the order of the training part.
+    """
+
+    unknown = "error"  # what to do with an answer outside the vocabulary
+
+    def __init__(
+        self,
+        batch_size: int = 64,
+        grid: tuple[int, int] = (14, 14),
+        length: int | None = None,
+        keep: bool = True,
+        workers: int = 0,
+        skip_broken: int = 0,
+        vocabulary_file: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.batch_size, self.grid, self.length, self.seed = batch_size, (grid[0], grid[1]), length, seed
+        self.keep, self.workers, self.skip_broken = keep, workers, skip_broken
+        self.vocabulary_file = vocabulary_file
+        self._vocabulary: Vocabulary | None = None
+        self._splits: dict[str, Dataset[Any]] = {}
+        self._cnn: GridCNN | None = None
+
+    @abc.abstractmethod
+    def read(self, split: str) -> Dataset[Sample]:
+        """The samples of ``"train"``, ``"val"`` or ``"test"``."""
+
+    @abc.abstractmethod
+    def own_vocabulary(self) -> Vocabulary:
+        """Words and answers of the training part."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], **changes: Any) -> VQAData:
+        """The data with :attr:`settings`, with changes."""
+        given = {**settings, **changes}
+        kinds = {kind.__name__: kind for kind in _below(cls)}
+        name = given.pop("class", None)
+        check_choice("VQAData.of", "class", name, tuple(kinds))
+        return kinds[name](**given)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The class by name as ``"class"``, and its arguments: what a trained network's file keeps."""
+        names = {name for kind in (VQAData, type(self)) for name in inspect.signature(kind).parameters}
+        return {"class": type(self).__name__, **{name: getattr(self, name) for name in sorted(names - {"settings"})}}
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Numbers of words and answers."""
+        if self._vocabulary is None:
+            path = self.vocabulary_file
+            self._vocabulary = self.own_vocabulary() if path is None else Vocabulary.load(path)
+        return self._vocabulary
+
+    @property
+    def collate(self) -> Collate:
+        """What makes batches of samples."""
+        return Collate(self.vocabulary, self.grid, self.length, self.unknown)
+
+    def split(self, name: str) -> Dataset[Any]:
+        """The samples of a split; kept ones as :class:`~omegamax.data.Ready`, with features of a frozen network."""
+        if name not in self._splits:
+            samples: Dataset[Any] = self.read(name)
+            if self.skip_broken:
+                samples = SkipBroken(samples, self.skip_broken)
+            if self.keep:
+                chunk = 64  # small enough for a bar to move
+                samples = Ready.of(
+                    samples,
+                    self.collate,
+                    workers=self.workers,
+                    chunk=chunk,
+                    progress=lambda batches: progress(batches, f"reading {name}"),
+                )
+                if self._cnn is not None:
+                    samples = samples.featurise(self._cnn)
+            self._splits[name] = samples
+        return self._splits[name]
+
+    def featurise(self, cnn: GridCNN) -> None:
+        """From here on, give the features that a network makes in place of images, where splits are kept."""
+        if self.keep and self._cnn is not cnn:
+            ready = [each for each in self._splits.values() if isinstance(each, Ready) and "image" in each.batch]
+            if len(ready) < len(self._splits):
+                raise ValueError("VQAData.featurise: features were made by another network before")
+            self._cnn = cnn
+            self._splits = {name: each.featurise(cnn) for name, each in self._splits.items() if isinstance(each, Ready)}
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        return self._loader("train", shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        return self._loader("val")
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        return self._loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Any]:
+        return self._loader("test")
+
+    def _loader(self, name: str, shuffle: bool = False) -> DataLoader[Any]:
+        samples = self.split(name)
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        world, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
+        sampler: DistributedSampler[Any] | None = None
+        if shuffle or several:
+            sampler = DistributedSampler(samples, world, rank, shuffle=shuffle, seed=self.seed)
+        ready = isinstance(samples, Ready)
+        return DataLoader(
+            samples,
+            self.batch_size,
+            sampler=sampler,
+            num_workers=0 if ready else self.workers,
+            collate_fn=Ready.collate if ready else self.collate,
+            persistent_workers=not ready and self.workers > 0,
+        )
+
+
+def _below(kind: type[VQAData]) -> Iterator[type[VQAData]]:
+    for each in kind.__subclasses__():
+        yield from (_below(each) if inspect.isabstract(each) else (each,))
+
+
+def texts_vocabulary(samples: Any, least: int = 1, most: int | None = None) -> Vocabulary:
+    """Words of the questions, and answers, the most frequent ones first, of a set with ``texts()``.
+
+    Args:
+        least: how often a word must occur.
+        most: how many answers to keep.
+    """
+    questions: list[str] = []
+    count: Counter[str] = Counter()
+    for question, answers in samples.texts():
+        questions.append(question)
+        count.update(answers.keys())
+    ranked = sorted(count, key=lambda answer: (-count[answer], answer))
+    return Vocabulary.of(questions, ranked[:most], least)

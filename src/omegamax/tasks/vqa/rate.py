@@ -1,0 +1,52 @@
+"""The learning rate over time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from omegamax._checks import check_choice
+
+SHAPES = ("constant", "steps", "cosine")
+
+
+@dataclass(frozen=True)
+class Rate:
+    r"""A learning rate that rises, stays, and falls.
+
+    .. math:: r_t = \text{peak} \cdot \min(t / \text{warmup}, 1) \cdot f_t, \qquad t = 1, 2, \dots
+
+    Args:
+        peak: the highest.
+        warmup: how long it takes to get there, in units of ``interval``; 0: at once.
+        fall: f is 1 throughout (``"constant"``), multiplied by ``factor`` after each of the ``milestones``
+            (``"steps"``), or half a cosine that ends at 0 with the training (``"cosine"``).
+        interval: what t counts, ``"epoch"`` or ``"step"``.
+
+        >>> paper = Rate(1e-4, warmup=4, fall="steps", milestones=(10, 12), factor=0.2)
+        >>> [round(paper.factor_at(epoch) * paper.peak, 7) for epoch in (0, 1, 3, 9, 10, 12)]
+        [2.5e-05, 5e-05, 0.0001, 0.0001, 2e-05, 4e-06]
+    """
+
+    peak: float = 1e-4
+    warmup: int = 4
+    fall: str = "steps"
+    milestones: tuple[int, ...] = (10, 12)
+    factor: float = 0.2
+    interval: str = "epoch"
+
+    def __post_init__(self) -> None:
+        check_choice("Rate", "fall", self.fall, SHAPES)
+        check_choice("Rate", "interval", self.interval, ("epoch", "step"))
+        if not self.peak > 0 or self.warmup < 0:
+            raise ValueError(f"Rate: peak must be > 0 and warmup >= 0, got {self.peak} and {self.warmup}")
+        object.__setattr__(self, "milestones", tuple(self.milestones))
+
+    def factor_at(self, done: int, total: int | None = None) -> float:
+        """What ``peak`` is multiplied by after ``done`` steps or epochs, of ``total``."""
+        rise = min((done + 1) / self.warmup, 1.0) if self.warmup else 1.0
+        if self.fall == "steps":
+            return rise * self.factor ** sum(done >= milestone for milestone in self.milestones)
+        if self.fall == "cosine" and total:
+            return rise * 0.5 * (1 + math.cos(math.pi * min(done / total, 1.0)))
+        return rise

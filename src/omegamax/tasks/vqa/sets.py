@@ -1,0 +1,217 @@
+"""The sets: the embedded one, VQA-v2, and four that are small enough to keep in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.data import ConcatDataset, Dataset
+
+from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
+from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
+from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
+from omegamax.tasks.vqa.data import VQAData, texts_vocabulary
+
+Size = tuple[int, int]
+
+
+class ScenesData(VQAData):
+    """The embedded set, :class:`~omegamax.data.Scenes`; needs no file.
+
+    Args:
+        samples: numbers of samples for training, validation and test.
+        image_size: side of the pictures in pixels.
+        objects: fewest and most things in a picture.
+        shapes, colours, questions: those in use.
+        scene_seed: of the pictures and questions.
+        settings: as for :class:`VQAData`.
+
+        >>> data = ScenesData(samples=(8, 4, 4), image_size=32, grid=(4, 4), batch_size=4)
+        >>> batch = next(iter(data.val_dataloader()))
+        >>> batch["image"].shape, batch["relevance"].shape
+        (torch.Size([4, 3, 32, 32]), torch.Size([4, 4, 4]))
+    """
+
+    def __init__(
+        self,
+        samples: tuple[int, int, int] = (20000, 2000, 2000),
+        image_size: int = 112,
+        objects: tuple[int, int] = (4, 7),
+        shapes: Sequence[str] = SHAPES,
+        colours: Sequence[str] = tuple(COLOURS),
+        questions: Sequence[str] = tuple(QUESTIONS),
+        scene_seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.samples, self.image_size, self.objects = tuple(samples), image_size, tuple(objects)
+        self.shapes, self.colours, self.questions = list(shapes), list(colours), list(questions)
+        self.scene_seed = scene_seed
+
+    def read(self, split: str) -> Scenes:
+        size = dict(zip(("train", "val", "test"), self.samples, strict=True))[split]
+        return self.scenes(size, split)
+
+    def scenes(self, size: int, split: str = "train", seed: int | None = None) -> Scenes:
+        """As many samples of a split; those of another seed are others of the same kind."""
+        return Scenes(
+            size,
+            self.scene_seed if seed is None else seed,
+            split,
+            image_size=self.image_size,
+            objects=(self.objects[0], self.objects[1]),
+            shapes=self.shapes,
+            colours=self.colours,
+            questions=self.questions,
+        )
+
+    @property
+    def size(self) -> Size:
+        """Height and width of the pictures."""
+        return self.image_size, self.image_size
+
+    def own_vocabulary(self) -> Vocabulary:
+        return self.scenes(1).vocabulary
+
+
+class _Folder(VQAData):
+    """A set that is read from files."""
+
+    folder: str
+    answers: int | None = None  # how many answers there are to choose from; None: all that occur
+
+    def own_vocabulary(self) -> Vocabulary:
+        return texts_vocabulary(self.read("train"), most=self.answers)
+
+
+class EasyVQAData(_Folder):
+    """:class:`~omegamax.data.EasyVQA`, pictures of one shape.
+
+    Args:
+        folder: with its files.
+        size: ``(height, width)`` to which pictures are brought.
+        settings: as for :class:`VQAData`.
+    """
+
+    def __init__(self, folder: str, size: Size = (64, 64), **settings: Any) -> None:
+        super().__init__(**settings)
+        self.folder, self.size = folder, (size[0], size[1])
+
+    def read(self, split: str) -> Dataset[Sample]:
+        return EasyVQA(self.folder, split, size=self.size)
+
+
+class ShapesData(_Folder):
+    """:class:`~omegamax.data.Shapes`, yes or no about nine places.
+
+    Args:
+        folder, size, settings: as for :class:`EasyVQAData`.
+    """
+
+    def __init__(self, folder: str, size: Size = (30, 30), **settings: Any) -> None:
+        super().__init__(**settings)
+        self.folder, self.size = folder, (size[0], size[1])
+
+    def read(self, split: str) -> Dataset[Sample]:
+        return Shapes(self.folder, split, size=self.size)
+
+
+class DaquarData(_Folder):
+    """:class:`~omegamax.data.Daquar`, photographs of rooms. Answers outside the training part are never right.
+
+    Args:
+        folder, size, settings: as for :class:`EasyVQAData`.
+        features: folder with features of the pictures, as ``omegamax vqa features`` writes them, in their place.
+        answers: how many answers there are to choose from, the most frequent ones; None: all.
+    """
+
+    unknown = "drop"
+
+    def __init__(
+        self,
+        folder: str,
+        size: Size = (112, 144),
+        features: str | None = None,
+        answers: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.folder, self.size, self.features, self.answers = folder, (size[0], size[1]), features, answers
+
+    def read(self, split: str) -> Dataset[Sample]:
+        return Daquar(self.folder, split, size=self.size, features=self.features)
+
+
+class NLVRData(_Folder):
+    """:class:`~omegamax.data.NLVR`, statements about boxes of objects, true or false.
+
+    Args:
+        folder, size, settings: as for :class:`EasyVQAData`.
+    """
+
+    def __init__(self, folder: str, size: Size = (56, 224), **settings: Any) -> None:
+        super().__init__(**settings)
+        self.folder, self.size = folder, (size[0], size[1])
+
+    def read(self, split: str) -> Dataset[Sample]:
+        return NLVR(self.folder, split, size=self.size)
+
+
+class VQA2Data(VQAData):
+    """:class:`~omegamax.data.VQA2` as distributed, with grid features or pictures; not kept in memory.
+
+    Args:
+        folder: with the question and annotation files.
+        features, images, human, only_human: as for :class:`~omegamax.data.VQA2`; ``channels`` of the features.
+        size: ``(height, width)`` to which pictures are brought.
+        train_with_val: train on both, for results on the test server.
+        test: split that test and predict take: ``"test-dev"``, ``"test"``, or ``"val"``.
+        answers_file: dictionary of the answers to choose from, JSON; None: those of at least ``least`` questions.
+        settings: as for :class:`VQAData`.
+    """
+
+    unknown = "drop"
+
+    def __init__(
+        self,
+        folder: str,
+        features: str | None = None,
+        images: str | None = None,
+        channels: int | None = None,
+        size: Size = (224, 224),
+        human: str | None = None,
+        only_human: bool = False,
+        train_with_val: bool = False,
+        test: str = "test-dev",
+        answers_file: str | None = None,
+        least: int = 9,
+        keep: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(keep=keep, **settings)
+        self.folder, self.features, self.images, self.channels = folder, features, images, channels
+        self.size, self.human, self.only_human = (size[0], size[1]), human, only_human
+        self.train_with_val, self.test = train_with_val, test
+        self.answers_file, self.least = answers_file, least
+
+    def read(self, split: str) -> Dataset[Sample]:
+        if split == "train" and self.train_with_val:
+            return ConcatDataset([self._part("train"), self._part("val")])
+        return self._part(self.test if split == "test" else split)
+
+    def _part(self, split: str) -> VQA2:
+        features = None if self.features is None else GridFeatures(self.features, channels=self.channels)
+        maps = self.human if split != "train" else None
+        size = None if self.images is None else self.size
+        only = self.only_human and maps is not None
+        return VQA2(
+            self.folder, split, features=features, images=self.images, size=size, human=maps, only_human=only
+        )
+
+    def own_vocabulary(self) -> Vocabulary:
+        parts = [self._part(name) for name in (("train", "val") if self.train_with_val else ("train",))]
+        questions = [question for part in parts for question, _ in part.texts()]
+        if self.answers_file is not None:
+            return Vocabulary.of(questions, load_dictionary(self.answers_file))
+        annotations = [annotation for part in parts for annotation in part.annotations.values()]
+        return Vocabulary.of(questions, answer_dictionary(annotations, self.least))

@@ -1,0 +1,180 @@
+"""Training and evaluation of a network that answers questions about pictures."""
+
+from __future__ import annotations
+
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+
+from omegamax.data import DataError, Vocabulary
+from omegamax.models.grid_cnn import GridCNN
+from omegamax.models.grid_cnn_file import load_grid_cnn
+from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig
+from omegamax.tasks.vqa.checkpoint import Record, check_same, read_checkpoint
+from omegamax.tasks.vqa.rate import Rate
+from omegamax.tasks.vqa.scores import Scores
+
+Batch = dict[str, Any]
+
+
+class VQATask(L.LightningModule):
+    """An :class:`~omegamax.models.mcan.MCAN`, its loss, its optimiser, and what is measured of its answers and maps.
+
+    Logged are ``train_loss``, ``val_loss`` and, with ``val_`` before their names, all that
+    :class:`~omegamax.tasks.vqa.Scores` measures; in a test, the same with ``test_``.
+
+    Args:
+        vocabulary: numbers of words and answers; on the command line, that of the data.
+        network: sizes and the attention over the image; its ``words`` and ``answers`` are set from the vocabulary.
+        loss: one of :data:`~omegamax.models.mcan.LOSSES`.
+        loss_options: parameters of its map.
+        rate: of the optimiser, Adam with these ``betas`` and decoupled ``weight_decay``.
+        cnn: file of a :class:`~omegamax.models.GridCNN` to start from, as ``omegamax vqa pretrain`` writes it.
+        freeze_cnn: leave it as it is; data kept in memory then holds its features, which are made once.
+        blind: hide the image, all of it: what the words alone are good for.
+
+        >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
+        >>> task.network.answers, task.parameters_learnt
+        (2, 333028)
+
+    Reference: the optimiser's settings are those of Yu et al. (CVPR 2019), Sec. 4.2.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        network: MCANConfig,
+        loss: str = "bce",
+        loss_options: dict[str, Any] | None = None,
+        rate: Rate = Rate(),  # noqa: B008, frozen
+        betas: tuple[float, float] = (0.9, 0.98),
+        weight_decay: float = 0.0,
+        cnn: str | None = None,
+        freeze_cnn: bool = False,
+        blind: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.network = network.replace(words=vocabulary.num_words, answers=vocabulary.num_answers)
+        self.model = MCAN(self.network)
+        self.loss_name, self.loss_options = loss, dict(loss_options or {})
+        self.loss = AnswerLoss(loss, **self.loss_options)
+        self.rate, self.betas, self.weight_decay = rate, (betas[0], betas[1]), weight_decay
+        self.freeze_cnn, self.blind = freeze_cnn, blind
+        if (cnn is not None or freeze_cnn) and self.model.cnn is None:
+            raise ValueError("VQATask: cnn and freeze_cnn need a network with pixels=True")
+        if self.model.cnn is not None:
+            if cnn is not None:
+                _start(self.model.cnn, cnn)
+            self.model.cnn.requires_grad_(not freeze_cnn)
+        self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
+        self.data_settings: dict[str, Any] = {}
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> VQATask:
+        """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
+        record, weights = read_checkpoint(path)
+        task = cls(record.vocabulary, record.network, record.loss, record.loss_options, blind=record.blind)
+        try:
+            task.model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
+        task.data_settings = record.data
+        return task.eval()
+
+    @property
+    def record(self) -> Record:
+        """What a file of the task says beside its weights."""
+        return Record(self.network, self.vocabulary, self.loss_name, self.loss_options, self.blind, self.data_settings)
+
+    @property
+    def parameters_learnt(self) -> int:
+        """How many numbers training changes."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def forward(self, batch: Batch) -> Answer:
+        return self.model(self._hidden(batch) if self.blind else batch)
+
+    def _hidden(self, batch: Batch) -> Batch:
+        """The question alone, with one empty cell in place of the image."""
+        question = batch["question"]
+        empty = torch.zeros(len(question), 1, self.network.image_dim, dtype=self.dtype, device=question.device)
+        return {"question": question, "features": empty, "grid": (1, 1)}
+
+    def setup(self, stage: str) -> None:
+        data = getattr(self.trainer, "datamodule", None)
+        if data is None:
+            return
+        self.data_settings = data.settings
+        if self.freeze_cnn and self.model.cnn is not None and not self.blind:
+            data.featurise(self.model.cnn)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        loss = self.loss(self(batch).logits, batch["answers"])
+        self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["answers"]), sync_dist=True)
+        return loss
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        self._score("val_", batch)
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        self._score("test_", batch)
+
+    def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
+        best, choice = self.loss.probabilities(self(batch).logits).max(-1)
+        return [
+            {"id": name, "answer": self.vocabulary.answers[which], "probability": p}
+            for name, which, p in zip(batch["id"], choice.tolist(), best.tolist(), strict=True)
+        ]
+
+    def on_validation_epoch_end(self) -> None:
+        self._report("val_")
+
+    def on_test_epoch_end(self) -> None:
+        self._report("test_")
+
+    def _score(self, prefix: str, batch: Batch) -> None:
+        answer = self(batch)
+        loss = self.loss(answer.logits, batch["answers"])
+        self.log(f"{prefix}loss", loss, batch_size=len(batch["answers"]), sync_dist=True)
+        self._scores(prefix).update(answer, batch, maps=not self.blind)
+
+    def _report(self, prefix: str) -> None:
+        scores = self._scores(prefix)
+        for name, value in scores.compute().items():  # all processes have the same
+            self.log(prefix + name, value, prog_bar=name == "accuracy", rank_zero_only=True)
+        scores.reset()
+
+    def _scores(self, prefix: str) -> Scores:
+        scores = self.scores[prefix]
+        assert isinstance(scores, Scores)
+        return scores
+
+    def configure_optimizers(self) -> Any:
+        learnt = [p for p in self.parameters() if p.requires_grad]
+        optimiser = torch.optim.AdamW(learnt, self.rate.peak, self.betas, weight_decay=self.weight_decay)
+        by_step = self.rate.interval == "step"
+        total = int(self.trainer.estimated_stepping_batches) if by_step else self.trainer.max_epochs
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(self.rate.factor_at, total=total))
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": self.rate.interval}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["vqa"] = self.record.to_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        check_same(checkpoint.get("vqa"), self.record)
+
+
+def _start(cnn: GridCNN, path: str) -> None:
+    """Take over the weights of a file."""
+    try:
+        cnn.load_state_dict(load_grid_cnn(path).state_dict())
+    except RuntimeError as error:
+        raise DataError(
+            f"{path} holds a GridCNN of other sizes than the network's, {cnn.project.out_features} features on a grid "
+            f"{cnn.grid} ({str(error).splitlines()[-1].strip()}); pretrain one, or change image_dim and grid"
+        ) from error
