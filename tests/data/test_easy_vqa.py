@@ -86,6 +86,7 @@ def test_original_layout_is_read(packed, tmp_path_factory):
             r"entry 1 must be \[question, answer, picture number\], got \['q\?', 'yes'\]",
         ),
         ('[["q?", "", 0]]', "entry 0 must be"),
+        ('[[" ", "yes", 0]]', "entry 0 must be"),
         ('[["q?", "yes", true]]', "entry 0 must be"),
         ('[["q?", "yes", 3]]', "entry 0 is about picture 3, but .*test_images.npz has 3"),
         ('[["q?", "yes", -1]]', "entry 0 is about picture -1"),

@@ -33,8 +33,9 @@ def test_the_best_answer_is_the_first_of_the_highest():
         ({"image": None, "features": torch.zeros(4, 3)}, ValueError, r"features must be \[h, w, D\]"),
         ({"image": None, "features": torch.zeros(2, 2, 3).int()}, TypeError, "features must be floating"),
         ({"relevance": torch.zeros(1, 4, 4)}, ValueError, r"relevance must be \[H, W\]"),
-        ({"relevance": torch.tensor([[-1.0]])}, ValueError, "relevance must be >= 0 everywhere"),
-        ({"relevance": torch.tensor([[float("nan")]])}, ValueError, "relevance must be >= 0 everywhere"),
+        ({"relevance": torch.tensor([[-1.0]])}, ValueError, "relevance must be >= 0 and finite"),
+        ({"relevance": torch.tensor([[float("inf")]])}, ValueError, "relevance must be >= 0 and finite"),
+        ({"relevance": torch.tensor([[float("nan")]])}, ValueError, "relevance must be >= 0 and finite"),
     ],
 )
 def test_errors_name_the_sample_and_the_field(change, error, words):

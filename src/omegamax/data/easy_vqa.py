@@ -83,7 +83,8 @@ def _read(path: Path) -> list[tuple[str, str, int]]:
     if not isinstance(content, list) or not content:
         raise DataError(f"{path} must be a list of [question, answer, picture number]; get the file again")
     for number, entry in enumerate(content):
-        if not isinstance(entry, list) or [type(part) for part in entry] != [str, str, int] or not all(entry[:2]):
+        fits = isinstance(entry, list) and [type(part) for part in entry] == [str, str, int]
+        if not fits or not all(part.strip() for part in entry[:2]):
             raise DataError(
                 f"{path}: entry {number} must be [question, answer, picture number], got {entry!r}; mend or remove it"
             )

@@ -72,8 +72,8 @@ class Sample:
                 raise TypeError(f"{self._name}: features must be floating, got dtype {self.features.dtype}")
         if self.relevance is not None:
             self._check("relevance", self.relevance, 2, "[H, W]")
-            if not bool((self.relevance >= 0).all()):
-                raise ValueError(f"{self._name}: relevance must be >= 0 everywhere")
+            if not bool(((self.relevance >= 0) & (self.relevance < torch.inf)).all()):
+                raise ValueError(f"{self._name}: relevance must be >= 0 and finite everywhere")
 
     @property
     def answer(self) -> str | None:
