@@ -3,10 +3,15 @@
 from omegamax.viz.alignment import alignment as alignment
 from omegamax.viz.arcs import arcs as arcs
 from omegamax.viz.bars import bars as bars
+from omegamax.viz.contours import contours as contours
 from omegamax.viz.density import density as density
 from omegamax.viz.ellipses import ellipses as ellipses
 from omegamax.viz.heatmap import heatmap as heatmap
+from omegamax.viz.looks import looks as looks
+from omegamax.viz.looks import shared_vmax as shared_vmax
 from omegamax.viz.losses import losses as losses
+from omegamax.viz.outline import outline as outline
+from omegamax.viz.overlay import overlay as overlay
 from omegamax.viz.path import path as path
 from omegamax.viz.simplex import plane as plane
 from omegamax.viz.simplex import simplex as simplex

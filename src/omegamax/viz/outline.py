@@ -1,0 +1,51 @@
+"""The part of a picture that matters for a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_number
+from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz._picture import dimmed, lay, pixels
+from omegamax.viz._scale import cells
+from omegamax.viz.overlay import lines
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH = 1.3
+
+
+def outline(image: Tensor, relevance: Tensor, ax: Axes | None = None, *, mass: float = 0.9, title: str = "") -> Axes:
+    """A picture with a line round what is relevant in it; the rest is dimmed.
+
+    Args:
+        image: ``[3, H, W]``, bytes or colours in [0, 1]; it keeps its proportions.
+        relevance: ``[h, w]`` at any resolution, >= 0: a map of zeros and ones, or where people looked. All 0: nothing
+            in particular matters, and all is dimmed.
+        mass: the line is round the smallest set of cells, ties included, that holds this much of the relevance; all
+            ones of a map of zeros and ones.
+    """
+    picture, map_ = pixels("outline", image), cells("outline", "relevance", relevance)
+    if not is_number(mass) or not 0 < mass <= 1:
+        raise ValueError(f"outline: mass must lie in (0, 1], got {mass!r}")
+    inside = _smallest(map_, mass)
+    ax = axes_or_new(ax)
+    height, width = picture.shape[:2]
+    rows, columns = ((2 * torch.arange(n) + 1) * m // (2 * n) for n, m in ((height, len(map_)), (width, map_.shape[1])))
+    lay(ax, torch.where(inside[rows][:, columns].unsqueeze(-1), picture, dimmed(picture)))
+    lines(ax, inside, _WIDTH)
+    ax.set_title(title)
+    return ax
+
+
+def _smallest(map_: Tensor, mass: float) -> Tensor:
+    """The cells ``[h, w]`` of the largest values that hold the mass between them."""
+    falling = map_.flatten().sort(descending=True).values
+    held = falling.cumsum(0)
+    # Rounding must not ask for more than there is.
+    last = (held < mass * held[-1] * (1 - 1e-12)).sum().clamp(max=len(held) - 1)
+    return (map_ >= falling[last]) & (map_ > 0)
