@@ -112,6 +112,8 @@ def _join(batches: Sequence[Batch]) -> Batch:
     if "grid" in batches[0]:
         h, w = (max(batch["grid"][axis] for batch in batches) for axis in (0, 1))
         batches = [_on_grid(batch, h, w) for batch in batches]
+    if any("relevance" in batch for batch in batches):
+        batches = [_with_relevance(batch, batches) for batch in batches]
     for key, first in batches[0].items():
         values = [batch[key] for batch in batches]
         if key == "question":
@@ -121,6 +123,14 @@ def _join(batches: Sequence[Batch]) -> Batch:
         else:
             joined[key] = torch.cat(values) if isinstance(first, Tensor) else [x for value in values for x in value]
     return joined
+
+
+def _with_relevance(batch: Batch, batches: Sequence[Batch]) -> Batch:
+    """The same with empty maps if it has none, as others do."""
+    if "relevance" in batch:
+        return batch
+    h, w = next(other["relevance"].shape[1:] for other in batches if "relevance" in other)
+    return {**batch, "relevance": torch.zeros(len(batch["question"]), h, w)}
 
 
 def _on_grid(batch: Batch, h: int, w: int) -> Batch:
