@@ -61,15 +61,16 @@ def region(name: str, density: Density, index: Index | None, argument: str = "de
         weights, parts = torch.ones(1, dtype=torch.float64), density
         alive, part = weights > 0, (*here, None)
     if isinstance(parts, BetaGaussian):
-        alpha = torch.as_tensor(parts.alpha, device=parts.loc.device).expand(parts.batch_shape)[part]
-        found = (parts.loc.expand(*parts.batch_shape, 2)[part], parts.scale_tril[part], alpha)
+        like: dict[str, Any] = {"dtype": torch.float64, "device": parts.loc.device}
+        alpha = torch.as_tensor(parts.alpha, **like).expand(parts.batch_shape)
+        found = (parts.loc.expand(*parts.batch_shape, 2)[part], parts.scale_tril[part], alpha[part])
         loc, tril, alpha = (t.double().cpu() for t in found)
-        _refuse_nan(name, argument, loc, tril, alpha, weights)
+        _refuse(name, argument, loc, tril, tril.diagonal(dim1=-2, dim2=-1).log(), alpha, weights)
         ellipses = BetaGaussian(loc, scale_tril=tril, alpha=alpha, validate_args=False)
         whole = Mixture(weights[alive], ellipses, validate_args=False)
         return Region(weights[alive], loc, ellipses, whole.prob, whole.support_contains)
     means = parts.mean.expand(*parts.batch_shape, 2)[part].double().cpu()
-    _refuse_nan(name, argument, means, weights)
+    _refuse(name, argument, means, weights)
     prob, contains = (_at(of, density, here) for of in (density.prob, density.support_contains))
     return Region(weights[alive], means, None, prob, contains)
 
@@ -86,9 +87,9 @@ def place(name: str, batch: tuple[int, ...], index: Index | None, argument: str 
     return tuple(int(i) for i in whole)
 
 
-def _refuse_nan(name: str, argument: str, *values: Tensor) -> None:
+def _refuse(name: str, argument: str, *values: Tensor) -> None:
     if not all(bool(value.isfinite().all()) for value in values):
-        raise ValueError(f"{name}: {argument} must have finite parameters, got NaN or inf among them")
+        raise ValueError(f"{name}: {argument} must have finite parameters and a positive scale, got others")
 
 
 def _at(function: Callable[[Tensor], Tensor], density: Density, place: tuple[Any, ...]) -> Callable[[Tensor], Tensor]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from omegamax.densities import BetaGaussian, Density
 
-_LATTICE = 400
+_LATTICE, _COARSE = 400, 160  # a density that is not elliptic may take a sum over hundreds of nodes at each point
 _LEVELS = tuple(4.0**k for k in range(8))
 _THIN = 0.7
 _HALF = (0.5,)  # of its mass lies in the ellipse drawn for a component
@@ -79,7 +79,7 @@ def contours(
         for arc in p.borders():
             look: dict[str, Any] = {"solid_capstyle": "round", "path_effects": _edge(_THICK), "zorder": 3}
             ax.plot(*arc.T.numpy(), color=INK, linewidth=_THICK, **look)
-    elif not p.contains(_places()).all():
+    elif not p.contains(_places(len(surface))).all():
         _trace(ax, surface, [1e-9 * surface.max().item()], _THICK)
     _means(ax, p)
     ax.set_title(title)
@@ -88,7 +88,8 @@ def contours(
 
 def field(p: Region) -> Tensor:
     """The density at the centres of a lattice over the unit square, ``[S, S]``."""
-    return p.prob(_places()).reshape(_LATTICE, _LATTICE)
+    size = _COARSE if p.ellipses is None else _LATTICE
+    return p.prob(_places(size)).reshape(size, size)
 
 
 def peak(p: Region, surface: Tensor) -> float:
@@ -96,8 +97,8 @@ def peak(p: Region, surface: Tensor) -> float:
     return max(surface.max().item(), p.prob(p.means).max().item())
 
 
-def _places() -> Tensor:
-    return grid_positions((_LATTICE, _LATTICE), dtype=torch.float64)
+def _places(size: int) -> Tensor:
+    return grid_positions((size, size), dtype=torch.float64)
 
 
 def _heights(levels: Sequence[float]) -> list[float]:
@@ -127,7 +128,7 @@ def _ring(ax: Axes, curves: Tensor, width: float, **look: Any) -> None:
 def _trace(ax: Axes, surface: Tensor, heights: Sequence[float], width: float) -> None:
     """Level lines read off the lattice, for densities whose lines have no formula."""
     if heights:
-        x, y = (c.reshape(_LATTICE, _LATTICE).numpy() for c in _places().unbind(-1))
+        x, y = (c.reshape(surface.shape).numpy() for c in _places(len(surface)).unbind(-1))
         drawn = ax.contour(x, y, surface.numpy(), levels=list(heights), colors=INK, linewidths=width, zorder=2)
         drawn.set(path_effects=_edge(width))
 

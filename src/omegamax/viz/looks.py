@@ -75,6 +75,7 @@ def looks(
     last = end("looks", vmax, _common("looks", looks, index))
     _check(looks, answers, notes, columns)
     check_zeros("looks", zeros)
+    matters = relevance is not None and bool(cells("looks", "relevance", relevance).any())
     count = 1 + (relevance is not None) + len(looks)
     # Rows of about the same length, none longer than the limit.
     across = math.ceil(count / math.ceil(count / _MOST)) if columns is None else int(columns)
@@ -95,7 +96,7 @@ def looks(
         _caption(ax, "picture", None if truth is None else f"answer: {truth}", INK)
         if relevance is not None:
             ax = outline(image, relevance, next(rest))
-            _caption(ax, "what matters", None if bool(relevance.any()) else "nothing in particular", MUTED)
+            _caption(ax, "what matters", None if matters else "nothing in particular", MUTED)
         for name, look in looks.items():
             if isinstance(look, Tensor):
                 ax = overlay(image, look, next(rest), vmax=last, index=index, zeros=zeros)
