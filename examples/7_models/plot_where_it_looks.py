@@ -44,8 +44,8 @@ looks = {
 
 # %%
 # Three kinds of densities, made from softmax of the scores. One Gaussian has to cover all that matters, and what lies
-# between; a truncated paraboloid as well, but it ends, at the thick line. A mixture of
-# three (a number that is given away here) has a Gaussian for each.
+# between; a truncated paraboloid as well, but it ends, at the thick line. A mixture of three (a number that
+# is given away here) has a Gaussian for each.
 
 basis = GaussianRBF.grid(10, 2, variance=0.01)
 layers = {

@@ -69,7 +69,8 @@ def test_shared_scale_ends_at_the_highest_peak_but_one_alone_does_not_stretch_it
     assert viz.shared_vmax({"high": high}) == pytest.approx(peak)  # though it lies between the points of a lattice
     assert viz.shared_vmax({"even": even, "double": double}) == 2
     assert viz.shared_vmax({"even": even, "double": double, "high": high}) == 8
-    assert viz.shared_vmax({"none": torch.zeros(2, 2)}) == 1
+    none = torch.zeros(2, 2)
+    assert viz.shared_vmax({"none": none}) == 1 and viz.shared_vmax({"a": none, "b": none, "double": double}) == 2
 
 
 def test_question_is_on_top_and_answers_beneath_right_ones_unlike_wrong_ones():

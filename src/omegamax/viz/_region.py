@@ -54,22 +54,20 @@ def region(name: str, density: Density, index: Index | None, argument: str = "de
     here = place(name, tuple(density.batch_shape), index, argument)
     parts: Density
     if isinstance(density, Mixture):
-        weights, parts = density.weights[here].double().cpu(), density.components
+        weights, parts = density.weights.cpu()[here].double(), density.components
         alive = weights > 0
-        part: tuple[Any, ...] = (*here, alive.to(density.weights.device))
+        part: tuple[Any, ...] = (*here, alive)
     else:
         weights, parts = torch.ones(1, dtype=torch.float64), density
         alive, part = weights > 0, (*here, None)
     if isinstance(parts, BetaGaussian):
-        like: dict[str, Any] = {"dtype": torch.float64, "device": parts.loc.device}
-        alpha = torch.as_tensor(parts.alpha, **like).expand(parts.batch_shape)
-        found = (parts.loc.expand(*parts.batch_shape, 2)[part], parts.scale_tril[part], alpha[part])
-        loc, tril, alpha = (t.double().cpu() for t in found)
+        alpha = torch.as_tensor(parts.alpha, dtype=torch.float64, device="cpu").expand(parts.batch_shape)[part]
+        loc, tril = (t.cpu()[part].double() for t in (parts.loc.expand(*parts.batch_shape, 2), parts.scale_tril))
         _refuse(name, argument, loc, tril, tril.diagonal(dim1=-2, dim2=-1).log(), alpha, weights)
         ellipses = BetaGaussian(loc, scale_tril=tril, alpha=alpha, validate_args=False)
         whole = Mixture(weights[alive], ellipses, validate_args=False)
         return Region(weights[alive], loc, ellipses, whole.prob, whole.support_contains)
-    means = parts.mean.expand(*parts.batch_shape, 2)[part].double().cpu()
+    means = parts.mean.expand(*parts.batch_shape, 2).cpu()[part].double()
     _refuse(name, argument, means, weights)
     prob, contains = (_at(of, density, here) for of in (density.prob, density.support_contains))
     return Region(weights[alive], means, None, prob, contains)

@@ -137,7 +137,8 @@ def _common(function: str, looks: Mapping[str, Look], index: int | tuple[int, ..
             peaks.append(peak(p, field(p)))
         else:
             raise TypeError(f"{function}: {argument} must be weights [h, w] or a density, got {type(look).__name__}")
-    return min(max(peaks), _OUTLIER * median(peaks)) or 1.0
+    some = [each for each in peaks if each > 0]
+    return min(max(some), _OUTLIER * median(some)) if some else 1.0
 
 
 def _marked(answer: str | None, truth: str | None) -> tuple[str | None, str]:
