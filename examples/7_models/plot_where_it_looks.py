@@ -17,8 +17,8 @@ from omegamax.metrics import jensen_shannon, on_grid
 from omegamax.nn import ContinuousAttention, MultimodalAttention
 
 # %%
-# A picture, a question about several things in it, and the pixels that matter for the answer. It was picked, out of some ten,
-# because the things in question lie apart and are found; in others the mixture puts an ellipse over two of them.
+# A picture, a question about several things in it, and the pixels that matter for the answer. It was picked, out of
+# some ten, because the things in question lie apart and are found; in others the mixture puts an ellipse over two.
 
 sample = Scenes(400, seed=0, split="val", image_size=224)[170]
 grid = (14, 14)
