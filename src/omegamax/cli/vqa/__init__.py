@@ -1,0 +1,1 @@
+"""The commands of ``omegamax vqa``, one file for each."""
