@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
@@ -15,6 +16,7 @@ from omegamax.data._kinds import kind_of
 from omegamax.data._pictures import Pictures, Size, check_size, resize
 from omegamax.data._split import held_out as held_out_pictures
 from omegamax.data.sample import Sample
+from omegamax.data.vqa2.features import SUFFIXES, read_grid
 
 SPLITS = ("train", "val", "test")
 _SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")
@@ -45,6 +47,8 @@ class Daquar(Dataset[Sample]):
         split: ``"train"``, ``"val"`` (pictures that are taken from the training part) or ``"test"``.
         size: ``(height, width)`` to which pictures are brought; None leaves them as they are.
         held_out: share of the training pictures that validation takes.
+        features: folder with a file for each picture, named after it (``image3.npz`` or ``image3.pth``), in one of the
+            formats of :func:`~omegamax.data.vqa2.read_grid`: features in place of pictures.
         sets: ``"whole"`` as above; ``"each"``: every word of the set counts as a full answer, which is kinder than the
             paper; ``"leave out"`` questions that ask for a set.
 
@@ -58,6 +62,7 @@ class Daquar(Dataset[Sample]):
         *,
         size: Size | None = None,
         held_out: float = 0.1,
+        features: FilePath | None = None,
         sets: str = "whole",
     ) -> None:
         check_choice("Daquar", "split", split, SPLITS)
@@ -72,8 +77,9 @@ class Daquar(Dataset[Sample]):
             chosen = {pictures[i] for i in held_out_pictures("Daquar", len(pictures), held_out)}
             entries = [entry for entry in entries if (entry.image in chosen) == (split == "val")]
         self.entries = [entry for entry in entries if sets != "leave out" or len(entry.answers) == 1]
-        self._pictures = Pictures(find("Daquar", self.folder, _SOURCES))
         self._size = check_size("Daquar", size)
+        self._features = None if features is None else check_folder("Daquar", features)
+        self._pictures = Pictures(find("Daquar", self.folder, _SOURCES)) if features is None else None
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -93,8 +99,19 @@ class Daquar(Dataset[Sample]):
             self._scores(entry),
             kinds.pop() if len(kinds) == 1 else "other",
             f"{self.split}-{range(len(self))[index]}",
-            image=resize(self._pictures[entry.image], self._size),
+            image=None if self._pictures is None else resize(self._pictures[entry.image], self._size),
+            features=None if self._features is None else _grid(self._features, entry.image),
         )
+
+
+def _grid(folder: Path, image: str) -> Tensor:
+    """The features of a picture, ``[h, w, D]``."""
+    paths = [folder / PurePosixPath(image).with_suffix(ending) for ending in SUFFIXES]
+    for path in paths:
+        if path.is_file():
+            return read_grid(path)
+    names = " or ".join(path.name for path in paths)
+    raise FileNotFoundError(f"{folder} has no features of the picture {image}: no {names}; extract them")
 
 
 def _entry(place: str, image: str, question: str, answers: list[str]) -> Entry:

@@ -73,7 +73,7 @@ class Ready(Dataset[Batch]):
         return {**batch, "image": self._images(rows)} if "image" in self.batch else batch
 
     @staticmethod
-    def collate(batch: Batch) -> Batch:
+    def collate(batch: Any) -> Batch:
         """What a loader calls on a batch: nothing is left to do."""
         return batch
 

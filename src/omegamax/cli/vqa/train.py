@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+from jsonargparse import Namespace
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from omegamax.cli._errors import CommandError
+from omegamax.cli.vqa._quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
-from omegamax.tasks.vqa.callbacks import Answers, Curve, Weights
+from omegamax.tasks.vqa.callbacks import Answers, Curve, Draws, Weights
+from omegamax.tasks.vqa.checkpoint_io import PlainCheckpointIO
+from omegamax.tasks.whole import whole_file
 
-STAGES = ("fit", "validate", "test", "predict")
+STAGES = {
+    "fit": "train a network",
+    "validate": "measure answers and maps of a trained network on the validation part",
+    "test": "measure answers and maps of a trained network on the test part",
+    "predict": "answer the questions of the test part, into answers.json in the run's folder",
+}
+EPOCHS = 13  # where nothing is said, as in the papers
 
 
 class SaveConfig(SaveConfigCallback):
-    """The settings of a run as ``config.yaml`` in its folder."""
+    """The settings of a run as ``config.yaml`` in its folder, to be given as ``--config``."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **{**settings, "save_to_log_dir": False})
+    def __init__(self, parser: LightningArgumentParser, config: Namespace, **settings: Any) -> None:
+        super().__init__(parser, config, **{**settings, "save_to_log_dir": False})
 
     def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage == "fit" and trainer.is_global_zero:
-            path = Path(trainer.default_root_dir) / "config.yaml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.parser.save(self.config, path, skip_none=False, overwrite=True, multifile=False)
+            config = self.config.clone()
+            config["ckpt_path"] = None  # where this process began is no setting of the run
+            with whole_file(Path(trainer.default_root_dir) / "config.yaml") as place:
+                self.parser.save(config, place, skip_none=False, overwrite=True, multifile=False)
 
 
 class VQACLI(LightningCLI):
     """All settings of model, data and trainer as arguments, from files, or both.
 
-    A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and the
-    best), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where it stopped.
+    A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and
+    ``best.ckpt``), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where
+    it stopped; the other commands take the best of the run's checkpoints unless told otherwise.
     """
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
+        return {name: skip | {"weights_only"} for name, skip in LightningCLI.subcommands().items()}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--out", type=str, default="runs/vqa", help="folder of the run")
@@ -45,39 +65,91 @@ class VQACLI(LightningCLI):
         parser.link_arguments("data.vocabulary", "model.vocabulary", apply_on="instantiate")
         parser.set_defaults({"data": {"class_path": "ScenesData"}})
 
-    def instantiate_trainer(self, **changes: Any) -> L.Trainer:
-        out = Path(self._get(self.config, "out"))
-        checkpoints = ModelCheckpoint(
-            out / "checkpoints",
-            "best",
-            monitor="val_accuracy",
-            mode="max",
-            save_last=True,
-            enable_version_counter=False,
-        )
-        self.trainer_defaults = {"callbacks": [checkpoints, Curve(), Weights(), Answers()], **self.trainer_defaults}
-        if self._get(self.config_init, "trainer.logger", default=None) is None:
-            changes = {"logger": CSVLogger(out, "log"), **changes}
-        return super().instantiate_trainer(**changes)
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parse the arguments given, whatever the process was started with."""
+        self.config = parser.parse_args(args)
+
+    def _parse_ckpt_path(self) -> None:
+        """Leave settings as they are: no checkpoint of ours has any to put in their place."""
 
     def before_instantiate_classes(self) -> None:
-        out = Path(self._get(self.config, "out"))
-        if self.subcommand == "fit" and not self._get(self.config, "ckpt_path", default=None):
-            if (out / "checkpoints" / "last.ckpt").exists():
-                raise CommandError(f"{out} holds a run; go on with it by --ckpt_path last, or give another --out")
+        if self.subcommand is None:
+            return
+        settings = self.config[self.subcommand]
+        settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), Path(settings["out"]))
+
+    def instantiate_trainer(self, **changes: Any) -> L.Trainer:
+        out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
+        callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), Answers()]
+        if given["enable_checkpointing"] is not False:
+            where: dict[str, Any] = {"dirpath": out / "checkpoints", "enable_version_counter": False}
+            # Two, for the last one is then written also where it is not the best.
+            callbacks += [
+                ModelCheckpoint(filename="best", monitor="val_accuracy", mode="max", **where),
+                ModelCheckpoint(filename="last", **where),
+            ]
+        self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
+        if given["logger"] is None:
+            changes = {"logger": CSVLogger(out, "log"), **changes}
+        if given["max_epochs"] is None and given["max_steps"] == -1 and given["max_time"] is None:
+            changes = {"max_epochs": EPOCHS, **changes}
+        plugins = given["plugins"] or []
+        plugins = list(plugins) if isinstance(plugins, Sequence) and not isinstance(plugins, str) else [plugins]
+        return super().instantiate_trainer(**{"plugins": [*plugins, PlainCheckpointIO()], **changes})
 
 
 def run(stage: str, arguments: Sequence[str]) -> int:
-    """Run one of ``STAGES`` with the arguments after it."""
-    # Processes that Lightning starts for other devices run the same command again, read from here.
-    sys.argv = ["omegamax", "vqa", stage, *arguments]
-    VQACLI(
-        VQATask,
-        VQAData,
-        subclass_mode_data=True,
-        seed_everything_default=0,
-        save_config_callback=SaveConfig,
-        parser_kwargs={"prog": "omegamax vqa", "default_env": False},
-        args=[stage, *arguments],
-    )
+    """Run one of ``STAGES`` with the arguments after it; 2 if they, or the files they name, make no sense.
+
+    With the environment variable ``OMEGAMAX_TRACEBACK`` set, such an error is shown with the place it came from.
+    """
+    try:
+        with quiet(), _command_line(["vqa", stage, *arguments]):
+            VQACLI(
+                VQATask,
+                VQAData,
+                subclass_mode_data=True,
+                seed_everything_default=0,
+                save_config_callback=SaveConfig,
+                auto_configure_optimizers=False,
+                parser_kwargs={
+                    "prog": "omegamax vqa",
+                    "default_env": False,
+                    **{name: {"description": about} for name, about in STAGES.items()},
+                },
+                args=[stage, *arguments],
+            )
+    except (CommandError, ValueError, OSError, MisconfigurationException) as error:
+        if os.environ.get("OMEGAMAX_TRACEBACK"):
+            raise
+        print(f"omegamax vqa {stage}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
     return 0
+
+
+def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
+    """The file that a run starts from."""
+    last = out / "checkpoints" / "last.ckpt"
+    if stage == "fit" and given is None:
+        if last.exists():
+            raise CommandError(f"{out} holds a run; go on with it by --ckpt_path last, or give another --out")
+        return None
+    name = given or "best"
+    path = last.with_name(f"{name}.ckpt") if name in ("best", "last") else Path(name)
+    if not path.is_file():
+        remedy = f"give --ckpt_path FILE, or --out FOLDER of a run (it is {out})"
+        raise CommandError(f"{path} does not exist; {remedy}")
+    if stage == "fit" and path.suffix == ".safetensors":
+        raise CommandError(f"{path} has a network but not the state of its training; give --ckpt_path a .ckpt file")
+    return str(path)
+
+
+@contextmanager
+def _command_line(arguments: list[str]) -> Iterator[None]:
+    """Let processes that Lightning starts for other devices run the same command; they read it from here."""
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
 from omegamax.data.vqa2 import write_results
 from omegamax.tasks.vqa.checkpoint import write_safetensors
 from omegamax.tasks.vqa.task import VQATask
+from omegamax.tasks.whole import whole_file
 
 
 class Curve(Callback):
@@ -26,20 +29,42 @@ class Curve(Callback):
         self.points: list[dict[str, float]] = []
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        if trainer.sanity_checking:
+        if trainer.sanity_checking or trainer.state.fn != "fit":
             return
-        values = {name: float(value) for name, value in trainer.callback_metrics.items() if not name.endswith("_step")}
+        logged = trainer.callback_metrics.items()
+        values = {name: float(value) for name, value in logged if name.startswith(("train_", "val_"))}
         self.points.append({"step": trainer.global_step, "epoch": trainer.current_epoch, **values})
         if trainer.is_global_zero:
-            path = Path(trainer.default_root_dir) / self.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self.points, indent=1) + "\n", encoding="utf-8")
+            with whole_file(Path(trainer.default_root_dir) / self.file) as place:
+                place.write_text(json.dumps(self.points, indent=1) + "\n", encoding="utf-8")
 
     def state_dict(self) -> dict[str, Any]:
         return {"points": self.points}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.points = list(state["points"])
+
+
+class Draws(Callback):
+    """Random numbers of training that depend on seed, step and process alone.
+
+    They start anew with each validation, so that a run that goes on from there draws what it would have drawn; and
+    processes draw each their own.
+    """
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        self.seed = torch.initial_seed()
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._start(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if trainer.state.fn == "fit" and not trainer.sanity_checking:
+            self._start(trainer)
+
+    def _start(self, trainer: L.Trainer) -> None:
+        mixed = np.random.SeedSequence([self.seed, trainer.global_step, trainer.global_rank]).generate_state(1)
+        torch.manual_seed(int(mixed[0]))
 
 
 class Weights(Callback):
@@ -77,14 +102,16 @@ class Answers(Callback):
         if trainer.world_size > 1:
             parts: list[Any] = [None] * trainer.world_size
             torch.distributed.all_gather_object(parts, found)
-            found = {name: entry for part in parts for name, entry in part.items()}
+            turns = zip_longest(*(part.items() for part in parts))  # as the samples were dealt out
+            found = dict(item for turn in turns for item in turn if item is not None)
         if not trainer.is_global_zero:
             return
         path = Path(trainer.default_root_dir) / self.file
-        path.parent.mkdir(parents=True, exist_ok=True)
         data = getattr(trainer, "datamodule", None)
-        if data is not None and data.settings["class"] == "VQA2Data":
-            write_results(path, {int(name): entry["answer"] for name, entry in found.items()})
-        else:
-            path.write_text(json.dumps(list(found.values()), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        with whole_file(path) as place:
+            if data is not None and data.settings["class"] == "VQA2Data":
+                write_results(place, {int(name): entry["answer"] for name, entry in found.items()})
+            else:
+                text = json.dumps(list(found.values()), ensure_ascii=False, indent=1)
+                place.write_text(text + "\n", encoding="utf-8")
         print(f"{len(found)} answers: {path}")

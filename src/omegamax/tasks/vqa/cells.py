@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import lightning as L
 import torch
 import torch.nn.functional as F
@@ -63,7 +65,7 @@ class CellsTask(L.LightningModule):
             right = (z.argmax(1) == y)[something].float()
             self.log(f"val_{name}", right.mean(), prog_bar=True, batch_size=len(right))
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> Any:
         optimiser = torch.optim.Adam(self.parameters(), self.rate.peak)
         total = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: self.rate.factor_at(done, total))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.mcan import MCANConfig
+from omegamax.tasks.whole import whole_file
 
 FORMAT = 1
 Path_ = str | PathLike[str]
@@ -45,6 +46,8 @@ class Record:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], path: Path_ = "checkpoint") -> Record:
         """What :meth:`to_dict` wrote."""
+        if not isinstance(content, Mapping):
+            raise DataError(f"{path} has a record that is no set of settings; {_FIT}")
         if content.get("format") != FORMAT:
             given = content.get("format")
             raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
@@ -84,12 +87,28 @@ def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
     return _from_safetensors(path) if path.suffix == ".safetensors" else _from_ckpt(path)
 
 
+def load_plain(path: Path_, map_location: Any = "cpu") -> dict[str, Any]:
+    """All that is in a ``.ckpt`` file, read without running code."""
+    try:
+        content = torch.load(path, map_location=map_location, weights_only=True)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; {_FIT}") from None
+    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
+        # Not the rest of torch's message, which goes on to say how the file's code could be run.
+        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
+        raise DataError(f"{path} is damaged, or no checkpoint of plain data ({reason}); {_FIT}") from error
+    if not isinstance(content, dict) or "vqa" not in content or "state_dict" not in content:
+        raise DataError(f"{path} is no checkpoint of visual question answering; {_FIT}")
+    return content
+
+
 def write_safetensors(path: Path_, record: Record, weights: Mapping[str, Tensor]) -> None:
     """Write weights with their record inside, for others to use."""
     from safetensors.torch import save_file
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    save_file(tensors, path, metadata={"omegamax.vqa": json.dumps(record.to_dict())})
+    with whole_file(path) as place:
+        save_file(tensors, place, metadata={"omegamax.vqa": json.dumps(record.to_dict())})
 
 
 def check_same(saved: Mapping[str, Any] | None, wanted: Record) -> None:
@@ -111,22 +130,20 @@ def _from_safetensors(path: Path) -> tuple[Record, dict[str, Tensor]]:
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            weights = {name: file.get_tensor(name) for name in file.keys()}
     except SafetensorError as error:
         raise DataError(f"{path} is damaged or no safetensors file ({error}); get it again") from error
     if "omegamax.vqa" not in metadata:
         raise DataError(f"{path} says nothing of the network that its weights are of; {_FIT}")
-    return Record.from_dict(json.loads(metadata["omegamax.vqa"]), path), weights
+    try:
+        record = json.loads(metadata["omegamax.vqa"])
+    except ValueError as error:
+        raise DataError(f"{path} has a record that cannot be read ({error}); {_FIT}") from error
+    return Record.from_dict(record, path), weights
 
 
 def _from_ckpt(path: Path) -> tuple[Record, dict[str, Tensor]]:
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is damaged or no checkpoint ({reason}); {_FIT}") from error
-    if not isinstance(content, dict) or "vqa" not in content:
-        raise DataError(f"{path} is no checkpoint of visual question answering; {_FIT}")
+    content = load_plain(path)
     prefix = "model."
-    weights = {key.removeprefix(prefix): value for key, value in content["state_dict"].items() if key.startswith(prefix)}
+    weights = {key.removeprefix(prefix): w for key, w in content["state_dict"].items() if key.startswith(prefix)}
     return Record.from_dict(content["vqa"], path), weights

@@ -5,18 +5,18 @@ from __future__ import annotations
 import abc
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sized
+from typing import Any, cast
 
 import lightning as L
 import torch
-from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._checks import check_choice, is_whole
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.progress import progress
+from omegamax.tasks.vqa.batches import Batches, Order
 
 
 class VQAData(L.LightningDataModule, abc.ABC):
@@ -50,6 +50,14 @@ class VQAData(L.LightningDataModule, abc.ABC):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        name = type(self).__name__
+        least = {"batch_size": 1, "workers": 0, "skip_broken": 0, "seed": 0, "length": 1}
+        given = {"batch_size": batch_size, "workers": workers, "skip_broken": skip_broken, "seed": seed}
+        for argument, value in {**given, "length": 1 if length is None else length}.items():
+            if not is_whole(value) or value < least[argument]:
+                raise ValueError(f"{name}: {argument} must be a whole number >= {least[argument]}, got {value!r}")
+        if len(grid) != 2 or min(grid) < 1:
+            raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {tuple(grid)}")
         self.batch_size, self.grid, self.length, self.seed = batch_size, (grid[0], grid[1]), length, seed
         self.keep, self.workers, self.skip_broken = keep, workers, skip_broken
         self.vocabulary_file = vocabulary_file
@@ -122,34 +130,26 @@ class VQAData(L.LightningDataModule, abc.ABC):
             self._cnn = cnn
             self._splits = {name: each.featurise(cnn) for name, each in self._splits.items() if isinstance(each, Ready)}
 
-    def train_dataloader(self) -> DataLoader[Any]:
-        return self._loader("train", shuffle=True)
+    def train_dataloader(self) -> Batches:
+        return self._batches("train", self.seed)
 
-    def val_dataloader(self) -> DataLoader[Any]:
-        return self._loader("val")
+    def val_dataloader(self) -> Batches:
+        return self._batches("val")
 
-    def test_dataloader(self) -> DataLoader[Any]:
-        return self._loader("test")
+    def test_dataloader(self) -> Batches:
+        return self._batches("test")
 
-    def predict_dataloader(self) -> DataLoader[Any]:
-        return self._loader("test")
+    def predict_dataloader(self) -> Batches:
+        return self._batches("test")
 
-    def _loader(self, name: str, shuffle: bool = False) -> DataLoader[Any]:
+    def _batches(self, name: str, seed: int | None = None) -> Batches:
         samples = self.split(name)
         several = torch.distributed.is_available() and torch.distributed.is_initialized()
-        world, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
-        sampler: DistributedSampler[Any] | None = None
-        if shuffle or several:
-            sampler = DistributedSampler(samples, world, rank, shuffle=shuffle, seed=self.seed)
-        ready = isinstance(samples, Ready)
-        return DataLoader(
-            samples,
-            self.batch_size,
-            sampler=sampler,
-            num_workers=0 if ready else self.workers,
-            collate_fn=Ready.collate if ready else self.collate,
-            persistent_workers=not ready and self.workers > 0,
-        )
+        processes, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
+        order = Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)
+        if isinstance(samples, Ready):
+            return Batches(samples, order, Ready.collate)
+        return Batches(samples, order, self.collate, self.workers)
 
 
 def _below(kind: type[VQAData]) -> Iterator[type[VQAData]]:

@@ -17,10 +17,10 @@ from omegamax.models.mcan import Answer
 class ComponentCount(Metric):
     """How many examples had 1, 2, ... components in their mixture, ``[most + 1]``; index 0 counts none.
 
-        >>> count = ComponentCount()
-        >>> count.update(torch.tensor([1, 3, 1]))
-        >>> count.compute()[:4]
-        tensor([0, 2, 0, 1])
+    >>> count = ComponentCount()
+    >>> count.update(torch.tensor([1, 3, 1]))
+    >>> count.compute()[:4]
+    tensor([0, 2, 0, 1])
     """
 
     full_state_update = False
@@ -52,7 +52,11 @@ class Scores(torch.nn.Module):
         super().__init__()
         settings: dict[str, Any] = {"dim": (-2, -1), "undefined": "skip"}
         self.accuracy = VQAAccuracy(KINDS)
-        self.divergence, self.inside, self.zero = JensenShannon(**settings), MassInside(**settings), ZeroArea(**settings)
+        self.divergence, self.inside, self.zero = (
+            JensenShannon(**settings),
+            MassInside(**settings),
+            ZeroArea(**settings),
+        )
         self.count = ComponentCount()
 
     def update(self, answer: Answer, batch: dict[str, Any], maps: bool = True) -> None:

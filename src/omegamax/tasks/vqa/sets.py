@@ -204,9 +204,7 @@ class VQA2Data(VQAData):
         maps = self.human if split != "train" else None
         size = None if self.images is None else self.size
         only = self.only_human and maps is not None
-        return VQA2(
-            self.folder, split, features=features, images=self.images, size=size, human=maps, only_human=only
-        )
+        return VQA2(self.folder, split, features=features, images=self.images, size=size, human=maps, only_human=only)
 
     def own_vocabulary(self) -> Vocabulary:
         parts = [self._part(name) for name in (("train", "val") if self.train_with_val else ("train",))]

@@ -9,6 +9,8 @@ from typing import Any
 import lightning as L
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+from torchmetrics import MeanMetric
 
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.grid_cnn import GridCNN
@@ -24,8 +26,9 @@ Batch = dict[str, Any]
 class VQATask(L.LightningModule):
     """An :class:`~omegamax.models.mcan.MCAN`, its loss, its optimiser, and what is measured of its answers and maps.
 
-    Logged are ``train_loss``, ``val_loss`` and, with ``val_`` before their names, all that
-    :class:`~omegamax.tasks.vqa.Scores` measures; in a test, the same with ``test_``.
+    Logged are the ``loss`` of a batch and, at each validation, ``train_loss``, its mean since the last one,
+    ``val_loss`` and, with ``val_`` before their names, all that :class:`~omegamax.tasks.vqa.Scores` measures; in a
+    test, the same with ``test_``. All are means over the samples of all processes.
 
     Args:
         vocabulary: numbers of words and answers; on the command line, that of the data.
@@ -72,6 +75,7 @@ class VQATask(L.LightningModule):
                 _start(self.model.cnn, cnn)
             self.model.cnn.requires_grad_(not freeze_cnn)
         self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
+        self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         self.data_settings: dict[str, Any] = {}
 
     @classmethod
@@ -102,20 +106,29 @@ class VQATask(L.LightningModule):
     def _hidden(self, batch: Batch) -> Batch:
         """The question alone, with one empty cell in place of the image."""
         question = batch["question"]
-        empty = torch.zeros(len(question), 1, self.network.image_dim, dtype=self.dtype, device=question.device)
+        dtype = next(self.parameters()).dtype
+        empty = torch.zeros(len(question), 1, self.network.image_dim, dtype=dtype, device=question.device)
         return {"question": question, "features": empty, "grid": (1, 1)}
 
     def setup(self, stage: str) -> None:
+        # Constants, the same everywhere. Sent around before each batch, they would make a process that has one batch
+        # more than others wait for ever.
+        constants = [name for name, _ in self.named_buffers()]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, constants)
         data = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
         self.data_settings = data.settings
+        grid, cells = tuple(data.settings.get("grid", self.network.grid)), self.network.grid
+        if self.network.pixels and not self.blind and grid != cells:
+            raise ValueError(f"VQATask: data.grid is {grid} and model.network.grid {cells}; give both the same")
         if self.freeze_cnn and self.model.cnn is not None and not self.blind:
             data.featurise(self.model.cnn)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss = self.loss(self(batch).logits, batch["answers"])
-        self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["answers"]), sync_dist=True)
+        self.log("loss", loss, prog_bar=True, batch_size=len(batch["answers"]), sync_dist=True)
+        self._loss("train_").update(loss.detach(), len(batch["answers"]))
         return loss
 
     def validation_step(self, batch: Batch, index: int) -> None:
@@ -132,6 +145,8 @@ class VQATask(L.LightningModule):
         ]
 
     def on_validation_epoch_end(self) -> None:
+        if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            self._mean_loss("train_")
         self._report("val_")
 
     def on_test_epoch_end(self) -> None:
@@ -140,14 +155,25 @@ class VQATask(L.LightningModule):
     def _score(self, prefix: str, batch: Batch) -> None:
         answer = self(batch)
         loss = self.loss(answer.logits, batch["answers"])
-        self.log(f"{prefix}loss", loss, batch_size=len(batch["answers"]), sync_dist=True)
+        self._loss(prefix).update(loss, len(batch["answers"]))
         self._scores(prefix).update(answer, batch, maps=not self.blind)
 
     def _report(self, prefix: str) -> None:
+        self._mean_loss(prefix)
         scores = self._scores(prefix)
-        for name, value in scores.compute().items():  # all processes have the same
-            self.log(prefix + name, value, prog_bar=name == "accuracy", rank_zero_only=True)
+        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
+            self.log(prefix + name, value, prog_bar=name == "accuracy", sync_dist=True)
         scores.reset()
+
+    def _mean_loss(self, prefix: str) -> None:
+        mean = self._loss(prefix)
+        self.log(f"{prefix}loss", float(mean.compute()), sync_dist=True)
+        mean.reset()
+
+    def _loss(self, prefix: str) -> MeanMetric:
+        mean = self.losses[prefix]
+        assert isinstance(mean, MeanMetric)
+        return mean
 
     def _scores(self, prefix: str) -> Scores:
         scores = self.scores[prefix]
