@@ -13,7 +13,7 @@ SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
 .PHONY: help install test demo bench lint types readme picture clean
 
 help:
-	@echo "make demo     a tour of every map, into $(OUT)/index.html"
+	@echo "make demo     train networks that answer questions about pictures, and see where they look: $(OUT)/report.html"
 	@echo "make test     lint and the test suite; with CI=true, as CI runs it, slow tests too"
 	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
 	@echo "make lint     ruff"

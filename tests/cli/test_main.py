@@ -24,7 +24,7 @@ def test_version_is_the_package_s(capsys):
     assert capsys.readouterr().out == f"omegamax {omegamax.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["demo", "--no-such-option"], ["cite"]])
+@pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["tour", "--no-such-option"], ["cite"]])
 def test_nonsense_exits_with_2_and_says_why(arguments, capsys):
     with pytest.raises(SystemExit) as exit:
         main(arguments)
@@ -44,5 +44,5 @@ def test_command_line_leaves_matplotlib_alone_until_something_is_drawn():
 
 def test_missing_matplotlib_is_named_with_its_extra(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    assert main(["demo", "--out", str(tmp_path)]) == 1
+    assert main(["tour", "--out", str(tmp_path)]) == 1
     assert "omegamax[viz]" in capsys.readouterr().err

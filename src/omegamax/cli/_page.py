@@ -1,4 +1,4 @@
-"""The page of ``omegamax demo``: one file, with its pictures inside."""
+"""The page of ``omegamax tour``: one file, with its pictures inside."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page(tour: Tour, folder: Path, seed: int) -> str:
 &Omega;.</p>
 <p class="formula">p&#770;(z) = argmax<sub>p</sub> &nbsp;&#10216;p, z&#10217; &minus; &Omega;(p)</p>
 {"".join(body)}
-<footer>Made by <code>omegamax demo --seed {seed}</code>, omegamax {escape(__version__)},
+<footer>Made by <code>omegamax tour --seed {seed}</code>, omegamax {escape(__version__)},
 torch {escape(torch.__version__)}. Every number and picture on this page was computed by that command.</footer>
 </main>
 </body>

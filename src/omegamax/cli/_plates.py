@@ -1,4 +1,4 @@
-"""The pictures of ``omegamax demo``: one figure for each question."""
+"""The pictures of ``omegamax tour``: one figure for each question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each registered map does to one score vector and to one small image: the numbers of ``omegamax demo``."""
+"""What each registered map does to one score vector and to one small image: the numbers of ``omegamax tour``."""
 
 from __future__ import annotations
 

@@ -1,60 +1,109 @@
-"""``omegamax demo``: a tour of every map, as pictures and one page."""
+"""``omegamax demo``: five kinds of attention, trained in minutes on pictures made on the spot, and looked at."""
 
 from __future__ import annotations
 
 import argparse
-import math
+import contextlib
+import os
+import shutil
+import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from omegamax.cli import _table
-
-SUMMARY = "a tour: what each map does to a score vector and to an image, as pictures and one page"
+SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
+ABOUT = (
+    "Small networks answer questions about pictures of coloured shapes. They differ only in the attention over the "
+    "image from which the answer is read, and start from the same features. The language-only network sees the "
+    "question and no picture."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``omegamax demo`` takes."""
-    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (demo)")
-    parser.add_argument("--seed", type=int, default=2, help="of the scores and the image's texture (2)")
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (demo)")
+    add("--seed", type=int, default=0, help="of pictures, questions and networks (0)")
+    add("--steps", type=int, metavar="N", help="of training for each network (as many as fit into minutes)")
+    add("--examples", type=int, default=18, metavar="N", help="to draw for the report (18)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compute, draw, write the page, and say where it is."""
+    """Make the data, train, compare, and say where the report is."""
     from omegamax.viz._matplotlib import pyplot
 
-    # A picture is written, never shown: no window system is needed or started.
     pyplot().switch_backend("agg")
-    from omegamax.cli._page import page
-    from omegamax.cli._plates import PLATES
-    from omegamax.cli._tour import tour
-    from omegamax.viz import style
+    from omegamax.cli.vqa._runs import read_run
+    from omegamax.cli.vqa.compare import write
+    from omegamax.tasks.vqa import demo
+    from omegamax.tasks.vqa.compare import compare, label
+    from omegamax.tasks.vqa.examples import save_pictures
 
     start = time.perf_counter()
-    options.out.mkdir(parents=True, exist_ok=True)
-    steps = len(PLATES) + 2
-    print(f"[1/{steps}] sending scores through every map", flush=True)
-    trip = tour(options.seed)
-    for i, plate in enumerate(PLATES):
-        print(f"[{i + 2}/{steps}] {options.out / plate.file}", flush=True)
-        with style():
-            figure = plate.draw(trip)
-            figure.savefig(options.out / plate.file, dpi=140)
-            pyplot().close(figure)
-    index = options.out / "index.html"
-    print(f"[{steps}/{steps}] {index}\n", flush=True)
-    index.write_text(page(trip, options.out, options.seed), encoding="utf-8")
-
-    print("scores: " + "  ".join(f"{z:.2f}" for z in trip.scores.tolist()))
-    rows = [
-        [
-            stop.name,
-            "  ".join("0   " if p == 0 else f"{p:.2f}" for p in stop.vector.tolist()),
-            f"{int((stop.vector > 0).sum())} of {stop.vector.numel()}",
-            f"{int((stop.grid > 0).sum())} of {stop.grid.numel()}",
-            "none" if stop.margin == math.inf else f"{stop.margin:g}",
-        ]
-        for stop in trip.stops
-    ]
-    _table.show(["map", "probabilities of the scores", "support", "cells", "margin"], rows)
-    print(f"\n{time.perf_counter() - start:.1f} s. Open {index} in a browser.")
+    recipe = demo.Recipe() if options.steps is None else demo.Recipe(steps=options.steps)
+    runs = options.out / "runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    data = recipe.data(options.seed, workers=min(2, os.cpu_count() or 1))
+    print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
+    for split in ("train", "val", "test"):
+        data.split(split)
+    totals = {demo.FEATURES: recipe.feature_steps} | dict.fromkeys((*demo.PARTS, demo.BLIND), recipe.steps)
+    print("training features of cells, then five networks that differ in their attention, and one that sees no picture")
+    with _bars(totals) as tell:
+        cnn = demo.train_features(recipe, data, options.seed, tell)
+        data.featurise(cnn)
+        demo.train_all(recipe, data, cnn, runs, options.seed, tell)
+    print("measuring, and drawing where they look\n", flush=True)
+    found = [read_run(runs / name) for name in demo.PARTS]
+    comparison = compare(
+        {label(run.task.network.output): run for run in found},
+        data,
+        baseline=read_run(runs / demo.BLIND),
+        examples=options.examples,
+        title="Where five kinds of attention look to answer",
+        about=ABOUT,
+        settings={
+            "command": f"omegamax demo --seed {options.seed}",
+            "questions": f"{recipe.samples[0]:,} to learn from, {recipe.samples[2]:,} to measure on",
+            "pictures": f"{recipe.image_size} x {recipe.image_size} pixels, {recipe.grid[0]} x {recipe.grid[1]} cells",
+            "training": f"{recipe.steps} steps of 64 questions each",
+        },
+    )
+    write(comparison, options.out)
+    asked = save_pictures(data.read("test"), options.out / "pictures", 6)
+    name, question = next(iter(asked.items()))
+    print(
+        f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
+        f'  omegamax vqa explain {options.out}/pictures/{name} "{question}" --checkpoint '
+        f"{' '.join(str(runs / part) for part in demo.PARTS)} --out {options.out}/where.png"
+    )
     return 0
+
+
+@contextlib.contextmanager
+def _bars(totals: dict[str, int]) -> Iterator[Callable[[str, int], None]]:
+    """A bar for each part of the work; in a pipe or a file, a line at each quarter."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        reached = dict.fromkeys(totals, 0)
+
+        def line(part: str, done: int) -> None:
+            quarter = 4 * done // totals[part]
+            if quarter > reached[part]:
+                reached[part] = quarter
+                print(f"  {part}: {25 * quarter} %", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns = TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        bars = {part: progress.add_task(part.replace("_", " "), total=n, start=False) for part, n in totals.items()}
+
+        def move(part: str, done: int) -> None:
+            progress.start_task(bars[part])
+            progress.update(bars[part], completed=done)
+
+        yield move

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from omegamax import __version__
-from omegamax.cli import cite, demo, maps
+from omegamax.cli import cite, demo, maps, tour
 from omegamax.cli._errors import CommandError
+from omegamax.cli.vqa import group as vqa
 
-COMMANDS = {"demo": demo, "maps": maps, "cite": cite}
+COMMANDS = {"demo": demo, "vqa": vqa, "tour": tour, "maps": maps, "cite": cite}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,13 +23,16 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
-        module.add_arguments(command)
         command.set_defaults(run=module.run, parser=command)
+        module.add_arguments(command)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, 2 for a request that makes no sense."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if vqa.is_stage(arguments):
+        return vqa.run_stage(arguments)
     options = parser().parse_args(arguments)
     try:
         return options.run(options)

@@ -27,6 +27,8 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             for message, category in _WARNINGS:
                 warnings.filterwarnings("ignore", message, category)
+            # Of Lightning's use of jsonargparse.
+            warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"lightning\.pytorch\.cli")
             yield
     finally:
         logger.removeFilter(_no_advertisement)

@@ -86,13 +86,12 @@ def run(options: argparse.Namespace) -> int:
                 report=report,
             )
     except BackboneError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(_with_options(error)) from error
     except (DataError, OSError) as error:
-        text = str(error).replace("(skip_broken)", "(--skip-broken)").replace("take dtype", "take --dtype")
-        print(f"omegamax vqa features: {text}", file=sys.stderr)
+        print(f"omegamax vqa features: {_with_options(error)}", file=sys.stderr)
         return 1
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(_with_options(error)) from error
     except KeyboardInterrupt:
         print("\nomegamax vqa features: stopped; the same command goes on from here", file=sys.stderr)
         return 130
@@ -100,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
     layer = f"layer {done.settings['layer']}" if done.settings["layer"] else "last map"
     print(f"{done.written} written, {done.kept} already there, {len(done.broken)} passed over, of {len(pictures)}")
     print(f"{h} x {w} cells of {done.settings['dim']} numbers ({layer} of {backbone.name})")
+    if done.share is not None:
+        print(f"principal components of {done.settings['principal_of']}, with {done.share:.0%} of the variance")
     print(f"{time.perf_counter() - start:.1f} s. The features are in {options.out}.")
     return 0
 
@@ -124,6 +125,22 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(tasks[what], completed=done)
 
         yield report
+
+
+def _with_options(error: Exception) -> str:
+    """The message of an error, with the options of the command beside what it advises."""
+    text = str(error)
+    for advice, option in (
+        ("pass over such pictures (skip_broken)", "pass over such pictures with --skip-broken"),
+        ("take dtype float32", "take --dtype float32"),
+        ("allow a download", "allow it with --download"),
+        ("give a weights file", "give a file with --weights"),
+        ("needs the format pth", "needs --format pth"),
+        ("give another folder", "give another --out"),
+        ("give the size", "give with --size the one"),
+    ):
+        text = text.replace(advice, option)
+    return text
 
 
 def _positive(text: str) -> int:

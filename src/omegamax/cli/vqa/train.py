@@ -43,7 +43,8 @@ class SaveConfig(SaveConfigCallback):
             config = self.config.clone()
             config["ckpt_path"] = None  # where this process began is no setting of the run
             with whole_file(Path(trainer.default_root_dir) / "config.yaml") as place:
-                self.parser.save(config, place, skip_none=False, overwrite=True, multifile=False)
+                # The third argument, whose name depends on the version: write what is null, too.
+                place.write_text(self.parser.dump(config, "yaml", False), encoding="utf-8")
 
 
 class VQACLI(LightningCLI):
@@ -112,6 +113,7 @@ def run(stage: str, arguments: Sequence[str]) -> int:
                 seed_everything_default=0,
                 save_config_callback=SaveConfig,
                 auto_configure_optimizers=False,
+                load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
                 parser_kwargs={
                     "prog": "omegamax vqa",
                     "default_env": False,

@@ -1,4 +1,4 @@
-"""``omegamax demo``: pictures, page and table."""
+"""``omegamax tour``: pictures, page and table."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ def printed_and_folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "tour"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert main(["demo", "--out", str(out)]) == 0
+        assert main(["tour", "--out", str(out)]) == 0
     return printed.getvalue(), out
 
 
@@ -32,7 +32,7 @@ def trip():
     return tour(seed=0)
 
 
-def test_demo_writes_its_pictures_and_one_page(folder):
+def test_tour_writes_its_pictures_and_one_page(folder):
     assert {file.name for file in folder.iterdir()} == {"index.html", *(plate.file for plate in PLATES)}
     assert all((folder / plate.file).read_bytes().startswith(b"\x89PNG") for plate in PLATES)
 
@@ -54,7 +54,7 @@ def test_page_names_every_map(folder):
     assert all(f"{name}</td>" in page for name in TRANSFORMS)
 
 
-def test_demo_reports_progress_and_numbers(printed_and_folder):
+def test_tour_reports_progress_and_numbers(printed_and_folder):
     shown, _ = printed_and_folder
     steps = len(PLATES) + 2
     assert all(f"[{i}/{steps}]" in shown for i in range(1, steps + 1))

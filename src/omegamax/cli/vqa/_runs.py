@@ -1,0 +1,43 @@
+"""Trained networks by the folder or file they are in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegamax.data import DataError
+from omegamax.tasks.vqa import VQATask
+from omegamax.tasks.vqa.compare import Contender, label
+
+_FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
+
+
+def named_runs(paths: Sequence[Path]) -> dict[str, Contender]:
+    """Networks by their attention, or by the name of their folder or file where two have the same."""
+    found = [(path, read_run(path)) for path in paths]
+    kinds = [_kind(run) for _, run in found]
+    if len(set(kinds)) == len(kinds):
+        return {kind: run for kind, (_, run) in zip(kinds, found, strict=True)}
+    named = {str(path): run for path, run in found}
+    if len(named) < len(found):
+        raise DataError(f"the same network is named twice: {', '.join(map(str, paths))}; name each once")
+    return named
+
+
+def read_run(path: Path) -> Contender:
+    """The network in a folder of a run, or in a file, with its curve if there is one beside it."""
+    file = path
+    if path.is_dir():
+        there = [path / name for name in _FILES if (path / name).is_file()]
+        if not there:
+            raise DataError(f"{path} holds no trained network: no {', '.join(_FILES)}; is it a folder of a run?")
+        file = there[0]
+    folders = (path,) if path.is_dir() else (file.parent, file.parent.parent)
+    curves = [folder / "curve.json" for folder in folders if (folder / "curve.json").is_file()]
+    curve = json.loads(curves[0].read_text(encoding="utf-8")) if curves else []
+    return Contender(VQATask.load(file), curve)
+
+
+def _kind(run: Contender) -> str:
+    return "language only" if run.task.blind else label(run.task.network.output)

@@ -1,0 +1,106 @@
+"""``omegamax vqa compare``: trained networks in one table, and a report to look at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omegamax.cli import _table
+from omegamax.cli._errors import CommandError
+
+if TYPE_CHECKING:
+    from omegamax.tasks.vqa.report import Comparison, Row
+
+SUMMARY = "compare trained networks: a table, and a page with curves and maps to look at"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``omegamax vqa compare`` takes."""
+    add = parser.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, .ckpt or .safetensors files")
+    add("--baseline", type=Path, metavar="RUN", help="a network trained with --model.blind true")
+    add("--out", type=Path, default=Path("comparison"), metavar="FOLDER", help="where to write (comparison)")
+    add("--split", choices=["val", "test"], default="test", help="part of the data to measure on (test)")
+    add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
+    add("--features", metavar="FOLDER", help="of the features, likewise")
+    add("--human", metavar="FOLDER", help="of human attention maps, VQA-HAT, to compare with")
+    add("--examples", type=int, default=24, metavar="N", help="to draw (24)")
+    add("--rounds", type=int, default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
+    add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, draw, print the table, and write the report."""
+    from omegamax.data import DataError
+    from omegamax.viz._matplotlib import pyplot
+
+    pyplot().switch_backend("agg")
+    try:
+        return _compare(options)
+    except (DataError, OSError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from omegamax.cli.vqa._runs import named_runs, read_run
+    from omegamax.data import DataError
+    from omegamax.tasks.vqa import VQAData
+    from omegamax.tasks.vqa.compare import compare
+
+    runs = named_runs(options.runs)
+    baseline = None if options.baseline is None else read_run(options.baseline)
+    settings = next(iter(runs.values())).task.data_settings
+    if not settings:
+        raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax vqa fit")
+    changes = {name: getattr(options, name) for name in ("folder", "features", "human") if getattr(options, name)}
+    data = VQAData.of(settings, **changes)
+    for each in (*runs.values(), *([baseline] if baseline else [])):
+        each.task.to(options.device)
+    comparison = compare(
+        runs,
+        data,
+        split=options.split,
+        baseline=baseline,
+        examples=options.examples,
+        rounds=options.rounds,
+        title=f"Attention on {settings['class'].removesuffix('Data')}",
+        about=f"{len(runs)} networks on the {options.split} part.",
+        settings={"data": settings["class"], "split": options.split, "runs": " ".join(map(str, options.runs))},
+    )
+    write(comparison, options.out)
+    return 0
+
+
+def write(comparison: Comparison, out: Path) -> None:
+    """Print the table, write ``report.html`` and ``comparison.json``, and say where they are."""
+    from omegamax.tasks.vqa.report import write_report
+
+    out.mkdir(parents=True, exist_ok=True)
+    show(comparison)
+    comparison.save(out / "comparison.json")
+    print(f"\nThe report, with curves and maps to look at: {write_report(comparison, out / 'report.html')}")
+
+
+def show(comparison: Comparison) -> None:
+    """The table in the terminal."""
+    kinds = list(comparison.rows[0].accuracy)
+    headers = ["attention", *kinds, "parameters", "ms/step", "JS (bits)", "inside", "zeros", "components K*"]
+    rows = [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]
+    _table.show(headers, [_cells(row, kinds) for row in rows])
+
+
+def _cells(row: Row, kinds: list[str]) -> list[str]:
+    histogram = "  ".join(f"{k}: {n}" for k, n in (row.components or {}).items())
+    return [
+        row.name,
+        *(_number(row.accuracy.get(kind), ".3f") for kind in kinds),
+        f"{row.parameters:,}",
+        _number(row.step_ms, ".1f"),
+        *(_number(value, ".3f") for value in (row.divergence, row.inside, row.zero)),
+        histogram or "-",
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

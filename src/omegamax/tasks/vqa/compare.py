@@ -1,0 +1,139 @@
+"""Several networks on the same questions: the numbers of a table, and examples to look at."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from omegamax.data import KINDS, DataError
+from omegamax.models.mcan import OutputConfig
+from omegamax.tasks.progress import progress
+from omegamax.tasks.vqa.data import VQAData
+from omegamax.tasks.vqa.examples import draw_examples
+from omegamax.tasks.vqa.report import Comparison, Row
+from omegamax.tasks.vqa.scores import Scores
+from omegamax.tasks.vqa.task import VQATask
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """A trained network, and its learning curve: points with ``"step"`` and what was logged."""
+
+    task: VQATask
+    curve: Sequence[Mapping[str, float]] = field(default_factory=list)
+
+
+def compare(
+    contenders: Mapping[str, Contender],
+    data: VQAData,
+    *,
+    split: str = "test",
+    baseline: Contender | None = None,
+    examples: int = 24,
+    rounds: int = 10,
+    title: str = "Where models look to answer",
+    about: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Measure networks on a split, and draw where each looks.
+
+    Args:
+        contenders: by the name of their row.
+        data: with the vocabulary that all were trained with.
+        baseline: a network that sees the question only.
+        examples: how many to draw, of all kinds of questions and regions in turn, the first of each.
+        rounds: training steps of each network to time, in turns, so that all see the same machine; 0: none.
+        title, about, settings: of the report.
+    """
+    everyone = {**contenders, **({"language only": baseline} if baseline else {})}
+    for name, contender in everyone.items():
+        if contender.task.vocabulary != data.vocabulary:
+            raise DataError(
+                f"{name} knows other words or answers than the data: {contender.task.vocabulary}, not "
+                f"{data.vocabulary}; compare networks that were trained on the same data"
+            )
+    times = step_times({name: each.task for name, each in everyone.items()}, data, split, rounds)
+    rows = {name: _row(name, each, data, split, times.get(name)) for name, each in everyone.items()}
+    drawn = draw_examples({name: each.task for name, each in contenders.items()}, data, split, examples)
+    return Comparison(
+        title, about, [rows[name] for name in contenders], rows.get("language only"), drawn, dict(settings or {})
+    )
+
+
+def label(output: OutputConfig) -> str:
+    """What a row with this attention is called.
+
+    >>> label(OutputConfig("continuous_softmax"))
+    'continuous softmax'
+    """
+    return output.kind.replace("_", " ").replace("k subsets", "k-subsets")
+
+
+@torch.no_grad()
+def evaluate(task: VQATask, data: VQAData, split: str = "test", what: str = "answering") -> Scores:
+    """The measures of a network on a split."""
+    task.eval()
+    scores = Scores().to(task.device)
+    for batch in progress(_loader(data, split), what):
+        batch = _moved(batch, task.device)
+        scores.update(task(batch), batch, maps=not task.blind)
+    return scores
+
+
+def step_times(tasks: Mapping[str, VQATask], data: VQAData, split: str, rounds: int) -> dict[str, float]:
+    """Milliseconds of a training step of each network, without the optimiser's part; the median of ``rounds``."""
+    if not rounds:
+        return {}
+    first = next(iter(_loader(data, split)))
+    spent: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in progress(range(rounds + 1), "timing"):
+        for name, task in tasks.items():
+            task.train()
+            batch = _moved(first, task.device)
+            _wait(task.device)
+            start = time.perf_counter()
+            task.loss(task(batch).logits, batch["answers"]).backward()
+            _wait(task.device)
+            if turn:  # the first prepares what later ones find ready
+                spent[name].append(1e3 * (time.perf_counter() - start))
+            task.zero_grad(set_to_none=True)
+            task.eval()
+    return {name: statistics.median(times) for name, times in spent.items()}
+
+
+def _row(name: str, contender: Contender, data: VQAData, split: str, milliseconds: float | None) -> Row:
+    task = contender.task
+    scores = evaluate(task, data, split, name)
+    found: dict[str, Any] = scores.compute()
+    accuracy = {"overall": found.get("accuracy")}
+    accuracy |= {kind: found.get(f"accuracy_{kind.replace('/', '_')}") for kind in KINDS}
+    return Row(
+        name,
+        "blind" if task.blind else task.network.output.kind,
+        accuracy,
+        sum(p.numel() for p in task.parameters()),
+        milliseconds,
+        *(found.get(measure) for measure in ("divergence", "inside", "zero")),
+        components=scores.components() or None,
+        curve=[dict(point) for point in contender.curve],
+    )
+
+
+def _loader(data: VQAData, split: str) -> DataLoader[Any]:
+    return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _moved(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}

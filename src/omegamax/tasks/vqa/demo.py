@@ -1,0 +1,174 @@
+"""The demonstration: small networks with five kinds of attention, trained on the embedded set in minutes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch.utils.data import DataLoader
+
+from omegamax.data import Ready
+from omegamax.models import GridCNN
+from omegamax.models.grid_cnn_file import save_grid_cnn
+from omegamax.models.mcan import MCANConfig, OutputConfig
+from omegamax.tasks.vqa.callbacks import Curve
+from omegamax.tasks.vqa.cells import CellsTask, cells_loader
+from omegamax.tasks.vqa.checkpoint import write_safetensors
+from omegamax.tasks.vqa.rate import Rate
+from omegamax.tasks.vqa.sets import ScenesData
+from omegamax.tasks.vqa.task import VQATask
+
+Tell = Callable[[str, int], None]  # of a part of the work, and how many of its steps are done
+PARTS = ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal")
+BLIND, FEATURES = "language_only", "features"
+# Longest first, so that no processor is left waiting at the end.
+_ORDER = ("multimodal", "continuous_sparsemax", "continuous_softmax", "tvmax", "softmax")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Sizes of the demonstration.
+
+    Args:
+        samples: for training, validation and test.
+        pictures: on which the features are learnt first, and in how many steps of 64.
+        steps: of 64 questions, of each network.
+        every: steps from one validation to the next.
+        image_size, grid: pixels along a side of a picture, and cells.
+    """
+
+    samples: tuple[int, int, int] = (8000, 500, 1000)
+    pictures: int = 4000
+    feature_steps: int = 600
+    steps: int = 600
+    every: int = 100
+    image_size: int = 64
+    grid: tuple[int, int] = (8, 8)
+
+    def data(self, seed: int, workers: int) -> ScenesData:
+        """An easier part of the embedded set: five shapes, four colours, and questions of all three kinds."""
+        return ScenesData(
+            self.samples,
+            self.image_size,
+            objects=(3, 5),
+            shapes=("circle", "square", "star", "bar", "snake"),
+            colours=("red", "green", "blue", "yellow"),
+            questions=(
+                *("exists", "has_colour", "count_shape", "count_colour"),
+                *("colour_of", "shape_of", "colour_of_both", "shape_of_same_colour"),
+            ),
+            scene_seed=seed,
+            grid=self.grid,
+            workers=workers,
+            seed=seed,
+        )
+
+    def network(self, kind: str) -> MCANConfig:
+        """The small network with one layer, and this attention over the image."""
+        return MCANConfig.small(layers=1, grid=self.grid, output=OutputConfig(kind))
+
+
+def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> GridCNN:
+    """A network that names what is in each cell: the features that all others start from, and do not change."""
+    L.seed_everything(seed, verbose=False)
+    scenes = data.scenes(recipe.pictures, seed=seed + 1)
+    loader = cells_loader(scenes, recipe.grid, 64, data.workers)
+    task = CellsTask(64, recipe.grid, len(data.shapes), len(data.colours))
+    _trainer(recipe.feature_steps, [_Steps(FEATURES, tell)]).fit(task, loader)
+    return task.cnn.eval()
+
+
+def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: int, tell: Tell) -> None:
+    """Train all networks, several at once if there are processors; each goes to ``out/<kind>/model.safetensors``."""
+    names = [*_ORDER, BLIND]
+    with TemporaryDirectory() as folder:
+        save_grid_cnn(cnn, f"{folder}/cnn.safetensors", size=data.size)
+        for split in ("train", "val"):
+            ready = data.split(split)
+            assert isinstance(ready, Ready)
+            torch.save(ready.batch, f"{folder}/{split}.pt")
+        context = get_context("spawn")  # a fork would copy locks of torch's threads
+        with context.Manager() as manager:
+            told = manager.Queue()
+            jobs = min(len(names), os.cpu_count() or 1)
+            with ProcessPoolExecutor(jobs, context) as pool:
+                futures = [pool.submit(_train, recipe, data, name, folder, out, seed, told) for name in names]
+                while not all(future.done() for future in futures):
+                    time.sleep(0.1)
+                    while not told.empty():
+                        tell(*told.get())
+                for future in futures:
+                    future.result()
+
+
+def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, seed: int, told: Any) -> None:
+    """Train one network, in a process of its own."""
+    torch.set_num_threads(1)
+    L.seed_everything(seed, verbose=False)
+    task = VQATask(
+        data.vocabulary,
+        recipe.network("softmax" if name == BLIND else name),
+        "softmax",
+        rate=Rate(3e-3, warmup=150, fall="cosine", interval="step"),
+        cnn=f"{folder}/cnn.safetensors",
+        freeze_cnn=True,
+        blind=name == BLIND,
+    )
+    task.data_settings = data.settings
+    train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
+    callbacks = [_Steps(name, lambda part, done: told.put((part, done))), Curve()]
+    trainer = _trainer(recipe.steps, callbacks, out / name, recipe.every)
+    trainer.fit(
+        task,
+        DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),
+        DataLoader(val, 250, collate_fn=Ready.collate),
+    )
+    write_safetensors(out / name / "model.safetensors", task.record, task.model.state_dict())
+
+
+class _Steps(Callback):
+    """Tells how far training is."""
+
+    def __init__(self, part: str, tell: Tell) -> None:
+        self.part, self.tell = part, tell
+
+    def on_train_batch_end(self, trainer: L.Trainer, *unused: Any) -> None:
+        if trainer.global_step % 10 == 0:
+            self.tell(self.part, trainer.global_step)
+
+    def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self.tell(self.part, trainer.global_step)
+
+
+def _trainer(steps: int, callbacks: list[Callback], out: Path | None = None, every: int | None = None) -> L.Trainer:
+    """Lightning without its own bar and files."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    return L.Trainer(
+        accelerator="cpu",
+        max_steps=steps,
+        max_epochs=-1,
+        callbacks=callbacks,
+        gradient_clip_val=1.0,
+        default_root_dir=out,
+        val_check_interval=every,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        limit_val_batches=None if every else 0,
+        enable_progress_bar=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        logger=False,
+    )

@@ -1,0 +1,112 @@
+"""Examples for a report: questions of every kind, and where each network looked."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import viz
+from omegamax.data import KINDS, Sample
+from omegamax.data.collate import pool
+from omegamax.metrics import jensen_shannon, mass_inside
+from omegamax.tasks.progress import progress
+from omegamax.tasks.vqa.data import VQAData
+from omegamax.tasks.vqa.explain import Explanation, explain
+from omegamax.tasks.vqa.report import Example, Look
+from omegamax.tasks.vqa.task import VQATask
+
+_INCHES, _DPI = 2.6, 120  # of a picture, sharp at twice the size it is shown in
+_SEARCHED = 2000  # samples among which examples are found
+
+
+def draw_examples(tasks: Mapping[str, VQATask], data: VQAData, split: str, count: int) -> list[Example]:
+    """Ask all networks about ``count`` samples of a split, and draw their attention in one colour scale for each."""
+    samples = data.read(split)
+    chosen = choose(samples, count)
+    return [_example(samples[index], tasks) for index in progress(chosen, "drawing")]
+
+
+def choose(samples: Any, count: int) -> list[int]:
+    """The first samples of each kind of question and region, in turn, as they come: none is picked for its looks."""
+    groups: dict[tuple[int, str], list[int]] = {}
+    for index in range(min(len(samples), _SEARCHED)):
+        sample = samples.asked(index) if hasattr(samples, "asked") else samples[index]
+        groups.setdefault((KINDS.index(sample.kind), sample.region or ""), []).append(index)
+    queues = [groups[key] for key in sorted(groups)]
+    turns = [queue[turn] for turn in range(max(map(len, queues), default=0)) for queue in queues if turn < len(queue)]
+    return turns[:count]
+
+
+def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
+    said = {name: explain(task, sample) for name, task in tasks.items()}
+    image = sample.image if sample.image is not None else blank(sample)
+    looks = {name: each.look for name, each in said.items()}
+    vmax = viz.shared_vmax(looks, index=0)
+    return Example(
+        sample.id,
+        sample.question,
+        sample.answer if sample.answers else None,
+        sample.kind,
+        sample.region,
+        picture(image),
+        None if sample.relevance is None else picture(image, relevance=sample.relevance),
+        {name: _look(sample, each, picture(image, looks[name], vmax)) for name, each in said.items()},
+    )
+
+
+def _look(sample: Sample, said: Explanation, drawn: bytes) -> Look:
+    divergence = inside = None
+    if sample.relevance is not None and bool(sample.relevance.any()):
+        wanted = pool(sample.relevance, (said.weights.shape[0], said.weights.shape[1]))
+        weights = said.weights.cpu()
+        divergence = float(jensen_shannon(weights, wanted, dim=(-2, -1)))
+        inside = float(mass_inside(weights, wanted > 0, dim=(-2, -1)))
+    right = sample.answers.get(said.answers[0][0], 0.0) >= 0.5 if sample.answers else None
+    return Look(said.answers, drawn, divergence, inside, said.components, right)
+
+
+def picture(image: Tensor, look: Any = None, vmax: float | None = None, relevance: Tensor | None = None) -> bytes:
+    """A picture with what is laid over it, as PNG, without a margin."""
+    from matplotlib.figure import Figure
+
+    height = _INCHES * image.shape[1] / image.shape[2]
+    figure = Figure(figsize=(_INCHES, height), dpi=_DPI)
+    ax = figure.add_axes((0, 0, 1, 1))
+    with viz.style():
+        if relevance is not None:
+            viz.outline(image, relevance, ax)
+        elif look is None:
+            ax.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest", aspect="auto")
+        elif isinstance(look, Tensor):
+            viz.overlay(image, look, ax, vmax=vmax, index=0)
+        else:
+            viz.contours(image, look, ax, vmax=vmax, index=0)
+        ax.set_axis_off()
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def save_pictures(samples: Any, folder: Path, count: int) -> dict[str, str]:
+    """The first pictures of a set as PNG files; their names, with a question to each."""
+    from matplotlib.image import imsave
+
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = {}
+    for index in range(min(count, len(samples))):
+        sample = samples[index]
+        imsave(folder / f"{sample.id}.png", sample.image.permute(1, 2, 0).numpy())
+        asked[f"{sample.id}.png"] = sample.question
+    return asked
+
+
+def blank(sample: Sample) -> Tensor:
+    """A grey picture for features that come without one."""
+    assert sample.features is not None
+    h, w = sample.features.shape[:2]
+    return torch.full((3, 16 * h, 16 * w), 0.9)

@@ -1,0 +1,97 @@
+"""A question put to a trained network: its answers, and where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.data import DataError, Sample, tokenise
+from omegamax.data._pictures import resize
+from omegamax.data.collate import Collate
+from omegamax.densities import Density, Mixture
+from omegamax.tasks.vqa.task import VQATask
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What a network says to one question.
+
+    Args:
+        answers: the likeliest ones first, each with its probability.
+        weights: the attention of each cell, ``[h, w]``.
+        density: of batch ``[1]``, for continuous kinds; else None.
+    """
+
+    answers: list[tuple[str, float]]
+    weights: Tensor
+    density: Density | None
+
+    @property
+    def look(self) -> Tensor | Density:
+        """What there is to draw, for :func:`omegamax.viz.looks` with ``index=0``."""
+        return self.weights.unsqueeze(0) if self.density is None else self.density
+
+    @property
+    def components(self) -> int | None:
+        """Of a mixture, the number of components it uses."""
+        return int(self.density.component_count[0]) if isinstance(self.density, Mixture) else None
+
+
+@torch.no_grad()
+def explain(task: VQATask, sample: Sample, top: int = 5) -> Explanation:
+    """Ask a trained network about one picture.
+
+    Args:
+        task: in evaluation mode, as :meth:`VQATask.load` leaves it.
+        sample: question and picture, of any size, or features; its answers and kind do not matter.
+        top: how many answers to tell.
+
+        >>> from omegamax.data import Vocabulary
+        >>> from omegamax.models.mcan import MCANConfig
+        >>> task = VQATask(Vocabulary(["is", "it", "red"], ["yes", "no"]), MCANConfig.small(grid=(4, 4))).eval()
+        >>> said = explain(task, Sample("Is it red?", {}, "yes/no", "new", image=torch.rand(3, 50, 60)))
+        >>> len(said.answers), said.weights.shape
+        (2, torch.Size([4, 4]))
+    """
+    if sample.image is not None:
+        sample = _fitted(task, sample)
+    batch = Collate(task.vocabulary, task.network.grid, unknown="drop")([sample])
+    answer = task({key: _moved(value, task.device) for key, value in batch.items()})
+    best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
+    names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
+    answers = list(zip(names, best.values.tolist(), strict=True))
+    return Explanation(answers, answer.attention.weights[0], answer.attention.density)
+
+
+def unknown_words(task: VQATask, question: str) -> list[str]:
+    """Words of a question that the network has never seen; it takes them all for the same one."""
+    known = set(task.vocabulary.words)
+    return [word for word in tokenise(question) if word not in known]
+
+
+def _fitted(task: VQATask, sample: Sample) -> Sample:
+    """The sample with its picture in the size of those the network was trained on."""
+    if task.model.cnn is None:
+        raise DataError(
+            f"sample {sample.id!r}: the network was trained on features, not on pictures; give a file of features"
+        )
+    size = _size(task.data_settings)
+    image = sample.image
+    if image is None or size is None:
+        return sample
+    whole = image if image.dtype == torch.uint8 else (255 * image).round().to(torch.uint8)
+    return Sample(sample.question, sample.answers, sample.kind, sample.id, image=resize(whole, size))
+
+
+def _size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
+    if "image_size" in settings:
+        return settings["image_size"], settings["image_size"]
+    return None if settings.get("size") is None else (settings["size"][0], settings["size"][1])
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    return value.to(device) if isinstance(value, Tensor) else value
