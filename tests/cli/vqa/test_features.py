@@ -43,12 +43,22 @@ def test_command_writes_features_and_says_what(folder, tmp_path, capsys):
     assert read_grid(out / "1.npz").shape == (2, 2, 4)
     assert command(*options) == 0
     assert "0 written, 3 already there" in capsys.readouterr().out
+    assert command(*options, "--size", "40") == 1
+    assert "made otherwise (size [32, 32], now [40, 40]); give another --out" in capsys.readouterr().err
 
 
 def test_sides_of_pictures_may_differ(folder, tmp_path):
     out = tmp_path / "out"
     assert command(folder, *BACKBONE, "--out", out, "--size", "24x32", "--format", "pth") == 0
     assert read_grid(out / "1.pth").shape == (3, 4, 4)
+
+
+def test_channels_can_be_fewer(folder, tmp_path, capsys):
+    pytest.importorskip("safetensors")
+    out = tmp_path / "out"
+    assert command(folder, *BACKBONE, "--out", out, "--size", "32", "--channels", "1") == 0
+    assert read_grid(out / "1.npz").shape == (4, 4, 1)
+    assert "principal components of 4, with 100% of the variance" in capsys.readouterr().out
 
 
 def test_broken_picture_is_named_and_the_way_out_too(folder, tmp_path, capsys):
@@ -74,7 +84,7 @@ def test_missing_files_are_named(folder, tmp_path, capsys):
     [
         (["--backbone", "resnet50"], "a backbone is torchvision:NAME"),
         (["--device", "nonsense"], "--device nonsense cannot be used"),
-        (["--size", "32x40"], "4 x 5 needs the format pth"),
+        (["--size", "32x40"], "4 x 5 needs --format pth"),
         (["--size", "32", "--channels", "9"], "has 4 channels"),
         (["--size", "32", "--layer", "stem"], "no layer 'stem'"),
     ],

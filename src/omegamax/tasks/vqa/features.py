@@ -31,12 +31,16 @@ MOST_MOMENTS = 500  # pictures from which the principal components are computed
 
 @dataclass
 class Done:
-    """What a run did: files written, files that were there, pictures that could not be read, with the reason."""
+    """What a run did: files written, files that were there, pictures that could not be read, with the reason.
+
+    ``share`` is that of the variance which principal components keep, where they were asked for.
+    """
 
     settings: dict[str, Any]
     written: int = 0
     kept: int = 0
     broken: dict[str, str] = field(default_factory=dict)
+    share: float | None = None
 
 
 @torch.no_grad()
@@ -121,6 +125,7 @@ def extract(
     principal: Principal | None = None
     if channels is not None:
         principal = _projection(out, channels, pictures, lambda chosen: batches(chosen, "directions")).to(device)
+        done.share = principal.share
     wanted = [i for i, path in enumerate(files) if overwrite or not path.exists()]
     done.kept = len(files) - len(wanted)
     for places, maps in batches([pictures[i] for i in wanted], "features"):
