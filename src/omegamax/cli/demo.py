@@ -14,8 +14,8 @@ from pathlib import Path
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
 ABOUT = (
     "Small networks answer questions about pictures of coloured shapes. They differ only in the attention over the "
-    "image from which the answer is read, and start from the same features. The language-only network sees the "
-    "question and no picture."
+    "image from which the answer is read: each went its own way from the same start, a network with softmax attention. "
+    "The language-only network sees the question and no picture."
 )
 
 
@@ -47,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
     for split in ("train", "val", "test"):
         data.split(split)
-    totals = {demo.FEATURES: recipe.feature_steps} | dict.fromkeys((*demo.PARTS, demo.BLIND), recipe.steps)
+    totals = {demo.FEATURES: recipe.feature_steps, demo.START: recipe.start_steps, demo.BLIND: recipe.start_steps}
+    totals |= dict.fromkeys(demo.PARTS, recipe.steps)
     print("training features of cells, then five networks that differ in their attention, and one that sees no picture")
     with _bars(totals) as tell:
         cnn = demo.train_features(recipe, data, options.seed, tell)
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
             "command": f"omegamax demo --seed {options.seed}",
             "questions": f"{recipe.samples[0]:,} to learn from, {recipe.samples[2]:,} to measure on",
             "pictures": f"{recipe.image_size} x {recipe.image_size} pixels, {recipe.grid[0]} x {recipe.grid[1]} cells",
-            "training": f"{recipe.steps} steps of 64 questions each",
+            "training": f"{recipe.start_steps} steps of 64 questions in common, {recipe.steps} of each kind's own",
         },
     )
     write(comparison, options.out)

@@ -15,6 +15,8 @@ from omegamax.models import GridCNN
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.rate import Rate
 
+_GROUND = 0.2  # weight of cells with nothing in them: they are most, and easy
+
 
 class CellsTask(L.LightningModule):
     """A :class:`~omegamax.models.GridCNN` and a linear map from a cell's features to the shape and colour in it.
@@ -53,8 +55,11 @@ class CellsTask(L.LightningModule):
 
     def training_step(self, batch: list[Tensor], index: int) -> Tensor:
         image, *labels = batch
-        scores = self(image.float() / 255)
-        loss = torch.stack([F.cross_entropy(z, y) for z, y in zip(scores, labels, strict=True)]).sum()
+        loss = image.new_zeros((), dtype=torch.float32)
+        for scores, label in zip(self(image.float() / 255), labels, strict=True):
+            weight = torch.ones(scores.shape[1], device=scores.device)
+            weight[0] = _GROUND
+            loss = loss + F.cross_entropy(scores, label, weight)
         self.log("train_loss", loss, prog_bar=True)
         return loss
 

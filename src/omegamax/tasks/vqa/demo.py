@@ -6,8 +6,8 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,14 +25,14 @@ from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.vqa.callbacks import Curve
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
-from omegamax.tasks.vqa.checkpoint import write_safetensors
+from omegamax.tasks.vqa.checkpoint import read_checkpoint, write_safetensors
 from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.sets import ScenesData
 from omegamax.tasks.vqa.task import VQATask
 
 Tell = Callable[[str, int], None]  # of a part of the work, and how many of its steps are done
 PARTS = ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal")
-BLIND, FEATURES = "language_only", "features"
+BLIND, FEATURES, START = "language_only", "features", "start"
 # Longest first, so that no processor is left waiting at the end.
 _ORDER = ("multimodal", "continuous_sparsemax", "continuous_softmax", "tvmax", "softmax")
 
@@ -43,17 +43,19 @@ class Recipe:
 
     Args:
         samples: for training, validation and test.
-        pictures: on which the features are learnt first, and in how many steps of 64.
-        steps: of 64 questions, of each network.
+        pictures: on which the features are learnt first, in ``feature_steps`` steps of 64.
+        start_steps: of 64 questions, with softmax attention: where all networks start from.
+        steps: of 64 questions, of each network from there.
         every: steps from one validation to the next.
         image_size, grid: pixels along a side of a picture, and cells.
     """
 
     samples: tuple[int, int, int] = (8000, 500, 1000)
     pictures: int = 4000
-    feature_steps: int = 600
-    steps: int = 600
-    every: int = 100
+    feature_steps: int = 400
+    start_steps: int = 300
+    steps: int = 300
+    every: int = 50
     image_size: int = 64
     grid: tuple[int, int] = (8, 8)
 
@@ -63,7 +65,7 @@ class Recipe:
             self.samples,
             self.image_size,
             objects=(3, 5),
-            shapes=("circle", "square", "star", "bar", "snake"),
+            shapes=("circle", "triangle", "cross", "ring", "bar"),
             colours=("red", "green", "blue", "yellow"),
             questions=(
                 *("exists", "has_colour", "count_shape", "count_colour"),
@@ -91,8 +93,11 @@ def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> G
 
 
 def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: int, tell: Tell) -> None:
-    """Train all networks, several at once if there are processors; each goes to ``out/<kind>/model.safetensors``."""
-    names = [*_ORDER, BLIND]
+    """Train all networks, several at once if there are processors; each goes to ``out/<kind>/model.safetensors``.
+
+    No kind of attention has parameters of its own, so all can start from one network: with softmax, since densities are
+    slow to find things while the scores of all cells are alike.
+    """
     with TemporaryDirectory() as folder:
         save_grid_cnn(cnn, f"{folder}/cnn.safetensors", size=data.size)
         for split in ("train", "val"):
@@ -100,37 +105,49 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
             assert isinstance(ready, Ready)
             torch.save(ready.batch, f"{folder}/{split}.pt")
         context = get_context("spawn")  # a fork would copy locks of torch's threads
-        with context.Manager() as manager:
+        jobs = min(len(PARTS), os.cpu_count() or 1)
+        with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
             told = manager.Queue()
-            jobs = min(len(names), os.cpu_count() or 1)
-            with ProcessPoolExecutor(jobs, context) as pool:
-                futures = [pool.submit(_train, recipe, data, name, folder, out, seed, told) for name in names]
-                while not all(future.done() for future in futures):
-                    time.sleep(0.1)
-                    while not told.empty():
-                        tell(*told.get())
-                for future in futures:
-                    future.result()
+
+            def train(names: Sequence[str]) -> list[Future[None]]:
+                return [pool.submit(_train, recipe, data, name, folder, out, seed, told) for name in names]
+
+            first, blind = train([START, BLIND])
+            _follow([first], told, tell)
+            _follow([blind, *train(_ORDER)], told, tell)
+
+
+def _follow(futures: Sequence[Future[None]], told: Any, tell: Tell) -> None:
+    """Pass on what is told, until all is done."""
+    while not all(future.done() for future in futures) or not told.empty():
+        while not told.empty():
+            tell(*told.get())
+        time.sleep(0.1)
+    for future in futures:
+        future.result()
 
 
 def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, seed: int, told: Any) -> None:
     """Train one network, in a process of its own."""
     torch.set_num_threads(1)
     L.seed_everything(seed, verbose=False)
+    goes_on = name in PARTS
     task = VQATask(
         data.vocabulary,
-        recipe.network("softmax" if name == BLIND else name),
+        recipe.network(name if goes_on else "softmax"),
         "softmax",
-        rate=Rate(3e-3, warmup=150, fall="cosine", interval="step"),
+        rate=Rate(1e-3 if goes_on else 3e-3, warmup=20 if goes_on else 100, fall="cosine", interval="step"),
         cnn=f"{folder}/cnn.safetensors",
         freeze_cnn=True,
         blind=name == BLIND,
     )
     task.data_settings = data.settings
+    if goes_on:
+        task.model.load_state_dict(read_checkpoint(out / START / "model.safetensors")[1])
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
+    steps = recipe.steps if goes_on else recipe.start_steps
     callbacks = [_Steps(name, lambda part, done: told.put((part, done))), Curve()]
-    trainer = _trainer(recipe.steps, callbacks, out / name, recipe.every)
-    trainer.fit(
+    _trainer(steps, callbacks, out / name, recipe.every).fit(
         task,
         DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),
         DataLoader(val, 250, collate_fn=Ready.collate),
