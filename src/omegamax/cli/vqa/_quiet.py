@@ -14,6 +14,7 @@ _WARNINGS = (
     # Short runs log little, and going on with a run finds its files.
     (r"The number of training batches .* is smaller than the logging interval", UserWarning),
     (r"Checkpoint directory .* exists and is not empty", UserWarning),
+    (r"The dirpath has changed from .*, therefore `best_model_score`", UserWarning),
     (r"Experiment logs directory .* exists and is not empty", UserWarning),
 )
 

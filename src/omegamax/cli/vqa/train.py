@@ -17,6 +17,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from omegamax.cli._errors import CommandError
+from omegamax.cli.vqa._parser import Parser
 from omegamax.cli.vqa._quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
 from omegamax.tasks.vqa.callbacks import Answers, Curve, Draws, Weights
@@ -83,12 +84,7 @@ class VQACLI(LightningCLI):
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
         callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), Answers()]
         if given["enable_checkpointing"] is not False:
-            where: dict[str, Any] = {"dirpath": out / "checkpoints", "enable_version_counter": False}
-            # Two, for the last one is then written also where it is not the best.
-            callbacks += [
-                ModelCheckpoint(filename="best", monitor="val_accuracy", mode="max", **where),
-                ModelCheckpoint(filename="last", **where),
-            ]
+            callbacks += _checkpoints(out / "checkpoints", validated=given["limit_val_batches"] != 0)
         self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
         if given["logger"] is None:
             changes = {"logger": CSVLogger(out, "log"), **changes}
@@ -114,19 +110,38 @@ def run(stage: str, arguments: Sequence[str]) -> int:
                 save_config_callback=SaveConfig,
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
-                parser_kwargs={
-                    "prog": "omegamax vqa",
-                    "default_env": False,
-                    **{name: {"description": about} for name, about in STAGES.items()},
-                },
+                parser_class=Parser,
+                parser_kwargs={"prog": "omegamax vqa", "default_env": False, **_help()},
                 args=[stage, *arguments],
             )
     except (CommandError, ValueError, OSError, MisconfigurationException) as error:
-        if os.environ.get("OMEGAMAX_TRACEBACK"):
+        if os.environ.get("OMEGAMAX_TRACEBACK") or isinstance(error, BrokenPipeError):
             raise
-        print(f"omegamax vqa {stage}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"omegamax vqa {stage}: error: {_reason(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _help() -> dict[str, dict[str, str]]:
+    """What each command does, and how it is called, which would fill a page if every setting were named."""
+    how = "[--config FILE ...] [--out FOLDER] [--data CLASS] [--data.NAME VALUE ...] [--model.NAME VALUE ...] ..."
+    return {name: {"description": f"{about}.", "usage": f"omegamax vqa {name} {how}"} for name, about in STAGES.items()}
+
+
+def _reason(error: BaseException) -> str:
+    """The message on one line; of an argument that was tried as one type after the other, that of the first."""
+    while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
+        error = error.__cause__
+    return " ".join(str(error).split())
+
+
+def _checkpoints(folder: Path, validated: bool) -> list[L.Callback]:
+    """The best network and the last one; two callbacks, for the last is then written also where it is not the best."""
+    when = False if validated else None  # with each validation, at the end of an epoch too, or with each epoch
+    settings: dict[str, Any] = {"enable_version_counter": False, "save_on_train_epoch_end": when}
+    best = ModelCheckpoint(folder, "best", monitor="val_accuracy", mode="max", **settings)
+    last = ModelCheckpoint(folder, "last", **settings)
+    return [best, last] if validated else [last]
 
 
 def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:

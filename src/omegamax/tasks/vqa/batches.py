@@ -95,6 +95,7 @@ class Batches:
             collate_fn=collate,
             num_workers=workers,
             persistent_workers=workers > 0,
+            generator=torch.Generator().manual_seed(0),  # of its own: the draws of training stay as they are
         )
         self._batch = 0
         self._resume: tuple[int, int] | None = None  # epoch and batch

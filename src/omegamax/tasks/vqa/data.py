@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Mapping, Sized
+from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
@@ -77,7 +78,7 @@ class VQAData(L.LightningDataModule, abc.ABC):
     def of(cls, settings: Mapping[str, Any], **changes: Any) -> VQAData:
         """The data with :attr:`settings`, with changes."""
         given = {**settings, **changes}
-        kinds = {kind.__name__: kind for kind in _below(cls)}
+        kinds = known_sets()
         name = given.pop("class", None)
         check_choice("VQAData.of", "class", name, tuple(kinds))
         return kinds[name](**given)
@@ -93,6 +94,10 @@ class VQAData(L.LightningDataModule, abc.ABC):
         """Numbers of words and answers."""
         if self._vocabulary is None:
             path = self.vocabulary_file
+            if path is not None and not Path(path).is_file():
+                raise FileNotFoundError(
+                    f"{path} does not exist; give vocabulary_file a file that Vocabulary.save wrote"
+                )
             self._vocabulary = self.own_vocabulary() if path is None else Vocabulary.load(path)
         return self._vocabulary
 
@@ -152,9 +157,12 @@ class VQAData(L.LightningDataModule, abc.ABC):
         return Batches(samples, order, self.collate, self.workers)
 
 
-def _below(kind: type[VQAData]) -> Iterator[type[VQAData]]:
-    for each in kind.__subclasses__():
-        yield from (_below(each) if inspect.isabstract(each) else (each,))
+def known_sets(below: Any = VQAData) -> dict[str, type[VQAData]]:
+    """The classes of sets, by name."""
+    found: dict[str, type[VQAData]] = {}
+    for each in below.__subclasses__():
+        found |= known_sets(each) if inspect.isabstract(each) else {each.__name__: each}
+    return found
 
 
 def texts_vocabulary(samples: Any, least: int = 1, most: int | None = None) -> Vocabulary:

@@ -61,6 +61,9 @@ class VQATask(L.LightningModule):
         blind: bool = False,
     ) -> None:
         super().__init__()
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas) or not weight_decay >= 0:
+            given = f"{tuple(betas)} and {weight_decay}"
+            raise ValueError(f"VQATask: betas must be two numbers in [0, 1), and weight_decay >= 0, got {given}")
         self.vocabulary = vocabulary
         self.network = network.replace(words=vocabulary.num_words, answers=vocabulary.num_answers)
         self.model = MCAN(self.network)

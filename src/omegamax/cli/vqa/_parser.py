@@ -1,0 +1,40 @@
+"""The parser of settings, with errors that fit on a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch.cli import LightningArgumentParser
+
+from omegamax.tasks.vqa.data import known_sets
+
+# How jsonargparse tells that it tried one type after the other; what remains names the setting and what it wants.
+_NOISE = (
+    "Does not validate",
+    "- Does not validate",
+    "Subtypes:",
+    "Errors:",
+    "Given value type:",
+    "Given value: NestedArg",
+    "- Expected a <class 'NoneType'>",
+)
+
+
+class Parser(LightningArgumentParser):
+    """A LightningArgumentParser that says in one line what is wrong."""
+
+    def error(self, message: str, *more: Any, **settings: Any) -> Any:
+        super().error(one_line(message), *more, **settings)
+
+
+def one_line(message: str) -> str:
+    """The setting, what was wanted, and what was given.
+
+    >>> one_line("Parser key: \\n  Subtypes: [int, float]\\n  Errors:\\n    - Expected an int")
+    'Parser key: - Expected an int'
+    """
+    lines = [line.strip() for line in message.splitlines()]
+    text = " ".join(line for line in lines if line and not line.startswith(_NOISE))
+    if "Expected a dot import path string" in text and 'key "data"' in text:
+        text = f"{text.split(':')[0]}: there is no such set; known: {', '.join(known_sets())}"
+    return text
