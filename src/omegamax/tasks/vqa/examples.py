@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax import viz
-from omegamax.data import KINDS, Sample
+from omegamax.data import KINDS, REGIONS, Sample
 from omegamax.data.collate import pool
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
@@ -36,7 +36,8 @@ def choose(samples: Any, count: int) -> list[int]:
     groups: dict[tuple[int, str], list[int]] = {}
     for index in range(min(len(samples), _SEARCHED)):
         sample = samples.asked(index) if hasattr(samples, "asked") else samples[index]
-        groups.setdefault((KINDS.index(sample.kind), sample.region or ""), []).append(index)
+        place = len(REGIONS) if sample.region is None else REGIONS.index(sample.region)
+        groups.setdefault((place, KINDS.index(sample.kind)), []).append(index)
     queues = [groups[key] for key in sorted(groups)]
     turns = [queue[turn] for turn in range(max(map(len, queues), default=0)) for queue in queues if turn < len(queue)]
     return turns[:count]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import torch
@@ -52,11 +54,8 @@ class Scores(torch.nn.Module):
         super().__init__()
         settings: dict[str, Any] = {"dim": (-2, -1), "undefined": "skip"}
         self.accuracy = VQAAccuracy(KINDS)
-        self.divergence, self.inside, self.zero = (
-            JensenShannon(**settings),
-            MassInside(**settings),
-            ZeroArea(**settings),
-        )
+        self.divergence, self.inside = JensenShannon(**settings), MassInside(**settings)
+        self.zero = ZeroArea(**settings)
         self.count = ComponentCount()
 
     def update(self, answer: Answer, batch: dict[str, Any], maps: bool = True) -> None:
@@ -78,15 +77,18 @@ class Scores(torch.nn.Module):
 
     def compute(self) -> dict[str, float]:
         """The means over all examples so far."""
-        by_kind = {name: float(value) for name, value in self.accuracy.compute().items()}
-        values = {"accuracy": by_kind.pop("overall")}
-        values |= {f"accuracy_{name.replace('/', '_')}": value for name, value in by_kind.items()}
-        values |= {name: float(getattr(self, name).compute()) for name in ("divergence", "inside", "zero")}
-        return {name: value for name, value in values.items() if value == value}
+        with warnings.catch_warnings():
+            # A set without maps never updates some of them; every process must ask all the same.
+            warnings.filterwarnings("ignore", ".*`compute`.* was called before the ``update``.*", UserWarning)
+            by_kind = {name: float(value) for name, value in self.accuracy.compute().items()}
+            values = {"accuracy": by_kind.pop("overall")}
+            values |= {f"accuracy_{name.replace('/', '_')}": value for name, value in by_kind.items()}
+            values |= {name: float(getattr(self, name).compute()) for name in ("divergence", "inside", "zero")}
+        return {name: value for name, value in values.items() if not math.isnan(value)}
 
     def components(self) -> dict[int, int]:
         """How many examples had k components, for each k that occurred."""
-        return {k: n for k, n in enumerate(self.count.compute().tolist()) if n}
+        return {k: n for k, n in enumerate(self.count.count.tolist()) if n}
 
     def reset(self) -> None:
         """Forget all examples."""

@@ -76,7 +76,7 @@ class VQATask(L.LightningModule):
         if self.model.cnn is not None:
             if cnn is not None:
                 _start(self.model.cnn, cnn)
-            self.model.cnn.requires_grad_(not freeze_cnn)
+            self.model.cnn.requires_grad_(not (freeze_cnn or blind))
         self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
         self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         self.data_settings: dict[str, Any] = {}
