@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from omegamax.data import KINDS, DataError
 from omegamax.models.mcan import OutputConfig
@@ -120,13 +119,15 @@ def _row(name: str, contender: Contender, data: VQAData, split: str, millisecond
         accuracy,
         sum(p.numel() for p in task.parameters()),
         milliseconds,
-        *(found.get(measure) for measure in ("divergence", "inside", "zero")),
+        found.get("divergence"),
+        found.get("inside"),
+        found.get("zero"),
         components=scores.components() or None,
         curve=[dict(point) for point in contender.curve],
     )
 
 
-def _loader(data: VQAData, split: str) -> DataLoader[Any]:
+def _loader(data: VQAData, split: str) -> Iterable[dict[str, Any]]:
     return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()
 
 

@@ -33,7 +33,7 @@ def draw_examples(tasks: Mapping[str, VQATask], data: VQAData, split: str, count
 
 def choose(samples: Any, count: int) -> list[int]:
     """The first samples of each kind of question and region, in turn, as they come: none is picked for its looks."""
-    groups: dict[tuple[int, str], list[int]] = {}
+    groups: dict[tuple[int, int], list[int]] = {}
     for index in range(min(len(samples), _SEARCHED)):
         sample = samples.asked(index) if hasattr(samples, "asked") else samples[index]
         place = len(REGIONS) if sample.region is None else REGIONS.index(sample.region)
