@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from omegamax.cli._arguments import at_least
 
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
 ABOUT = (
@@ -23,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``omegamax demo`` takes."""
     add = parser.add_argument
     add("--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (demo)")
-    add("--seed", type=int, default=0, help="of pictures, questions and networks (0)")
-    add("--steps", type=int, metavar="N", help="of training for each network (as many as fit into minutes)")
-    add("--examples", type=int, default=18, metavar="N", help="to draw for the report (18)")
+    add("--seed", type=at_least(0), default=0, help="of pictures, questions and networks (0)")
+    add("--steps", type=at_least(1), metavar="N", help="of training for each network (as many as fit into minutes)")
+    add("--examples", type=at_least(0), default=18, metavar="N", help="to draw for the report (18)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     recipe = demo.Recipe() if options.steps is None else demo.Recipe(steps=options.steps)
     runs = options.out / "runs"
-    shutil.rmtree(runs, ignore_errors=True)
+    for name in (demo.START, demo.BLIND, *demo.PARTS):  # and nothing else that may be there
+        shutil.rmtree(runs / name, ignore_errors=True)
     data = recipe.data(options.seed, workers=min(2, os.cpu_count() or 1))
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
     for split in ("train", "val", "test"):
@@ -64,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
         title="Where five kinds of attention look to answer",
         about=ABOUT,
         settings={
-            "command": f"omegamax demo --seed {options.seed}",
+            "command": f"omegamax demo --seed {options.seed}"
+            + ("" if options.steps is None else f" --steps {options.steps}"),
             "questions": f"{recipe.samples[0]:,} to learn from, {recipe.samples[2]:,} to measure on",
             "pictures": f"{recipe.image_size} x {recipe.image_size} pixels, {recipe.grid[0]} x {recipe.grid[1]} cells",
             "training": f"{recipe.start_steps} steps of 64 questions in common, {recipe.steps} of each kind's own",
@@ -73,12 +78,17 @@ def run(options: argparse.Namespace) -> int:
     write(comparison, options.out)
     asked = save_pictures(data.read("test"), options.out / "pictures", 6)
     name, question = next(iter(asked.items()))
+    trained = shlex.join(str(runs / part) for part in demo.PARTS)
     print(
         f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
-        f'  omegamax vqa explain {options.out}/pictures/{name} "{question}" --checkpoint '
-        f"{' '.join(str(runs / part) for part in demo.PARTS)} --out {options.out}/where.png"
+        f'  omegamax vqa explain {_quoted(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
+        f"--out {_quoted(options.out / 'where.png')}"
     )
     return 0
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ from omegamax.cli import cite, demo, maps, tour
 from omegamax.cli._errors import CommandError
 from omegamax.cli.vqa import group as vqa
 
+TRAINING = ("lightning", "jsonargparse", "PIL", "rich", "safetensors", "torchmetrics")
+EXTRA = {"matplotlib": "omegamax[viz]", **dict.fromkeys(TRAINING, "omegamax[train]")}
 COMMANDS = {"demo": demo, "vqa": vqa, "tour": tour, "maps": maps, "cite": cite}
 
 
@@ -37,11 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except CommandError as error:
-        options.parser.print_usage(sys.stderr)
-        print(f"omegamax {options.command}: error: {error}", file=sys.stderr)
+        print(f"omegamax {options.command}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except ImportError as error:
-        print(f"omegamax {options.command}: {error}", file=sys.stderr)
+        # Our own messages say how to get what is missing; those of the import system do not.
+        remedy = f": pip install '{EXTRA[error.name]}'" if error.name in EXTRA else ""
+        print(f"omegamax {options.command}: {error}{remedy}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # `omegamax maps | head` closes the pipe early; nothing is wrong.

@@ -44,11 +44,14 @@ def resize(image: Tensor, size: Size | None) -> Tensor:
 def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
     """The pixels of a picture file, uint8: ``[3, H, W]``, or ``[H, W]`` in the mode ``"L"``."""
     try:
-        from PIL import Image
+        from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError(f"{place}: to read pictures, pip install pillow") from error
     try:
-        with Image.open(io.BytesIO(data)) as picture:
+        with Image.open(io.BytesIO(data)) as file:
+            picture = ImageOps.exif_transpose(file)  # a camera held upright says so beside the pixels
+            if picture.mode == "P" and "transparency" in picture.info:
+                picture = picture.convert("RGBA")  # pillow warns of the direct way
             if picture.mode.startswith("I"):  # 16 bits, which convert would cut off at 255
                 pixels = _bytes(np.asarray(picture), mode)
             else:

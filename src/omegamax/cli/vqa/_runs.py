@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegamax.data import DataError
 from omegamax.tasks.vqa import VQATask
-from omegamax.tasks.vqa.compare import Contender, label
+from omegamax.tasks.vqa.compare import BLIND, Contender, label
 
 _FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
 
@@ -31,13 +31,23 @@ def read_run(path: Path) -> Contender:
     if path.is_dir():
         there = [path / name for name in _FILES if (path / name).is_file()]
         if not there:
-            raise DataError(f"{path} holds no trained network: no {', '.join(_FILES)}; is it a folder of a run?")
+            wanted = " or ".join(_FILES)
+            raise DataError(f"{path} holds no trained network, {wanted}; give a folder that `omegamax vqa fit` wrote")
         file = there[0]
     folders = (path,) if path.is_dir() else (file.parent, file.parent.parent)
     curves = [folder / "curve.json" for folder in folders if (folder / "curve.json").is_file()]
-    curve = json.loads(curves[0].read_text(encoding="utf-8")) if curves else []
-    return Contender(VQATask.load(file), curve)
+    return Contender(VQATask.load(file), _curve(curves[0]) if curves else [])
+
+
+def _curve(path: Path) -> list[dict[str, float]]:
+    try:
+        points = json.loads(path.read_text(encoding="utf-8"))
+        if all("step" in point for point in points):
+            return [dict(point) for point in points]
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it, and the report goes without the curve") from error
+    raise DataError(f"{path} has points without a step; remove it, and the report goes without the curve")
 
 
 def _kind(run: Contender) -> str:
-    return "language only" if run.task.blind else label(run.task.network.output)
+    return BLIND if run.task.blind else label(run.task.network.output)

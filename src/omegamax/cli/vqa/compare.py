@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegamax.cli import _table
+from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
 
 if TYPE_CHECKING:
+    from omegamax.tasks.vqa import VQAData, VQATask
     from omegamax.tasks.vqa.report import Comparison, Row
 
 SUMMARY = "compare trained networks: a table, and a page with curves and maps to look at"
@@ -19,14 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``omegamax vqa compare`` takes."""
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, .ckpt or .safetensors files")
-    add("--baseline", type=Path, metavar="RUN", help="a network trained with --model.blind true")
+    add("--baseline", type=Path, metavar="RUN", help="a network trained with --model.blind true (one among the others)")
     add("--out", type=Path, default=Path("comparison"), metavar="FOLDER", help="where to write (comparison)")
     add("--split", choices=["val", "test"], default="test", help="part of the data to measure on (test)")
     add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
     add("--features", metavar="FOLDER", help="of the features, likewise")
     add("--human", metavar="FOLDER", help="of human attention maps, VQA-HAT, to compare with")
-    add("--examples", type=int, default=24, metavar="N", help="to draw (24)")
-    add("--rounds", type=int, default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
+    add("--examples", type=at_least(0), default=24, metavar="N", help="to draw (24)")
+    add("--rounds", type=at_least(0), default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
 
@@ -45,18 +47,19 @@ def run(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from omegamax.cli.vqa._runs import named_runs, read_run
     from omegamax.data import DataError
-    from omegamax.tasks.vqa import VQAData
-    from omegamax.tasks.vqa.compare import compare
+    from omegamax.tasks.vqa.compare import BLIND, compare
 
     runs = named_runs(options.runs)
-    baseline = None if options.baseline is None else read_run(options.baseline)
+    baseline = runs.pop(BLIND, None) if options.baseline is None else read_run(options.baseline)
+    if not runs:
+        raise DataError(f"{options.runs[0]} sees no picture; give networks that do, and this one as --baseline")
     settings = next(iter(runs.values())).task.data_settings
     if not settings:
         raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax vqa fit")
     changes = {name: getattr(options, name) for name in ("folder", "features", "human") if getattr(options, name)}
-    data = VQAData.of(settings, **changes)
+    data = _data(settings, changes)
     for each in (*runs.values(), *([baseline] if baseline else [])):
-        each.task.to(options.device)
+        _move(each.task, options.device)
     comparison = compare(
         runs,
         data,
@@ -70,6 +73,23 @@ def _compare(options: argparse.Namespace) -> int:
     )
     write(comparison, options.out)
     return 0
+
+
+def _data(settings: dict[str, Any], changes: dict[str, str]) -> VQAData:
+    from omegamax.tasks.vqa import VQAData
+
+    strange = [name for name in changes if name not in settings]
+    if strange:
+        raise CommandError(f"{settings['class']} has no {strange[0]}; leave --{strange[0]} out")
+    return VQAData.of(settings, **changes)
+
+
+def _move(task: VQATask, device: str) -> None:
+    try:
+        task.to(device)
+    except (RuntimeError, AssertionError) as error:  # the latter from a build of torch without it
+        reason = str(error).splitlines()[0]
+        raise CommandError(f"--device {device} is not there ({reason}); try --device cpu") from error
 
 
 def write(comparison: Comparison, out: Path) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegamax.cli import _table
+from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
 
+if TYPE_CHECKING:
+    from omegamax.data import Sample
+    from omegamax.tasks.vqa.explain import Explanation
+
 SUMMARY = "ask trained networks about a picture: their answers, and where each looked"
+_SHARP = 1000  # pixels along a side that a panel can show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="networks: folders of runs, .ckpt or .safetensors files",
     )
     add("--out", type=Path, default=Path("where.png"), metavar="PNG", help="the picture (where.png)")
-    add("--top", type=int, default=3, metavar="N", help="answers to tell of each (3)")
+    add("--top", type=at_least(1), default=3, metavar="N", help="answers to tell of each (3)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,8 +43,6 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.viz._matplotlib import pyplot
 
     pyplot().switch_backend("agg")
-    if options.top < 1:
-        raise CommandError(f"--top must be at least 1, got {options.top}")
     try:
         return _explain(options)
     except (DataError, OSError, ValueError) as error:
@@ -44,20 +50,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from omegamax import viz
     from omegamax.cli.vqa._runs import named_runs
-    from omegamax.data import Sample
-    from omegamax.data._pictures import read_picture
-    from omegamax.data.vqa2 import read_grid
-    from omegamax.tasks.vqa.examples import blank
+    from omegamax.data import tokenise
     from omegamax.tasks.vqa.explain import explain, unknown_words
 
-    if options.image.suffix in (".npz", ".pth"):
-        sample = Sample(options.question, {}, "other", options.image.name, features=read_grid(options.image))
-        picture = blank(sample)
-    else:
-        picture = read_picture(options.image)
-        sample = Sample(options.question, {}, "other", options.image.name, image=picture)
+    if not tokenise(options.question):
+        raise CommandError(f'the question {options.question!r} has no words; ask one, "what colour is the star?"')
+    sample = _sample(options.image, options.question)
     runs = named_runs(options.checkpoint)
     for name, found in runs.items():
         strange = unknown_words(found.task, options.question)
@@ -68,14 +67,41 @@ def _explain(options: argparse.Namespace) -> int:
     width = max(map(len, rows))
     ranks = ["answer", *(f"{rank}." for rank in range(2, width))]
     _table.show(["attention", *ranks], [row + [""] * (width - len(row)) for row in rows])
+    looked = {name: each for name, each in said.items() if not runs[name].task.blind}
+    if looked:
+        print(f"\nWhere they looked: {_draw(sample, looked, options.out)}")
+    return 0
+
+
+def _sample(path: Path, question: str) -> Sample:
+    from omegamax.data import Sample
+    from omegamax.data._pictures import read_picture
+    from omegamax.data.vqa2 import read_grid
+
+    if path.suffix in (".npz", ".pth"):
+        return Sample(question, {}, "other", str(path), features=read_grid(path))
+    return Sample(question, {}, "other", str(path), image=read_picture(path))
+
+
+def _draw(sample: Sample, said: Mapping[str, Explanation], out: Path) -> Path:
+    """Write the picture; returns where."""
+    from omegamax import viz
+    from omegamax.data._pictures import resize
+    from omegamax.tasks.vqa.examples import blank
+    from omegamax.viz._matplotlib import pyplot
+
+    image = blank(sample) if sample.image is None else sample.image
+    height, width = image.shape[1:]
+    shrink = min(1.0, _SHARP / max(height, width))
     figure = viz.looks(
-        picture,
+        resize(image, (max(1, round(shrink * height)), max(1, round(shrink * width)))) if shrink < 1 else image,
         {name: each.look for name, each in said.items()},
-        question=options.question,
+        question=sample.question,
         answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
         index=0,
     )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.out, dpi=140)
-    print(f"\nWhere they looked: {options.out}")
-    return 0
+    out = out if out.suffix else out.with_suffix(".png")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=140)
+    pyplot().close(figure)
+    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
 
 SUMMARY = "train a small CNN to name what is in each cell of the embedded pictures; fit starts from it (--model.cnn)"
@@ -14,13 +15,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``omegamax vqa pretrain`` takes."""
     add = parser.add_argument
     add("--out", type=Path, default=Path("cnn.safetensors"), metavar="FILE", help="(cnn.safetensors)")
-    add("--dim", type=int, default=64, metavar="D", help="features of a cell (64)")
-    add("--grid", type=int, nargs=2, default=(14, 14), metavar=("ROWS", "COLUMNS"), help="cells (14 14)")
-    add("--image-size", type=int, default=112, metavar="N", help="side of the pictures in pixels (112)")
-    add("--samples", type=int, default=8000, metavar="N", help="pictures to learn from (8000)")
-    add("--steps", type=int, default=1500, metavar="N", help="of 64 pictures (1500)")
-    add("--seed", type=int, default=0, help="(0)")
-    add("--workers", type=int, default=0, metavar="N", help="processes that draw pictures (0)")
+    add("--dim", type=at_least(1), default=64, metavar="D", help="features of a cell (64)")
+    add("--grid", type=at_least(1), nargs=2, default=(14, 14), metavar=("ROWS", "COLUMNS"), help="cells (14 14)")
+    add("--image-size", type=at_least(1), default=112, metavar="N", help="side of the pictures in pixels (112)")
+    add("--samples", type=at_least(1), default=8000, metavar="N", help="pictures to learn from (8000)")
+    add("--steps", type=at_least(1), default=1500, metavar="N", help="of 64 pictures (1500)")
+    add("--seed", type=at_least(0), default=0, help="(0)")
+    add("--workers", type=at_least(0), default=0, metavar="N", help="processes that draw pictures (0)")
     add("--accelerator", default="auto", help="of Lightning: cpu, gpu, ... (auto)")
 
 

@@ -20,6 +20,8 @@ from omegamax.tasks.vqa.report import Comparison, Row
 from omegamax.tasks.vqa.scores import Scores
 from omegamax.tasks.vqa.task import VQATask
 
+BLIND = "language only"  # what the row of the baseline is called
+
 
 @dataclass(frozen=True, eq=False)
 class Contender:
@@ -51,18 +53,26 @@ def compare(
         rounds: training steps of each network to time, in turns, so that all see the same machine; 0: none.
         title, about, settings: of the report.
     """
-    everyone = {**contenders, **({"language only": baseline} if baseline else {})}
+    everyone = dict(contenders)
+    if baseline is not None:
+        if not baseline.task.blind:
+            raise DataError("the baseline sees the picture; give one that was trained blind, --model.blind true")
+        if BLIND in everyone:
+            raise DataError(f"a network is called {BLIND!r}, as the baseline is; give it once")
+        everyone[BLIND] = baseline
+    first = next(iter(_loader(data, split)))
     for name, contender in everyone.items():
-        if contender.task.vocabulary != data.vocabulary:
-            raise DataError(
-                f"{name} knows other words or answers than the data: {contender.task.vocabulary}, not "
-                f"{data.vocabulary}; compare networks that were trained on the same data"
-            )
-    times = step_times({name: each.task for name, each in everyone.items()}, data, split, rounds)
+        _check(name, contender.task, data, first)
+    times = step_times({name: each.task for name, each in everyone.items()}, first, rounds)
     rows = {name: _row(name, each, data, split, times.get(name)) for name, each in everyone.items()}
-    drawn = draw_examples({name: each.task for name, each in contenders.items()}, data, split, examples)
+    seeing = {name: each.task for name, each in contenders.items() if not each.task.blind}
     return Comparison(
-        title, about, [rows[name] for name in contenders], rows.get("language only"), drawn, dict(settings or {})
+        title,
+        about,
+        [rows[name] for name in contenders],
+        None if baseline is None else rows[BLIND],
+        draw_examples(seeing, data, split, examples) if seeing else [],
+        dict(settings or {}),
     )
 
 
@@ -86,25 +96,42 @@ def evaluate(task: VQATask, data: VQAData, split: str = "test", what: str = "ans
     return scores
 
 
-def step_times(tasks: Mapping[str, VQATask], data: VQAData, split: str, rounds: int) -> dict[str, float]:
+def step_times(tasks: Mapping[str, VQATask], batch: Mapping[str, Any], rounds: int) -> dict[str, float]:
     """Milliseconds of a training step of each network, without the optimiser's part; the median of ``rounds``."""
     if not rounds:
         return {}
-    first = next(iter(_loader(data, split)))
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in progress(range(rounds + 1), "timing"):
         for name, task in tasks.items():
             task.train()
-            batch = _moved(first, task.device)
+            there = _moved(batch, task.device)
             _wait(task.device)
             start = time.perf_counter()
-            task.loss(task(batch).logits, batch["answers"]).backward()
+            task.loss(task(there).logits, there["answers"]).backward()
             _wait(task.device)
             if turn:  # the first prepares what later ones find ready
                 spent[name].append(1e3 * (time.perf_counter() - start))
             task.zero_grad(set_to_none=True)
             task.eval()
     return {name: statistics.median(times) for name, times in spent.items()}
+
+
+def _check(name: str, task: VQATask, data: VQAData, batch: Mapping[str, Any]) -> None:
+    """Refuse a network that the data are not for, by its name."""
+    same = "compare networks that were trained on the same data"
+    if task.vocabulary != data.vocabulary:
+        known = f"{task.vocabulary}, not {data.vocabulary}"
+        raise DataError(f"{name} knows other words or answers than the data: {known}; {same}")
+    if task.blind:
+        return
+    if "image" in batch:
+        if task.model.cnn is None:
+            raise DataError(f"{name} was trained on features, and the data have pictures; {same}")
+        if task.network.grid != data.grid:
+            raise DataError(f"{name} lays a grid {task.network.grid} over pictures, the data {data.grid}; {same}")
+    elif batch["features"].shape[-1] != task.network.image_dim:
+        given = batch["features"].shape[-1]
+        raise DataError(f"{name} takes {task.network.image_dim} features of a cell, the data have {given}; {same}")
 
 
 def _row(name: str, contender: Contender, data: VQAData, split: str, milliseconds: float | None) -> Row:

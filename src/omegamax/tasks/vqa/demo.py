@@ -148,7 +148,7 @@ def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, 
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
     steps = recipe.steps if goes_on else recipe.start_steps
     callbacks = [_Steps(name, lambda part, done: told.put((part, done))), Curve()]
-    _trainer(steps, callbacks, out / name, recipe.every).fit(
+    _trainer(steps, callbacks, out / name, min(recipe.every, steps)).fit(
         task,
         DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),
         DataLoader(val, 250, collate_fn=Ready.collate),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax import viz
-from omegamax.data import KINDS, REGIONS, Sample
+from omegamax.data import KINDS, REGIONS, Sample, SkipBroken
 from omegamax.data.collate import pool
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
@@ -27,8 +27,10 @@ _SEARCHED = 2000  # samples among which examples are found
 def draw_examples(tasks: Mapping[str, VQATask], data: VQAData, split: str, count: int) -> list[Example]:
     """Ask all networks about ``count`` samples of a split, and draw their attention in one colour scale for each."""
     samples = data.read(split)
-    chosen = choose(samples, count)
-    return [_example(samples[index], tasks) for index in progress(chosen, "drawing")]
+    if data.skip_broken:
+        samples = SkipBroken(samples, data.skip_broken)
+    chosen = {samples[index].id: index for index in choose(samples, count)}  # one that stands in for another, once
+    return [_example(samples[index], tasks) for index in progress(chosen.values(), "drawing")]
 
 
 def choose(samples: Any, count: int) -> list[int]:

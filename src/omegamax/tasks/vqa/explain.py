@@ -57,8 +57,7 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> Explanation:
         >>> len(said.answers), said.weights.shape
         (2, torch.Size([4, 4]))
     """
-    if sample.image is not None:
-        sample = _fitted(task, sample)
+    sample = _fitted(task, sample) if sample.image is not None else _checked(task, sample)
     batch = Collate(task.vocabulary, task.network.grid, unknown="drop")([sample])
     answer = task({key: _moved(value, task.device) for key, value in batch.items()})
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
@@ -75,6 +74,8 @@ def unknown_words(task: VQATask, question: str) -> list[str]:
 
 def _fitted(task: VQATask, sample: Sample) -> Sample:
     """The sample with its picture in the size of those the network was trained on."""
+    if task.blind:
+        return sample
     if task.model.cnn is None:
         raise DataError(
             f"sample {sample.id!r}: the network was trained on features, not on pictures; give a file of features"
@@ -85,6 +86,18 @@ def _fitted(task: VQATask, sample: Sample) -> Sample:
         return sample
     whole = image if image.dtype == torch.uint8 else (255 * image).round().to(torch.uint8)
     return Sample(sample.question, sample.answers, sample.kind, sample.id, image=resize(whole, size))
+
+
+def _checked(task: VQATask, sample: Sample) -> Sample:
+    """The sample, whose features must be those of the network."""
+    assert sample.features is not None
+    wanted, given = task.network.image_dim, sample.features.shape[-1]
+    if given != wanted and not task.blind:
+        raise DataError(
+            f"sample {sample.id!r}: the network takes {wanted} features of a cell, and there are {given}; extract them "
+            "as those that it was trained on"
+        )
+    return sample
 
 
 def _size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
