@@ -4,7 +4,7 @@ import pytest
 import torch
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one_thread():
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -73,7 +73,7 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, uninterrupt
     with monkeypatch.context() as patch:
         after = stop_at(patch, 0)
         assert run("fit", scenes(tmp_path, "--ckpt_path=last", **INTERVALS[interval])) == 0
-    assert curve(tmp_path) == curve(wanted)
+    assert (tmp_path / "curve.json").read_text() == (wanted / "curve.json").read_text()
     assert same_weights(weights(tmp_path), weights(wanted))
     assert same_weights(weights(tmp_path, "best"), weights(wanted, "best"))
     lost = len(before) + len(after) - (16 if "steps" in interval else 18)

@@ -31,7 +31,7 @@ class Curve(Callback):
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if trainer.sanity_checking or trainer.state.fn != "fit":
             return
-        logged = trainer.callback_metrics.items()
+        logged = sorted(trainer.callback_metrics.items())
         values = {name: float(value) for name, value in logged if name.startswith(("train_", "val_"))}
         self.points.append({"step": trainer.global_step, "epoch": trainer.current_epoch, **values})
         if trainer.is_global_zero:

@@ -118,6 +118,8 @@ class VQATask(L.LightningModule):
         # more than others wait for ever.
         constants = [name for name, _ in self.named_buffers()]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, constants)
+        # Before weights are restored, which single precision would round.
+        self.trainer.precision_plugin.convert_module(self)
         data = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
