@@ -13,6 +13,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from omegamax.data import Collate, Daquar, DataError, Vocabulary
+from omegamax.data.vqa2 import write_grid
 
 
 def png(number):
@@ -140,6 +141,22 @@ def test_bad_photographs_are_refused_by_name(folder):
         FileNotFoundError, match=r"has no images_short192.zip or images.zip or images or nyu_depth_images"
     ):
         Daquar(folder, "test")
+
+
+def test_features_take_the_place_of_photographs(folder, tmp_path_factory):
+    features = tmp_path_factory.mktemp("features")
+    for number, ending in ((21, "npz"), (22, "pth")):
+        write_grid(features / f"image{number}.{ending}", torch.full((2, 2, 4), float(number)))
+    (folder / "images.zip").unlink()  # not needed
+    dataset = Daquar(folder, "test", features=features)
+    assert [dataset[i].features.unique().item() for i in range(4)] == [21, 21, 22, 22] and dataset[0].image is None
+    with pytest.raises(FileNotFoundError, match=r"has no features of the picture image23\.png: no image23\.npz or"):
+        dataset[4]
+    (features / "image21.npz").write_bytes(b"PK nothing")
+    with pytest.raises(DataError, match=r"image21\.npz is damaged"):
+        dataset[0]
+    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist"):
+        Daquar(folder, "test", features=folder / "nowhere")
 
 
 def test_real_set(real):

@@ -121,19 +121,21 @@ class VQAData(L.LightningDataModule, abc.ABC):
                     chunk=chunk,
                     progress=lambda batches: progress(batches, f"reading {name}"),
                 )
-                if self._cnn is not None:
-                    samples = samples.featurise(self._cnn)
             self._splits[name] = samples
+        samples = self._splits[name]
+        if self._cnn is not None and isinstance(samples, Ready) and "image" in samples.batch:
+            self._splits[name] = samples.featurise(self._cnn)
         return self._splits[name]
 
     def featurise(self, cnn: GridCNN) -> None:
-        """From here on, give the features that a network makes in place of images, where splits are kept."""
+        """From here on, give the features that a network makes in place of images, where splits are kept.
+
+        They are made when a split is asked for: a network that is restored before is taken as it is then.
+        """
         if self.keep and self._cnn is not cnn:
-            ready = [each for each in self._splits.values() if isinstance(each, Ready) and "image" in each.batch]
-            if len(ready) < len(self._splits):
+            if any(isinstance(each, Ready) and "image" not in each.batch for each in self._splits.values()):
                 raise ValueError("VQAData.featurise: features were made by another network before")
             self._cnn = cnn
-            self._splits = {name: each.featurise(cnn) for name, each in self._splits.items() if isinstance(each, Ready)}
 
     def train_dataloader(self) -> Batches:
         return self._batches("train", self.seed)

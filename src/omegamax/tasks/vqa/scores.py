@@ -28,7 +28,7 @@ class ComponentCount(Metric):
     full_state_update = False
     count: Tensor
 
-    def __init__(self, most: int = 32, **options: Any):
+    def __init__(self, most: int = 256, **options: Any):
         super().__init__(**options)
         self.add_state("count", torch.zeros(most + 1, dtype=torch.int64), dist_reduce_fx="sum")
 

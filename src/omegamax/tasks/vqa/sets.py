@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils.data import ConcatDataset, Dataset
 
+from omegamax._checks import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
 from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
@@ -162,7 +163,8 @@ class VQA2Data(VQAData):
 
     Args:
         folder: with the question and annotation files.
-        features, images, human, only_human: as for :class:`~omegamax.data.VQA2`; ``channels`` of the features.
+        features, images: as for :class:`~omegamax.data.VQA2`; ``channels`` of the features.
+        human, only_human: likewise, for validation (and for a test on ``"val"``).
         size: ``(height, width)`` to which pictures are brought.
         train_with_val: train on both, for results on the test server.
         test: split that test and predict take: ``"test-dev"``, ``"test"``, or ``"val"``.
@@ -189,6 +191,9 @@ class VQA2Data(VQAData):
         **settings: Any,
     ) -> None:
         super().__init__(keep=keep, **settings)
+        check_choice("VQA2Data", "test", test, ("test-dev", "test", "val"))
+        if only_human and human is None:
+            raise ValueError("VQA2Data: only_human needs human, the folder of the maps")
         self.folder, self.features, self.images, self.channels = folder, features, images, channels
         self.size, self.human, self.only_human = (size[0], size[1]), human, only_human
         self.train_with_val, self.test = train_with_val, test
@@ -197,11 +202,13 @@ class VQA2Data(VQAData):
     def read(self, split: str) -> Dataset[Sample]:
         if split == "train" and self.train_with_val:
             return ConcatDataset([self._part("train"), self._part("val")])
-        return self._part(self.test if split == "test" else split)
+        name = self.test if split == "test" else split
+        # There are none for the test parts, and training has no use for them.
+        maps = self.human if split != "train" and name == "val" else None
+        return self._part(name, maps)
 
-    def _part(self, split: str) -> VQA2:
+    def _part(self, split: str, maps: str | None = None) -> VQA2:
         features = None if self.features is None else GridFeatures(self.features, channels=self.channels)
-        maps = self.human if split != "train" else None
         size = None if self.images is None else self.size
         only = self.only_human and maps is not None
         return VQA2(self.folder, split, features=features, images=self.images, size=size, human=maps, only_human=only)
