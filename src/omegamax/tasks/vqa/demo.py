@@ -52,8 +52,8 @@ class Recipe:
 
     samples: tuple[int, int, int] = (8000, 500, 1000)
     pictures: int = 4000
-    feature_steps: int = 400
-    start_steps: int = 300
+    feature_steps: int = 450
+    start_steps: int = 450
     steps: int = 300
     every: int = 50
     image_size: int = 64
