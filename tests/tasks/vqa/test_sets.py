@@ -19,7 +19,7 @@ from omegamax.cli.vqa.train import run
 from omegamax.data import BrokenSampleWarning, Vocabulary
 from omegamax.data.vqa2 import read_results, write_grid
 from omegamax.tasks.vqa import DaquarData, EasyVQAData, ScenesData, VQA2Data, VQAData
-from omegamax.tasks.vqa.features import write_features
+from omegamax.tasks.vqa.features.extract import write_features
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

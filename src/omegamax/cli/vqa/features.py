@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from omegamax.data import DataError
-    from omegamax.tasks.vqa.backbones import BackboneError, load_backbone
     from omegamax.tasks.vqa.features import extract, find_pictures
+    from omegamax.tasks.vqa.features.backbones import BackboneError, load_backbone
 
     start = time.perf_counter()
     device = options.device

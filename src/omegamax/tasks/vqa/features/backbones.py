@@ -8,10 +8,10 @@ from os import PathLike
 import torch
 from torch import Tensor, nn
 
-from omegamax.tasks.vqa.backbone_sources import NORMALISATIONS, SOURCES, Found
-from omegamax.tasks.vqa.feature_map import FeatureMap
-from omegamax.tasks.vqa.weights_file import BackboneError as BackboneError
-from omegamax.tasks.vqa.weights_file import load_weights
+from omegamax.tasks.vqa.features.feature_map import FeatureMap
+from omegamax.tasks.vqa.features.sources import NORMALISATIONS, SOURCES, Found
+from omegamax.tasks.vqa.features.weights_file import BackboneError as BackboneError
+from omegamax.tasks.vqa.features.weights_file import load_weights
 
 FORMS = (
     "torchvision:NAME, torchvision:NAME@WEIGHTS, transformers:FOLDER_OR_ID, gridcnn:FILE.safetensors "

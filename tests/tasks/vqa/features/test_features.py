@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,9 +12,8 @@ from torch import nn
 from omegamax.data import DataError
 from omegamax.data.skip import BrokenSampleWarning
 from omegamax.data.vqa2 import GridFeatures, read_grid
-from omegamax.tasks.vqa import features as module
-from omegamax.tasks.vqa.backbones import BackboneError, load_backbone
-from omegamax.tasks.vqa.features import extract, find_pictures
+from omegamax.tasks.vqa.features.backbones import BackboneError, load_backbone
+from omegamax.tasks.vqa.features.extract import extract, find_pictures
 
 pytest.importorskip("PIL", reason="reads pictures, for which pillow is not installed")
 
@@ -138,7 +138,7 @@ def test_run_that_was_stopped_leaves_no_half_file(folder, tmp_path, monkeypatch)
         file.write(b"half")
         raise Stop
 
-    monkeypatch.setattr(module.np, "savez", save)
+    monkeypatch.setattr(np, "savez", save)
     with pytest.raises(Stop):
         extract(backbone(), find_pictures([folder]), tmp_path / "out", size=(16, 16))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["features.json"]

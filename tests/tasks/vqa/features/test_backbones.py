@@ -11,8 +11,8 @@ from torch import nn
 
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import grid_cnn_settings, load_grid_cnn, save_grid_cnn
-from omegamax.tasks.vqa.backbones import NORMALISATIONS, BackboneError, load_backbone
-from omegamax.tasks.vqa.weights_file import read_state
+from omegamax.tasks.vqa.features.backbones import NORMALISATIONS, BackboneError, load_backbone
+from omegamax.tasks.vqa.features.weights_file import read_state
 
 HERE = __name__
 

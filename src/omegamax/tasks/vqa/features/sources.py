@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from omegamax.tasks.vqa.feature_map import Size
-from omegamax.tasks.vqa.weights_file import BackboneError, load_weights
+from omegamax.tasks.vqa.features.feature_map import Size
+from omegamax.tasks.vqa.features.weights_file import BackboneError, load_weights
 
 NORMALISATIONS = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
