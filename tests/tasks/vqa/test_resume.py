@@ -57,7 +57,9 @@ def uninterrupted(tmp_path_factory):
     return make
 
 
-STOPS = [*((name, 11) for name in INTERVALS), ("half", 7), ("half", 13), ("steps", 7), ("epochs and steps", 14)]
+QUICK = [("epoch", 11), ("half", 11), ("steps", 11), ("epochs and steps", 14)]
+MORE = [("batches", 11), ("half", 7), ("half", 13), ("steps", 7), ("epochs and steps", 11), ("second epoch", 15)]
+STOPS = [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)]
 
 
 @pytest.mark.parametrize("interval, step", STOPS)
@@ -67,16 +69,14 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, uninterrupt
         before = stop_at(patch, step)
         with pytest.raises(Stop):
             run("fit", scenes(tmp_path, **INTERVALS[interval]))
-    if interval == "second epoch":
-        assert not (tmp_path / "checkpoints").exists()  # not validated yet: there is nothing to lose
-        return
     with monkeypatch.context() as patch:
         after = stop_at(patch, 0)
         assert run("fit", scenes(tmp_path, "--ckpt_path=last", **INTERVALS[interval])) == 0
     assert (tmp_path / "curve.json").read_text() == (wanted / "curve.json").read_text()
     assert same_weights(weights(tmp_path), weights(wanted))
     assert same_weights(weights(tmp_path, "best"), weights(wanted, "best"))
-    lost = len(before) + len(after) - (16 if "steps" in interval else 18)
+    total = INTERVALS[interval].get("max_steps", 6 * INTERVALS[interval].get("max_epochs", 3))
+    lost = len(before) + len(after) - total
     assert 1 <= lost <= 6  # no more than one interval
     seen = before[: len(before) - lost] + after
     for epoch in range(2):  # each sample once, in epochs that were whole
@@ -84,7 +84,13 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, uninterrupt
         assert len(samples) == 24 and len(set(samples)) == 24
 
 
-@pytest.mark.parametrize("more", [("--model.network.dropout=0.5",), ("--model.network.output.kind=multimodal",)])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--model.network.dropout=0.5",),
+        pytest.param(("--model.network.output.kind=multimodal",), marks=pytest.mark.slow),
+    ],
+)
 def test_random_numbers_go_on_too(tmp_path, monkeypatch, uninterrupted, more):
     wanted = uninterrupted("half", *more)
     with monkeypatch.context() as patch:
@@ -216,6 +222,16 @@ def test_middle_of_an_epoch_is_not_taken_up_with_other_batches(tmp_path, monkeyp
     more = ["--ckpt_path=last", "--data.batch_size=3", "--data.seed=1"]
     assert run("fit", scenes(tmp_path, *more, **INTERVALS["half"])) == 2
     assert "over other batches (batch_size 4, not 3; seed 0, not 1" in capsys.readouterr().err
+
+
+def test_run_that_ends_between_validations_is_kept_and_goes_on(tmp_path, uninterrupted):
+    out = fit(tmp_path, max_steps=4)
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["last.ckpt"]
+    assert torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 4
+    assert run("test", scenes(out)) == 0  # there is no best one; the last will do
+    fit(tmp_path, "--ckpt_path=last")
+    assert same_weights(weights(tmp_path), weights(uninterrupted("epoch")))
+    assert [point["step"] for point in curve(tmp_path)] == [6, 12, 18]
 
 
 def test_run_without_validation_is_kept_too(tmp_path):

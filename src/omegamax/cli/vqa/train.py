@@ -20,7 +20,7 @@ from omegamax.cli._errors import CommandError
 from omegamax.cli.vqa._parser import Parser
 from omegamax.cli.vqa._quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
-from omegamax.tasks.vqa.callbacks import Answers, Curve, Draws, Weights
+from omegamax.tasks.vqa.callbacks import Answers, Curve, Draws, End, Weights
 from omegamax.tasks.vqa.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.whole import whole_file
 
@@ -53,7 +53,7 @@ class VQACLI(LightningCLI):
 
     A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and
     ``best.ckpt``), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where
-    it stopped; the other commands take the best of the run's checkpoints unless told otherwise.
+    it stopped; the other commands take the best of the run's checkpoints, or the last, unless told otherwise.
     """
 
     @staticmethod
@@ -84,7 +84,7 @@ class VQACLI(LightningCLI):
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
         callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), Answers()]
         if given["enable_checkpointing"] is not False:
-            callbacks += _checkpoints(out / "checkpoints", validated=given["limit_val_batches"] != 0)
+            callbacks += [*_checkpoints(out / "checkpoints", validated=given["limit_val_batches"] != 0), End()]
         self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
         if given["logger"] is None:
             changes = {"logger": CSVLogger(out, "log"), **changes}
@@ -151,7 +151,7 @@ def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
         if last.exists():
             raise CommandError(f"{out} holds a run; go on with it by --ckpt_path last, or give another --out")
         return None
-    name = given or "best"
+    name = given or ("best" if last.with_name("best.ckpt").exists() or not last.exists() else "last")
     path = last.with_name(f"{name}.ckpt") if name in ("best", "last") else Path(name)
     if not path.is_file():
         remedy = f"give --ckpt_path FILE, or --out FOLDER of a run (it is {out})"

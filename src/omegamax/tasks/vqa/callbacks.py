@@ -67,6 +67,16 @@ class Draws(Callback):
         torch.manual_seed(int(mixed[0]))
 
 
+class End(Callback):
+    """A checkpoint after the last step, ``last.ckpt``, for ``max_steps`` need not end with a validation."""
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if trainer.global_step == trainer.max_steps and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            trainer.save_checkpoint(Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt")
+
+
 class Weights(Callback):
     """The trained network as ``model.safetensors`` in the run's folder, written at the end: the best that there was.
 
