@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except ImportError as error:
         # Our own messages say how to get what is missing; those of the import system do not.
-        remedy = f": pip install '{EXTRA[error.name]}'" if error.name in EXTRA else ""
+        package = (error.name or "").partition(".")[0]
+        remedy = f": pip install '{EXTRA[package]}'" if package in EXTRA else ""
         print(f"omegamax {options.command}: {error}{remedy}", file=sys.stderr)
         return 1
     except BrokenPipeError:

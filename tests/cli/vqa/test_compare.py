@@ -1,0 +1,161 @@
+"""``omegamax vqa compare``: the table, the report, and runs that cannot be compared."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
+from tasks.vqa.runs import fit, network, options
+
+from omegamax.cli.main import main
+from omegamax.cli.vqa.train import run as run_stage
+from omegamax.tasks.vqa import EasyVQAData
+from omegamax.tasks.vqa.report import Comparison
+
+QUICK = ["--examples", "1", "--rounds", "1"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return write_runs(tmp_path_factory.mktemp("runs"))
+
+
+def compare(*arguments, out):
+    return main(["vqa", "compare", *map(str, arguments), "--out", str(out)])
+
+
+def table(text):
+    """Cells by the name of the row and of the column."""
+    lines = text.split("\n\n")[0].splitlines()
+    head, *rows = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines)
+    return {name: dict(zip(head[1:], cells, strict=False)) for name, *cells in rows}
+
+
+@pytest.fixture(scope="module")
+def written(runs, tmp_path_factory):
+    """The folder of a comparison of all kinds with a baseline."""
+    *seeing, blind = runs.values()
+    out = tmp_path_factory.mktemp("out") / "new"
+    assert compare(*seeing, "--baseline", blind, *QUICK, out=out) == 0
+    return out
+
+
+def test_table_shows_the_numbers_of_the_file(runs, tmp_path, capsys):
+    *seeing, blind = runs.values()
+    assert compare(*seeing, "--baseline", blind, "--rounds", "1", "--examples", "0", out=tmp_path) == 0
+    shown = capsys.readouterr().out
+    rows = table(shown)
+    comparison = Comparison.load(tmp_path / "comparison.json")
+    assert list(rows) == [row.name for row in comparison.rows] + ["language only"]
+    for row in (*comparison.rows, comparison.baseline):
+        cells = rows[row.name]
+        for kind, value in row.accuracy.items():
+            assert cells[kind] == f"{value:.3f}"
+        assert cells["parameters"] == f"{row.parameters:,}" and float(cells["ms/step"]) > 0
+        for title, value in {"JS (bits)": row.divergence, "inside": row.inside, "zeros": row.zero}.items():
+            assert cells[title] == ("-" if value is None else f"{value:.3f}")
+    histogram = comparison.rows[-1].components
+    counts = shown.splitlines()[5].split("  ", 1)[1]
+    assert counts.endswith("  ".join(f"{k}: {n}" for k, n in histogram.items())) and sum(histogram.values()) == 20
+    assert all(rows[row.name]["components K*"] == "-" for row in comparison.rows[:-1])
+    assert comparison.baseline.divergence is None and comparison.examples == []
+    assert f"curves and maps to look at: {tmp_path / 'report.html'}" in shown
+
+
+def test_report_and_file_are_written(written, runs):
+    comparison = Comparison.load(written / "comparison.json")
+    assert [row.kind for row in comparison.rows] == [name for name in runs if name != "language_only"]
+    assert all(row.curve == CURVE for row in comparison.rows)
+    (example,) = comparison.examples
+    page = (written / "report.html").read_text(encoding="utf-8")
+    assert "<title>Attention on Scenes</title>" in page and example.id in page
+
+
+def test_numbers_are_those_of_the_test_command(tmp_path, capsys):
+    run = fit(tmp_path / "run", max_epochs=1)
+    arguments = [*network(pixels="true", grid="[2,2]"), "--trainer.accelerator=cpu", f"--out={run}"]
+    data = options("data", {"samples": "[24,10,6]", "image_size": 32, "grid": "[2,2]", "batch_size": 4})
+    quiet = ["--trainer.enable_progress_bar=false", "--trainer.logger.class_path=CSVLogger"]
+    logger = [f"--trainer.logger.init_args.save_dir={tmp_path / 'log'}"]
+    for stage, split in (("test", "test"), ("validate", "val")):
+        capsys.readouterr()
+        assert run_stage(stage, [*arguments, *data, *quiet, *logger]) == 0
+        shown = measures(capsys.readouterr().out)
+        assert compare(run, "--split", split, "--examples", "0", "--rounds", "0", out=tmp_path / split) == 0
+        (row,) = Comparison.load(tmp_path / split / "comparison.json").rows
+        found = {"accuracy": row.accuracy["overall"], "divergence": row.divergence, "inside": row.inside}
+        found |= {f"accuracy_{kind.replace('/', '_')}": row.accuracy[kind] for kind in ("yes/no", "number", "other")}
+        for name, value in found.items():
+            assert shown.get(f"{split}_{name}") == (None if value is None else pytest.approx(value, abs=1e-6))
+        assert row.step_ms is None
+
+
+def measures(text):
+    """The numbers of Lightning's table."""
+    cells = [line.split("│")[1:3] for line in text.splitlines() if line.startswith("│")]
+    return {name.strip(): float(value) for name, value in cells}
+
+
+def test_blind_run_among_the_others_is_the_baseline(runs, tmp_path, capsys):
+    assert compare(runs["language_only"], runs["softmax"], "--rounds", "0", "--examples", "0", out=tmp_path) == 0
+    assert list(table(capsys.readouterr().out)) == ["softmax", "language only"]
+    assert Comparison.load(tmp_path / "comparison.json").baseline.name == "language only"
+
+
+def refused(capsys, code, *parts):
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.err.startswith("omegamax vqa compare: error: ") and shown.err.count("\n") == 1
+    assert all(str(part) in shown.err for part in parts), shown.err
+
+
+def test_runs_that_cannot_be_compared_are_named(runs, tmp_path, capsys):
+    few = scenes(colours=("red", "blue", "green"))
+    other = write(trained("tvmax", few, grid=few.grid), tmp_path / "few")
+    out = tmp_path / "out"
+    refused(capsys, compare(runs["softmax"], other, out=out), "tvmax knows other words or answers")
+    refused(capsys, compare(runs["softmax"], "--baseline", runs["tvmax"], out=out), "trained blind, --model.blind true")
+    refused(capsys, compare(runs["language_only"], out=out), runs["language_only"], "as --baseline")
+    refused(capsys, compare(runs["softmax"], runs["softmax"], out=out), "named twice")
+    refused(capsys, compare(tmp_path, out=out), tmp_path, "give a folder that `omegamax vqa fit` wrote")
+    task = trained("softmax", few, grid=few.grid)
+    task.data_settings = {}
+    refused(capsys, compare(write(task, tmp_path / "alone"), out=out), "does not say which data it was trained on")
+    assert not out.exists()
+
+
+def test_options_that_make_no_sense(runs, tmp_path, capsys):
+    run = runs["softmax"]
+    refused(capsys, compare(run, "--folder", tmp_path, out=tmp_path), "ScenesData has no folder; leave --folder out")
+    refused(capsys, compare(run, "--device", "quantum", out=tmp_path), "--device quantum is not there")
+    for option in ("--examples", "--rounds"):
+        with pytest.raises(SystemExit) as exit:
+            compare(run, option, "-1", out=tmp_path)
+        assert exit.value.code == 2 and f"{option}: must be a whole number, at least 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[{", "7", "[1]", '[{"val_loss": 1.0}]'])
+def test_damaged_curve_is_named(runs, tmp_path, capsys, text):
+    run = shutil.copytree(runs["softmax"], tmp_path / "run")
+    (run / "curve.json").write_text(text)
+    refused(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "remove it")
+
+
+def test_data_that_have_moved_and_know_nothing_of_relevance(tmp_path, capsys):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    for part, count in (("train", 30), ("test", 8)):
+        asked = [["what color is the shape?", ("red", "blue")[n % 2], n] for n in range(count)]
+        (folder / f"{part}_questions.json").write_text(json.dumps(asked))
+        np.savez(folder / f"{part}_images.npz", images=np.zeros((count, 64, 64, 3), np.uint8))
+    data = EasyVQAData(str(folder), size=(32, 32), grid=(4, 4))
+    run = write(trained("softmax", data, grid=data.grid), tmp_path / "run", curve=False)
+    moved = folder.rename(tmp_path / "here")
+    refused(capsys, compare(run, out=tmp_path / "out"), folder)
+    assert compare(run, "--folder", moved, *QUICK, out=tmp_path / "out") == 0
+    cells = table(capsys.readouterr().out)["softmax"]
+    assert cells["overall"] == cells["other"] == "0.500" and cells["yes/no"] == cells["number"] == "-"
+    assert cells["JS (bits)"] == cells["inside"] == "-" and cells["zeros"] == "0.000"
+    (example,) = Comparison.load(tmp_path / "out" / "comparison.json").examples
+    assert example.relevance is None and example.looks["softmax"].inside is None
