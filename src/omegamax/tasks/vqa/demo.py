@@ -34,7 +34,7 @@ Tell = Callable[[str, int], None]  # of a part of the work, and how many of its 
 PARTS = ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal")
 BLIND, FEATURES, START = "language_only", "features", "start"
 # Longest first, so that no processor is left waiting at the end.
-_ORDER = ("multimodal", "continuous_sparsemax", "continuous_softmax", "tvmax", "softmax")
+_ORDER = ("tvmax", "multimodal", "continuous_sparsemax", "continuous_softmax", "softmax")
 
 
 @dataclass(frozen=True)
