@@ -1,0 +1,32 @@
+"""Draw the README's picture of where networks look, from a finished ``omegamax demo``: ``docs/looks.py [DEMO]``."""
+
+import sys
+from pathlib import Path
+
+from omegamax import viz
+from omegamax.cli.vqa._runs import named_runs
+from omegamax.tasks.vqa import VQAData
+from omegamax.tasks.vqa.demo import PARTS
+from omegamax.tasks.vqa.explain import explain
+from omegamax.viz._matplotlib import pyplot
+
+OUT = Path(__file__).parent / "assets" / "looks.png"
+EXAMPLE = 50  # of the test part: two things far apart, of odd shape, and all networks are right
+
+if __name__ == "__main__":
+    pyplot().switch_backend("agg")
+    runs = Path(sys.argv[1] if len(sys.argv) > 1 else "demo") / "runs"
+    tasks = {name: run.task for name, run in named_runs([runs / part for part in PARTS]).items()}
+    sample = VQAData.of(next(iter(tasks.values())).data_settings).read("test")[EXAMPLE]
+    said = {name: explain(task, sample) for name, task in tasks.items()}
+    figure = viz.looks(
+        sample.image,
+        {name: each.look for name, each in said.items()},
+        question=sample.question,
+        answers={name: each.answers[0][0] for name, each in said.items()},
+        truth=sample.answer,
+        relevance=sample.relevance,
+        index=0,
+    )
+    figure.savefig(OUT, dpi=100)
+    print(f"{OUT}: {OUT.stat().st_size / 1000:.0f} kB")
