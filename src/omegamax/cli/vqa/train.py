@@ -56,10 +56,14 @@ class VQACLI(LightningCLI):
     it stopped; the other commands take the best of the run's checkpoints, or the last, unless told otherwise.
     """
 
-    @staticmethod
-    def subcommands() -> dict[str, set[str]]:
+    def __init__(self, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
+        self.stage = stage  # the only one to make a parser for, which takes a while
+        super().__init__(*arguments, **settings)
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
-        return {name: skip | {"weights_only"} for name, skip in LightningCLI.subcommands().items()}
+        methods = LightningCLI.subcommands().items()
+        return {name: skip | {"weights_only"} for name, skip in methods if self.stage in (None, name)}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--out", type=str, default="runs/vqa", help="folder of the run")
@@ -105,13 +109,14 @@ def run(stage: str, arguments: Sequence[str]) -> int:
             VQACLI(
                 VQATask,
                 VQAData,
+                stage=stage,
                 subclass_mode_data=True,
                 seed_everything_default=0,
                 save_config_callback=SaveConfig,
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
                 parser_class=Parser,
-                parser_kwargs={"prog": "omegamax vqa", "default_env": False, **_help()},
+                parser_kwargs={"prog": "omegamax vqa", "default_env": False, stage: _help(stage)},
                 args=[stage, *arguments],
             )
     except (CommandError, ValueError, OSError, MisconfigurationException) as error:
@@ -122,10 +127,10 @@ def run(stage: str, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _help() -> dict[str, dict[str, str]]:
-    """What each command does, and how it is called, which would fill a page if every setting were named."""
+def _help(stage: str) -> dict[str, str]:
+    """What a command does, and how it is called, which would fill a page if every setting were named."""
     how = "[--config FILE ...] [--out FOLDER] [--data CLASS] [--data.NAME VALUE ...] [--model.NAME VALUE ...] ..."
-    return {name: {"description": f"{about}.", "usage": f"omegamax vqa {name} {how}"} for name, about in STAGES.items()}
+    return {"description": f"{STAGES[stage].capitalize()}.", "usage": f"omegamax vqa {stage} {how}"}
 
 
 def _reason(error: BaseException) -> str:
