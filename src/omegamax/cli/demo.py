@@ -11,8 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegamax.cli._arguments import at_least
+
+if TYPE_CHECKING:
+    from omegamax.tasks.vqa.demo import Recipe
 
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
 ABOUT = (
@@ -43,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.vqa.examples import save_pictures
 
     start = time.perf_counter()
-    recipe = demo.Recipe() if options.steps is None else demo.Recipe(steps=options.steps)
+    recipe = _recipe(options.steps)
     runs = options.out / "runs"
     for name in (demo.START, demo.BLIND, *demo.PARTS):  # and nothing else that may be there
         shutil.rmtree(runs / name, ignore_errors=True)
@@ -53,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         data.split(split)
     totals = {demo.FEATURES: recipe.feature_steps, demo.START: recipe.start_steps, demo.BLIND: recipe.start_steps}
     totals |= dict.fromkeys(demo.PARTS, recipe.steps)
-    print("training features of cells, then five networks that differ in their attention, and one that sees no picture")
+    print("training features of cells, then five networks that differ in their attention, and a blind one", flush=True)
     with _bars(totals) as tell:
         cnn = demo.train_features(recipe, data, options.seed, tell)
         data.featurise(cnn)
@@ -87,6 +91,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _recipe(steps: int | None) -> Recipe:
+    from omegamax.tasks.vqa.demo import Recipe
+
+    return Recipe() if steps is None else Recipe(steps=steps)
+
+
 def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
@@ -105,7 +115,7 @@ def _bars(totals: dict[str, int]) -> Iterator[Callable[[str, int], None]]:
             quarter = 4 * done // totals[part]
             if quarter > reached[part]:
                 reached[part] = quarter
-                print(f"  {part}: {25 * quarter} %", file=sys.stderr, flush=True)
+                print(f"  {part.replace('_', ' ')}: {25 * quarter} %", file=sys.stderr, flush=True)
 
         yield line
         return
