@@ -15,6 +15,8 @@ import omegamax
 from omegamax.cli.maps import markdown, replaced
 
 ROOT = Path(__file__).parents[1]
+REPORT = "tasks/vqa/report/assets"
+ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "panel.js", "sheet.js")
 FIRST_USE = """
 import warnings, torch, omegamax
 from omegamax.kernels import native
@@ -39,7 +41,7 @@ def test_version_is_the_same_inside_and_outside():
     assert importlib.metadata.version("omegamax") == omegamax.__version__
 
 
-@pytest.mark.parametrize("name", ["py.typed", "references.bib"])
+@pytest.mark.parametrize("name", ["py.typed", "references.bib", *(f"{REPORT}/{name}" for name in ASSETS)])
 def test_package_ships_its_data(name):
     assert resources.files("omegamax").joinpath(name).is_file()
 
@@ -109,6 +111,7 @@ def without_compiler(tmp_path_factory):
 @pytest.mark.slow
 def test_install_without_a_compiler_leaves_the_kernels_out(without_compiler):
     assert (without_compiler / "omegamax" / "py.typed").is_file()
+    assert sorted(path.name for path in (without_compiler / "omegamax" / REPORT).iterdir()) == sorted(ASSETS)
     assert not list(without_compiler.rglob("*.so"))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,33 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900"
+)
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[webdriver.Chrome]:
+    """A browser without a screen that saves files to ``folder/saved``; where there is none, tests are skipped."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        missing = "chromium" if not chromium else "chromedriver"
+        pytest.skip(f"no {missing}: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"]:
+        options.add_argument(flag)
+    options.add_experimental_option("prefs", {"download.default_directory": str(folder / "saved")})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        (folder / "saved").mkdir()
+        yield started
+    finally:
+        started.quit()
+
 
 class Page:
     """The report as a reader has it."""
@@ -24,6 +56,15 @@ class Page:
     def open(self, fragment: str = "") -> None:
         self.driver.get("about:blank")  # with only another fragment, the page would not load anew
         self.driver.get(self.address + fragment)
+
+    def check_quiet(self) -> None:
+        """Nothing was complained of, and nobody was asked anything."""
+        complaints = self.driver.get_log("browser")
+        asked = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        requests = [a["params"] for a in asked if a["method"] == "Network.requestWillBeSent"]
+        addresses = [r["request"]["url"] for r in requests if r["documentURL"].startswith(self.address)]
+        assert complaints == []
+        assert addresses and all(re.match("(file|data|blob):", address) for address in addresses), addresses
 
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)

@@ -1,9 +1,6 @@
 """The report in a browser without a screen: pick an example, switch models, read what is shown."""
 
 import base64
-import json
-import re
-import shutil
 from collections.abc import Iterator
 from urllib.parse import quote_plus
 
@@ -13,39 +10,18 @@ from omegamax.tasks.vqa.report import write_report
 from tasks.vqa.report.cases import IMAGE, MULTI, NAMES, NASTY, SOFT, TV, comparison, look_picture
 
 pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tasks.vqa.report.reader import Page
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DRIVER = shutil.which("chromedriver")
-if not (CHROMIUM and DRIVER):
-    missing = "chromium" if not CHROMIUM else "chromedriver"
-    pytest.skip(f"no {missing}: apt-get install chromium chromium-driver", allow_module_level=True)
-
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900"
-)
+from tasks.vqa.report.reader import Page, browser
 
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory) -> Iterator[Page]:
     folder = tmp_path_factory.mktemp("report")
-    path = write_report(comparison(), folder / "report.html")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in [*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"]:
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(folder / "saved")})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    (folder / "saved").mkdir()
-    yield Page(driver, path.as_uri(), folder / "saved")
-    driver.quit()
+    with browser(folder) as driver:
+        yield Page(driver, write_report(comparison(), folder / "report.html").as_uri(), folder / "saved")
 
 
 @pytest.fixture
@@ -53,12 +29,7 @@ def page(opened) -> Iterator[Page]:
     """The report freshly opened; whatever a test did, nothing was complained of and nobody was asked anything."""
     opened.open()
     yield opened
-    complaints = opened.driver.get_log("browser")
-    asked = [json.loads(entry["message"])["message"] for entry in opened.driver.get_log("performance")]
-    requests = [a["params"] for a in asked if a["method"] == "Network.requestWillBeSent"]
-    addresses = [r["request"]["url"] for r in requests if r["documentURL"].startswith(opened.address)]
-    assert complaints == []
-    assert addresses and all(re.match("(file|data|blob):", address) for address in addresses), addresses
+    opened.check_quiet()
     assert opened.driver.execute_script("return window.hacked") is None
 
 

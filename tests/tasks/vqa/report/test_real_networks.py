@@ -1,0 +1,77 @@
+"""The report of networks with all kinds of attention, as ``omegamax vqa compare`` writes it, in a browser."""
+
+import base64
+
+import pytest
+
+from omegamax.tasks.vqa.compare import Contender, compare, label
+from omegamax.tasks.vqa.report import write_report
+from tasks.vqa.networks import CURVE, KINDS, scenes, trained
+
+pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
+from selenium.webdriver.common.by import By
+
+from tasks.vqa.report.reader import Page, browser
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    data = scenes()
+    tasks = [trained(kind, data, grid=data.grid) for kind in KINDS]
+    blind = trained("softmax", data, grid=data.grid, blind=True)
+    contenders = {label(task.network.output): Contender(task, CURVE) for task in tasks}
+    return compare(contenders, data, baseline=Contender(blind), examples=3, rounds=1)
+
+
+@pytest.fixture(scope="module")
+def opened(comparison, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    with browser(folder) as driver:
+        yield Page(driver, write_report(comparison, folder / "report.html").as_uri(), folder / "saved")
+
+
+@pytest.fixture
+def page(opened):
+    opened.open()
+    yield opened
+    opened.check_quiet()
+
+
+def read(panel, selector):
+    return panel.find_element(By.CSS_SELECTOR, selector).text
+
+
+def test_explorer_shows_every_kind_at_every_example(page, comparison):
+    for place, example in enumerate(comparison.examples):
+        page.pick(place)
+        assert page.one("#question").text == example.question and page.one("#answer").text == example.answer
+        panels = page.panels()
+        assert list(panels) == [kind.replace("_", " ") for kind in KINDS]
+        for name, panel in panels.items():
+            look = example.looks[name]
+            answer, p = look.answers[0]
+            assert read(panel, ".verdict").split()[0] == answer
+            assert read(panel, ".verdict").split()[-1] == ("right" if look.right else "wrong")
+            assert read(panel, ".answers li").split() == [answer, f"{100 * p:.1f}%"]
+            source = panel.find_element(By.TAG_NAME, "img").get_attribute("src")
+            assert source == "data:image/png;base64," + base64.b64encode(look.picture).decode()
+            numbers = read(panel, ".numbers").split()
+            assert numbers[:2] == ["JSD", f"{look.divergence:.3f}"]
+            assert (numbers[-2:] == ["K*", str(look.components)]) == (name == "multimodal")
+    assert all(page.driver.execute_script("return [...document.images].map(i => i.complete && i.naturalWidth > 0)"))
+
+
+def test_kinds_switch_off_and_on(page):
+    page.model(1).click()
+    page.model(3).click()
+    assert list(page.panels()) == ["softmax", "continuous softmax", "multimodal"]
+    page.model(1).click()
+    assert list(page.panels()) == ["softmax", "tvmax", "continuous softmax", "multimodal"]
+
+
+def test_table_curves_and_components_are_there(page, comparison):
+    assert page.texts("tbody th") == [*(row.name for row in comparison.rows), "language only"]
+    assert len(page.all("#chart polyline")) == 5
+    assert page.one("#chart .blind text").text.startswith("language only")
+    mean = sum(k * n for k, n in comparison.rows[-1].components.items()) / 20
+    assert f"mean {mean:.2f}" in page.one("section[aria-labelledby=components]").text
