@@ -32,7 +32,8 @@ class VQATask(L.LightningModule):
 
     Args:
         vocabulary: numbers of words and answers; on the command line, that of the data.
-        network: sizes and the attention over the image; its ``words`` and ``answers`` are set from the vocabulary.
+        network: sizes, small ones by default, and the attention over the image; its ``words`` and ``answers`` are set
+            from the vocabulary.
         loss: one of :data:`~omegamax.models.mcan.LOSSES`.
         loss_options: parameters of its map.
         rate: of the optimiser, Adam with these ``betas`` and decoupled ``weight_decay``.
@@ -50,7 +51,7 @@ class VQATask(L.LightningModule):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        network: MCANConfig,
+        network: MCANConfig = MCANConfig.small(),  # noqa: B008, frozen
         loss: str = "bce",
         loss_options: dict[str, Any] | None = None,
         rate: Rate = Rate(),  # noqa: B008, frozen
