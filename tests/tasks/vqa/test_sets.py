@@ -216,6 +216,16 @@ def test_bad_feature_file_is_named_and_can_be_passed_over(tmp_path, vqa2, capsys
     assert len(curve(tmp_path / "more")) == 2
 
 
+def test_questions_without_an_answer_are_counted(tmp_path, vqa2, capsys):
+    given = vqa2_arguments(tmp_path, vqa2, "square", "--data.skip_broken=1")
+    assert run("fit", given) == 0
+    (vqa2 / "square" / "COCO_test2015_000000000025.npz").unlink()
+    with pytest.warns(BrokenSampleWarning, match=r"picture 25"):
+        assert run("predict", given) == 0
+    assert "2 answers (of 3 questions; the others were passed over)" in capsys.readouterr().out
+    assert list(read_results(tmp_path / "answers.json")) == [9000, 9001]
+
+
 def test_truncated_questions_are_named(tmp_path, vqa2, capsys):
     path = next(vqa2.glob("*train2014_questions.json"))
     path.write_text(path.read_text()[:-20])

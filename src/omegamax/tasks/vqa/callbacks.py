@@ -74,7 +74,8 @@ class End(Callback):
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         if trainer.global_step == trainer.max_steps and not trainer.fast_dev_run:  # type: ignore[attr-defined]
-            trainer.save_checkpoint(Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt")
+            path = Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt"
+            trainer.save_checkpoint(path, weights_only=False)  # the state of training too
 
 
 class Weights(Callback):
@@ -124,4 +125,6 @@ class Answers(Callback):
             else:
                 text = json.dumps(list(found.values()), ensure_ascii=False, indent=1)
                 place.write_text(text + "\n", encoding="utf-8")
-        print(f"{len(found)} answers: {path}")
+        count = getattr(getattr(trainer.predict_dataloaders, "sampler", None), "count", len(found))
+        short = f" (of {count} questions; the others were passed over)" if len(found) < count else ""
+        print(f"{len(found)} answers{short}: {path}")
