@@ -23,7 +23,7 @@ LAYERS = [
     ("omegas",),
     ("losses", "structured", "densities", "basis", "expectations", "mixed"),
     ("mixtures", "hopfield", "metrics"),
-    ("nn",),
+    ("nn", "generation"),
     ("models", "data", "compat"),
     ("tasks",),
     ("cli", "__main__"),
