@@ -5,12 +5,16 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
+from data.test_vqa2 import save_map
+from data.test_vqa2 import write as write_vqa2
 from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
 from tasks.vqa.runs import fit, network, options
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa.train import run as run_stage
-from omegamax.tasks.vqa import EasyVQAData
+from omegamax.data.vqa2 import write_grid
+from omegamax.tasks.vqa import EasyVQAData, VQA2Data
 from omegamax.tasks.vqa.report import Comparison
 
 QUICK = ["--examples", "1", "--rounds", "1"]
@@ -159,3 +163,28 @@ def test_data_that_have_moved_and_know_nothing_of_relevance(tmp_path, capsys):
     assert cells["JS (bits)"] == cells["inside"] == "-" and cells["zeros"] == "0.000"
     (example,) = Comparison.load(tmp_path / "out" / "comparison.json").examples
     assert example.relevance is None and example.looks["softmax"].inside is None
+
+
+def test_features_and_human_maps_of_vqa2(tmp_path, capsys):
+    folder, maps = tmp_path / "vqa2", tmp_path / "hat"
+    for each in (folder / "features", maps):
+        each.mkdir(parents=True)
+    for subset in ("train2014", "val2014", "test-dev2015"):
+        write_vqa2(folder, subset)
+        for number in (9, 25):
+            name = f"COCO_{subset.replace('-dev', '')}_{number:012d}.pth"
+            write_grid(folder / "features" / name, torch.randn(2 if number == 9 else 4, 3, 24))
+    save_map(maps / "9001_1.png", [[0, 255]])
+    data = VQA2Data(str(folder), features=str(folder / "features"), least=1)
+    run = write(trained("softmax", data, pixels=False, image_dim=24), tmp_path / "run")
+    out = tmp_path / "out"
+    refused(capsys, compare(run, *QUICK, out=out), "no question of the test part has a known answer", "--split val")
+    dashes = {}
+    for human in ([], ["--human", maps]):
+        assert compare(run, "--split", "val", "--examples", "3", "--rounds", "1", *human, out=out) == 0
+        dashes[len(human)] = table(capsys.readouterr().out)["softmax"]["JS (bits)"]
+    assert dashes[0] == "-" and 0 < float(dashes[2]) < 1
+    examples = {example.id: example for example in Comparison.load(out / "comparison.json").examples}
+    assert set(examples) == {"9000", "9001", "25000"}
+    assert examples["9001"].looks["softmax"].divergence == pytest.approx(float(dashes[2]), abs=5e-4)
+    assert examples["9000"].relevance is None and examples["25000"].looks["softmax"].inside is None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tasks.vqa.networks import scenes, write_runs
+from tasks.vqa.runs import fit
 
 from omegamax.cli.main import main
 from omegamax.data import Sample
@@ -131,6 +132,31 @@ def test_network_on_features(on_features, tmp_path, capsys, name, grid):
     wanted = explain(VQATask.load(on_features), Sample(QUESTION, {}, "other", "x", features=features), 3)
     assert table(capsys.readouterr().out)["softmax"] == [f"{answer} {p:.2f}" for answer, p in wanted.answers]
     assert (tmp_path / "where.png").is_file()
+
+
+def test_features_are_drawn_on_the_picture_given(on_features, pictures, tmp_path):
+    write_grid(tmp_path / "grid.npz", torch.randn(4, 4, 24))
+    drawn = []
+    for more in ([], ["--picture", str(pictures / "rgb.png")]):
+        out = tmp_path / f"{len(drawn)}.png"
+        given = [str(tmp_path / "grid.npz"), QUESTION, "--checkpoint", str(on_features), "--out", str(out)]
+        assert main(["vqa", "explain", *given, *more]) == 0
+        drawn.append(decode(out.read_bytes(), "where").float())
+    grey, coloured = ((each.amax(0) - each.amin(0)).mean() for each in drawn)
+    assert drawn[1].shape[1] < drawn[0].shape[1]  # 40 x 60 pixels, in place of a square
+    assert coloured > 2 * grey
+
+
+def test_run_that_was_stopped_is_read_from_its_checkpoint(pictures, tmp_path, capsys):
+    run = fit(tmp_path / "run", max_epochs=1)
+    capsys.readouterr()
+    said = []
+    for gone in (None, "model.safetensors", "checkpoints/best.ckpt"):
+        if gone:
+            (run / gone).unlink()
+        assert ask(pictures / "rgb.png", QUESTION, run, out=tmp_path / "w.png") == 0
+        said.append(table(capsys.readouterr().out)["softmax"])
+    assert len(said[0]) == 3 and said[0] == said[1] == said[2]  # there was one validation
 
 
 def refused(capsys, code, *parts):

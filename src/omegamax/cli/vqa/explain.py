@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="networks: folders of runs, .ckpt or .safetensors files",
     )
+    add("--picture", type=Path, metavar="FILE", help="what to draw on where IMAGE is features (grey)")
     add("--out", type=Path, default=Path("where.png"), metavar="PNG", help="the picture (where.png)")
     add("--top", type=at_least(1), default=3, metavar="N", help="answers to tell of each (3)")
 
@@ -69,7 +70,7 @@ def _explain(options: argparse.Namespace) -> int:
     _table.show(["attention", *ranks], [row + [""] * (width - len(row)) for row in rows])
     looked = {name: each for name, each in said.items() if not runs[name].task.blind}
     if looked:
-        print(f"\nWhere they looked: {_draw(sample, looked, options.out)}")
+        print(f"\nWhere they looked: {_draw(sample, looked, options)}")
     return 0
 
 
@@ -83,14 +84,17 @@ def _sample(path: Path, question: str) -> Sample:
     return Sample(question, {}, "other", str(path), image=read_picture(path))
 
 
-def _draw(sample: Sample, said: Mapping[str, Explanation], out: Path) -> Path:
+def _draw(sample: Sample, said: Mapping[str, Explanation], options: argparse.Namespace) -> Path:
     """Write the picture; returns where."""
     from omegamax import viz
-    from omegamax.data._pictures import resize
+    from omegamax.data._pictures import read_picture, resize
     from omegamax.tasks.vqa.examples import blank
     from omegamax.viz._matplotlib import pyplot
 
-    image = blank(sample) if sample.image is None else sample.image
+    if options.picture is not None:
+        image = read_picture(options.picture)
+    else:
+        image = blank(sample) if sample.image is None else sample.image
     height, width = image.shape[1:]
     shrink = min(1.0, _SHARP / max(height, width))
     figure = viz.looks(
@@ -100,7 +104,7 @@ def _draw(sample: Sample, said: Mapping[str, Explanation], out: Path) -> Path:
         answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
         index=0,
     )
-    out = out if out.suffix else out.with_suffix(".png")
+    out: Path = options.out if options.out.suffix else options.out.with_suffix(".png")
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=140)
     pyplot().close(figure)

@@ -63,6 +63,8 @@ def compare(
     first = next(iter(_loader(data, split)))
     for name, contender in everyone.items():
         _check(name, contender.task, data, first)
+    if not any(bool(batch["answers"].any()) for batch in _loader(data, split)):
+        raise DataError(f"no question of the {split} part has a known answer; take another part, --split val")
     times = step_times({name: each.task for name, each in everyone.items()}, first, rounds)
     rows = {name: _row(name, each, data, split, times.get(name)) for name, each in everyone.items()}
     seeing = {name: each.task for name, each in contenders.items() if not each.task.blind}
