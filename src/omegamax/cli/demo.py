@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 import shutil
 import sys
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     runs = options.out / "runs"
     for name in (demo.START, demo.BLIND, *demo.PARTS):  # and nothing else that may be there
         shutil.rmtree(runs / name, ignore_errors=True)
-    data = recipe.data(options.seed, workers=min(2, os.cpu_count() or 1))
+    data = recipe.data(options.seed, workers=min(2, demo.processors()))
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
     for split in ("train", "val", "test"):
         data.split(split)

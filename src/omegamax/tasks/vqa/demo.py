@@ -106,7 +106,7 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
             assert isinstance(ready, Ready)
             torch.save(ready.batch, f"{folder}/{split}.pt")
         context = get_context("spawn")  # a fork would copy locks of torch's threads
-        jobs = min(len(PARTS), os.cpu_count() or 1)
+        jobs = min(len(PARTS), processors())
         with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
             told = manager.Queue()
 
@@ -116,6 +116,11 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
             first, blind = train([START, BLIND])
             _follow([first], told, tell)
             _follow([blind, *train(_ORDER)], told, tell)
+
+
+def processors() -> int:
+    """How many there are for this process to use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _follow(futures: Sequence[Future[None]], told: Any, tell: Tell) -> None:
