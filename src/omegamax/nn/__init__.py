@@ -4,6 +4,9 @@ from omegamax.nn.additive import AdditiveAttention as AdditiveAttention
 from omegamax.nn.alpha import Alpha as Alpha
 from omegamax.nn.attention import attention as attention
 from omegamax.nn.continuous import ContinuousAttention as ContinuousAttention
+from omegamax.nn.hopfield import Hopfield as Hopfield
+from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
+from omegamax.nn.hopfield_pooling import HopfieldPooling as HopfieldPooling
 from omegamax.nn.losses import Entmax15Loss as Entmax15Loss
 from omegamax.nn.losses import EntmaxLoss as EntmaxLoss
 from omegamax.nn.losses import FenchelYoungLoss as FenchelYoungLoss
