@@ -57,7 +57,7 @@ class MNISTBags(Dataset[Bag]):
         mean, deviation: of the number of digits in a bag, normal and rounded; at least K, and 2.
         seed: a whole number.
 
-    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024), Sec. 5.2. They do not say how many of
+    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024). They do not say how many of
     the digits of a bag are in the class; here all numbers are equally likely.
     """
 

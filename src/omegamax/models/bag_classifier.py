@@ -1,0 +1,115 @@
+"""One answer for a bag of instances: encoded one by one, pooled by a memory, classified."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax._registry import get
+from omegamax.nn.hopfield_pooling import HopfieldPooling
+from omegamax.omegas import Omega
+
+
+class BagAnswer(NamedTuple):
+    """The logit of each bag ``[B]``, and the weight of each instance in each head of the pooling ``[B, H, n]``."""
+
+    logits: Tensor
+    weights: Tensor
+
+
+class DigitEncoder(torch.nn.Sequential):
+    """Features of grey pictures of 28 x 28 pixels: ``[N, 1, 28, 28] -> [N, dim]``.
+
+    Two convolutions of 5 x 5 with 20 and 50 channels, each with a rectifier and the maximum over 2 x 2, and a layer.
+
+        >>> DigitEncoder()(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 500])
+
+    Reference: Ilse et al., "Attention-based deep multiple instance learning" (ICML 2018), after LeNet.
+    """
+
+    def __init__(self, dim: int = 500):
+        super().__init__(
+            torch.nn.Conv2d(1, 20, 5),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(20, 50, 5),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(50 * 4 * 4, dim),
+            torch.nn.ReLU(),
+        )
+        self.dim = dim
+
+
+class VectorEncoder(torch.nn.Sequential):
+    """Features of vectors: ``[N, features] -> [N, dim]``, by ``layers`` linear maps with rectifiers.
+
+        >>> VectorEncoder(230)(torch.rand(2, 230)).shape
+        torch.Size([2, 128])
+    """
+
+    def __init__(self, features: int, dim: int = 128, layers: int = 2):
+        if layers < 1:
+            raise ValueError(f"VectorEncoder: layers must be at least 1, got {layers}")
+        parts: list[torch.nn.Module] = []
+        for width in [features] + [dim] * (layers - 1):
+            parts += [torch.nn.Linear(width, dim), torch.nn.ReLU()]
+        super().__init__(*parts)
+        self.dim = dim
+
+
+class BagClassifier(torch.nn.Module):
+    r"""Is a bag positive? A memory holds its instances, and one learnt query asks for those that tell.
+
+    .. math:: z = w^\top \mathrm{pool}(f(x_1), ..., f(x_n)) + b
+
+    Args:
+        encoder: f, of an instance, with ``dim`` features.
+        omega: map of the pooling, by name with ``options``, or an Omega: ``"k_subsets"`` with ``k=2`` looks at two.
+        beta: sharpness of the pooling; None: of attention.
+        heads, hidden_dim: of the pooling, see :class:`~omegamax.nn.HopfieldPooling`.
+        dropout: of the pooling's weights, while training.
+
+    ``forward(instances [B, n, *], mask [B, n] | None)`` gives a :class:`BagAnswer`; the mask is True where there is an
+    instance.
+
+        >>> classify = BagClassifier(VectorEncoder(5, 8), "sparsemax")
+        >>> logits, weights = classify(torch.randn(3, 4, 5), torch.rand(3, 4) > 0.2)
+        >>> logits.shape, weights.shape
+        (torch.Size([3]), torch.Size([3, 1, 4]))
+
+    References: Ramsauer et al. (ICLR 2021); with sparse and structured maps: Santos et al. (ICML 2024).
+    """
+
+    def __init__(
+        self,
+        encoder: DigitEncoder | VectorEncoder,
+        omega: str | Omega = "softmax",
+        options: dict[str, Any] | None = None,
+        *,
+        beta: float | None = None,
+        heads: int = 1,
+        hidden_dim: int | None = None,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.encoder = encoder
+        settings: dict[str, Any] = {"num_heads": heads, "hidden_dim": hidden_dim, "dropout": dropout}
+        self.pool = HopfieldPooling(get(omega, **(options or {})), beta, embed_dim=encoder.dim, **settings)
+        self.classify = torch.nn.Linear(encoder.dim, 1)
+
+    def forward(self, instances: Tensor, mask: Tensor | None = None) -> BagAnswer:
+        if mask is not None and mask.shape != instances.shape[:2]:
+            shapes = f"{tuple(mask.shape)} for instances {tuple(instances.shape)}"
+            raise ValueError(f"BagClassifier: mask must be [B, n], got {shapes}")
+        # Only what is there is encoded: bags are of many sizes.
+        there = torch.ones(instances.shape[:2], dtype=torch.bool, device=instances.device) if mask is None else mask
+        found = self.encoder(instances[there])
+        features = found.new_zeros(*there.shape, found.shape[-1])
+        features[there] = found
+        pooled, weights = self.pool(features, there, return_weights=True)
+        return BagAnswer(self.classify(pooled).squeeze(-1), weights.squeeze(-2))

@@ -1,0 +1,72 @@
+"""Bags: an answer that does not hang on the order of instances, on padding, or on other bags."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from omegamax.models.bag_classifier import BagClassifier, DigitEncoder, VectorEncoder
+
+POOLINGS = [
+    ("softmax", {}),
+    ("entmax", {"alpha": 1.5}),
+    ("sparsemax", {}),
+    ("normmax", {"alpha": 5.0}),
+    ("k_subsets", {"k": 2}),
+]
+
+
+def make(omega="sparsemax", options=None, **settings):
+    torch.manual_seed(0)
+    return BagClassifier(VectorEncoder(5, 8), omega, options, **settings).double().eval()
+
+
+@pytest.mark.parametrize("omega, options", POOLINGS)
+def test_order_padding_and_neighbours_do_not_matter(omega, options):
+    classify = make(omega, options, heads=2)
+    bag = torch.randn(6, 5, dtype=torch.float64)
+    alone = classify(bag[None])
+    turned = classify(bag.flip(0)[None])
+    torch.testing.assert_close(alone.logits, turned.logits)
+    torch.testing.assert_close(alone.weights, turned.weights.flip(-1))
+    batch, mask = torch.full((2, 9, 5), torch.nan, dtype=torch.float64), torch.zeros(2, 9, dtype=torch.bool)
+    batch[0, :6], mask[0, :6] = bag, True
+    batch[1, :3], mask[1, :3] = torch.randn(3, 5, dtype=torch.float64), True
+    among = classify(batch, mask)
+    torch.testing.assert_close(among.logits[:1], alone.logits)
+    assert not among.weights[0, :, 6:].any() and not among.weights[1, :, 3:].any()
+
+
+@pytest.mark.parametrize("omega, options", POOLINGS)
+def test_gradient_reaches_every_parameter(omega, options):
+    classify = make(omega, options).train()
+    # A pooling that takes all there are alike has nothing to tell its query.
+    logits, _ = classify(torch.randn(16, 7, 5, dtype=torch.float64))
+    logits.square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in classify.parameters())
+    assert bool(classify.pool.query.grad.any())
+
+
+def test_sparse_pooling_leaves_instances_out():
+    classify = make("sparsemax", beta=20.0)
+    _, weights = classify(torch.randn(4, 12, 5, dtype=torch.float64))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(4, 1, dtype=torch.float64))
+    assert bool((weights == 0).any())
+
+
+def test_subsets_weigh_k_instances_in_all():
+    _, weights = make("k_subsets", {"k": 3})(torch.randn(4, 12, 5, dtype=torch.float64))
+    torch.testing.assert_close(weights.sum(-1), torch.full((4, 1), 3.0, dtype=torch.float64))
+
+
+def test_digits_have_an_encoder():
+    classify = BagClassifier(DigitEncoder(32), "entmax15")
+    logits, weights = classify(torch.rand(2, 3, 1, 28, 28), torch.tensor([[True] * 3, [True, False, False]]))
+    assert logits.shape == (2,) and weights[1].tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ValueError, match="VectorEncoder: layers"):
+        VectorEncoder(5, layers=0)
+    with pytest.raises(ValueError, match="BagClassifier: mask"):
+        make()(torch.zeros(2, 3, 5, dtype=torch.float64), torch.ones(2, 4, dtype=torch.bool))
