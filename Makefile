@@ -59,6 +59,6 @@ picture: $(STAMP)
 	$(BIN)/python docs/picture.py
 
 clean:
-	rm -rf build dist demo src/*.egg-info src/omegamax/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build dist demo tour runs comparison src/*.egg-info src/omegamax/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f $(STAMP)
