@@ -1,0 +1,47 @@
+"""Parameters of the laws that start from Gumbel noise."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_number
+from omegamax._numerics import working_dtype
+
+
+def concrete_parameters(
+    name: str, probs: Tensor | None, logits: Tensor | None, **numbers: Tensor | float
+) -> tuple[Tensor, list[Tensor]]:
+    """Normalised logits ``[*, K]`` and each of ``numbers`` as ``[*]``, in one dtype and with one batch shape."""
+    if (probs is None) == (logits is None):
+        raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
+    argument, given = ("logits", logits) if probs is None else ("probs", probs)
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
+    if given.dim() == 0 or given.shape[-1] == 0:
+        raise ValueError(f"{name}: {argument} must have shape [*, K] with K >= 1, got {tuple(given.shape)}")
+    dtype = working_dtype(given)
+    scores = given.to(dtype)
+    if probs is not None:
+        if bool((scores < 0).any()) or not bool((scores.sum(-1) > 0).all()):
+            raise ValueError(f"{name}: probs must be >= 0 with a positive sum in every row")
+        scores = (scores / scores.sum(-1, keepdim=True)).clamp(min=torch.finfo(dtype).tiny).log()
+    else:
+        scores = scores - scores.logsumexp(-1, keepdim=True)
+    tensors = []
+    for key, value in numbers.items():
+        if is_number(value):
+            value = scores.new_tensor(float(value))  # type: ignore[arg-type]
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name}: {key} must be a number or a floating-point tensor, got {kind}")
+        tensors.append(value.to(dtype))
+    try:
+        batch = torch.broadcast_shapes(scores.shape[:-1], *(t.shape for t in tensors))
+    except RuntimeError:
+        shapes = ", ".join(f"{key} {tuple(t.shape)}" for key, t in zip(numbers, tensors, strict=True))
+        raise ValueError(
+            f"{name}: must broadcast with the batch shape {tuple(scores.shape[:-1])} of {argument}: {shapes}"
+        ) from None
+    return scores.expand(*batch, scores.shape[-1]), [t.expand(batch) for t in tensors]

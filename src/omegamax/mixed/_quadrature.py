@@ -1,0 +1,130 @@
+"""Nodes and weights that integrate over faces, and over each line through them."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax.mixed._faces import faces
+
+
+@functools.cache
+def _legendre(order: int) -> tuple[Tensor, Tensor]:
+    x, w = np.polynomial.legendre.leggauss(order)
+    return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / 2)
+
+
+def legendre(order: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre nodes and weights ``[order]`` on the interval [0, 1]."""
+    x, w = _legendre(order)
+    return x.to(like), w.to(like)
+
+
+@functools.cache
+def _hermite(order: int) -> tuple[Tensor, Tensor]:
+    x, w = np.polynomial.hermite_e.hermegauss(order)
+    return torch.from_numpy(x), torch.from_numpy(np.log(w) - 0.5 * math.log(2 * math.pi))
+
+
+def normal_nodes(dimension: int, order: int, points: int) -> tuple[Tensor, Tensor]:
+    """Nodes ``[Q, r]`` and log-weights ``[Q]`` for expectations under a standard normal vector; float64.
+
+    A product of Gauss-Hermite rules of an order, ``points`` Sobol points if that is 0.
+    """
+    if order:
+        x, log_w = _hermite(order)
+        grid = torch.cartesian_prod(*[x] * dimension).reshape(-1, dimension)
+        weights = torch.cartesian_prod(*[log_w] * dimension).reshape(-1, dimension).sum(-1)
+        return grid, weights
+    u = sobol(dimension, points)
+    return torch.special.ndtri(u), torch.full((points,), -math.log(points), dtype=torch.float64)
+
+
+@functools.cache
+def sobol(dimension: int, points: int) -> Tensor:
+    """Scrambled Sobol points ``[points, dimension]`` inside the unit cube, always the same ones; float64."""
+    if dimension == 0:
+        return torch.empty(points, 0, dtype=torch.float64)
+    if dimension > torch.quasirandom.SobolEngine.MAXDIM:
+        generator = torch.Generator().manual_seed(0)
+        return torch.rand(points, dimension, dtype=torch.float64, generator=generator)
+    u = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=0).draw(points, dtype=torch.float64)
+    edge = torch.finfo(torch.float64).eps
+    return u.clamp(edge, 1 - edge)
+
+
+def simplex_nodes(vertices: int, order: int, points: int) -> tuple[Tensor, Tensor]:
+    """Nodes ``[Q, k]`` and weights ``[Q]`` inside a simplex of k vertices, of sum ``1 / (k - 1)!``; float64.
+
+    A conical product of Gauss-Legendre rules, of at most ``points`` nodes; Sobol points if it would be too coarse.
+    """
+    order = min(order, int(points ** (1 / max(vertices - 1, 1)) + 1e-9))
+    return _conical(vertices, order) if order >= 8 else _uniform(vertices, points)
+
+
+@functools.cache
+def _conical(vertices: int, order: int) -> tuple[Tensor, Tensor]:
+    d = vertices - 1
+    if d == 0:
+        return torch.ones(1, 1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    x, w = _legendre(order)
+    cube = torch.cartesian_prod(*[x] * d).reshape(-1, d)
+    weights = torch.cartesian_prod(*[w] * d).reshape(-1, d).prod(-1)
+    powers = torch.arange(d - 1, -1, -1, dtype=torch.float64)
+    return _break_stick(cube), weights * (1 - cube).pow(powers).prod(-1)
+
+
+@functools.cache
+def _uniform(vertices: int, points: int) -> tuple[Tensor, Tensor]:
+    d = vertices - 1
+    powers = torch.arange(d, 0, -1, dtype=torch.float64)
+    cube = 1 - (1 - sobol(d, points)).pow(1 / powers)
+    return _break_stick(cube), torch.full((points,), 1 / points / math.factorial(d), dtype=torch.float64)
+
+
+def _break_stick(cube: Tensor) -> Tensor:
+    """``[Q, k]`` from shares ``[Q, k - 1]``, each of what those before it left."""
+    one = cube.new_ones(len(cube), 1)
+    return torch.cat([one, (1 - cube).cumprod(-1)], -1) * torch.cat([cube, one], -1)
+
+
+def face_nodes(
+    vertices: int,
+    order: int = 24,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Nodes and weights that integrate over the direct sum of all faces, for a few vertices.
+
+    .. math:: \sum_f \int_{\mathrm{ri} f} g(y) \, dy \approx \sum_q w_q \, g(y_q)
+
+    A conical product of Gauss-Legendre rules on each face: accurate for functions that are smooth on every face, up to
+    its border. There are about ``order^(K-1)`` nodes.
+
+    Returns:
+        ``nodes [Q, K]``, ordered by face as in :func:`omegamax.mixed.faces`, and ``weights [Q]``.
+
+        >>> nodes, weights = face_nodes(3, order=4)
+        >>> weights.sum()  # three vertices, three edges of length 1, a triangle of area 1/2
+        tensor(6.5000)
+    """
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise ValueError(f"face_nodes: order must be an int of at least 1, got {order!r}")
+    every = faces(vertices)
+    if order ** (vertices - 1) > 2**22:
+        raise ValueError(f"face_nodes: order^(K-1) must be at most 2^22, got {order}^{vertices - 1}")
+    points, weights = [], []
+    for face in every:
+        size = int(face.sum())
+        y, w = _conical(size, order)
+        node = torch.zeros(len(y), vertices, dtype=torch.float64)
+        node[:, face] = y
+        points.append(node)
+        weights.append(w)
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    return torch.cat(points).to(device, dtype), torch.cat(weights).to(device, dtype)
