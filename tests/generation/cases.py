@@ -20,7 +20,8 @@ class Tree:
 
     def scores(self, tokens: list[int]) -> list[float]:
         draw = random.Random(f"{self.seed} {tokens}")
-        row = [round(self.scale * draw.gauss(0, 1), 1) for _ in range(self.vocabulary)]
+        # Eighths, and temperatures that are powers of two: no rounding decides whether a token is in the support.
+        row = [round(8 * self.scale * draw.gauss(0, 1)) / 8 for _ in range(self.vocabulary)]
         kept = draw.randrange(self.vocabulary)
         return [-math.inf if draw.random() < self.ruled_out and v != kept else z for v, z in enumerate(row)]
 
@@ -38,7 +39,8 @@ def everything(model, start, omega, *, eos, max_length, min_length=0, temperatur
         if tokens and (tokens[-1] == eos or len(tokens) == max_length):
             found[tokens] = p
             return
-        z = torch.tensor(model.scores([*start, *tokens]), dtype=torch.float64) / temperature
+        z = torch.tensor(model.scores([*start, *tokens]), dtype=torch.float64)
+        z = (z - z.max()) / temperature
         if eos is not None and len(tokens) < min_length:
             z[eos] = -math.inf
         for v, q in enumerate(omega.argmax(z).tolist()):

@@ -25,7 +25,7 @@ settings_of_a_search = st.fixed_dictionaries(
         "ends": st.booleans(),
         "max_length": st.integers(1, 4),
         "min_length": st.integers(0, 2),
-        "temperature": st.sampled_from([1.0, 0.4]),
+        "temperature": st.sampled_from([1.0, 0.5]),
     }
 )
 
@@ -138,6 +138,14 @@ def test_length_penalty_ranks_and_claims_only_what_is_complete(case, penalty):
             assert found.proven[row] == 0 and not found.exact[row]
 
 
+@given(case=settings_of_a_search, penalty=st.sampled_from([0.5, 1.0, 2.0]))
+def test_length_penalty_leaves_nothing_aside_that_could_win(case, penalty):
+    found, truth, _ = searched(**{**case, "beam": 4**4}, returned=1, penalty=penalty)
+    for row, wanted in enumerate(truth):
+        best = max(math.log(p) / len(x) ** penalty for x, p in wanted.items())
+        assert abs(found.scores[row, 0] - best) <= 1e-9
+
+
 def test_length_penalty_prefers_long_sequences():
     # The end at once has 0.6; two tokens more have 0.4, and 0.63 each.
     step = bigram([[0.6, 0.4, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
@@ -158,6 +166,20 @@ def test_search_stops_when_nothing_is_left():
     assert found.complete.all() and abs(float(found.mass) - 1) <= 1e-9
     assert len(model.calls) == int(found.lengths.max()) < 100
     assert max(model.calls) <= 50
+
+
+def test_garden_path_is_not_called_exact():
+    # The likelier beginning, 1 with 0.6, splits into halves; the other goes on with 0.9: 0.36 against 0.3.
+    step = bigram([[0.0, 0.6, 0.4, 0.0], [0.5, 0.0, 0.0, 0.5], [0.9, 0.0, 0.0, 0.1], [1.0, 0.0, 0.0, 0.0]])
+    found = greedy(step, 0, omega="sparsemax", eos=0)
+    assert found.lists() == [[[1, 0]]] and not found.exact.any() and not found.complete.any()
+    assert abs(float(found.bound.exp()) - 0.4) <= 1e-6
+    found = beam_search(step, 0, beam=2, omega="sparsemax", eos=0)
+    # What was dropped is at most 0.3, as much as the second has.
+    assert found.lists() == [[[2, 0], [1, 0]]] and found.proven.tolist() == [2] and not found.complete.any()
+    found = beam_search(step, 0, beam=4, omega="sparsemax", eos=0)
+    assert found.lists() == [[[2, 0], [1, 0], [1, 3, 0], [2, 3, 0]]] and found.complete.all()
+    assert abs(float(found.mass) - 1) <= 1e-6
 
 
 def test_search_for_one_stops_when_it_is_beyond_reach():

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice, check_scores, is_number, readable
+from omegamax._checks import check_choice, is_number, readable
 from omegamax._numerics import working_dtype
 from omegamax.generation._stepper import check_count, exact_dtype
+from omegamax.generation._support import check_predictions
 from omegamax.metrics import jensen_shannon
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -170,11 +171,11 @@ def jensen_shannon_score(
 def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[Tensor, Tensor, Tensor]:
     """Predictions ``[*, V]``, indices ``[*, 1]`` with 0 for what is ignored, and what is not, ``[*]``."""
     check_choice(name, "reduction", reduction, REDUCTIONS)
-    check_scores(name, p, -1)
+    check_predictions(name, p)
     if not isinstance(target, Tensor) or target.is_floating_point() or target.dtype == torch.bool:
         given: Any = target.dtype if isinstance(target, Tensor) else type(target).__name__
         raise TypeError(f"{name}: target must be a tensor of tokens, got {given}")
-    if p.dim() == 0 or target.shape != p.shape[:-1]:
+    if target.shape != p.shape[:-1]:
         wanted = "p [*, V] and target [*]"
         raise ValueError(f"{name}: wanted {wanted}, got shapes {tuple(p.shape)} and {tuple(target.shape)}")
     kept = target != ignore_index
@@ -182,7 +183,6 @@ def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: s
     if readable(index) and index.numel() and not 0 <= int(index.min()) <= int(index.max()) < p.shape[-1]:
         wanted = f"tokens in [0, {p.shape[-1]}) or ignore_index={ignore_index}"
         raise ValueError(f"{name}: target must hold {wanted}, got {int(index.min())} to {int(index.max())}")
-    _check_probabilities(name, p)
     return p.to(working_dtype(p)), index[..., None], kept
 
 
@@ -193,23 +193,12 @@ def _true(
     if (target is None) == (vocabulary is None):
         raise ValueError(f"{name}: give target, or vocabulary with p of the true tokens; got both or neither")
     if target is None:
-        if not isinstance(p, Tensor) or not p.is_floating_point():
-            given = p.dtype if isinstance(p, Tensor) else type(p).__name__
-            raise TypeError(f"{name}: p must be a floating-point tensor of probabilities, got {given}")
-        _check_probabilities(name, p)
+        check_predictions(name, p)
         true, size = p.flatten(), check_count(name, "vocabulary", vocabulary, 1)
     else:
         p, index, kept = _pairs(name, p, target, ignore_index, "none")
         true, size = p.gather(-1, index)[..., 0][kept], p.shape[-1]
     return true.to(exact_dtype(p.device)), size
-
-
-def _check_probabilities(name: str, p: Tensor) -> None:
-    if readable(p) and p.numel():
-        low, high = p.min(), p.max()
-        if not (bool(low >= 0) and bool(high <= 1 + 1e-2)):  # bfloat16 rounds by as much
-            wanted = "probabilities, not scores or logarithms"
-            raise ValueError(f"{name}: p must hold {wanted}, got values from {low.item():g} to {high.item():g}")
 
 
 def _reduced(value: Tensor, kept: Tensor, reduction: str) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_scores, readable
+from omegamax._checks import readable
 
 
 class Support(NamedTuple):
@@ -39,14 +39,23 @@ def support(p: Tensor) -> Support:
                 [ 1, -1]]), probabilities=tensor([[0.7500, 0.2500],
                 [1.0000, 0.0000]]), sizes=tensor([2, 1]))
     """
-    name = "support"
-    check_scores(name, p, -1)
-    if p.dim() == 0:
-        raise ValueError(f"{name}: p must have shape [*, V], got a scalar")
-    if readable(p) and not bool((p >= 0).all()):
-        raise ValueError(f"{name}: p must hold probabilities, got negative or NaN entries")
+    check_predictions("support", p)
     sizes = (p > 0).sum(-1)
     width = int(sizes.max()) if sizes.numel() else 0
     values, tokens = p.sort(dim=-1, descending=True, stable=True)
     values, tokens = values[..., :width], tokens[..., :width]
     return Support(torch.where(values > 0, tokens, -1), values, sizes)
+
+
+def check_predictions(name: str, p: Tensor) -> None:
+    """Refuse what are not probabilities ``[*, V]``."""
+    if not isinstance(p, Tensor) or not p.is_floating_point():
+        given = p.dtype if isinstance(p, Tensor) else type(p).__name__
+        raise TypeError(f"{name}: p must be a floating-point tensor of probabilities, got {given}")
+    if p.dim() == 0 or not p.shape[-1]:
+        raise ValueError(f"{name}: p must have shape [*, V] with V >= 1, got {tuple(p.shape)}")
+    if readable(p) and p.numel():
+        low, high = p.min(), p.max()
+        if not (bool(low >= 0) and bool(high <= 1 + 1e-2)):  # bfloat16 rounds by as much
+            wanted = "probabilities, not scores or logarithms"
+            raise ValueError(f"{name}: p must hold {wanted}, got values from {low.item():g} to {high.item():g}")
