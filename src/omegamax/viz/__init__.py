@@ -3,6 +3,7 @@
 from omegamax.viz.alignment import alignment as alignment
 from omegamax.viz.arcs import arcs as arcs
 from omegamax.viz.bars import bars as bars
+from omegamax.viz.basins import basins as basins
 from omegamax.viz.contours import contours as contours
 from omegamax.viz.density import density as density
 from omegamax.viz.ellipses import ellipses as ellipses
