@@ -131,14 +131,14 @@ def test_steps_are_timed_in_turns_and_leave_no_trace(tasks, data, monkeypatch):
     forward = VQATask.forward
     monkeypatch.setattr(VQATask, "forward", lambda self, batch: (seen.append(names[id(self)]), forward(self, batch))[1])
     before = {kind: [p.clone() for p in task.parameters()] for kind, task in tasks.items()}
-    # A clock whose n-th reading is n squared, in milliseconds.
+    # A clock whose n-th reading is the cube of n, in milliseconds.
     ticks = iter(range(1000))
-    monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks) ** 2 / 1e3)
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks) ** 3 / 1e3)
     times = step_times(tasks, batch, rounds=3)
     assert seen == 4 * list(KINDS)
     # The first turn does not count, and of it only the start is read; the median turn is then the second of three.
     reads = {kind: 5 + 10 + 2 * k for k, kind in enumerate(KINDS)}
-    assert times == pytest.approx({kind: (n + 1) ** 2 - n**2 for kind, n in reads.items()})
+    assert times == pytest.approx({kind: (n + 1) ** 3 - n**3 for kind, n in reads.items()})
     for kind, task in tasks.items():
         assert not task.training
         assert all(p.grad is None for p in task.parameters())
