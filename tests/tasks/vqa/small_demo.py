@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from queue import Queue
 
 import pytest
+import torch
 
 from omegamax.tasks.vqa import demo
 
@@ -33,6 +34,7 @@ class Here:
         pass
 
     def submit(self, function, *arguments):
+        torch.seed()  # a new process knows no seed
         future = Future()
         future.set_result(function(*arguments))
         return future
