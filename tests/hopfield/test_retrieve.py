@@ -253,3 +253,32 @@ X = torch.ones(3, 2)
 def test_misuse_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_fixed_steps_can_be_mapped_and_traced():
+    x, q = torch.randn(6, 4, dtype=F64), torch.randn(5, 4, dtype=F64)
+    memory = Memory(x, "entmax15", 1.5, "l2_norm")
+
+    def end(q):
+        return memory.retrieve(q, 3, tol=None, record=False).state
+
+    torch.testing.assert_close(torch.func.vmap(end)(q), end(q))
+    jacobian = torch.func.vmap(torch.func.jacrev(end))(q)
+    each = torch.stack([torch.autograd.functional.jacobian(end, row) for row in q])
+    torch.testing.assert_close(jacobian, each)
+    torch.testing.assert_close(torch.compile(end, backend="eager", fullgraph=True)(q), end(q))
+
+
+def test_shapes_can_be_had_without_memory():
+    memory = Memory(torch.empty(7, 6, 4, device="meta"), "sparsemax", 2.0)
+    assert memory.step(torch.empty(3, 4, device="meta")).shape == (7, 3, 4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_omega
+@every_psi
+def test_gpu_gives_what_the_cpu_gives(name, psi):
+    memory, q = memory_of(name, psi, beta=0.5), torch.randn(5, 4, dtype=F64)
+    here, there = memory.retrieve(q, 3, tol=None), memory.to("cuda").retrieve(q.cuda(), 3, tol=None)
+    for field in ("state", "weights", "energies", "trajectory", "steps"):
+        torch.testing.assert_close(getattr(there, field).cpu(), getattr(here, field))

@@ -346,3 +346,20 @@ X = torch.ones(2, 3, 4)
 def test_misuse_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_layers_run_on_a_gpu():
+    q, k = bags(2)
+    mask = torch.rand(2, 6) > 0.2
+    for layer in (
+        Hopfield("entmax15", embed_dim=8, num_heads=2, steps=3, tol=1e-6, learn_beta=True, psi="layer_norm").double(),
+        HopfieldLayer("sparsemax", patterns=4, embed_dim=8, values=3).double(),
+    ):
+        arguments = (q, k, None, mask) if isinstance(layer, Hopfield) else (q,)
+        wanted = layer(*arguments)
+        moved = [a if a is None else a.cuda() for a in arguments]
+        torch.testing.assert_close(layer.cuda()(*moved).cpu(), wanted)
+    pool = HopfieldPooling("normmax", embed_dim=8).double()
+    wanted = pool(k, mask)
+    torch.testing.assert_close(pool.cuda()(k.cuda(), mask.cuda()).cpu(), wanted)

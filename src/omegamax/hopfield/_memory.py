@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,9 +190,10 @@ class Memory:
         shape = list(self.patterns.shape)
         return f"Memory(patterns={shape}, omega={self.omega!r}, beta={self.beta}, psi={self.psi!r})"
 
-    def _in_full(self) -> torch.autocast:
-        # An energy that falls by less than the rounding of half precision would seem to rise.
-        return torch.autocast(self.patterns.device.type, enabled=False)
+    def _in_full(self) -> AbstractContextManager[Any]:
+        # Under autocast, an energy that falls by less than the rounding of half precision would seem to rise.
+        kind = self.patterns.device.type
+        return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
     def _state(self, method: str, q: Tensor) -> tuple[Tensor, torch.dtype]:
         """Queries ``[*, L, D]`` in the dtype of the computation, with the leading axes of the result, and its dtype."""
