@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from omegamax.densities import Gaussian
+from omegamax.densities import BetaGaussian, Gaussian
 from omegamax.metrics import on_grid
 from omegamax.models.mcan import LOSSES, AnswerLoss, Attention, Grid, GridAttention, GuidedAttention, SelfAttention
 from omegamax.nn import Softmax
@@ -124,6 +124,17 @@ def test_shares_of_a_density_are_those_on_its_own_grid():
     close(ragged.weights[0, :, :3], on_grid(density, (4, 3), samples=4)[0])
     close(ragged.weights[1, :2], on_grid(density, (2, 5), samples=4)[1])
     assert (ragged.weights[0, :, 3:] == 0).all() and (ragged.weights[1, 2:] == 0).all()
+
+
+def test_cells_are_empty_where_attention_is_exactly_zero_and_not_where_it_is_too_small_for_a_float():
+    grid, weights = Grid((4, 4)), torch.full((1, 4, 4), 1 / 16)
+    narrow = {"loc": torch.tensor([[0.6, 0.6]]), "scale": 1e-4 * torch.eye(2)[None]}
+    gaussian, compact = (GridAttention(weights, grid, BetaGaussian(**narrow, alpha=alpha)) for alpha in (1.0, 2.0))
+    assert bool((gaussian.weights == 0).any()) and not bool(gaussian.empty().any())
+    assert torch.equal(compact.empty(), compact.weights == 0) and bool(compact.empty().any())
+    assert not bool(compact.empty()[0, 2, 2])
+    weights[0, 1, 2] = 0.0
+    assert GridAttention(weights, grid).empty().nonzero().tolist() == [[0, 1, 2]]
 
 
 def test_weights_have_no_shares():

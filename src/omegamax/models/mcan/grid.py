@@ -109,6 +109,22 @@ class GridAttention:
 
         Sums to one: what lies outside the image is not counted, see :func:`~omegamax.metrics.on_grid`.
         """
+        log, inside = self._logarithms(samples)
+        h, w = self.discrete.shape[1:]
+        p = functional.softmax(log.flatten(1), mask=inside.flatten(1))
+        return p.unflatten(-1, (h, samples, w, samples)).sum((2, 4))
+
+    def empty(self, samples: int = 4) -> Tensor:
+        """Cells with exactly no attention, bool ``[B, h, w]``; what is merely too small for a float is not."""
+        if self.density is None:
+            return self.discrete == 0
+        log, inside = self._logarithms(samples)
+        h, w = self.discrete.shape[1:]
+        none = (log.isneginf() | ~inside).unflatten(2, (w, samples)).unflatten(1, (h, samples))
+        return none.all(4).all(2)
+
+    def _logarithms(self, samples: int) -> tuple[Tensor, Tensor]:
+        """Of the density at points of the cells, ``[B, h s, w s]``, and which of them lie inside the image."""
         if self.density is None:
             raise ValueError("GridAttention: shares are those of a density, and this attention has none")
         batch, h, w = self.discrete.shape
@@ -120,11 +136,10 @@ class GridAttention:
         y, x = torch.broadcast_tensors(y.unsqueeze(-1), x.unsqueeze(-2))  # [B, h s, w s]
         points = torch.stack([x, y], -1).expand(batch, -1, -1, -1).to(like.dtype)
         log = self.density.log_prob(points.permute(1, 2, 0, 3)).permute(2, 0, 1)
-        inside = ((points < 1).all(-1)).flatten(1)
+        inside = (points < 1).all(-1)
         if self.sizes is not None:
-            inside = inside & (self.sizes.prod(-1, keepdim=True) > 0).to(like.device)
-        p = functional.softmax(log.flatten(1), mask=inside)
-        return p.unflatten(-1, (h, samples, w, samples)).sum((2, 4))
+            inside = inside & (self.sizes.prod(-1) > 0).to(like.device)[:, None, None]
+        return log, inside
 
 
 def _last(present: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class Scores(torch.nn.Module):
             return
         weights, cells = answer.attention.weights, answer.attention.grid.mask
         mask = None if cells is None else cells.view_as(weights)
-        self.zero.update(weights, mask=mask)
+        self.zero.update((~answer.attention.empty()).float(), mask=mask)
         if isinstance(answer.attention.density, Mixture):
             self.count.update(answer.attention.density.component_count)
         if "relevance" in batch:
