@@ -103,7 +103,7 @@ with viz.style():
     for shift, name in enumerate(maps):
         p = maps[name].argmax(steps[name](here))[0]
         at = torch.arange(len(letters)) + 0.3 * (shift - 1)
-        letter.bar(at, p, 0.3, color=viz.colour(colours[name]), label=name)
+        letter.bar(at.tolist(), p.tolist(), 0.3, color=viz.colour(colours[name]), label=name)
     letter.set_xticks(range(len(letters)), letters)
     letter.set(title="the letter after a first c, and its probability")
     for name, found in said.items():
