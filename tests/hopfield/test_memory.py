@@ -88,7 +88,7 @@ def test_steps_survive_weights_that_overflow():
 @settings(max_examples=200)
 @given(
     name=st.sampled_from(sorted(OMEGAS)),
-    psi=st.sampled_from(PSIS),
+    psi=st.sampled_from([*PSIS, L2Norm(2.0, eps=0.3), LayerNorm(eps=0.1), LayerNorm(0.5)]),
     beta=st.sampled_from([0.05, 0.5, 1.0, 3.0, 20.0]),
     shape=st.tuples(st.integers(2, 7), st.integers(1, 6)),
     scale=st.sampled_from([0.1, 1.0, 3.0]),

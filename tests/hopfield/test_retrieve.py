@@ -133,6 +133,17 @@ def test_gradients_pass_through_retrieval(name, psi):
     assert torch.autograd.gradcheck(last, (x.requires_grad_(), q.requires_grad_(), beta))
 
 
+@pytest.mark.parametrize("name", ["softmax", "entmax1.2", "normmax2"])
+def test_second_derivatives_pass_through_retrieval(name):
+    x, q = 0.5 * torch.randn(4, 3, dtype=F64), torch.randn(2, 3, dtype=F64)
+
+    def last(x, q):
+        found = Memory(x, OMEGAS[name][0], 0.6, LayerNorm(eps=0.1)).retrieve(q, steps=2, tol=None)
+        return found.state, found.energies[-1]
+
+    assert torch.autograd.gradgradcheck(last, (x.requires_grad_(), q.requires_grad_()))
+
+
 def test_gradient_of_the_energy_is_the_way_to_the_next_state():
     x, q = torch.randn(6, 4, dtype=F64), torch.randn(3, 4, dtype=F64, requires_grad=True)
     for name in ("softmax", "entmax15", "sparsemax", "normmax2", "k_subsets", "sequential"):
