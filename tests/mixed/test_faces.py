@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from tests.mixed.oracle import subsets
 
+from mixed.oracle import subsets
 from omegamax import mixed
 from omegamax.mixed._faces import on_faces
 

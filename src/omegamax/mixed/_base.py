@@ -31,6 +31,13 @@ class Mixed(torch.distributions.Distribution):
     Reference: Farinhas et al. (ICLR 2022).
     """
 
+    def __init__(self, batch_shape: torch.Size, event_shape: torch.Size, validate_args: bool | None = None) -> None:
+        # torch's checks of vectors fail on a batch of none.
+        empty = batch_shape.numel() == 0
+        super().__init__(batch_shape, event_shape, validate_args=False if empty else validate_args)
+        if empty and validate_args is not None:
+            self._validate_args = validate_args
+
     @constraints.dependent_property(is_discrete=False, event_dim=1)
     def support(self) -> Any:
         """The closed simplex; unlike torch's ``constraints.simplex`` its slack follows the dtype."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.distributions import RelaxedOneHotCategorical
 
 from omegamax._checks import is_number
 from omegamax._numerics import working_dtype
@@ -45,3 +48,11 @@ def concrete_parameters(
             f"{name}: must broadcast with the batch shape {tuple(scores.shape[:-1])} of {argument}: {shapes}"
         ) from None
     return scores.expand(*batch, scores.shape[-1]), [t.expand(batch) for t in tensors]
+
+
+def concrete_sample(logits: Tensor, temperature: Tensor, sample_shape: Any) -> Tensor:
+    """Points ``sample_shape + [*, K]`` of torch's ``RelaxedOneHotCategorical``, with gradients."""
+    if not logits.numel():  # torch's checks of vectors fail on a batch of none
+        return logits.new_empty((*sample_shape, *logits.shape))
+    base = RelaxedOneHotCategorical(temperature.unsqueeze(-1), logits=logits, validate_args=False)
+    return base.rsample(torch.Size(sample_shape))

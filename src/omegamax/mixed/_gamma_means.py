@@ -31,7 +31,8 @@ class GammaMeans:
     def __init__(self, log_in: Tensor, log_some: Tensor, alpha: Tensor) -> None:
         self.log_in, self.log_some, self.alpha = log_in, log_some, alpha
         b = log_in.exp()
-        self.marginals = (log_in - log_some.unsqueeze(-1)).exp()
+        # By the same division as the drop below: what cancels at t = 0 then does so whatever the rounding.
+        self.marginals = b / log_some.unsqueeze(-1).exp()
         with torch.no_grad():
             t = _nodes(alpha)
         self.t = t  # [Q]

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, OneHotCategorical, RelaxedOneHotCategorical, constraints
+from torch.distributions import Categorical, constraints
 
 from omegamax.mixed._base import Mixed
-from omegamax.mixed._concrete import concrete_parameters
+from omegamax.mixed._concrete import concrete_parameters, concrete_sample
 
 
 class GumbelSoftmax(Mixed):
@@ -64,10 +64,6 @@ class GumbelSoftmax(Mixed):
         return self.logits.device
 
     @property
-    def _soft(self) -> RelaxedOneHotCategorical:
-        return RelaxedOneHotCategorical(self.temperature.unsqueeze(-1), logits=self.logits, validate_args=False)
-
-    @property
     def probs(self) -> Tensor:
         """Of the nearest vertex, ``[*, K]``."""
         return self.logits.softmax(-1)
@@ -75,7 +71,9 @@ class GumbelSoftmax(Mixed):
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Points ``sample_shape + [*, K]``; with ``hard``, vertices with the gradients of the soft points."""
         # A soft entry that rounds to 0 would leave the interior.
-        soft = self._soft.rsample(torch.Size(sample_shape)).clamp(min=torch.finfo(self.logits.dtype).tiny)
+        soft = concrete_sample(self.logits, self.temperature, sample_shape).clamp(
+            min=torch.finfo(self.logits.dtype).tiny
+        )
         if not self.hard:
             return soft
         vertex = torch.nn.functional.one_hot(soft.argmax(-1), self.vertices).to(soft.dtype)
@@ -85,23 +83,28 @@ class GumbelSoftmax(Mixed):
         """At points ``[*, K]``; -inf on faces without mass."""
         self._check_value(value)
         face = self.face(value)
-        fits = face.sum(-1) == 1 if self.hard else face.all(-1)
-        shape = torch.broadcast_shapes(value.shape, self.logits.shape)
-        # Points on other faces are moved to where the density can be evaluated, then left out.
-        vertex = torch.nn.functional.one_hot(value.argmax(-1), self.vertices).to(self.logits.dtype)
         if self.hard:
-            log_p = OneHotCategorical(logits=self.logits, validate_args=False).log_prob(vertex.expand(shape))
-        else:
-            safe = torch.where(fits.unsqueeze(-1), value, 1 / self.vertices).to(self.logits.dtype)
-            log_p = self._soft.log_prob(safe.expand(shape))
-        return torch.where(fits, log_p, -math.inf)
+            return self._log_vertex(face)
+        inside = face.all(-1)
+        # Points on the border are moved to where the density can be evaluated, then left out.
+        safe = torch.where(inside.unsqueeze(-1), value, 1 / self.vertices).to(self.logits.dtype)
+        return torch.where(inside, self._log_concrete(safe), -math.inf)
+
+    def _log_vertex(self, face: Tensor) -> Tensor:
+        return torch.where(face.sum(-1) == 1, torch.where(face, self.logits, 0.0).sum(-1), -math.inf)
+
+    def _log_concrete(self, value: Tensor) -> Tensor:
+        """Maddison et al.'s density. That of torch broadcasts a batch of temperatures along the wrong axis."""
+        log_y = value.log()
+        score = self.logits - self.temperature.unsqueeze(-1) * log_y
+        parts = score - score.logsumexp(-1, keepdim=True) - log_y
+        return parts.sum(-1) + math.lgamma(self.vertices) + (self.vertices - 1) * self.temperature.log()
 
     def log_face_prob(self, face: Tensor) -> Tensor:
         """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
         face = self._check_face(face)
         if self.hard:
-            at = torch.where(face, self.logits, 0.0).sum(-1)
-            return torch.where(face.sum(-1) == 1, at, -math.inf)
+            return self._log_vertex(face)
         inside = torch.where(face.all(-1), 0.0, -math.inf).to(self.logits.dtype)
         return inside.expand(torch.broadcast_shapes(face.shape[:-1], self._batch_shape))
 

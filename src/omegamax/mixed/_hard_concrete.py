@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import RelaxedOneHotCategorical, constraints
+from torch.distributions import constraints
 from torch.nn.functional import logsigmoid
 
 from omegamax.functional import sparsemax
 from omegamax.mixed._base import Mixed
-from omegamax.mixed._concrete import concrete_parameters
+from omegamax.mixed._concrete import concrete_parameters, concrete_sample
 
 
 class HardConcrete(Mixed):
@@ -79,8 +79,7 @@ class HardConcrete(Mixed):
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Points ``sample_shape + [*, K]``, with gradients to every parameter."""
-        base = RelaxedOneHotCategorical(self.temperature.unsqueeze(-1), logits=self.logits, validate_args=False)
-        return sparsemax(self.stretch.unsqueeze(-1) * base.rsample(torch.Size(sample_shape)))
+        return sparsemax(self.stretch.unsqueeze(-1) * concrete_sample(self.logits, self.temperature, sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """At points ``[*, 2]``; for two vertices only."""
@@ -90,8 +89,9 @@ class HardConcrete(Mixed):
         first, second = value[..., 0], value[..., 1]
         inside = (first > 0) & (second > 0)
         # Where on the unit interval the point was before it was stretched, and how far from its other end.
-        x = 0.5 + (torch.where(inside, first, 0.5) - 0.5) / self.stretch
-        rest = 0.5 + (torch.where(inside, second, 0.5) - 0.5) / self.stretch
+        margin = 0.5 * (self.stretch - 1)
+        x = (torch.where(inside, first, 0.5) + margin) / self.stretch
+        rest = (torch.where(inside, second, 0.5) + margin) / self.stretch
         u = self.temperature * (x.log() - rest.log()) - self._lead
         inner = self.temperature.log() - self.stretch.log() + logsigmoid(u) + logsigmoid(-u) - x.log() - rest.log()
         return torch.where(inside, inner, torch.where(first > 0, one, zero))

@@ -178,7 +178,9 @@ class MixedDirichlet(Mixed):
     @property
     def _gamma_means(self) -> GammaMeans:
         inside, _, some = self._log_odds
-        return GammaMeans(_wide(inside), _wide(some), self._wide_concentration)
+        # If every vertex is unlikely, odds scaled up to exp(-40) give the same law to rounding, and do not underflow.
+        lift = (inside.detach().amax(-1) + 40).clamp(max=0)
+        return GammaMeans(_wide(inside - lift.unsqueeze(-1)), _wide(some - lift), self._wide_concentration)
 
     @property
     def _wide_concentration(self) -> Tensor:
