@@ -92,7 +92,7 @@ with viz.style():
             picture = (row[i] * length[i]).unflatten(-1, mean.shape) + mean
             if name == "shown":
                 picture[mean.shape[0] // 2 :] = torch.nan
-            ax.imshow(picture, cmap="Greys", vmin=-0.1, vmax=1)
+            ax.imshow(picture.numpy(), cmap="Greys", vmin=-0.1, vmax=1)
             ax.set_facecolor("#eef1f4")
             ax.set(xticks=[], yticks=[])
             error = float((row[i] - patterns[i]).norm())
