@@ -27,8 +27,14 @@ from omegamax.hopfield._sphere import log_cap
 F64 = torch.float64
 # Of these the margin is also necessary; of the others it is enough.
 SHARP = [Tsallis(1.2), Tsallis(1.5), Tsallis(2.0), Tsallis(3.0), NormEntropy(1.5), NormEntropy(2.0), NormEntropy(5.0)]
-SHARP += [NormEntropy(math.inf)]
-ENOUGH = [Fused("sparsemax", 0.3), Fused("entmax15", 0.1), Oscar("sparsemax", 0.1), Oscar("normmax", 0.0)]
+SHARP += [NormEntropy(math.inf), KSubsets(1)]
+ENOUGH = [
+    SequentialKSubsets(1, 0.3),
+    Fused("sparsemax", 0.3),
+    Fused("entmax15", 0.1),
+    Oscar("sparsemax", 0.1),
+    Oscar("normmax", 0.0),
+]
 with_margin = pytest.mark.parametrize("omega", SHARP, ids=repr)
 
 
@@ -194,7 +200,7 @@ def test_area_of_a_cap_at_its_ends():
     assert log_cap(7, 0.0) == -math.inf and log_cap(7, 2.0) == 0.0
 
 
-@pytest.mark.parametrize("omega", [Tsallis(1.5), Tsallis(2.0), NormEntropy(5.0), Tsallis(3.0)], ids=repr)
+@with_margin
 def test_capacity_is_met_and_not_wasted(omega):
     """Angles of pairs are independent, so that the union bound is nearly what happens."""
     dimension, failure, trials = 8, 0.2, 600
@@ -254,7 +260,7 @@ X = torch.ones(3, 2)
         (lambda: threshold(KSubsets(1, at_most=True), 1.0), ValueError, "threshold: no lead alone"),
         (lambda: threshold(Bounded("sparsemax", 0.5), 1.0), ValueError, "threshold: no lead alone"),
         (lambda: threshold(Power(3), 1.0), ValueError, "threshold: no lead alone"),
-        (lambda: retrieved_exactly(X, X, KSubsets(2), 1.0), ValueError, "retrieves sets of 2"),
+        (lambda: retrieved_exactly(X, X, KSubsets(2), 1.0), ValueError, "retrieves sets: give them as chosen"),
         (
             lambda: retrieved_exactly(X, X, KSubsets(2), 1.0, chosen=torch.eye(3).bool()),
             ValueError,
@@ -264,6 +270,9 @@ X = torch.ones(3, 2)
         (lambda: separation(X[0]), ValueError, "patterns must be"),
         (lambda: separation(X.long()), TypeError, "patterns must be a floating-point tensor"),
         (lambda: radius(X, "sparsemax", 1.0, torch.ones(3)), TypeError, "radius: mask must be a bool tensor"),
+        (lambda: radius(X, KSubsets(2), 1.0), ValueError, "radius: omega must retrieve single patterns"),
+        (lambda: beta_for(X, KSubsets(2)), ValueError, "beta_for: omega must retrieve single patterns"),
+        (lambda: capacity(3, KSubsets(2), 1.0), ValueError, "capacity: omega must retrieve single patterns"),
         (lambda: capacity(1, "sparsemax", 1.0), ValueError, "dimension must be a whole number >= 2, got 1"),
         (lambda: capacity(3, "sparsemax", 1.0, 1.0), ValueError, r"failure must lie in \(0, 1\), got 1.0"),
         (lambda: capacity(3, "sparsemax", 1.0, norm=0.0), ValueError, "norm must be > 0"),

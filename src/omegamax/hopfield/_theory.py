@@ -111,12 +111,10 @@ def retrieved_exactly(
         tensor([[ True, False]])
     """
     omega = get(omega)
-    total = omega.total
     if chosen is None:
-        if isinstance(total, Tensor) or total != 1:
-            raise ValueError(f"retrieved_exactly: {omega!r} retrieves sets of {total}: give them as chosen")
-    elif readable(chosen) and bool((chosen.sum(-1) != total).any()):
-        raise ValueError(f"retrieved_exactly: each row of chosen must have {total} True for {omega!r}")
+        _check_single("retrieved_exactly", omega, ": give them as chosen")
+    elif readable(chosen) and bool((chosen.sum(-1) != omega.total).any()):
+        raise ValueError(f"retrieved_exactly: each row of chosen must have {omega.total} True for {omega!r}")
     ahead = lead(q, patterns, mask, chosen)
     # Argmax has margin 0, and ties.
     return (ahead >= threshold(omega, beta, patterns.shape[-2])) & (ahead > 0)
@@ -142,6 +140,7 @@ def radius(
     Reference: Santos et al. (ICML 2024), for the bound.
     """
     _check_patterns("radius", patterns, mask)
+    _check_single("radius", get(omega))
     level = threshold(omega, beta, patterns.shape[-2])
     if uniform:
         norm = torch.linalg.vector_norm(patterns.to(working_dtype(patterns)), dim=-1)
@@ -166,6 +165,7 @@ def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Te
         tensor(2.5000)
     """
     _check_patterns("beta_for", patterns, mask)
+    _check_single("beta_for", get(omega))
     margin = threshold(omega, 1.0, patterns.shape[-2])
     ahead, apart, there = _pairs(patterns, mask)
     least = torch.where(there, ahead - radius * apart, math.inf).flatten(-2).amin(-1)
@@ -212,6 +212,7 @@ def capacity(
     check_above("capacity", "norm", norm, 0.0)
     if not radius >= 0:
         raise ValueError(f"capacity: radius must be >= 0, got {radius!r}")
+    _check_single("capacity", get(omega))
     needed = (threshold(omega, beta) + 2 * norm * radius) / norm**2  # 1 - cos
     if needed > 2:
         return 1.0
@@ -235,6 +236,12 @@ def _pairs(patterns: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tenso
     if mask is not None:
         there = there & mask.unsqueeze(-1) & mask.unsqueeze(-2)
     return ahead, apart, there
+
+
+def _check_single(name: str, omega: Omega, advice: str = "") -> None:
+    """Refuse an Omega whose probabilities do not sum to one, and which retrieves several patterns at once."""
+    if isinstance(omega.total, Tensor) or omega.total != 1:
+        raise ValueError(f"{name}: omega must retrieve single patterns, {omega!r} retrieves sets{advice}")
 
 
 def _check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:

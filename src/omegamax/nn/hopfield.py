@@ -15,10 +15,9 @@ from omegamax.hopfield._psi import psi_of
 from omegamax.hopfield._settle import check_steps, settle
 from omegamax.nn.alpha import hold
 from omegamax.nn.attention import attention
+from omegamax.nn.hopfield_heads import ROLES, joined_masks, linear, role_sizes, static_roles
 from omegamax.nn.transforms import resolve
 from omegamax.omegas import Omega
-
-ROLES = ("query", "stored", "value", "out")
 
 
 class Hopfield(torch.nn.Module):
@@ -108,29 +107,23 @@ class Hopfield(torch.nn.Module):
         self.embed_dim = embed_dim
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         if embed_dim is None:
-            given = {"hidden_dim": hidden_dim, "stored_dim": stored_dim, "value_dim": value_dim, "out_dim": out_dim}
+            given: dict[str, object] = {"hidden_dim": hidden_dim, "stored_dim": stored_dim, "value_dim": value_dim}
+            given |= {"out_dim": out_dim, "static": static or None, "normalize": normalize or None}
             extra = [name for name, value in given.items() if value is not None]
-            if extra or static or normalize:
-                listed = ", ".join([*extra, *(["static"] if static else []), *(["normalize"] if normalize else [])])
-                raise ValueError(f"Hopfield: {listed} needs embed_dim: without it nothing is projected")
-            sizes = None
+            if extra:
+                raise ValueError(f"Hopfield: {', '.join(extra)} needs embed_dim: without it nothing is projected")
+            sizes, kept = dict.fromkeys(ROLES, (0, 0)), set(ROLES)
         else:
-            sizes = _sizes(embed_dim, num_heads, hidden_dim, stored_dim, value_dim, out_dim)
-            static = [static] if isinstance(static, str) else static
-            unknown = sorted(set(static) - set(ROLES))
-            if unknown:
-                raise ValueError(f"Hopfield: static must name some of {', '.join(ROLES)}, got {', '.join(unknown)}")
+            sizes = role_sizes(embed_dim, num_heads, hidden_dim, stored_dim, value_dim, out_dim)
+            kept = static_roles(static, sizes)
         for role in ROLES:
-            here, there = (0, 0) if sizes is None else sizes[role]
-            projected = sizes is not None and role not in static
-            if sizes is not None and not projected and here != there:
-                raise ValueError(f"Hopfield: static {role!r} needs equal numbers of features, got {here} and {there}")
-            norm = torch.nn.LayerNorm(here, **made) if normalize and role != "out" else torch.nn.Identity()
-            self.add_module(f"{role}_norm", norm)
-            self.add_module(f"{role}_proj", _linear(here, there, bias, made) if projected else torch.nn.Identity())
+            here, there = sizes[role]
+            normed = normalize and role != "out"
+            self.add_module(f"{role}_norm", torch.nn.LayerNorm(here, **made) if normed else torch.nn.Identity())
+            self.add_module(f"{role}_proj", torch.nn.Identity() if role in kept else linear(here, there, bias, made))
         # Whether patterns without values are taken for what they are: states.
-        self._recalls = sizes is None or ({"stored", "value"} <= set(static) and not normalize)
-        self._hold_beta(beta, learn_beta, None if sizes is None else sizes["query"][1] // num_heads, made)
+        self.recalls = {"stored", "value"} <= kept and not normalize
+        self._hold_beta(beta, learn_beta, sizes["query"][1] // num_heads, made)
 
     @overload
     def forward(
@@ -165,12 +158,12 @@ class Hopfield(torch.nn.Module):
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         stored = query if stored is None else stored
-        own = values is None and self._recalls
+        own = values is None and self.recalls
         self._check(query, stored, values)
         q = self._split("query", query)  # [*, H, L, d]
         k = self._split("stored", stored)  # [*, H, N, d]
         v = k if own else self._split("value", stored if values is None else values)
-        seen = _joined(stored, mask, attn_mask)
+        seen = joined_masks(stored, mask, attn_mask)
         beta = self._beta(q)
 
         def retrieved(state: Tensor) -> Tensor:
@@ -197,7 +190,7 @@ class Hopfield(torch.nn.Module):
         tol = "" if self.tol is None else f", tol={self.tol:g}"
         return f"{shown}beta={beta}, steps={self.steps}, num_heads={self.num_heads}, psi={self.psi!r}{tol}"
 
-    def _hold_beta(self, beta: float | Tensor | None, learn: bool, head_dim: int | None, made: dict[str, Any]) -> None:
+    def _hold_beta(self, beta: float | Tensor | None, learn: bool, head_dim: int, made: dict[str, Any]) -> None:
         if beta is not None:
             check_above("Hopfield", "beta", beta, 0.0)
             if isinstance(beta, Tensor) and beta.shape not in ((), (1,), (self.num_heads,)):
@@ -207,7 +200,7 @@ class Hopfield(torch.nn.Module):
             self.register_parameter("log_beta", None)
             return
         if beta is None:
-            if head_dim is None:
+            if not head_dim:
                 raise ValueError("Hopfield: learn_beta without embed_dim needs a beta to start from, got None")
             beta = 1 / math.sqrt(head_dim)
         start = torch.as_tensor(beta, dtype=torch.float64).detach().log().expand(self.num_heads)
@@ -241,46 +234,3 @@ class Hopfield(torch.nn.Module):
                 "Hopfield: stored [*, N, D] and values [*, N, Dv] must be as many, "
                 f"got {tuple(stored.shape)} and {tuple(values.shape)}"
             )
-
-
-def _sizes(
-    embed: int, heads: int, hidden: int | None, stored: int | None, value: int | None, out: int | None
-) -> dict[str, tuple[int, int]]:
-    """Features of each role before and after its projection."""
-    hidden = embed if hidden is None else hidden
-    stored = embed if stored is None else stored
-    value = stored if value is None else value
-    out = embed if out is None else out
-    for name, size in (("embed_dim", embed), ("stored_dim", stored), ("value_dim", value), ("out_dim", out)):
-        if not is_whole(size) or size < 1:
-            raise ValueError(f"Hopfield: {name} must be a whole number >= 1, got {size!r}")
-    if not is_whole(hidden) or hidden < 1 or hidden % heads:
-        raise ValueError(f"Hopfield: hidden_dim must be a multiple of num_heads={heads}, got {hidden!r}")
-    return {"query": (embed, hidden), "stored": (stored, hidden), "value": (value, hidden), "out": (hidden, out)}
-
-
-def _linear(here: int, there: int, bias: bool, made: dict[str, Any]) -> torch.nn.Linear:
-    layer = torch.nn.Linear(here, there, bias, **made)
-    torch.nn.init.xavier_uniform_(layer.weight)  # as attention does
-    if bias:
-        torch.nn.init.zeros_(layer.bias)
-    return layer
-
-
-def _joined(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
-    """Both masks as one of :func:`attention`, broadcastable to ``[*, H, L, N]``."""
-    if mask is not None:
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise TypeError(f"Hopfield: mask must be a bool tensor [*, N] (True keeps a pattern), got {given}")
-        if not mask.dim() or mask.shape[-1] != stored.shape[-2]:
-            raise ValueError(f"Hopfield: mask must be [*, {stored.shape[-2]}], got shape {tuple(mask.shape)}")
-        mask = mask.unsqueeze(-2).unsqueeze(-3)
-    if attn_mask is None:
-        return mask
-    attn_mask = attn_mask.unsqueeze(-3) if attn_mask.dim() > 2 else attn_mask
-    if mask is None:
-        return attn_mask
-    if attn_mask.dtype == torch.bool:
-        return attn_mask & mask
-    return attn_mask.masked_fill(~mask, -math.inf)
