@@ -196,7 +196,7 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
         start = time.perf_counter()
         cli.trainer.fit(cli.model, datamodule=data)
         seconds = time.perf_counter() - start
-        kept = cli.trainer.checkpoint_callback
+        kept: Any = cli.trainer.checkpoint_callback  # the first of them, which keeps the best
         best = torch.load(kept.best_model_path, map_location="cpu", weights_only=True)
         cli.model.load_state_dict(best["state_dict"])
         if job.kind == START:

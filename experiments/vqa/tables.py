@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import statistics
 import sys
 from collections import Counter
@@ -149,10 +148,11 @@ def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "README.md"
     text = path.read_text(encoding="utf-8")
     for name, new in made.items():
-        pattern = re.compile(f"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
+        before, begin, rest = text.partition(f"<!-- table {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
             raise SystemExit(f"{path} has no place for the table {name!r}")
-        text = pattern.sub(lambda found, new=new: f"{found[1]}{new}\n{found[2]}", text)
+        text = f"{before}{begin}{new}\n{end}{after}"
     path.write_text(text, encoding="utf-8")
 
 
