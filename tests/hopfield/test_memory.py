@@ -143,6 +143,15 @@ def test_energy_is_finite_at_states_that_were_rounded(psi, dtype, room):
     assert ((again - found.energies[-1]).abs() <= room * (1 + again.abs())).all()
 
 
+@every_omega
+@every_psi
+def test_single_precision_follows_double(name, psi):
+    x, q = torch.randn(6, 5, dtype=F64), in_domain(torch.randn(4, 5, dtype=F64), psi)
+    omega = OMEGAS[name][0]
+    wanted, found = Memory(x, omega, 0.7, psi).energy(q), Memory(x.float(), omega, 0.7, psi).energy(q.float())
+    torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-5)
+
+
 def test_energy_is_infinite_off_the_domain():
     x = torch.randn(4, 3, dtype=F64)
     far, tilted = torch.tensor([[3.0, -3.0, 0.0]], dtype=F64), torch.tensor([[0.1, 0.1, 0.1]], dtype=F64)

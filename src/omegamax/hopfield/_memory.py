@@ -15,7 +15,7 @@ from omegamax._registry import get
 from omegamax.hopfield._psi import Psi, Sign, psi_of
 from omegamax.hopfield._separable import Exponential, Power, Separable
 from omegamax.hopfield._settle import check_steps, settle
-from omegamax.omegas import Omega, TotalVariation2d
+from omegamax.omegas import Omega, SequentialKSubsets, TotalVariation2d
 from omegamax.omegas._conjugate import conjugate_minus
 
 
@@ -230,7 +230,12 @@ class Memory:
     def _energy(self, state: Tensor, z: Tensor, p: Tensor, rounded_in: torch.dtype) -> Tensor:
         beta = self._beta(z)
         beta = beta.squeeze(-1) if isinstance(beta, Tensor) and beta.dim() else beta
-        return self.psi(state, rounded_in) - conjugate_minus(self.omega, z, p=p) / beta
+        if isinstance(self.omega, SequentialKSubsets) and z.dtype != torch.float64:
+            # Its value looks for a distribution with the marginals p, and rounded ones have none.
+            value = conjugate_minus(self.omega, z.double()).to(z.dtype)
+        else:
+            value = conjugate_minus(self.omega, z, p=p)
+        return self.psi(state, rounded_in) - value / beta
 
     def _read(self, z: Tensor, p: Tensor | None = None) -> Tensor:
         """The next state, given its scores and perhaps its weights."""
