@@ -160,6 +160,30 @@ def bigram(probabilities):
     return lambda tokens: table[tokens[:, -1]]
 
 
+@pytest.mark.parametrize(
+    "omega",
+    [
+        omegamax.Tsallis(torch.tensor(1.5, dtype=torch.float64)),
+        omegamax.Tsallis(math.inf),
+        omegamax.Tsallis(1.0),
+        omegamax.KSubsets(1),
+        omegamax.Fused("sparsemax", 0.1),
+        omegamax.Bounded("sparsemax", torch.tensor([0.5, 0.5, 0.4, 0.3], dtype=torch.float64)),
+        "normmax",
+        "oscarmax",
+    ],
+    ids=str,
+)
+def test_any_omega_that_gives_distributions(omega):
+    model = Tree(4, seed=21)
+    found = beam_search(model, 0, beam=64, omega=omega, eos=3, max_length=3)
+    truth = everything(model, [0], omega, eos=3, max_length=3)
+    assert found.complete.all() and {tuple(x) for x in found.lists()[0]} == set(truth)
+    assert abs(float(found.mass) - 1) <= 1e-12
+    for x, p in zip(found.lists()[0], found.log_probs[0].exp().tolist(), strict=True):
+        assert abs(p - truth[tuple(x)]) <= 1e-12
+
+
 def test_search_stops_when_nothing_is_left():
     model = Tree(3, seed=4, scale=2.0)
     found = beam_search(model, 0, beam=50, omega="sparsemax", eos=0, max_length=100)
@@ -327,6 +351,7 @@ def test_no_graph_is_recorded():
         (dict(step=lambda t: t), TypeError, "step must return a floating-point tensor of scores, got torch.int64"),
         (dict(step=lambda t: torch.zeros(3)), ValueError, "step must return scores [1, V]"),
         (dict(step=lambda t: torch.zeros(1, 0)), ValueError, "got shape (1, 0)"),
+        (dict(step=lambda t: torch.zeros(1, 3, device="meta")), ValueError, "scores on the tokens' cpu, got meta"),
     ],
 )
 def test_errors_name_function_argument_wanted_and_given(change, error, message):

@@ -265,7 +265,7 @@ def test_processor_in_transformers():
     def step(tokens):
         return model(tokens).logits[:, -1]
 
-    process = transformers.LogitsProcessorList([LogitsProcessor("sparsemax")])
+    process = [LogitsProcessor("sparsemax")]
     start = torch.tensor([[1, 2]])
     common = dict(max_new_tokens=4, logits_processor=process, pad_token_id=0, eos_token_id=0)
     common["attention_mask"] = torch.ones_like(start)

@@ -30,14 +30,19 @@ def expansions(log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
     Of equal tokens the first count. What has no probability is not among them.
     """
     count = min(beam, log_p.shape[1])
-    top = log_p.topk(min(count + 1, log_p.shape[1])).values
-    least = top[:, count - 1 : count]
-    above, level = log_p > least, log_p == least
-    room = count - above.sum(-1, keepdim=True)
-    chosen = (above | (level & (level.cumsum(-1) <= room))) & (log_p > -math.inf)
-    sequence, token = chosen.nonzero(as_tuple=True)
-    rest = top[:, count] if top.shape[1] > count else torch.full_like(top[:, 0], -math.inf)
-    return sequence, token, rest
+    values, tokens = log_p.topk(min(count + 1, log_p.shape[1]))
+    rest = values[:, count] if values.shape[1] > count else torch.full_like(values[:, 0], -math.inf)
+    least = values[:, count - 1]
+    if bool(((rest == least) & (rest > -math.inf)).any()):
+        # Some row has a tie where it is cut, which topk breaks as it likes.
+        above, level = log_p > least[:, None], log_p == least[:, None]
+        room = count - above.sum(-1, keepdim=True)
+        chosen = (above | (level & (level.cumsum(-1) <= room))) & (log_p > -math.inf)
+        sequence, token = chosen.nonzero(as_tuple=True)
+        return sequence, token, rest
+    tokens = tokens[:, :count].sort(-1).values
+    sequence, place = (log_p.gather(1, tokens) > -math.inf).nonzero(as_tuple=True)
+    return sequence, tokens[sequence, place], rest
 
 
 @dataclass

@@ -113,7 +113,7 @@ def distinct(tokens: Tensor, n: int = 1, *, lengths: Tensor | None = None, per: 
         total = len(grams)
     else:
         total = tokens.numel() if lengths is None else int(lengths.sum())
-    return torch.tensor(found / total if total else math.nan, dtype=torch.float64)
+    return torch.tensor(found / total if total else math.nan, dtype=torch.float64, device=tokens.device)
 
 
 def _rep(

@@ -47,7 +47,8 @@ def sample(
 
     Args:
         step: the model, ``tokens [N, T] -> scores [N, V]``; the tokens of N sequences so far, start included.
-        start: tokens ``[B, T]`` with which the sequences begin, or one token for a single sequence.
+        start: tokens ``[B, T]`` with which the sequences begin, on the device of the model; or one token, for a single
+            sequence on the CPU.
         omega: name of a map or an Omega whose probabilities sum to one.
         samples: sequences for each start.
         eos: token that ends a sequence; without one, all have ``max_length`` tokens.
@@ -107,10 +108,15 @@ def sample(
 
 
 def _draw(log_p: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One token a row: the first of independent exponential clocks with the probabilities as rates."""
-    clock = torch.empty_like(log_p).exponential_(generator=generator).clamp(min=torch.finfo(log_p.dtype).tiny)
-    # In logarithms -inf stays -inf: a clock of rate zero never rings.
-    return (log_p - clock.log()).argmax(-1)
+    """One token a row, where the running sum of the probabilities passes a uniform number."""
+    p = log_p.exp()
+    # Sums in parallel need not rise monotonically to the last digit; at tokens without probability they do not move.
+    level = torch.where(p > 0, p.cumsum(-1), 0.0).cummax(-1).values
+    total = level[:, -1:]
+    at = torch.rand(total.shape, dtype=level.dtype, device=level.device, generator=generator) * total
+    # Below its end, it is passed.
+    at = at.minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(level, at, right=True)[:, 0]
 
 
 def _check_alive(name: str, log_p: Tensor, tokens: Tensor) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sequences:
     """Sequences that were generated, K for each of B starts, without these.
 
@@ -30,7 +30,7 @@ class Sequences:
         return [[ids[:n] for ids, n in zip(*row, strict=True) if n] for row in rows]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beams(Sequences):
     """Sequences in falling order of their scores, and what is known about all others.
 

@@ -86,10 +86,12 @@ class Stepper:
         if scores.dim() != 2 or len(scores) != count or not scores.shape[1]:
             wanted = f"scores [{count}, V] for tokens of shape {tuple(tokens.shape)}"
             raise ValueError(f"{name}: step must return {wanted}, got shape {tuple(scores.shape)}")
+        if scores.device != tokens.device:
+            raise ValueError(f"{name}: step must return scores on the tokens' {tokens.device}, got {scores.device}")
         if self.eos is not None and self.eos >= scores.shape[1]:
             wanted = f"one of the {scores.shape[1]} tokens that step scores"
             raise ValueError(f"{name}: eos must be {wanted}, got {self.eos}")
-        bad = (scores.isnan() | (scores == math.inf)).any(-1)
+        bad = ~(scores < math.inf).all(-1)  # nor is NaN
         if bool(bad.any()):
             first = tokens[int(bad.nonzero()[0])].tolist()
             given = f"NaN or +inf for {int(bad.sum())} of {count} sequences, the first after {first[-8:]}"
