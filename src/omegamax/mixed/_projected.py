@@ -56,44 +56,66 @@ def log_density_low_rank(
 
     .. math:: p(y) = E_{u \sim N(0, I_r)} \, p_D(y; \mu + W u)
 
-    by nodes placed where the entries inside the face put ``u``; constants to autograd. Points with at most three zeros
-    go by :func:`log_density_full`, which is exact for them.
+    by a product of Gauss-Hermite rules for r of 1 or 2, with nodes placed where the integrand is and constants to
+    autograd. Larger ranks, and points with at most three zeros (for which it is exact), go by
+    :func:`log_density_full`.
     """
     batch = torch.broadcast_shapes(loc.shape, value.shape, face.shape, diag.shape, factor.shape[:-1])
     loc, value, face, diag = loc.expand(batch), value.expand(batch), face.expand(batch), diag.expand(batch)
-    factor = factor.expand(*batch, factor.shape[-1])
+    rank = factor.shape[-1]
+    factor = factor.expand(*batch, rank)
 
-    def exact(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor) -> Tensor:
+    def full(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor) -> Tensor:
         return log_density_full(loc, factor @ factor.mT + torch.diag_embed(diag), value, face, order, points)
 
-    by_factor = partial(_log_density_by_factor, order=max(2, order // 2), points=points)
-    return by_rows((~face).sum(-1) <= 3, exact, by_factor, loc, factor, diag, value, face)
+    if rank == 0:
+        return log_density_diagonal(loc, diag.sqrt(), value, face, order)
+    if rank not in FACTOR_ORDER:
+        return full(loc, factor, diag, value, face)
+    by_factor = partial(_log_density_by_factor, order=max(2, order // 2))
+    return by_rows((~face).sum(-1) <= 3, full, by_factor, loc, factor, diag, value, face)
 
 
-def factor_order(rank: int, points: int) -> int:
-    """Nodes of the Gauss-Hermite rule along each factor; 0 where Sobol points take over."""
-    return {1: 32, 2: 20}.get(rank, 0) if 20**rank <= points else 0
+FACTOR_ORDER = {1: 32, 2: 20}  # nodes of the Gauss-Hermite rule along each factor, for the ranks that have one
 
 
 def _log_density_by_factor(
-    loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor, order: int, points: int
+    loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor, order: int
 ) -> Tensor:
     rank = factor.shape[-1]
+
+    def inner(u: Tensor, order: int) -> Tensor:  # [*, Q, r] -> [*, Q]
+        shifted, deviation = loc.unsqueeze(-2) + u @ factor.mT, diag.sqrt().unsqueeze(-2)
+        return log_density_diagonal(shifted, deviation, value.unsqueeze(-2), face.unsqueeze(-2), order)
+
     with torch.no_grad():
-        x, log_w = (part.to(loc) for part in normal_nodes(rank, factor_order(rank, points), points))
-        p = torch.where(face, diag.reciprocal(), 0.0)
-        heavy = p.unsqueeze(-1) * factor  # D^-1 W, the entries of the face only
-        mean_w = heavy.sum(-2) / p.sum(-1, keepdim=True)
-        within = factor - mean_w.unsqueeze(-2)
-        precision = heavy.mT @ within + torch.eye(rank, dtype=loc.dtype, device=loc.device)
-        tril = torch.linalg.cholesky(0.5 * (precision + precision.mT))
-        lin = ((value - loc).unsqueeze(-1) * p.unsqueeze(-1) * within).sum(-2)
-        centre = torch.cholesky_solve(lin.unsqueeze(-1), tril).squeeze(-1)
-        # [*, r, Q]
-        moved = torch.linalg.solve_triangular(tril.mT, x.T.expand(*tril.shape[:-1], len(x)), upper=True)
-        u = (centre.unsqueeze(-1) + moved).mT  # [*, Q, r]
-        log_det = tril.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
-        log_weights = log_w - 0.5 * u.square().sum(-1) + 0.5 * x.square().sum(-1) - log_det
-    shifted = loc.unsqueeze(-2) + u @ factor.mT
-    inner = log_density_diagonal(shifted, diag.sqrt().unsqueeze(-2), value.unsqueeze(-2), face.unsqueeze(-2), order)
-    return (log_weights + inner).logsumexp(-1)
+        centre, root = _within_face(loc, factor, diag, value, face)
+        # A small rule finds where the entries outside the face move the integrand; the large one is placed there.
+        u, log_weights = _placed(centre, root, *normal_nodes(rank, 8))
+        share = (log_weights + inner(u, 8)).softmax(-1).unsqueeze(-1)
+        moved = (share * u).sum(-2)
+        spread = u - moved.unsqueeze(-2)
+        # A share of the first guess, so that no direction is lost to a few heavy nodes.
+        cov = 0.9 * (share * spread).mT @ spread + 0.1 * root @ root.mT
+        root = torch.linalg.cholesky(cov)
+        u, log_weights = _placed(moved, root, *normal_nodes(rank, FACTOR_ORDER[rank]))
+    return (log_weights + inner(u, order)).logsumexp(-1)
+
+
+def _within_face(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and root of the covariance of ``u`` given the differences between the entries of the face."""
+    p = torch.where(face, diag.reciprocal(), 0.0).unsqueeze(-1)
+    within = factor - (p * factor).sum(-2, keepdim=True) / p.sum(-2, keepdim=True)
+    eye = torch.eye(factor.shape[-1], dtype=loc.dtype, device=loc.device)
+    tril = torch.linalg.cholesky((p * within).mT @ within + eye)
+    lin = ((value - loc).unsqueeze(-1) * p * within).sum(-2, keepdim=True).mT
+    root = torch.linalg.solve_triangular(tril, eye.expand_as(tril), upper=False).mT
+    return torch.cholesky_solve(lin, tril).squeeze(-1), root
+
+
+def _placed(centre: Tensor, root: Tensor, nodes: Tensor, log_w: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes of the standard normal law moved to another one, with log-weights for means under the standard one."""
+    x = nodes.to(centre)
+    u = centre.unsqueeze(-2) + x @ root.mT  # [*, Q, r]
+    log_det = root.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1, keepdim=True)
+    return u, log_w.to(centre) + log_det + 0.5 * (x.square() - u.square()).sum(-1)

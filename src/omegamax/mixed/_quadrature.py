@@ -30,18 +30,12 @@ def _hermite(order: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x), torch.from_numpy(np.log(w) - 0.5 * math.log(2 * math.pi))
 
 
-def normal_nodes(dimension: int, order: int, points: int) -> tuple[Tensor, Tensor]:
-    """Nodes ``[Q, r]`` and log-weights ``[Q]`` for expectations under a standard normal vector; float64.
-
-    A product of Gauss-Hermite rules of an order, ``points`` Sobol points if that is 0.
-    """
-    if order:
-        x, log_w = _hermite(order)
-        grid = torch.cartesian_prod(*[x] * dimension).reshape(-1, dimension)
-        weights = torch.cartesian_prod(*[log_w] * dimension).reshape(-1, dimension).sum(-1)
-        return grid, weights
-    u = sobol(dimension, points)
-    return torch.special.ndtri(u), torch.full((points,), -math.log(points), dtype=torch.float64)
+def normal_nodes(dimension: int, order: int) -> tuple[Tensor, Tensor]:
+    """Nodes ``[Q, r]`` and log-weights ``[Q]`` of a product of Gauss-Hermite rules for N(0, I); float64."""
+    x, log_w = _hermite(order)
+    grid = torch.cartesian_prod(*[x] * dimension).reshape(-1, dimension)
+    weights = torch.cartesian_prod(*[log_w] * dimension).reshape(-1, dimension).sum(-1)
+    return grid, weights
 
 
 @functools.cache

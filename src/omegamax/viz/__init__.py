@@ -7,6 +7,7 @@ from omegamax.viz.basins import basins as basins
 from omegamax.viz.contours import contours as contours
 from omegamax.viz.density import density as density
 from omegamax.viz.ellipses import ellipses as ellipses
+from omegamax.viz.faces import faces as faces
 from omegamax.viz.heatmap import heatmap as heatmap
 from omegamax.viz.looks import looks as looks
 from omegamax.viz.looks import shared_vmax as shared_vmax
