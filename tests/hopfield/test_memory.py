@@ -57,6 +57,18 @@ def test_named_memories_are_those_of_the_literature():
     torch.testing.assert_close(modern.step(r), (0.7 * r @ y.T).softmax(-1) @ y)
 
 
+@pytest.mark.parametrize("name", ["softmax", "entmax1.2", "entmax15", "sparsemax", "normmax2", "k_subsets"])
+def test_energy_is_a_difference_of_losses(name):
+    """Loss of equal weights, subtracted from that of their mixture of patterns, up to a constant."""
+    x, q = torch.randn(6, 4, dtype=F64), torch.randn(30, 4, dtype=F64)
+    omega, beta = OMEGAS[name][0], 1.7
+    equal = torch.full((30, 6), float(omega.total) / 6, dtype=F64)
+    loss = omegamax.fenchel_young_loss(beta * q @ x.T, equal, omega, "none") / beta
+    difference = 0.5 * (q - equal @ x).square().sum(-1) - loss
+    rest = Memory(x, omega, beta).energy(q) - difference
+    torch.testing.assert_close(rest, rest[:1].expand(30))
+
+
 def test_signed_powers_do_not_descend_the_energy_of_rectified_ones():
     """The talk pairs a rectified energy with a step of signed powers; they belong to different energies."""
     rises = 0
