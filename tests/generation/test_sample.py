@@ -254,12 +254,37 @@ def test_processor_does_not_see_a_log_softmax():
     assert (a - b).abs().max() <= 1e-12 and (a == 0).any()
 
 
-def test_processor_in_transformers():
-    transformers = pytest.importorskip("transformers")
-    config = transformers.GPT2Config(vocab_size=12, n_positions=16, n_embd=16, n_layer=1, n_head=2)
+def tiny_gpt2(transformers):
+    config = transformers.GPT2Config(vocab_size=12, n_positions=16, n_embd=16, n_layer=2, n_head=2)
     model = transformers.GPT2LMHeadModel(config).eval()
     with torch.no_grad():
         model.lm_head.weight.mul_(60)  # scores that a sparse map tells apart
+    return model
+
+
+def test_cache_of_transformers_is_a_state():
+    transformers = pytest.importorskip("transformers")
+    model = tiny_gpt2(transformers)
+
+    def step(tokens, cache):
+        out = model(tokens[:, cache.get_seq_length() :], past_key_values=cache, use_cache=True)
+        return out.logits[:, -1], out.past_key_values
+
+    def reorder(cache, index):
+        cache.reorder_cache(index)
+        return cache
+
+    start = torch.tensor([[1, 2], [3, 4]])
+    options = dict(beam=6, omega="entmax15", eos=0, max_length=6)
+    cached = beam_search(step, start, state=transformers.DynamicCache(), reorder=reorder, **options)
+    plain = beam_search(lambda tokens: model(tokens).logits[:, -1], start, **options)
+    assert cached.lists() == plain.lists()
+    assert torch.allclose(cached.log_probs, plain.log_probs, atol=1e-4)
+
+
+def test_processor_in_transformers():
+    transformers = pytest.importorskip("transformers")
+    model = tiny_gpt2(transformers)
 
     @torch.no_grad()
     def step(tokens):
