@@ -26,12 +26,12 @@ def by_size(law: mixed.Mixed) -> torch.Tensor:
     return torch.stack([probs[..., size == k].sum(-1) for k in (1, 2, 3)], -1)
 
 
-scale = torch.logspace(-1, 1, 41, dtype=torch.float64)
-lead = torch.linspace(-0.5, 2.0, 41, dtype=torch.float64)
+scale = torch.logspace(-1, 1, 31, dtype=torch.float64)
+lead = torch.linspace(-0.5, 2.0, 31, dtype=torch.float64)
 scores = torch.tensor([0.3, 0.2, 0.0], dtype=torch.float64)
 first = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
-noisy = by_size(mixed.GaussianSparsemax(scores, scale[:, None]))
-leading = by_size(mixed.GaussianSparsemax(lead[:, None] * first, scale=0.5))
+noisy = by_size(mixed.GaussianSparsemax(scores, scale[:, None], order=24))
+leading = by_size(mixed.GaussianSparsemax(lead[:, None] * first, scale=0.5, order=24))
 
 # %%
 # Two choices are a Gaussian cut off at both ends, and the hard concrete law is known in closed form.
@@ -60,5 +60,5 @@ with viz.style():
     for ax in axes:
         ax.set(ylim=(0, 1), xlim=ax.dataLim.intervalx, ylabel="probability")
     for ax, place in ((axes[0], "upper left"), (axes[2], "lower right")):
-        ax.legend(loc=place, fontsize=8, frameon=True, framealpha=0.8, edgecolor="none")
+        ax.legend(loc=place, reverse=True, fontsize=8, frameon=True, framealpha=0.8, edgecolor="none")
 plt.show()

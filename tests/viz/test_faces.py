@@ -38,7 +38,7 @@ def test_histograms_stand_outside_their_edge_at_the_place_of_the_samples():
     edge = torch.tensor([[0.0, 1.0], [-(0.75**0.5), -0.5]], dtype=torch.float64)
     outward = edge.sum(0) / edge.sum(0).norm()
     height = (first - edge[0]) @ outward
-    assert height.max().item() == pytest.approx(0.3 * 0.2 * 4)
+    assert height.max().item() == pytest.approx(0.45 * 0.2 * 4)
     assert (height > 1e-9).sum() == 2
     along = (first - edge[0]) @ (edge[1] - edge[0]) / 3
     assert along[height > 1e-9].tolist() == pytest.approx([0.75, 1.0])

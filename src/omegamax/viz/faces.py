@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _VERTEX, _EDGE, _INSIDE = "#d1495b", "#e09f3e", "#2176ae"
 _EDGES = ((0, 1), (1, 2), (2, 0))
-_HEIGHT = 0.3  # of a histogram at density 1, where the triangle has the radius 1
+_HEIGHT = 0.45  # of a histogram at density 1, where the triangle has the radius 1
 
 
 def faces(
@@ -66,13 +66,13 @@ def faces(
         share = float((support[:, i] & (size == 1)).double().mean())
         ax.scatter(*corner.tolist(), s=1800 * share, color=_VERTEX, alpha=0.85, linewidth=0, zorder=4)
         if shares:
-            _write(ax, 1.3 * corner, share, _VERTEX)
+            _write(ax, (1.2 + 0.35 * share**0.5) * corner, share, _VERTEX)
         if labels is not None:
-            x, height = (1.52 * corner).tolist()
+            x, height = (1.42 * corner).tolist()
             ax.text(x, height, labels[i], color=MUTED, ha="center", va="center", fontsize=8)
     ax.set_aspect("equal")
-    ax.set_xlim(-1.45, 1.45)
-    ax.set_ylim(-1.05, 1.6)
+    ax.set_xlim(-1.3, 1.3)
+    ax.set_ylim(-1.0, 1.5)
     ax.set_axis_off()
     ax.set_title(title)
     return ax
@@ -90,10 +90,11 @@ def _histogram(ax: Axes, t: Tensor, total: int, i: int, j: int, bins: int, share
     outline = torch.cat([start[None], start + where * along + height * normal, end[None]])
     ax.fill(outline[:, 0].tolist(), outline[:, 1].tolist(), color=_EDGE, alpha=0.85, linewidth=0, zorder=2.5)
     if shares:
-        _write(ax, 0.5 * (start + end) + (0.12 + float(height.max())) * normal, len(t) / total, _EDGE)
+        _write(ax, 0.5 * (start + end) + (0.14 + float(height.max())) * normal, len(t) / total, _EDGE)
 
 
 def _write(ax: Axes, at: Tensor, share: float, colour: str) -> None:
     text = f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%"
-    halo = dict(facecolor="white", edgecolor="none", alpha=0.75, pad=0.8)
-    ax.text(*at.tolist(), text, color=colour, ha="center", va="center", fontsize=8, bbox=halo, zorder=5)
+    halo = dict(facecolor="white", edgecolor="none", alpha=0.7, pad=0.6) if not at.any() else None
+    ink = colour if share else MUTED
+    ax.text(*at.tolist(), text, color=ink, ha="center", va="center", fontsize=8, bbox=halo, zorder=5)
