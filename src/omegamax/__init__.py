@@ -6,6 +6,7 @@ Each map from scores to probabilities is ``argmax_p E_p[score] - Omega(p)`` for 
 from omegamax import basis as basis
 from omegamax import densities as densities
 from omegamax import functional as functional
+from omegamax import generation as generation
 from omegamax import hopfield as hopfield
 from omegamax import losses as losses
 from omegamax import metrics as metrics
