@@ -333,6 +333,29 @@ def test_bad_parameters_are_refused_by_name(given, message):
         GaussianSparsemax(torch.zeros(3), **given)
 
 
+def test_looking_at_another_form_of_the_covariance_changes_nothing():
+    p, y = law("scale", 5), torch.eye(5, dtype=F)[:2]
+    before = p.log_prob(y)
+    torch.testing.assert_close(p.scale_tril @ p.scale_tril.mT, p.cov)
+    assert torch.equal(p.log_prob(y), before)
+    torch.testing.assert_close(p.expand((3, 1)).log_prob(y), before.expand(3, 2))
+    q = law("factor", 5)
+    torch.testing.assert_close(q.scale.square(), q.cov.diagonal())
+    torch.testing.assert_close(q.scale_tril @ q.scale_tril.mT, q.cov)
+
+
+def test_ranks_without_a_product_rule_agree_with_the_others():
+    generator = torch.Generator().manual_seed(1)
+    factor = 0.4 * torch.randn(6, 3, dtype=F, generator=generator)
+    loc, diag = torch.zeros(6, dtype=F), torch.full((6,), 0.3, dtype=F)
+    y = torch.eye(6, dtype=F)[:2]
+    wide = GaussianSparsemax(loc, cov_factor=factor, cov_diag=diag)
+    torch.testing.assert_close(wide.log_prob(y), GaussianSparsemax(loc, cov=wide.cov).log_prob(y))
+    none = GaussianSparsemax(loc, cov_factor=factor[:, :0], cov_diag=diag)
+    torch.testing.assert_close(none.log_prob(y), GaussianSparsemax(loc, diag.sqrt()).log_prob(y))
+    assert none.sample((3,)).shape == (3, 6)
+
+
 def test_bad_types_and_batches_are_refused():
     with pytest.raises(TypeError, match=r"loc must be a floating-point tensor, got torch\.int64"):
         GaussianSparsemax(torch.zeros(3, dtype=torch.int64), 1.0)

@@ -10,13 +10,12 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
-from omegamax._checks import is_number
-from omegamax._numerics import working_dtype
 from omegamax.functional import sparsemax
 from omegamax.mixed import _rectified
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._faces import face_of
 from omegamax.mixed._fibre import log_density_diagonal
+from omegamax.mixed._gaussian_parameters import TAILS, as_vector, broadcast
 from omegamax.mixed._projected import FACTOR_ORDER, log_density_full, log_density_low_rank
 from omegamax.mixed._quadrature import simplex_nodes
 
@@ -79,6 +78,7 @@ class GaussianSparsemax(Mixed):
     loc: Tensor
     order: int
     points: int
+    _form: str
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class GaussianSparsemax(Mixed):
         points: int = 2048,
         validate_args: bool | None = None,
     ) -> None:
-        loc = _vector(loc)
+        loc = as_vector(loc)
         given = {"scale": scale, "cov": cov, "scale_tril": scale_tril, "cov_factor": cov_factor, "cov_diag": cov_diag}
         given = {name: value for name, value in given.items() if value is not None}
         if set(given) not in ({"scale"}, {"cov"}, {"scale_tril"}, {"cov_factor", "cov_diag"}):
@@ -105,21 +105,22 @@ class GaussianSparsemax(Mixed):
             if isinstance(number, bool) or not isinstance(number, int) or number < 2:
                 raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {number!r}")
         self.order, self.points = order, points
-        parameters = _broadcast(loc, given)
+        parameters = broadcast(loc, given)
         for name, value in parameters.items():
             setattr(self, name, value)
         super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=validate_args)
+        self._form = {"scale": "diagonal", "cov_factor": "low rank"}.get(next(iter(given)), "full")
         if cov is not None:
             self.scale_tril = torch.linalg.cholesky(self.cov)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> GaussianSparsemax:
         new = self._get_checked_instance(GaussianSparsemax, _instance)
         batch = torch.Size(batch_shape)
-        for name, tail in _TAILS.items():
+        for name, tail in TAILS.items():
             if name in self.__dict__:
                 value = self.__dict__[name]
                 setattr(new, name, value.expand(batch + value.shape[-tail:]))
-        new.order, new.points = self.order, self.points
+        new.order, new.points, new._form = self.order, self.points, self._form
         super(GaussianSparsemax, new).__init__(batch, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -149,19 +150,21 @@ class GaussianSparsemax(Mixed):
 
     @lazy_property
     def cov_factor(self) -> Tensor:
+        """``W`` of the covariance ``W W' + D``, if it was given so."""
         raise AttributeError("GaussianSparsemax: no cov_factor, the covariance was given in another form")
 
     @lazy_property
     def cov_diag(self) -> Tensor:
+        """The diagonal D of the covariance ``W W' + D``, if it was given so."""
         raise AttributeError("GaussianSparsemax: no cov_diag, the covariance was given in another form")
 
     @property
     def _low_rank(self) -> bool:
-        return "cov_factor" in self.__dict__
+        return self._form == "low rank"
 
     @property
     def _diagonal(self) -> bool:
-        return not self._low_rank and "scale_tril" not in self.__dict__ and "scale" in self.__dict__
+        return self._form == "diagonal"
 
     @property
     def _device(self) -> torch.device:
@@ -203,12 +206,12 @@ class GaussianSparsemax(Mixed):
             return self._evaluate(self, value)
         # Pieces of rows: the nodes of a large batch would not fit in memory.
         wide, flat = self.expand(batch), value.reshape(-1, self.vertices)
-        names = [name for name in _TAILS if name in wide.__dict__]
+        names = [name for name in TAILS if name in wide.__dict__]
         flats = {name: wide.__dict__[name].flatten(0, len(batch) - 1) for name in names}
         done = []
         for start in range(0, len(flat), rows):
             piece = object.__new__(GaussianSparsemax)
-            piece.order, piece.points = self.order, self.points
+            piece.order, piece.points, piece._form = self.order, self.points, self._form
             for name in names:
                 setattr(piece, name, flats[name][start : start + rows])
             done.append(self._evaluate(piece, flat[start : start + rows]))
@@ -294,49 +297,3 @@ class GaussianSparsemax(Mixed):
                 f"GaussianSparsemax.{what}: closed form for 2 vertices only, got {self.vertices}{advice}"
             )
         return self._edge
-
-
-_TAILS = {"loc": 1, "scale": 1, "cov": 2, "scale_tril": 2, "cov_factor": 2, "cov_diag": 1}
-
-
-def _vector(loc: Tensor) -> Tensor:
-    if not isinstance(loc, Tensor) or not loc.is_floating_point():
-        given = loc.dtype if isinstance(loc, Tensor) else type(loc).__name__
-        raise TypeError(f"GaussianSparsemax: loc must be a floating-point tensor, got {given}")
-    if loc.dim() == 0 or loc.shape[-1] == 0:
-        raise ValueError(f"GaussianSparsemax: loc must have shape [*, K] with K >= 1, got {tuple(loc.shape)}")
-    return loc
-
-
-def _broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
-    """The parameters in one dtype and with one batch shape."""
-    size = loc.shape[-1]
-    tensors: dict[str, Tensor] = {"loc": loc}
-    for name, value in given.items():
-        if name == "scale" and is_number(value):
-            value = loc.new_full((1,), value)
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"GaussianSparsemax: {name} must be a floating-point tensor, got {kind}")
-        if name == "scale" and value.dim() == 0:
-            value = value.unsqueeze(0)
-        tail = _TAILS[name]
-        wanted = {"cov_factor": (size, None), "cov": (size, size), "scale_tril": (size, size)}.get(name, (size,))
-        fits = value.dim() >= tail and all(
-            w is None or n in ((w,) if tail == 2 else (1, w)) for n, w in zip(value.shape[-tail:], wanted, strict=True)
-        )
-        if not fits:
-            shape = ", ".join("r" if w is None else str(w) for w in wanted)
-            raise ValueError(f"GaussianSparsemax: {name} must have shape [*, {shape}], got {tuple(value.shape)}")
-        if tail == 1:
-            value = value.expand(*value.shape[:-1], size)
-        tensors[name] = value
-    dtype = working_dtype(loc)
-    for value in tensors.values():
-        dtype = torch.promote_types(dtype, value.dtype)
-    try:
-        batch = torch.broadcast_shapes(*(v.shape[: -_TAILS[n]] for n, v in tensors.items()))
-    except RuntimeError:
-        shapes = ", ".join(f"{n} {tuple(v.shape)}" for n, v in tensors.items())
-        raise ValueError(f"GaussianSparsemax: the batch shapes must broadcast, got {shapes}") from None
-    return {n: v.to(dtype).expand(batch + v.shape[-_TAILS[n] :]) for n, v in tensors.items()}

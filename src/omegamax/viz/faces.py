@@ -64,7 +64,7 @@ def faces(
         _histogram(ax, y[on, j], len(y), i, j, bins, shares)
     for i, corner in enumerate(_CORNERS):
         share = float((support[:, i] & (size == 1)).double().mean())
-        ax.scatter(*corner.tolist(), s=1800 * share, color=_VERTEX, alpha=0.85, linewidth=0, zorder=4)
+        ax.scatter(float(corner[0]), float(corner[1]), s=1800 * share, color=_VERTEX, alpha=0.85, linewidth=0, zorder=4)
         if shares:
             _write(ax, (1.2 + 0.35 * share**0.5) * corner, share, _VERTEX)
         if labels is not None:
@@ -97,4 +97,4 @@ def _write(ax: Axes, at: Tensor, share: float, colour: str) -> None:
     text = f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%"
     halo = dict(facecolor="white", edgecolor="none", alpha=0.7, pad=0.6) if not at.any() else None
     ink = colour if share else MUTED
-    ax.text(*at.tolist(), text, color=ink, ha="center", va="center", fontsize=8, bbox=halo, zorder=5)
+    ax.text(float(at[0]), float(at[1]), text, color=ink, ha="center", va="center", fontsize=8, bbox=halo, zorder=5)
