@@ -12,8 +12,9 @@ import torch
 from omegamax import mixed, viz
 
 # %%
-# Five laws for three choices, about equally fond of the first. Blue dots are samples with three non-zero entries; the
-# histograms on the edges are samples with two, and the area of a red disc is the probability of a single choice.
+# Eight laws for three choices; those that have scores have the same ones. Blue dots are samples with three non-zero
+# entries; the histograms on the edges are samples with two, and the area of a red disc is the probability of a single
+# choice.
 
 torch.manual_seed(0)
 scores = torch.tensor([0.6, 0.2, -0.1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import constraints
+from torch.distributions import Gamma, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid
 
@@ -140,7 +140,8 @@ class MixedDirichlet(Mixed):
         # A gamma variable of small shape underflows; that of shape alpha + 1 times U^(1/alpha) has a logarithm.
         tiny = torch.finfo(alpha.dtype).tiny
         uniform = torch.rand_like(alpha).clamp(min=tiny)
-        log_gamma = torch._standard_gamma(alpha + 1).clamp(min=tiny).log() + uniform.log() / alpha
+        gamma = Gamma(alpha + 1, torch.ones_like(alpha), validate_args=False).rsample()
+        log_gamma = gamma.log() + uniform.log() / alpha
         y = torch.where(face, log_gamma, -math.inf).softmax(-1)
         # An entry of the face that rounds to 0 would change the face.
         return torch.where(face, y.clamp(min=tiny), 0.0)
