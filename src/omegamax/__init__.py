@@ -10,6 +10,7 @@ from omegamax import generation as generation
 from omegamax import hopfield as hopfield
 from omegamax import losses as losses
 from omegamax import metrics as metrics
+from omegamax import mixed as mixed
 from omegamax import mixtures as mixtures
 from omegamax import nn as nn
 from omegamax import structured as structured
