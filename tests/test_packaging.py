@@ -14,6 +14,7 @@ import pytest
 import omegamax
 from omegamax.cli.maps import markdown, replaced
 
+PAGES = ("generation", "guide", "hopfield", "mixed", "vqa")
 ROOT = Path(__file__).parents[1]
 REPORT = "tasks/vqa/report/assets"
 ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "panel.js", "sheet.js")
@@ -66,7 +67,7 @@ def test_constraints_pin_everything_torch_first():
     assert all("==" in line and "+" not in line for line in lines)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/generation.md", "docs/hopfield.md", "docs/mixed.md", "docs/vqa.md"])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{page}.md" for page in PAGES)])
 def test_code_on_the_page_runs_and_prints_what_it_says(page):
     failed, tried = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert tried and not failed
