@@ -8,6 +8,7 @@ from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weig
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa.train import run
+from omegamax.models.mcan import MCANConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -205,7 +206,8 @@ def test_advertisements_and_idle_warnings_do_not_reach_the_user(tmp_path):
     )
 
 
-def test_papers_sizes_are_the_default(capsys):
+def test_the_small_network_on_the_embedded_set_is_the_default(capsys):
     shown = printed(capsys)
-    assert shown["model"]["network"]["hidden_dim"] == 512 and shown["model"]["network"]["layers"] == 6
+    assert MCANConfig.from_dict(shown["model"]["network"]) == MCANConfig.small()
+    assert shown["data"]["class_path"].endswith("ScenesData")
     assert shown["model"]["rate"]["peak"] == 1e-4 and shown["out"] == "runs/vqa"

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from omegamax.cli.vqa._quiet import quiet
-from omegamax.data import DataError
+from omegamax.data import DataError, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import LOSSES, MCANConfig, OutputConfig
 from omegamax.models.mcan.config import KINDS
-from omegamax.tasks.vqa import Rate, ScenesData, VQATask
+from omegamax.tasks.vqa import Rate, ScenesData, VQATask, write_safetensors
 from omegamax.tasks.vqa.callbacks import Curve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -213,3 +213,40 @@ def test_rate_reaches_the_optimiser(images, tmp_path):
     assert rates == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
     group = task.optimizers().param_groups[0]
     assert group["betas"] == (0.5, 0.6) and group["weight_decay"] == 0.5
+
+
+# --- Starting from another network
+
+
+def saved(task, folder):
+    path = folder / "start.safetensors"
+    write_safetensors(path, task.record, task.model.state_dict())
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["tvmax", "continuous_sparsemax", "multimodal"])
+def test_a_kind_starts_from_the_weights_of_another(images, tmp_path, kind):
+    before = task_of(images, seed=3)
+    task = task_of(images, seed=4, output=OutputConfig(kind), start=saved(before, tmp_path))
+    assert all(torch.equal(value, task.model.state_dict()[name]) for name, value in before.model.state_dict().items())
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_learnt_alpha_is_left_as_it_is(images, tmp_path, learnt):
+    alpha = OutputConfig("entmax", alpha=1.25, learnable=True)
+    before = task_of(images, seed=3, output=None if learnt else alpha)
+    task = task_of(images, seed=4, output=alpha if learnt else None, start=saved(before, tmp_path))
+    extra = {*task.model.state_dict()} ^ {*before.model.state_dict()}
+    assert extra and all(name.startswith("output.") for name in extra)
+    score = "output.score.0.weight"
+    assert torch.equal(task.model.state_dict()[score], before.model.state_dict()[score])
+
+
+def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
+    path = saved(task_of(images), tmp_path)
+    with pytest.raises(DataError, match=r"start\.safetensors knows .* trained on the same data"):
+        VQATask(Vocabulary(["red"], ["yes"]), network(), start=path)
+    with pytest.raises(DataError, match="a network of other sizes"):
+        VQATask(images.vocabulary, network().replace(flat_dim=16), start=path)
+    with pytest.raises(DataError, match="a network of other sizes"):
+        VQATask(images.vocabulary, network().replace(layers=2), start=path)

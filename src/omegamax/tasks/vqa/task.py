@@ -40,6 +40,7 @@ class VQATask(L.LightningModule):
         cnn: file of a :class:`~omegamax.models.GridCNN` to start from, as ``omegamax vqa pretrain`` writes it.
         freeze_cnn: leave it as it is; data kept in memory then holds its features, which are made once.
         blind: hide the image, all of it: what the words alone are good for.
+        start: file of a trained network to start from, whatever its attention: none has parameters of its own.
 
         >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
         >>> task.network.answers, task.parameters_learnt
@@ -60,6 +61,7 @@ class VQATask(L.LightningModule):
         cnn: str | None = None,
         freeze_cnn: bool = False,
         blind: bool = False,
+        start: str | None = None,
     ) -> None:
         super().__init__()
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas) or not weight_decay >= 0:
@@ -76,8 +78,10 @@ class VQATask(L.LightningModule):
             raise ValueError("VQATask: cnn and freeze_cnn need a network with pixels=True")
         if self.model.cnn is not None:
             if cnn is not None:
-                _start(self.model.cnn, cnn)
+                _take_cnn(self.model.cnn, cnn)
             self.model.cnn.requires_grad_(not (freeze_cnn or blind))
+        if start is not None:
+            _take_network(self.model, self.vocabulary, start)
         self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
         self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         self.data_settings: dict[str, Any] = {}
@@ -201,7 +205,21 @@ class VQATask(L.LightningModule):
         check_same(checkpoint.get("vqa"), self.record)
 
 
-def _start(cnn: GridCNN, path: str) -> None:
+def _take_network(model: MCAN, vocabulary: Vocabulary, path: str) -> None:
+    """Take over the weights of a trained network; parameters that only one of the two has, such as alpha, are left."""
+    record, weights = read_checkpoint(path)
+    if record.vocabulary != vocabulary:
+        raise DataError(f"{path} knows {record.vocabulary}, wanted {vocabulary}; give one trained on the same data")
+    own = model.state_dict()
+    common = {name: value for name, value in weights.items() if name in own}
+    other = [name for name, value in common.items() if value.shape != own[name].shape]
+    other += [name for name in {*own} ^ {*weights} if not name.startswith("output.")]
+    if other:
+        raise DataError(f"{path} has a network of other sizes ({', '.join(sorted(other)[:3])}); give the same sizes")
+    model.load_state_dict(common, strict=False)
+
+
+def _take_cnn(cnn: GridCNN, path: str) -> None:
     """Take over the weights of a file."""
     try:
         cnn.load_state_dict(load_grid_cnn(path).state_dict())
