@@ -1,0 +1,133 @@
+"""Runs of an experiment as rows of a file: what is there is not run again."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+Job = Mapping[str, Any]
+Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
+
+
+class Trials:
+    """Rows of a CSV file, told apart by the columns ``keys``.
+
+    A job is a mapping from the keys to their values; a row has all ``columns``, those of its job among them.
+
+        >>> import tempfile
+        >>> def square(job):
+        ...     return {**job, "square": job["number"] ** 2}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trials = Trials(Path(folder, "squares.csv"), columns=("number", "square"), keys=("number",))
+        ...     failed = trials.run([{"number": 2}, {"number": 3}], square, say=None)
+        ...     trials.rows(), trials.missing([{"number": 3}, {"number": 4}])
+        ([{'number': '2', 'square': '4'}, {'number': '3', 'square': '9'}], [{'number': 4}])
+
+    Args:
+        path: The file; it need not be there yet.
+        columns: Names of all columns, in their order.
+        keys: Names of those that tell rows apart.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str], keys: Sequence[str]) -> None:
+        self.path, self.columns, self.keys = Path(path), tuple(columns), tuple(keys)
+        unknown = [name for name in self.keys if name not in self.columns]
+        if unknown:
+            raise ValueError(f"Trials: keys must be among the columns {list(self.columns)}, got {unknown}")
+
+    def rows(self) -> list[dict[str, str]]:
+        """What is there, as text."""
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != self.columns:
+                raise ValueError(f"Trials: {self.path} must have the columns {self.columns}, got {reader.fieldnames}")
+            return list(reader)
+
+    def missing(self, jobs: Iterable[Job]) -> list[Job]:
+        """The jobs that have no row."""
+        there = {self._key(row) for row in self.rows()}
+        return [job for job in jobs if self._key(job) not in there]
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows; one whose keys are there already is refused."""
+        rows, there = list(rows), {self._key(row) for row in self.rows()}
+        for row in rows:
+            if self._key(row) in there:
+                raise ValueError(f"Trials: {self.path} has a row for {self._key(row)} already")
+            if set(row) - set(self.columns):
+                raise ValueError(f"Trials: a row must have the columns {self.columns}, got {tuple(row)}")
+            there.add(self._key(row))
+        fresh = not self.path.exists()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.columns, lineterminator="\n")
+            if fresh:
+                writer.writeheader()
+            writer.writerows(rows)
+
+    def run(
+        self, jobs: Iterable[Job], work: Work, workers: int = 1, say: Callable[[str], None] | None = print
+    ) -> list[Job]:
+        """Do the jobs that have no row, several at a time, and write each row when it is done.
+
+        One that fails does not end the others: its traceback goes to the error stream.
+
+        Args:
+            jobs: What is wanted.
+            work: From a job to its row, or to several rows; with several workers a function of a module.
+            workers: Processes; with one, all is done in this one.
+            say: Called with a line for each job that is done.
+
+        Returns:
+            The jobs that failed.
+        """
+        left, failed, began = self.missing(jobs), [], time.perf_counter()
+        for count, (job, result) in enumerate(_each(left, work, workers), 1):
+            if isinstance(result, str):
+                failed.append(job)
+                print(f"{_named(job)} failed\n{result}", file=sys.stderr, flush=True)
+                continue
+            rows = [result] if isinstance(result, Mapping) else list(result)
+            self.add(rows)
+            if say is not None:
+                say(f"{time.perf_counter() - began:6.0f} s  {count}/{len(left)}  {_said(rows[0])}")
+        return failed
+
+    def _key(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(str(row[name]) for name in self.keys)
+
+
+def _each(jobs: Sequence[Job], work: Work, workers: int) -> Iterator[tuple[Job, Any]]:
+    if workers == 1:
+        yield from ((job, _attempt(work, job)) for job in jobs)
+        return
+    # Fresh processes: CUDA and OpenMP do not outlive a fork.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        futures = {pool.submit(_attempt, work, job): job for job in jobs}
+        yield from ((futures[future], future.result()) for future in as_completed(futures))
+
+
+def _attempt(work: Work, job: Job) -> Any:
+    """The outcome, or as text what went wrong."""
+    try:
+        return work(job)
+    except Exception:
+        return traceback.format_exc()
+
+
+def _named(job: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in job.items())
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return _named({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()})
