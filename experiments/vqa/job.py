@@ -19,12 +19,12 @@ from typing import Any
 import lightning as L
 import torch
 
-from omegamax.cli.vqa._parser import Parser
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._parser import Parser
+from omegamax.cli._quiet import quiet
 from omegamax.cli.vqa.train import VQACLI
 from omegamax.data import Ready
+from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.vqa import VQAData, VQATask
-from omegamax.tasks.vqa.batches import Batches, Order
 
 HERE = Path(__file__).parent
 SPLITS = ("train", "val", "test")
@@ -157,6 +157,8 @@ def prepare(name: str, place: Place, options: tuple[str, ...], workers: int) -> 
     with TemporaryDirectory() as out:
         cli = build(job.arguments(), place, name, out)
     data, task = cli.datamodule, cli.model
+    for split in SPLITS:
+        data.split(split)  # before the GPU is touched: processes that are forked after it take long to begin
     if task.freeze_cnn:
         data.featurise(task.model.cnn.to(place.device))
     for split in SPLITS:

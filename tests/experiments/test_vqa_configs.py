@@ -13,8 +13,8 @@ import torch
 pytest.importorskip("lightning")
 pytest.importorskip("jsonargparse")
 
-from omegamax.cli.vqa._parser import Parser
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._parser import Parser
+from omegamax.cli._quiet import quiet
 from omegamax.cli.vqa.train import VQACLI
 from omegamax.models.mcan import MCAN, MCANConfig
 from omegamax.models.mcan.papers import PAPERS

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from omegamax import __version__
 from omegamax.cli import cite, demo, maps, tour
 from omegamax.cli._errors import CommandError
+from omegamax.cli._group import STAGES
 from omegamax.cli.vqa import group as vqa
 
 TRAINING = ("lightning", "jsonargparse", "PIL", "rich", "safetensors", "torchmetrics")
 EXTRA = {"matplotlib": "omegamax[viz]", **dict.fromkeys(TRAINING, "omegamax[train]")}
-COMMANDS = {"demo": demo, "vqa": vqa, "tour": tour, "maps": maps, "cite": cite}
+GROUPS = {"vqa": vqa}
+COMMANDS = {"demo": demo, **GROUPS, "tour": tour, "maps": maps, "cite": cite}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, 2 for a request that makes no sense."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if vqa.is_stage(arguments):
-        return vqa.run_stage(arguments)
+    if len(arguments) > 1 and arguments[0] in GROUPS and arguments[1] in STAGES:
+        return GROUPS[arguments[0]].run_stage(arguments[1], arguments[2:])  # Lightning's parser reads the rest
     options = parser().parse_args(arguments)
     try:
         return options.run(options)

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from omegamax.cli._group import STAGES
 from omegamax.cli.main import main
-from omegamax.cli.vqa.group import COMMANDS, STAGES
+from omegamax.cli.vqa.group import COMMANDS
 
 HEAVY = ("lightning", "matplotlib", "torchmetrics", "jsonargparse", "transformers", "torchvision", "PIL", "rich")
 

@@ -4,7 +4,7 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._quiet import quiet
 from omegamax.data.scenes import Cells, Scenes
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.rate import Rate

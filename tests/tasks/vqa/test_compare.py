@@ -4,7 +4,7 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._quiet import quiet
 from omegamax.data import DataError, Vocabulary
 from omegamax.metrics import jensen_shannon
 from omegamax.models.mcan import MCANConfig, OutputConfig

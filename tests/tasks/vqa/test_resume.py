@@ -9,8 +9,8 @@ import torch
 from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
 
 from omegamax.cli.vqa.train import run
+from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.vqa import VQATask
-from omegamax.tasks.vqa.checkpoint_io import PlainCheckpointIO
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -145,7 +145,7 @@ def test_last_checkpoint_is_written_where_it_is_not_the_best(tmp_path, monkeypat
 
 
 def test_checkpoint_that_is_being_written_leaves_the_one_before(tmp_path, monkeypatch):
-    path, files = tmp_path / "last.ckpt", PlainCheckpointIO()
+    path, files = tmp_path / "last.ckpt", PlainCheckpointIO("vqa")
     files.save_checkpoint({"vqa": {}, "state_dict": {}, "step": 1}, path)
     save = torch.save
 

@@ -4,14 +4,14 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._quiet import quiet
 from omegamax.data import DataError, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import LOSSES, MCANConfig, OutputConfig
 from omegamax.models.mcan.config import KINDS
+from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.vqa import Rate, ScenesData, VQATask, write_safetensors
-from omegamax.tasks.vqa.callbacks import Curve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = dict.fromkeys(("word_dim", "image_dim", "hidden_dim", "feedforward_dim", "flat_dim", "fused_dim"), 8)

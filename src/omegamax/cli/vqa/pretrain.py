@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Train, write the file, and say how well cells are named."""
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-    from omegamax.cli.vqa._quiet import quiet
+    from omegamax.cli._quiet import quiet
 
     if options.out.suffix != ".safetensors":
         raise CommandError(f"--out must end in .safetensors, got {options.out}")

@@ -1,28 +1,15 @@
-"""``omegamax vqa fit | validate | test | predict``, by LightningCLI."""
+"""``omegamax vqa fit | validate | test | predict``."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-import lightning as L
-from jsonargparse import Namespace
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
-from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.cli import LightningArgumentParser
 
-from omegamax.cli._errors import CommandError
-from omegamax.cli.vqa._parser import Parser
-from omegamax.cli.vqa._quiet import quiet
+from omegamax.cli._parser import Parser
+from omegamax.cli._run import RunCLI, run_stage
 from omegamax.tasks.vqa import VQAData, VQATask
-from omegamax.tasks.vqa.callbacks import Answers, Curve, Draws, End, Weights
-from omegamax.tasks.vqa.checkpoint_io import PlainCheckpointIO
-from omegamax.tasks.whole import whole_file
+from omegamax.tasks.vqa.answers import QuestionAnswers
 
 STAGES = {
     "fit": "train a network",
@@ -30,148 +17,31 @@ STAGES = {
     "test": "measure answers and maps of a trained network on the test part",
     "predict": "answer the questions of the test part, into answers.json in the run's folder",
 }
-EPOCHS = 13  # where nothing is said, as in the papers
 
 
-class SaveConfig(SaveConfigCallback):
-    """The settings of a run as ``config.yaml`` in its folder, to be given as ``--config``."""
+class VQAParser(Parser):
+    """The parser, which knows the sets of questions."""
 
-    def __init__(self, parser: LightningArgumentParser, config: Namespace, **settings: Any) -> None:
-        super().__init__(parser, config, **{**settings, "save_to_log_dir": False})
-
-    def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage == "fit" and trainer.is_global_zero:
-            config = self.config.clone()
-            config["ckpt_path"] = None  # where this process began is no setting of the run
-            with whole_file(Path(trainer.default_root_dir) / "config.yaml") as place:
-                # The third argument, whose name depends on the version: write what is null, too.
-                place.write_text(self.parser.dump(config, "yaml", False), encoding="utf-8")
+    def sets(self) -> Sequence[str]:
+        return tuple(VQAData.known())
 
 
-class VQACLI(LightningCLI):
-    """All settings of model, data and trainer as arguments, from files, or both.
+class VQACLI(RunCLI):
+    """Runs of visual question answering."""
 
-    A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and
-    ``best.ckpt``), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where
-    it stopped; the other commands take the best of the run's checkpoints, or the last, unless told otherwise.
-    """
-
-    def __init__(self, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
-        self.stage = stage  # the only one to make a parser for, which takes a while
-        super().__init__(*arguments, **settings)
-
-    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
-        """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
-        methods = LightningCLI.subcommands().items()
-        return {name: skip | {"weights_only"} for name, skip in methods if self.stage in (None, name)}
+    task, data, parser_type = VQATask, VQAData, VQAParser
+    epochs = 13  # as in the papers
+    monitor = "val_accuracy"
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--out", type=str, default="runs/vqa", help="folder of the run")
-        parser.link_arguments("out", "trainer.default_root_dir")
+        super().add_arguments_to_parser(parser)
         parser.link_arguments("data.vocabulary", "model.vocabulary", apply_on="instantiate")
         parser.set_defaults({"data": {"class_path": "ScenesData"}})
 
-    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parse the arguments given, whatever the process was started with."""
-        self.config = parser.parse_args(args)
-
-    def _parse_ckpt_path(self) -> None:
-        """Leave settings as they are: no checkpoint of ours has any to put in their place."""
-
-    def before_instantiate_classes(self) -> None:
-        if self.subcommand is None:
-            return
-        settings = self.config[self.subcommand]
-        settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), Path(settings["out"]))
-
-    def instantiate_trainer(self, **changes: Any) -> L.Trainer:
-        out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
-        callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), Answers()]
-        if given["enable_checkpointing"] is not False:
-            callbacks += [*_checkpoints(out / "checkpoints", validated=given["limit_val_batches"] != 0), End()]
-        self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
-        if given["logger"] is None:
-            changes = {"logger": CSVLogger(out, "log"), **changes}
-        if given["max_epochs"] is None and given["max_steps"] == -1 and given["max_time"] is None:
-            changes = {"max_epochs": EPOCHS, **changes}
-        plugins = given["plugins"] or []
-        plugins = list(plugins) if isinstance(plugins, Sequence) and not isinstance(plugins, str) else [plugins]
-        return super().instantiate_trainer(**{"plugins": [*plugins, PlainCheckpointIO()], **changes})
+    def answers(self) -> QuestionAnswers:
+        return QuestionAnswers()
 
 
 def run(stage: str, arguments: Sequence[str]) -> int:
-    """Run one of ``STAGES`` with the arguments after it; 2 if they, or the files they name, make no sense.
-
-    With the environment variable ``OMEGAMAX_TRACEBACK`` set, such an error is shown with the place it came from.
-    """
-    try:
-        with quiet(), _command_line(["vqa", stage, *arguments]):
-            VQACLI(
-                VQATask,
-                VQAData,
-                stage=stage,
-                subclass_mode_data=True,
-                seed_everything_default=0,
-                save_config_callback=SaveConfig,
-                auto_configure_optimizers=False,
-                load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
-                parser_class=Parser,
-                parser_kwargs={"prog": "omegamax vqa", "default_env": False, stage: _help(stage)},
-                args=[stage, *arguments],
-            )
-    except (CommandError, ValueError, OSError, MisconfigurationException) as error:
-        if os.environ.get("OMEGAMAX_TRACEBACK") or isinstance(error, BrokenPipeError):
-            raise
-        print(f"omegamax vqa {stage}: error: {_reason(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _help(stage: str) -> dict[str, str]:
-    """What a command does, and how it is called, which would fill a page if every setting were named."""
-    how = "[--config FILE ...] [--out FOLDER] [--data CLASS] [--data.NAME VALUE ...] [--model.NAME VALUE ...] ..."
-    return {"description": f"{STAGES[stage].capitalize()}.", "usage": f"omegamax vqa {stage} {how}"}
-
-
-def _reason(error: BaseException) -> str:
-    """The message on one line; of an argument that was tried as one type after the other, that of the first."""
-    while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
-        error = error.__cause__
-    return " ".join(str(error).split())
-
-
-def _checkpoints(folder: Path, validated: bool) -> list[L.Callback]:
-    """The best network and the last one; two callbacks, for the last is then written also where it is not the best."""
-    when = False if validated else None  # with each validation, at the end of an epoch too, or with each epoch
-    settings: dict[str, Any] = {"enable_version_counter": False, "save_on_train_epoch_end": when}
-    best = ModelCheckpoint(folder, "best", monitor="val_accuracy", mode="max", **settings)
-    last = ModelCheckpoint(folder, "last", **settings)
-    return [best, last] if validated else [last]
-
-
-def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
-    """The file that a run starts from."""
-    last = out / "checkpoints" / "last.ckpt"
-    if stage == "fit" and given is None:
-        if last.exists():
-            raise CommandError(f"{out} holds a run; go on with it by --ckpt_path last, or give another --out")
-        return None
-    name = given or ("best" if last.with_name("best.ckpt").exists() or not last.exists() else "last")
-    path = last.with_name(f"{name}.ckpt") if name in ("best", "last") else Path(name)
-    if not path.is_file():
-        remedy = f"give --ckpt_path FILE, or --out FOLDER of a run (it is {out})"
-        raise CommandError(f"{path} does not exist; {remedy}")
-    if stage == "fit" and path.suffix == ".safetensors":
-        raise CommandError(f"{path} has a network but not the state of its training; give --ckpt_path a .ckpt file")
-    return str(path)
-
-
-@contextmanager
-def _command_line(arguments: list[str]) -> Iterator[None]:
-    """Let processes that Lightning starts for other devices run the same command; they read it from here."""
-    before = sys.argv
-    sys.argv = [before[0], *arguments]
-    try:
-        yield
-    finally:
-        sys.argv = before
+    """Run one of ``STAGES`` with the arguments after it."""
+    return run_stage(VQACLI, stage, arguments, STAGES[stage])

@@ -1,24 +1,20 @@
-"""Files of trained networks: what they say beside the weights, and how they are read without running code."""
+"""Files of trained networks: what they say beside the weights."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.mcan import MCANConfig
-from omegamax.tasks.whole import whole_file
+from omegamax.tasks.weights_file import Path_, read_weights, remedy, write_weights
 
 FORMAT = 1
-Path_ = str | PathLike[str]
-_FIT = "give a file that `omegamax vqa fit` wrote"
+KIND = "vqa"
+_FIT = remedy(KIND)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,34 +77,13 @@ class Record:
 
 def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
     """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; {_FIT}")
-    return _from_safetensors(path) if path.suffix == ".safetensors" else _from_ckpt(path)
-
-
-def load_plain(path: Path_, map_location: Any = "cpu") -> dict[str, Any]:
-    """All that is in a ``.ckpt`` file, read without running code."""
-    try:
-        content = torch.load(path, map_location=map_location, weights_only=True)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist; {_FIT}") from None
-    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
-        # Not the rest of torch's message, which goes on to say how the file's code could be run.
-        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is damaged, or no checkpoint of plain data ({reason}); {_FIT}") from error
-    if not isinstance(content, dict) or "vqa" not in content or "state_dict" not in content:
-        raise DataError(f"{path} is no checkpoint of visual question answering; {_FIT}")
-    return content
+    content, weights = read_weights(path, KIND)
+    return Record.from_dict(content, path), weights
 
 
 def write_safetensors(path: Path_, record: Record, weights: Mapping[str, Tensor]) -> None:
     """Write weights with their record inside, for others to use."""
-    from safetensors.torch import save_file
-
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    with whole_file(path) as place:
-        save_file(tensors, place, metadata={"omegamax.vqa": json.dumps(record.to_dict())})
+    write_weights(path, KIND, record.to_dict(), weights)
 
 
 def check_same(saved: Mapping[str, Any] | None, wanted: Record) -> None:
@@ -122,28 +97,3 @@ def check_same(saved: Mapping[str, Any] | None, wanted: Record) -> None:
             f"the checkpoint is of another configuration. It has {listed}. Give the config.yaml that was saved with "
             "it, or a checkpoint of this configuration"
         )
-
-
-def _from_safetensors(path: Path) -> tuple[Record, dict[str, Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}
-    except SafetensorError as error:
-        raise DataError(f"{path} is damaged or no safetensors file ({error}); get it again") from error
-    if "omegamax.vqa" not in metadata:
-        raise DataError(f"{path} says nothing of the network that its weights are of; {_FIT}")
-    try:
-        record = json.loads(metadata["omegamax.vqa"])
-    except ValueError as error:
-        raise DataError(f"{path} has a record that cannot be read ({error}); {_FIT}") from error
-    return Record.from_dict(record, path), weights
-
-
-def _from_ckpt(path: Path) -> tuple[Record, dict[str, Tensor]]:
-    content = load_plain(path)
-    prefix = "model."
-    weights = {key.removeprefix(prefix): w for key, w in content["state_dict"].items() if key.startswith(prefix)}
-    return Record.from_dict(content["vqa"], path), weights

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import abc
-import inspect
 from collections import Counter
-from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import lightning as L
-import torch
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice, is_whole
+from omegamax._checks import is_whole
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
+from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.progress import progress
-from omegamax.tasks.vqa.batches import Batches, Order
+from omegamax.tasks.run_data import RunData
 
 
-class VQAData(L.LightningDataModule, abc.ABC):
+class VQAData(RunData):
     """Questions about pictures for training, validation and test; a subclass for each set.
 
     Batches are those of :class:`~omegamax.data.Collate`. The order of the training part is a function of seed and epoch
@@ -50,17 +47,14 @@ class VQAData(L.LightningDataModule, abc.ABC):
         vocabulary_file: str | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(batch_size, workers, seed)
         name = type(self).__name__
-        least = {"batch_size": 1, "workers": 0, "skip_broken": 0, "seed": 0, "length": 1}
-        given = {"batch_size": batch_size, "workers": workers, "skip_broken": skip_broken, "seed": seed}
-        for argument, value in {**given, "length": 1 if length is None else length}.items():
-            if not is_whole(value) or value < least[argument]:
-                raise ValueError(f"{name}: {argument} must be a whole number >= {least[argument]}, got {value!r}")
+        for argument, value, least in (("skip_broken", skip_broken, 0), ("length", length, 1)):
+            if value is not None and (not is_whole(value) or value < least):
+                raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
         if len(grid) != 2 or min(grid) < 1:
             raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {tuple(grid)}")
-        self.batch_size, self.grid, self.length, self.seed = batch_size, (grid[0], grid[1]), length, seed
-        self.keep, self.workers, self.skip_broken = keep, workers, skip_broken
+        self.grid, self.length, self.keep, self.skip_broken = (grid[0], grid[1]), length, keep, skip_broken
         self.vocabulary_file = vocabulary_file
         self._vocabulary: Vocabulary | None = None
         self._splits: dict[str, Dataset[Any]] = {}
@@ -73,21 +67,6 @@ class VQAData(L.LightningDataModule, abc.ABC):
     @abc.abstractmethod
     def own_vocabulary(self) -> Vocabulary:
         """Words and answers of the training part."""
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], **changes: Any) -> VQAData:
-        """The data with :attr:`settings`, with changes."""
-        given = {**settings, **changes}
-        kinds = known_sets()
-        name = given.pop("class", None)
-        check_choice("VQAData.of", "class", name, tuple(kinds))
-        return kinds[name](**given)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The class by name as ``"class"``, and its arguments: what a trained network's file keeps."""
-        names = {name for kind in (VQAData, type(self)) for name in inspect.signature(kind).parameters}
-        return {"class": type(self).__name__, **{name: getattr(self, name) for name in sorted(names - {"settings"})}}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -137,34 +116,10 @@ class VQAData(L.LightningDataModule, abc.ABC):
                 raise ValueError("VQAData.featurise: features were made by another network before")
             self._cnn = cnn
 
-    def train_dataloader(self) -> Batches:
-        return self._batches("train", self.seed)
-
-    def val_dataloader(self) -> Batches:
-        return self._batches("val")
-
-    def test_dataloader(self) -> Batches:
-        return self._batches("test")
-
-    def predict_dataloader(self) -> Batches:
-        return self._batches("test")
-
-    def _batches(self, name: str, seed: int | None = None) -> Batches:
-        samples = self.split(name)
-        several = torch.distributed.is_available() and torch.distributed.is_initialized()
-        processes, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
-        order = Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)
+    def batches(self, samples: Dataset[Any], order: Order) -> Batches:
         if isinstance(samples, Ready):
             return Batches(samples, order, Ready.collate)
-        return Batches(samples, order, self.collate, self.workers)
-
-
-def known_sets(below: Any = VQAData) -> dict[str, type[VQAData]]:
-    """The classes of sets, by name."""
-    found: dict[str, type[VQAData]] = {}
-    for each in below.__subclasses__():
-        found |= known_sets(each) if inspect.isabstract(each) else {each.__name__: each}
-    return found
+        return super().batches(samples, order)
 
 
 def texts_vocabulary(samples: Any, least: int = 1, most: int | None = None) -> Vocabulary:

@@ -23,7 +23,7 @@ from omegamax.data import Ready
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import MCANConfig, OutputConfig
-from omegamax.tasks.vqa.callbacks import Curve
+from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.checkpoint import read_checkpoint, write_safetensors
 from omegamax.tasks.vqa.rate import Rate

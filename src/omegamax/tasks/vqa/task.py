@@ -6,24 +6,23 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-import lightning as L
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 from torchmetrics import MeanMetric
 
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig
-from omegamax.tasks.vqa.checkpoint import Record, check_same, read_checkpoint
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
 from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.scores import Scores
 
 Batch = dict[str, Any]
 
 
-class VQATask(L.LightningModule):
+class VQATask(RunTask):
     """An :class:`~omegamax.models.mcan.MCAN`, its loss, its optimiser, and what is measured of its answers and maps.
 
     Logged are the ``loss`` of a batch and, at each validation, ``train_loss``, its mean since the last one,
@@ -48,6 +47,9 @@ class VQATask(L.LightningModule):
 
     Reference: the optimiser's settings are those of Yu et al. (CVPR 2019), Sec. 4.2.
     """
+
+    kind = KIND
+    model: MCAN
 
     def __init__(
         self,
@@ -119,12 +121,7 @@ class VQATask(L.LightningModule):
         return {"question": question, "features": empty, "grid": (1, 1)}
 
     def setup(self, stage: str) -> None:
-        # Constants, the same everywhere. Sent around before each batch, they would make a process that has one batch
-        # more than others wait for ever.
-        constants = [name for name, _ in self.named_buffers()]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, constants)
-        # Before weights are restored, which single precision would round.
-        self.trainer.precision_plugin.convert_module(self)
+        super().setup(stage)
         data = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
@@ -198,11 +195,11 @@ class VQATask(L.LightningModule):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(self.rate.factor_at, total=total))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": self.rate.interval}}
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["vqa"] = self.record.to_dict()
+    def described(self) -> dict[str, Any]:
+        return self.record.to_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        check_same(checkpoint.get("vqa"), self.record)
+        check_same(checkpoint.get(self.kind), self.record)
 
 
 def _take_network(model: MCAN, vocabulary: Vocabulary, path: str) -> None:

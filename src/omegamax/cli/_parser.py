@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch.cli import LightningArgumentParser
-
-from omegamax.tasks.vqa.data import known_sets
 
 # How jsonargparse tells that it tried one type after the other; what remains names the setting and what it wants.
 _NOISE = (
@@ -24,17 +23,21 @@ class Parser(LightningArgumentParser):
     """A LightningArgumentParser that says in one line what is wrong."""
 
     def error(self, message: str, *more: Any, **settings: Any) -> Any:
-        super().error(one_line(message), *more, **settings)
+        super().error(one_line(message, self.sets()), *more, **settings)
+
+    def sets(self) -> Sequence[str]:
+        """Names that ``--data`` takes."""
+        return ()
 
 
-def one_line(message: str) -> str:
-    """The setting, what was wanted, and what was given.
+def one_line(message: str, sets: Sequence[str] = ()) -> str:
+    """The setting, what was wanted, and what was given; of a class of data, the names that there are.
 
     >>> one_line("Parser key: \\n  Subtypes: [int, float]\\n  Errors:\\n    - Expected an int")
     'Parser key: - Expected an int'
     """
     lines = [line.strip() for line in message.splitlines()]
     text = " ".join(line for line in lines if line and not line.startswith(_NOISE))
-    if "Expected a dot import path string" in text and 'key "data"' in text:
-        text = f"{text.split(':')[0]}: there is no such set; known: {', '.join(known_sets())}"
+    if "Expected a dot import path string" in text and 'key "data"' in text and sets:
+        text = f"{text.split(':')[0]}: there is no such set; known: {', '.join(sets)}"
     return text

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from omegamax.data.vqa2 import write_results
-from omegamax.tasks.vqa.checkpoint import write_safetensors
-from omegamax.tasks.vqa.task import VQATask
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.weights_file import write_weights
 from omegamax.tasks.whole import whole_file
 
 
@@ -85,22 +84,24 @@ class Weights(Callback):
     """
 
     def on_fit_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        if not trainer.is_global_zero or not isinstance(module, VQATask):
+        if not trainer.is_global_zero or not isinstance(module, RunTask):
             return
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
-        task = VQATask.load(best) if best else module
-        write_safetensors(Path(trainer.default_root_dir) / "model.safetensors", task.record, task.model.state_dict())
+        task = type(module).load(best) if best else module
+        path = Path(trainer.default_root_dir) / "model.safetensors"
+        write_weights(path, task.kind, task.described(), task.model.state_dict())
 
 
 class Answers(Callback):
-    """Predicted answers as ``answers.json`` in the run's folder.
+    """Predictions as ``answers.json`` in the run's folder: a list of objects, each with its ``id``.
 
-    For VQA-v2 it is the file that the evaluation server takes; for other sets a list of objects with ``id``,
-    ``answer`` and ``probability``.
+    Args:
+        file: its name.
+        asked: what was to be answered, in the plural.
     """
 
-    def __init__(self, file: str = "answers.json") -> None:
-        self.file = file
+    def __init__(self, file: str = "answers.json", asked: str = "questions") -> None:
+        self.file, self.asked = file, asked
         self.found: dict[str, dict[str, Any]] = {}
 
     def on_predict_batch_end(
@@ -118,13 +119,13 @@ class Answers(Callback):
         if not trainer.is_global_zero:
             return
         path = Path(trainer.default_root_dir) / self.file
-        data = getattr(trainer, "datamodule", None)
         with whole_file(path) as place:
-            if data is not None and data.settings["class"] == "VQA2Data":
-                write_results(place, {int(name): entry["answer"] for name, entry in found.items()})
-            else:
-                text = json.dumps(list(found.values()), ensure_ascii=False, indent=1)
-                place.write_text(text + "\n", encoding="utf-8")
+            self.write(place, found, trainer)
         count = getattr(getattr(trainer.predict_dataloaders, "sampler", None), "count", len(found))
-        short = f" (of {count} questions; the others were passed over)" if len(found) < count else ""
+        short = f" (of {count} {self.asked}; the others were passed over)" if len(found) < count else ""
         print(f"{len(found)} answers{short}: {path}")
+
+    def write(self, path: Path, found: dict[str, dict[str, Any]], trainer: L.Trainer) -> None:
+        """The file of all predictions, by their ids."""
+        text = json.dumps(list(found.values()), ensure_ascii=False, indent=1)
+        path.write_text(text + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from omegamax.data import DataError
-from omegamax.tasks.vqa.batches import Batches, Order
+from omegamax.tasks.batches import Batches, Order
 
 
 def loader(count=10, size=3, seed=0, **settings):

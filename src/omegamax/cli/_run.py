@@ -1,0 +1,189 @@
+"""``fit | validate | test | predict`` of a task, by LightningCLI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from jsonargparse import Namespace
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from omegamax.cli._errors import CommandError
+from omegamax.cli._parser import Parser
+from omegamax.cli._quiet import quiet
+from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Weights
+from omegamax.tasks.checkpoint_io import PlainCheckpointIO
+from omegamax.tasks.run_data import RunData
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.whole import whole_file
+
+
+class SaveConfig(SaveConfigCallback):
+    """The settings of a run as ``config.yaml`` in its folder, to be given as ``--config``."""
+
+    def __init__(self, parser: LightningArgumentParser, config: Namespace, **settings: Any) -> None:
+        super().__init__(parser, config, **{**settings, "save_to_log_dir": False})
+
+    def save_config(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage == "fit" and trainer.is_global_zero:
+            config = self.config.clone()
+            config["ckpt_path"] = None  # where this process began is no setting of the run
+            with whole_file(Path(trainer.default_root_dir) / "config.yaml") as place:
+                # The third argument, whose name depends on the version: write what is null, too.
+                place.write_text(self.parser.dump(config, "yaml", False), encoding="utf-8")
+
+
+class RunCLI(LightningCLI):
+    """All settings of model, data and trainer as arguments, from files, or both.
+
+    A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and
+    ``best.ckpt``), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where
+    it stopped; the other commands take the best of the run's checkpoints, or the last, unless told otherwise.
+
+    A subclass says of what task: see the attributes.
+    """
+
+    task: type[RunTask]  # its kind is the name of the command
+    data: type[RunData]
+    parser_type: type[Parser] = Parser
+    epochs: int  # where nothing is said
+    monitor: str  # what the best network is best at; more is better
+
+    def __init__(self, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
+        self.stage = stage  # the only one to make a parser for, which takes a while
+        super().__init__(*arguments, **settings)
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
+        methods = LightningCLI.subcommands().items()
+        return {name: skip | {"weights_only"} for name, skip in methods if self.stage in (None, name)}
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument("--out", type=str, default=f"runs/{self.task.kind}", help="folder of the run")
+        parser.link_arguments("out", "trainer.default_root_dir")
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parse the arguments given, whatever the process was started with."""
+        self.config = parser.parse_args(args)
+
+    def _parse_ckpt_path(self) -> None:
+        """Leave settings as they are: no checkpoint of ours has any to put in their place."""
+
+    def before_instantiate_classes(self) -> None:
+        if self.subcommand is None:
+            return
+        settings = self.config[self.subcommand]
+        settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), Path(settings["out"]))
+
+    def answers(self) -> Answers:
+        """What writes predictions."""
+        return Answers()
+
+    def instantiate_trainer(self, **changes: Any) -> L.Trainer:
+        out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
+        callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), self.answers()]
+        if given["enable_checkpointing"] is not False:
+            validated = given["limit_val_batches"] != 0
+            callbacks += [*_checkpoints(out / "checkpoints", self.monitor, validated), End()]
+        self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
+        if given["logger"] is None:
+            changes = {"logger": CSVLogger(out, "log"), **changes}
+        if given["max_epochs"] is None and given["max_steps"] == -1 and given["max_time"] is None:
+            changes = {"max_epochs": self.epochs, **changes}
+        plugins = given["plugins"] or []
+        plugins = list(plugins) if isinstance(plugins, Sequence) and not isinstance(plugins, str) else [plugins]
+        plugins.append(PlainCheckpointIO(self.task.kind))
+        return super().instantiate_trainer(**{"plugins": plugins, **changes})
+
+
+def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str) -> int:
+    """Run ``fit`` or its like with the arguments after it; 2 if they, or the files they name, make no sense.
+
+    With the environment variable ``OMEGAMAX_TRACEBACK`` set, such an error is shown with the place it came from.
+
+    Args:
+        cli: of the task.
+        stage: one of the four.
+        arguments: the rest of the command line.
+        what: it does, for its help.
+    """
+    name = cli.task.kind
+    try:
+        with quiet(), _command_line([name, stage, *arguments]):
+            cli(
+                cli.task,
+                cli.data,
+                stage=stage,
+                subclass_mode_data=True,
+                seed_everything_default=0,
+                save_config_callback=SaveConfig,
+                auto_configure_optimizers=False,
+                load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
+                parser_class=cli.parser_type,
+                parser_kwargs={"prog": f"omegamax {name}", "default_env": False, stage: _help(name, stage, what)},
+                args=[stage, *arguments],
+            )
+    except (CommandError, ValueError, OSError, MisconfigurationException) as error:
+        if os.environ.get("OMEGAMAX_TRACEBACK") or isinstance(error, BrokenPipeError):
+            raise
+        print(f"omegamax {name} {stage}: error: {_reason(error)}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _help(name: str, stage: str, what: str) -> dict[str, str]:
+    """What a command does, and how it is called, which would fill a page if every setting were named."""
+    how = "[--config FILE ...] [--out FOLDER] [--data CLASS] [--data.NAME VALUE ...] [--model.NAME VALUE ...] ..."
+    return {"description": f"{what.capitalize()}.", "usage": f"omegamax {name} {stage} {how}"}
+
+
+def _reason(error: BaseException) -> str:
+    """The message on one line; of an argument that was tried as one type after the other, that of the first."""
+    while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
+        error = error.__cause__
+    return " ".join(str(error).split())
+
+
+def _checkpoints(folder: Path, monitor: str, validated: bool) -> list[L.Callback]:
+    """The best network and the last one; two callbacks, for the last is then written also where it is not the best."""
+    when = False if validated else None  # with each validation, at the end of an epoch too, or with each epoch
+    settings: dict[str, Any] = {"enable_version_counter": False, "save_on_train_epoch_end": when}
+    best = ModelCheckpoint(folder, "best", monitor=monitor, mode="max", **settings)
+    last = ModelCheckpoint(folder, "last", **settings)
+    return [best, last] if validated else [last]
+
+
+def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
+    """The file that a run starts from."""
+    last = out / "checkpoints" / "last.ckpt"
+    if stage == "fit" and given is None:
+        if last.exists():
+            raise CommandError(f"{out} holds a run; go on with it by --ckpt_path last, or give another --out")
+        return None
+    name = given or ("best" if last.with_name("best.ckpt").exists() or not last.exists() else "last")
+    path = last.with_name(f"{name}.ckpt") if name in ("best", "last") else Path(name)
+    if not path.is_file():
+        remedy = f"give --ckpt_path FILE, or --out FOLDER of a run (it is {out})"
+        raise CommandError(f"{path} does not exist; {remedy}")
+    if stage == "fit" and path.suffix == ".safetensors":
+        raise CommandError(f"{path} has a network but not the state of its training; give --ckpt_path a .ckpt file")
+    return str(path)
+
+
+@contextmanager
+def _command_line(arguments: list[str]) -> Iterator[None]:
+    """Let processes that Lightning starts for other devices run the same command; they read it from here."""
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before

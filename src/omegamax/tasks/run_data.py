@@ -1,0 +1,95 @@
+"""Splits of a set as batches, whatever the task."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections.abc import Callable, Mapping, Sized
+from typing import Any, TypeVar, cast
+
+import lightning as L
+import torch
+from torch.utils.data import Dataset
+
+from omegamax._checks import check_choice, is_whole
+from omegamax.tasks.batches import Batches, Order
+
+Kind = TypeVar("Kind", bound="RunData")
+
+
+class RunData(L.LightningDataModule, abc.ABC):
+    """Samples for training, validation and test; a subclass for each set, which keeps its arguments by their names.
+
+    The order of the training part is a function of seed and epoch alone: two processes with half a batch each see what
+    one with the whole batch does.
+
+    Args:
+        batch_size: samples in a batch, of each process.
+        workers: processes that read samples.
+        seed: of the order of the training part.
+    """
+
+    def __init__(self, batch_size: int = 64, workers: int = 0, seed: int = 0) -> None:
+        super().__init__()
+        for argument, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("seed", seed, 0)):
+            if not is_whole(value) or value < least:
+                name = type(self).__name__
+                raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
+        self.batch_size, self.workers, self.seed = batch_size, workers, seed
+
+    @abc.abstractmethod
+    def split(self, name: str) -> Dataset[Any]:
+        """The samples of ``"train"``, ``"val"`` or ``"test"``."""
+
+    @property
+    @abc.abstractmethod
+    def collate(self) -> Callable[[Any], Any]:
+        """What makes batches of samples."""
+
+    @classmethod
+    def of(cls: type[Kind], settings: Mapping[str, Any], **changes: Any) -> Kind:
+        """The data with :attr:`settings`, with changes."""
+        given = {**settings, **changes}
+        kinds = cls.known()
+        name = given.pop("class", None)
+        check_choice(f"{cls.__name__}.of", "class", name, tuple(kinds))
+        return kinds[name](**given)
+
+    @classmethod
+    def known(cls: type[Kind]) -> dict[str, type[Kind]]:
+        """The sets of this kind, by the names of their classes."""
+        found = {} if inspect.isabstract(cls) else {cls.__name__: cls}
+        for each in cls.__subclasses__():
+            found |= each.known()
+        return found
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The class by name as ``"class"``, and its arguments: what a trained network's file keeps."""
+        kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RunData)]
+        arguments = [each for kind in kinds for each in inspect.signature(kind).parameters.values()]
+        names = sorted({each.name for each in arguments if each.kind is not each.VAR_KEYWORD})
+        return {"class": type(self).__name__, **{name: getattr(self, name) for name in names}}
+
+    def train_dataloader(self) -> Batches:
+        return self._batches("train", self.seed)
+
+    def val_dataloader(self) -> Batches:
+        return self._batches("val")
+
+    def test_dataloader(self) -> Batches:
+        return self._batches("test")
+
+    def predict_dataloader(self) -> Batches:
+        return self._batches("test")
+
+    def batches(self, samples: Dataset[Any], order: Order) -> Batches:
+        """Samples in an order, as batches."""
+        return Batches(samples, order, self.collate, self.workers)
+
+    def _batches(self, name: str, seed: int | None = None) -> Batches:
+        samples = self.split(name)
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        processes, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
+        order = Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)
+        return self.batches(samples, order)

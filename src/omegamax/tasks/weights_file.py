@@ -1,0 +1,76 @@
+"""Files of trained networks: weights with a record of plain data beside them, read without running code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.data import DataError
+from omegamax.tasks.whole import whole_file
+
+Path_ = str | PathLike[str]
+_MODEL = "model."  # where a task has its network
+
+
+def remedy(kind: str) -> str:
+    """What to do about a file that cannot be used; ``kind`` is the task's name on the command line."""
+    return f"give a file that `omegamax {kind} fit` wrote"
+
+
+def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, Any]:
+    """All that is in a ``.ckpt`` file of a task, read without running code."""
+    try:
+        content = torch.load(path, map_location=map_location, weights_only=True)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; {remedy(kind)}") from None
+    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
+        # Not the rest of torch's message, which goes on to say how the file's code could be run.
+        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
+        raise DataError(f"{path} is damaged, or no checkpoint of plain data ({reason}); {remedy(kind)}") from error
+    if not isinstance(content, dict) or kind not in content or "state_dict" not in content:
+        raise DataError(f"{path} is no checkpoint of `omegamax {kind}`; {remedy(kind)}")
+    return content
+
+
+def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
+    """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist; {remedy(kind)}")
+    if path.suffix == ".safetensors":
+        return _from_safetensors(path, kind)
+    content = load_plain(path, kind)
+    weights = {key.removeprefix(_MODEL): w for key, w in content["state_dict"].items() if key.startswith(_MODEL)}
+    return content[kind], weights
+
+
+def write_weights(path: Path_, kind: str, record: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Write a ``.safetensors`` file with its record inside, for others to use."""
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    with whole_file(path) as place:
+        save_file(tensors, place, metadata={f"omegamax.{kind}": json.dumps(record)})
+
+
+def _from_safetensors(path: Path, kind: str) -> tuple[Any, dict[str, Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise DataError(f"{path} is damaged or no safetensors file ({error}); get it again") from error
+    if f"omegamax.{kind}" not in metadata:
+        raise DataError(f"{path} says nothing of the network that its weights are of; {remedy(kind)}")
+    try:
+        return json.loads(metadata[f"omegamax.{kind}"]), weights
+    except ValueError as error:
+        raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(kind)}") from error
