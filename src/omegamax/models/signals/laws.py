@@ -1,0 +1,79 @@
+"""Laws of a symbol, by name: from scores of the words to a distribution on their simplex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+
+from torch import Tensor
+from torch.distributions import Distribution
+
+from omegamax._checks import check_choice, is_number
+from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
+
+Law = Callable[[Tensor], Distribution]
+
+# Values are not checked: it would hold up a GPU in every step.
+
+
+def _gumbel_softmax(scores: Tensor, temperature: float = 1.0) -> Distribution:
+    return GumbelSoftmax(temperature, logits=scores, validate_args=False)
+
+
+def _gumbel_softmax_st(scores: Tensor, temperature: float = 1.0) -> Distribution:
+    return GumbelSoftmax(temperature, logits=scores, hard=True, validate_args=False)
+
+
+def _hard_concrete(scores: Tensor, temperature: float = 1.0, stretch: float = 1.1) -> Distribution:
+    return HardConcrete(temperature, logits=scores, stretch=stretch, validate_args=False)
+
+
+def _gaussian_sparsemax(scores: Tensor, scale: float = 1.0) -> Distribution:
+    return GaussianSparsemax(scores, scale=scale, validate_args=False)
+
+
+LAWS: dict[str, Callable[..., Distribution]] = {
+    "gumbel_softmax": _gumbel_softmax,
+    "gumbel_softmax_st": _gumbel_softmax_st,
+    "hard_concrete": _hard_concrete,
+    "gaussian_sparsemax": _gaussian_sparsemax,
+}
+"""Laws by name."""
+
+
+def symbol_law(law: str | Law, **options: float) -> Law:
+    """A law by name with its options; any other function from scores ``[*, K]`` to a distribution is left as it is.
+
+    ====================== =========================================== ==============================
+    name                   law                                         options
+    ====================== =========================================== ==============================
+    ``gumbel_softmax``     :class:`~omegamax.mixed.GumbelSoftmax`      ``temperature=1``
+    ``gumbel_softmax_st``  the same, straight-through: one word        ``temperature=1``
+    ``hard_concrete``      :class:`~omegamax.mixed.HardConcrete`       ``temperature=1, stretch=1.1``
+    ``gaussian_sparsemax`` :class:`~omegamax.mixed.GaussianSparsemax`  ``scale=1``
+    ====================== =========================================== ==============================
+
+    What is returned can be pickled. The distribution must have ``rsample``, or the sender would learn nothing.
+
+        >>> import torch
+        >>> symbol_law("hard_concrete", temperature=0.5)(torch.zeros(2, 8)).rsample().shape
+        torch.Size([2, 8])
+        >>> symbol_law("words")
+        Traceback (most recent call last):
+        ...
+        ValueError: symbol_law: law must be one of 'gumbel_softmax', 'gumbel_softmax_st', 'hard_concrete', \
+'gaussian_sparsemax', got 'words'
+    """
+    if not isinstance(law, str):
+        if options:
+            raise ValueError(f"symbol_law: options go with the name of a law, got {law!r} and {options}")
+        return law
+    check_choice("symbol_law", "law", law, tuple(LAWS))
+    known = tuple(signature(LAWS[law]).parameters)[1:]
+    for name, value in options.items():
+        check_choice("symbol_law", f"an option of {law}", name, known)
+        if not is_number(value) or not (value >= 1 if name == "stretch" else value > 0):
+            bound = ">= 1" if name == "stretch" else "> 0"
+            raise ValueError(f"symbol_law: {name} must be a number {bound}, got {value!r}")
+    return partial(LAWS[law], **options)
