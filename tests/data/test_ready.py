@@ -48,6 +48,15 @@ def test_images_that_are_no_bytes_stay_as_they_are():
     assert torch.equal(ready.__getitems__([1])["image"][0], samples[1].image)
 
 
+def test_bytes_and_finer_images_are_joined_as_what_they_show():
+    samples = [
+        sample(0, image=torch.tensor([0, 51, 255], dtype=torch.uint8).view(3, 1, 1).expand(3, 4, 4)),
+        sample(1, image=torch.rand(3, 4, 4)),
+    ]
+    collate = Collate(VOCABULARY, grid=(2, 2))
+    same(Ready.of(samples, collate, chunk=1).__getitems__(range(2)), collate(samples))
+
+
 @pytest.mark.parametrize("chunk", [1, 2, 5])
 def test_grids_of_all_sizes_are_joined(chunk):
     samples = [sample(0, (2, 3)), sample(1, (4, 1), "what is it here"), sample(2, (1, 1)), sample(3, (3, 3))]

@@ -53,11 +53,13 @@ class Ready(Dataset[Batch]):
 
         Args:
             dataset: with a length.
-            collate: makes the batches that are joined, ``chunk`` samples each, in ``workers`` processes.
+            collate: makes the batches that are joined, ``chunk`` samples each, in ``workers`` processes, which are
+                forks of this one where the system has them: start none after work on a GPU has begun.
             progress: wraps the loop over batches, such as a progress bar does.
         """
-        loader: Iterable[Batch] = DataLoader(dataset, chunk, collate_fn=collate, num_workers=workers)
-        return cls(_join([_packed(batch) for batch in (loader if progress is None else progress(loader))]))
+        # Packed where they are made: from there to here is the longest part of the way.
+        loader: Iterable[Batch] = DataLoader(dataset, chunk, collate_fn=_Packed(collate), num_workers=workers)
+        return cls(_join(list(loader if progress is None else progress(loader))))
 
     def __len__(self) -> int:
         return len(self.batch["question"])
@@ -70,7 +72,7 @@ class Ready(Dataset[Batch]):
         """The batch of these samples; questions are as long as the longest of all."""
         rows = torch.as_tensor(indices)
         batch = {key: _rows(value, rows) for key, value in self.batch.items() if key != "image"}
-        return {**batch, "image": self._images(rows)} if "image" in self.batch else batch
+        return {**batch, "image": _unpacked(self.batch["image"][rows])} if "image" in self.batch else batch
 
     @staticmethod
     def collate(batch: Any) -> Batch:
@@ -81,13 +83,10 @@ class Ready(Dataset[Batch]):
     def featurise(self, cnn: GridCNN, chunk: int = 256) -> Ready:
         """The same with features ``[N, h w, D]`` in place of images: those of a network that is not trained on."""
         device, indices = cnn.project.weight.device, torch.arange(len(self)).split(chunk)
-        features = torch.cat([cnn(self._images(rows).to(device)).cpu() for rows in indices])
+        images = self.batch["image"]
+        features = torch.cat([cnn(_unpacked(images[rows].to(device))).cpu() for rows in indices])
         rest = {key: value for key, value in self.batch.items() if key != "image"}
         return Ready({**rest, "features": features, "grid": cnn.grid})
-
-    def _images(self, rows: Tensor) -> Tensor:
-        images = self.batch["image"][rows]
-        return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 def _rows(value: Any, rows: Tensor) -> Any:
@@ -96,14 +95,23 @@ def _rows(value: Any, rows: Tensor) -> Any:
     return [value[row] for row in rows] if isinstance(value, list) else value  # else the grid, which all share
 
 
-def _packed(batch: Batch) -> Batch:
-    """Pictures as bytes where no more was in them."""
-    if "image" not in batch:
-        return batch
-    levels = (255 * batch["image"]).round()
-    if not torch.equal(levels / 255, batch["image"]):
-        return batch
-    return {**batch, "image": levels.to(torch.uint8)}
+class _Packed:
+    """Batches with pictures as bytes where no more was in them."""
+
+    def __init__(self, collate: Collate) -> None:
+        self.collate = collate
+
+    def __call__(self, samples: Sequence[Sample]) -> Batch:
+        batch = self.collate(samples)
+        if "image" not in batch:
+            return batch
+        levels = (255 * batch["image"]).round_()
+        packed = levels.to(torch.uint8)
+        return {**batch, "image": packed} if torch.equal(levels.div_(255), batch["image"]) else batch
+
+
+def _unpacked(images: Tensor) -> Tensor:
+    return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 def _join(batches: Sequence[Batch]) -> Batch:
@@ -118,6 +126,8 @@ def _join(batches: Sequence[Batch]) -> Batch:
         values = [batch[key] for batch in batches]
         if key == "question":
             values = [F.pad(value, (0, longest - value.shape[1])) for value in values]
+        if key == "image" and len({value.dtype for value in values}) > 1:  # some of bytes, others of more
+            values = [_unpacked(value) for value in values]
         if key == "grid":
             joined[key] = first
         else:
