@@ -10,11 +10,12 @@ from omegamax import __version__
 from omegamax.cli import cite, demo, maps, tour
 from omegamax.cli._errors import CommandError
 from omegamax.cli._group import STAGES
+from omegamax.cli.mil import group as mil
 from omegamax.cli.vqa import group as vqa
 
 TRAINING = ("lightning", "jsonargparse", "PIL", "rich", "safetensors", "torchmetrics")
 EXTRA = {"matplotlib": "omegamax[viz]", **dict.fromkeys(TRAINING, "omegamax[train]")}
-GROUPS = {"vqa": vqa}
+GROUPS = {"vqa": vqa, "mil": mil}
 COMMANDS = {"demo": demo, **GROUPS, "tour": tour, "maps": maps, "cite": cite}
 
 

@@ -3,6 +3,7 @@
 from omegamax.data._files import DataError as DataError
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag
+from omegamax.data.bags import BagTable as BagTable
 from omegamax.data.bags import MILBenchmark as MILBenchmark
 from omegamax.data.bags import MNISTBags as MNISTBags
 from omegamax.data.bags import collate_bags as collate_bags

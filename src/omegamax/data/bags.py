@@ -26,6 +26,20 @@ class Bag(NamedTuple):
     positive: Tensor | None = None
 
 
+class BagTable(NamedTuple):
+    """All bags at once, by the numbers of their instances.
+
+    ``instances [I, *]`` are those of all bags; ``members [N, n]`` says which are in a bag, where ``mask [N, n]`` is
+    True; ``label [N]`` is 0 or 1; ``positive [N, n]``, where it is known, says which instances count.
+    """
+
+    instances: Tensor
+    members: Tensor
+    mask: Tensor
+    label: Tensor
+    positive: Tensor | None = None
+
+
 def collate_bags(bags: Sequence[Bag]) -> dict[str, Tensor]:
     """``instances [B, n, *]``, ``mask [B, n]`` (True: an instance), ``label [B]`` in 0 and 1, float.
 
@@ -57,8 +71,8 @@ class MNISTBags(Dataset[Bag]):
         mean, deviation: of the number of digits in a bag, normal and rounded; at least K, and 2.
         seed: a whole number.
 
-    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024). They do not say how many of
-    the digits of a bag are in the class; here all numbers are equally likely.
+    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024), whose code draws the number of digits
+    in the class in this way too.
     """
 
     def __init__(
@@ -90,15 +104,28 @@ class MNISTBags(Dataset[Bag]):
     def __getitem__(self, index: int) -> Bag:
         if not -self.size <= index < self.size:
             raise IndexError(f"MNISTBags: index {index} is out of range for {self.size} bags")
-        rng = np.random.default_rng((self.seed, index % self.size))
+        chosen, positive, label = self._draw(index % self.size)
+        images = self.digits.images[chosen][:, None].float() / 255
+        return Bag(images, label, positive)
+
+    def table(self) -> BagTable:
+        """All bags, with the pictures in bytes, ``[I, 28, 28]``."""
+        drawn = [self._draw(index) for index in range(self.size)]
+        members, positive = _padded([each[0] for each in drawn]), _padded([each[1] for each in drawn])
+        mask = _padded([torch.ones(len(each[0]), dtype=torch.bool) for each in drawn])
+        label = torch.tensor([each[2] for each in drawn])
+        return BagTable(self.digits.images, members, mask, label, positive)
+
+    def _draw(self, index: int) -> tuple[Tensor, Tensor, int]:
+        """Numbers of the digits, which of them are in the class, and the label."""
+        rng = np.random.default_rng((self.seed, index))
         count = max(round(float(rng.normal(self.mean, self.deviation))), self.positives, _FEWEST)
         label = index % 2
         low, high = (self.positives, count) if label else (0, min(self.positives - 1, count))
         inside = int(rng.integers(low, high + 1))
         chosen = np.concatenate([rng.choice(self._inside, inside), rng.choice(self._outside, count - inside)])
         order = rng.permutation(count)
-        images = self.digits.images[torch.from_numpy(chosen[order])][:, None].float() / 255
-        return Bag(images, label, torch.from_numpy(order < inside))
+        return torch.from_numpy(chosen[order]), torch.from_numpy(order < inside), label
 
 
 class MILBenchmark(Dataset[Bag]):
@@ -142,6 +169,18 @@ class MILBenchmark(Dataset[Bag]):
 
     def __getitem__(self, index: int) -> Bag:
         return Bag(self._bags[index], int(self.labels[index]))
+
+    def table(self) -> BagTable:
+        """All bags, with the features of all instances, ``[I, D]``."""
+        sizes = torch.tensor([len(bag) for bag in self._bags])
+        ends = sizes.cumsum(0).tolist()
+        members = _padded([torch.arange(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)])
+        mask = torch.arange(members.shape[1]) < sizes[:, None]
+        return BagTable(torch.cat(self._bags), members, mask, self.labels)
+
+
+def _padded(rows: list[Tensor]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 def folds(labels: Tensor, count: int = 10, seed: int = 0) -> list[Tensor]:

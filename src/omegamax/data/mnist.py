@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import struct
 import zlib
@@ -64,6 +65,15 @@ class MNIST(Dataset[tuple[Tensor, int]]):
         if self.images.dim() != 3 or self.labels.dim() != 1 or len(self.images) != len(self.labels):
             shapes = f"{tuple(self.images.shape)} and {tuple(self.labels.shape)}"
             raise DataError(f"{paths[0]} and {paths[1]} must hold [N, H, W] and [N], got {shapes}; get both again")
+
+    def part(self, first: int, last: int) -> MNIST:
+        """The pictures from number ``first`` to before ``last``, to hold some out."""
+        if not 0 <= first < last <= len(self):
+            given = f"{first} and {last}"
+            raise ValueError(f"MNIST.part: first and last must be 0 <= first < last <= {len(self)}, got {given}")
+        made = copy.copy(self)
+        made.images, made.labels = self.images[first:last], self.labels[first:last]
+        return made
 
     def __len__(self) -> int:
         return len(self.labels)

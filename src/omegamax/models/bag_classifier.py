@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._registry import get
@@ -70,12 +72,14 @@ class BagClassifier(torch.nn.Module):
     Args:
         encoder: f, of an instance, with ``dim`` features.
         omega: map of the pooling, by name with ``options``, or an Omega: ``"k_subsets"`` with ``k=2`` looks at two.
-        beta: sharpness of the pooling; None: of attention.
+        beta: sharpness of the pooling, a number or one for each head; None: that of attention.
         heads, hidden_dim: of the pooling, see :class:`~omegamax.nn.HopfieldPooling`.
         dropout: of the pooling's weights, while training.
+        normalize: layer normalisation of what the pooling takes in.
 
     ``forward(instances [B, n, *], mask [B, n] | None)`` gives a :class:`BagAnswer`; the mask is True where there is an
-    instance.
+    instance. With ``dense=True`` the padding, of finite numbers, is encoded too: nothing then hangs on what the mask
+    holds, as :func:`torch.vmap` and devices that should not be waited for want it.
 
         >>> classify = BagClassifier(VectorEncoder(5, 8), "sparsemax")
         >>> logits, weights = classify(torch.randn(3, 4, 5), torch.rand(3, 4) > 0.2)
@@ -91,25 +95,35 @@ class BagClassifier(torch.nn.Module):
         omega: str | Omega = "softmax",
         options: dict[str, Any] | None = None,
         *,
-        beta: float | None = None,
+        beta: float | Tensor | None = None,
         heads: int = 1,
         hidden_dim: int | None = None,
         dropout: float = 0.0,
+        normalize: bool = False,
     ):
         super().__init__()
         self.encoder = encoder
         settings: dict[str, Any] = {"num_heads": heads, "hidden_dim": hidden_dim, "dropout": dropout}
-        self.pool = HopfieldPooling(get(omega, **(options or {})), beta, embed_dim=encoder.dim, **settings)
+        omega = get(omega, **(options or {}))
+        self.pool = HopfieldPooling(omega, beta, embed_dim=encoder.dim, normalize=normalize, **settings)
+        # Subsets of k need room for k, however small the bags; where there are fewer, all are taken.
+        self.least = math.ceil(float(getattr(omega, "k", 1)))
         self.classify = torch.nn.Linear(encoder.dim, 1)
 
-    def forward(self, instances: Tensor, mask: Tensor | None = None) -> BagAnswer:
+    def forward(self, instances: Tensor, mask: Tensor | None = None, dense: bool = False) -> BagAnswer:
         if mask is not None and mask.shape != instances.shape[:2]:
             shapes = f"{tuple(mask.shape)} for instances {tuple(instances.shape)}"
             raise ValueError(f"BagClassifier: mask must be [B, n], got {shapes}")
-        # Only what is there is encoded: bags are of many sizes.
         there = torch.ones(instances.shape[:2], dtype=torch.bool, device=instances.device) if mask is None else mask
-        found = self.encoder(instances[there])
-        features = found.new_zeros(*there.shape, found.shape[-1])
-        features[there] = found
+        if dense:
+            features = self.encoder(instances.flatten(0, 1)).unflatten(0, instances.shape[:2])
+        else:  # only what is there: bags are of many sizes
+            found = self.encoder(instances[there])
+            features = found.new_zeros(*there.shape, found.shape[-1])
+            features[there] = found
+        size = instances.shape[1]
+        if size < self.least:
+            features = F.pad(features, (0, 0, 0, self.least - size))
+            there = F.pad(there, (0, self.least - size))
         pooled, weights = self.pool(features, there, return_weights=True)
-        return BagAnswer(self.classify(pooled).squeeze(-1), weights.squeeze(-2))
+        return BagAnswer(self.classify(pooled).squeeze(-1), weights.squeeze(-2)[..., :size])

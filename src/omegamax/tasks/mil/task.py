@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
-import lightning as L
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torchmetrics import MeanMetric
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC
 
+from omegamax.data import DataError
 from omegamax.metrics import MassInside
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder, VectorEncoder
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.weights_file import read_weights, remedy
 
-Batch = dict[str, Tensor]
+Batch = dict[str, Any]
+FORMAT = 1
 
 
-class MILTask(L.LightningModule):
+class MILTask(RunTask):
     """A :class:`~omegamax.models.BagClassifier`, its loss, its optimiser, and what is measured of its answers.
 
-    Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_auc`` (the area under the ROC curve) and, where it
-    is known which instances make a bag positive, the share ``val_inside`` of the pooling's weight on them in positive
-    bags; in a test, the same with ``test_``.
+    Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_auc`` (the area under the ROC curve), ``val_zero``
+    (the share of weights that are exactly zero) and, where it is known which instances make a bag positive, the share
+    ``val_inside`` of the pooling's weight on them in positive bags; in a test, the same with ``test_``.
 
     Args:
         omega: name of the map of the pooling, with ``options``.
-        features: of an instance that is a vector; None: instances are digits.
+        features: of an instance that is a vector; None: instances are digits. On the command line, that of the data.
         dim: features that the encoder makes; None: 500 of a digit, 128 of a vector.
-        beta, heads, hidden_dim, dropout: of the pooling, see :class:`~omegamax.models.BagClassifier`.
+        beta, heads, hidden_dim, dropout, normalize: of the pooling, see :class:`~omegamax.models.BagClassifier`.
         rate: of the optimiser, AdamW with ``weight_decay``; multiplied by ``decay`` after each epoch.
 
         >>> task = MILTask("k_subsets", {"k": 2}, features=5, dim=8)
         >>> task({"instances": torch.randn(3, 4, 5), "mask": torch.ones(3, 4, dtype=torch.bool)}).logits.shape
         torch.Size([3])
     """
+
+    kind = "mil"
+    model: BagClassifier
 
     def __init__(
         self,
@@ -45,17 +53,56 @@ class MILTask(L.LightningModule):
         heads: int = 1,
         hidden_dim: int | None = None,
         dropout: float = 0.0,
+        normalize: bool = True,
         rate: float = 1e-3,
         decay: float = 0.98,
         weight_decay: float = 1e-4,
     ) -> None:
         super().__init__()
+        if not rate > 0 or not 0 < decay <= 1 or not weight_decay >= 0:
+            given = f"{rate}, {decay} and {weight_decay}"
+            raise ValueError(f"MILTask: rate must be > 0, decay in (0, 1] and weight_decay >= 0, got {given}")
+        pooling: dict[str, Any] = {"beta": beta, "heads": heads, "hidden_dim": hidden_dim}
+        pooling |= {"dropout": dropout, "normalize": normalize}
+        about = {"omega": omega, "options": dict(options or {}), "features": features, "dim": dim}
+        self.network: dict[str, Any] = {**about, **pooling}
         encoder = DigitEncoder(dim or 500) if features is None else VectorEncoder(features, dim or 128)
-        self.model = BagClassifier(
-            encoder, omega, options, beta=beta, heads=heads, hidden_dim=hidden_dim, dropout=dropout
-        )
+        self.model = BagClassifier(encoder, omega, options, **pooling)
         self.rate, self.decay, self.weight_decay = rate, decay, weight_decay
         self.scores = torch.nn.ModuleDict({prefix: _Scores() for prefix in ("val_", "test_")})
+        self.data_settings: dict[str, Any] = {}
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> MILTask:
+        """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
+        record, weights = read_weights(path, cls.kind)
+        network = _network(record, path)
+        try:
+            task = cls(**network)
+            task.model.load_state_dict(weights)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
+        task.data_settings = dict(record.get("data") or {})
+        return task.eval()
+
+    def described(self) -> dict[str, Any]:
+        return {"format": FORMAT, "network": self.network, "data": self.data_settings}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        saved = _network(checkpoint.get(self.kind), "the checkpoint")
+        pairs = {key: (saved.get(key), value) for key, value in self.network.items()}
+        differ = "; ".join(f"{key}: {a!r}, not {b!r}" for key, (a, b) in pairs.items() if a != b)
+        if differ:
+            raise DataError(
+                f"the checkpoint is of another configuration. It has {differ}. Give the config.yaml that was saved "
+                "with it, or a checkpoint of this configuration"
+            )
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        data = getattr(self.trainer, "datamodule", None)
+        if data is not None:
+            self.data_settings = data.settings
 
     def forward(self, batch: Batch) -> BagAnswer:
         return self.model(batch["instances"], batch["mask"])
@@ -70,6 +117,15 @@ class MILTask(L.LightningModule):
 
     def test_step(self, batch: Batch, index: int) -> None:
         self._score("test_", batch)
+
+    def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
+        """For each bag ``id``, ``answer``, ``probability`` (of being positive), and ``weights``, means over heads."""
+        logits, weights = self(batch)
+        found = zip(batch["id"], logits.sigmoid().tolist(), weights.mean(1), batch["mask"], strict=True)
+        return [
+            {"id": name, "answer": int(p > 0.5), "probability": p, "weights": w[there].tolist()}
+            for name, p, w, there in found
+        ]
 
     def _score(self, prefix: str, batch: Batch) -> None:
         answer, scores, size = self(batch), self.scores[prefix], len(batch["label"])
@@ -89,7 +145,7 @@ class _Scores(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.accuracy, self.auc = BinaryAccuracy(), BinaryAUROC()
+        self.accuracy, self.auc, self.zero = BinaryAccuracy(), BinaryAUROC(), MeanMetric()
         self.inside = MassInside(undefined="skip")
 
     def update(self, answer: BagAnswer, batch: Batch) -> dict[str, Any]:
@@ -97,10 +153,22 @@ class _Scores(torch.nn.Module):
         label = batch["label"].long()
         self.accuracy.update(answer.logits, label)
         self.auc.update(answer.logits, label)
-        found: dict[str, Any] = {"accuracy": self.accuracy, "auc": self.auc}
+        there = batch["mask"].unsqueeze(1).expand_as(answer.weights)
+        self.zero.update((answer.weights[there] == 0).float())
+        found: dict[str, Any] = {"accuracy": self.accuracy, "auc": self.auc, "zero": self.zero}
         if "positive" in batch:
             bags = label == 1
             weights = answer.weights.mean(1)
             self.inside.update(weights[bags], batch["positive"][bags], mask=batch["mask"][bags])
             found["inside"] = self.inside
         return found
+
+
+def _network(record: Any, path: Any) -> dict[str, Any]:
+    """The settings of a network, from what a file says."""
+    if not isinstance(record, dict) or not isinstance(record.get("network"), dict):
+        raise DataError(f"{path} has a record that is no set of settings; {remedy(MILTask.kind)}")
+    if record.get("format") != FORMAT:
+        given = record.get("format")
+        raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
+    return record["network"]

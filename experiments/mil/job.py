@@ -1,0 +1,201 @@
+"""Rows of the tables: networks with one pooling, trained on one set from several seeds, and measured.
+
+What belongs together is trained side by side: the seeds of a row, the ten folds of a cross-validation, values of beta.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax.data import MNIST, BagTable, MILBenchmark
+from omegamax.models.bag_classifier import BagClassifier, DigitEncoder, VectorEncoder
+from omegamax.tasks.mil.copies import Copies, Found, Training
+from omegamax.tasks.mil.data import SPLITS, MNISTBagsData, fold_parts
+
+HERE = Path(__file__).parent
+KINDS: dict[str, tuple[str, dict[str, float]]] = {
+    "softmax": ("softmax", {}),
+    "entmax15": ("entmax15", {}),
+    "sparsemax": ("sparsemax", {}),
+    "normmax_2": ("normmax", {"alpha": 2.0}),
+    "normmax_5": ("normmax", {"alpha": 5.0}),
+    "k_subsets_2": ("k_subsets", {"k": 2}),
+    "k_subsets_3": ("k_subsets", {"k": 3}),
+    "k_subsets_5": ("k_subsets", {"k": 5}),
+}
+DIGITS = {"mnist_1": 1, "mnist_2": 2, "mnist_3": 3, "mnist_5": 5}  # K
+BENCHMARKS = ("fox", "tiger", "elephant")
+SETS = (*DIGITS, *BENCHMARKS)
+BETAS = (0.1, 1.0, 10.0)
+FOLDS, HEADS, HEAD_DIM = 10, 12, 32
+BAGS = (2000, 1000, 1000)  # of digits, for training, validation and test
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is chosen by validation."""
+
+    rate: float = 1e-3
+    dropout: float = 0.0
+    beta: float = 1.0
+
+    @property
+    def columns(self) -> dict[str, float]:
+        return {"rate": self.rate, "dropout": self.dropout, "beta": self.beta}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the sets are, what to compute on, and for how long."""
+
+    data: str
+    device: str
+    bags: tuple[int, int, int] = BAGS
+    epochs: int | None = None
+
+    @property
+    def name(self) -> str:
+        return torch.cuda.get_device_name() if self.device.startswith("cuda") else "cpu"
+
+
+def grid(name: str) -> Iterator[Settings]:
+    """Settings to try on a set, but for beta."""
+    for rate in (1e-3, 3e-4) if name in DIGITS else (1e-3, 1e-4):
+        for dropout in (0.0,) if name in DIGITS else (0.0, 0.75):
+            yield Settings(rate, dropout)
+
+
+def training(name: str, settings: Settings, place: Place, trial: bool) -> Training:
+    """How networks are trained on a set."""
+    if name in DIGITS:
+        epochs, patience = (15, 5) if trial else (40, 8)
+        how = Training(settings.rate, batch_size=64, epochs=place.epochs or epochs, patience=patience)
+    else:
+        how = Training(settings.rate, batch_size=16, epochs=place.epochs or 50, patience=15)
+    return how
+
+
+@functools.cache
+def digits(place: Place, split: str) -> MNIST:
+    """Those that the bags of a split are drawn from, read once by each process."""
+    return MNISTBagsData(str(Path(place.data) / "mnist")).digits(split)
+
+
+def stacked(tables: list[BagTable]) -> BagTable:
+    """Bags of the same instances for each network."""
+    width = max(table.members.shape[-1] for table in tables)
+
+    def wide(parts: list[Any]) -> Tensor:
+        return torch.stack([torch.nn.functional.pad(p, (0, width - p.shape[-1])) for p in parts])
+
+    positive = None if tables[0].positive is None else wide([table.positive for table in tables])
+    members, mask = wide([table.members for table in tables]), wide([table.mask for table in tables])
+    return BagTable(tables[0].instances, members, mask, torch.stack([table.label for table in tables]), positive)
+
+
+def bags_of_digits(count: int, seeds: tuple[int, ...], place: Place) -> list[BagTable]:
+    """Bags for training (of each seed), validation and test (of all)."""
+    folder = str(Path(place.data) / "mnist")
+    sets = [MNISTBagsData(folder, count, bags=place.bags, bag_seed=seed) for seed in seeds]
+    train = [data.draw("train", digits(place, "train")).table() for data in sets]
+    return [stacked(train), *(sets[0].draw(split, digits(place, split)).table() for split in SPLITS[1:])]
+
+
+def bags_of_folds(name: str, seeds: tuple[int, ...], place: Place) -> list[BagTable]:
+    """For each seed and fold: eight folds to train on, the next to validate, and the fold itself to test."""
+    whole = MILBenchmark(Path(place.data) / "mil", name).table()
+    found: dict[str, list[BagTable]] = {split: [] for split in SPLITS}
+    for seed in seeds:
+        for fold in range(FOLDS):
+            for split, rows in fold_parts(whole.label, FOLDS, fold, seed).items():
+                found[split].append(BagTable(whole.instances, whole.members[rows], whole.mask[rows], whole.label[rows]))
+    return [stacked(tables) for tables in found.values()]
+
+
+def network(name: str, kind: str, settings: Settings, features: int | None, *seeds: int) -> BagClassifier:
+    """A network with weights drawn from the seeds."""
+    torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
+    omega, options = KINDS[kind]
+    return BagClassifier(
+        DigitEncoder() if features is None else VectorEncoder(features),
+        omega,
+        options,
+        beta=torch.full((HEADS,), settings.beta),
+        heads=HEADS,
+        hidden_dim=HEADS * HEAD_DIM,
+        dropout=settings.dropout,
+        normalize=True,
+    )
+
+
+def train(
+    name: str, kind: str, variants: list[tuple[int, Settings]], place: Place, trial: bool
+) -> tuple[Copies, list[BagTable], list[dict[str, Any]]]:
+    """Train one network for each seed with its settings, or one for each of their folds; and what validation found.
+
+    All settings have the same rate and dropout.
+    """
+    torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark = True
+    seeds = tuple(seed for seed, _ in variants)
+    if name in DIGITS:
+        tables, features, copies = bags_of_digits(DIGITS[name], seeds, place), None, 1
+    else:
+        tables, copies = bags_of_folds(name, seeds, place), FOLDS
+        features = tables[0].instances.shape[-1]
+    networks = [
+        network(name, kind, settings, features, seed, fold) for seed, settings in variants for fold in range(copies)
+    ]
+    start = time.perf_counter()
+    side_by_side = Copies(networks, place.device)
+    how = training(name, variants[0][1], place, trial)
+    when, found, epochs = side_by_side.train(tables[0], tables[1], how, seed=seeds[0])
+    seconds = time.perf_counter() - start
+    measured = means(found, len(variants), prefix="val_")
+    same = {"epochs": epochs, "seconds": round(seconds / len(variants), 1), "device": place.name}
+    same["parameters"] = sum(p.numel() for p in networks[0].parameters())
+    best = when.double().reshape(len(variants), -1).mean(1).tolist()
+    rows = [{**row, "best_epoch": round(at, 1), **same} for row, at in zip(measured, best, strict=True)]
+    return side_by_side, tables, rows
+
+
+def means(found: Found, count: int, prefix: str = "") -> list[dict[str, Any]]:
+    """Measures of each variant: means over its folds."""
+    there = {name: value for name, value in found._asdict().items() if value is not None}
+    columns = {name: value.reshape(count, -1).mean(1).tolist() for name, value in there.items()}
+    return [{prefix + key: round(values[i], 6) for key, values in columns.items()} for i in range(count)]
+
+
+def try_out(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
+    """Validation of networks with every beta: a row for each."""
+    variants = [(0, Settings(job["rate"], job["dropout"], beta)) for beta in BETAS]
+    _, _, rows = train(job["set"], job["kind"], variants, place, trial=True)
+    named = {"set": job["set"], "kind": job["kind"]}
+    return [{**named, **settings.columns, **row} for (_, settings), row in zip(variants, rows, strict=True)]
+
+
+def run(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
+    """Training, the best of the validations, and the test: a row for each of the seeds."""
+    settings = Settings(job["rate"], job["dropout"], job["beta"])
+    name, kind, seeds = job["set"], job["kind"], job["seeds"]
+    copies, tables, rows = train(name, kind, [(seed, settings) for seed in seeds], place, trial=False)
+    tested = means(copies.measure(tables[2]), len(seeds))
+    same = {"positives": round(positives(tables[2]), 6)} if tables[2].positive is not None else {}
+    named = [{"set": name, "kind": kind, "seed": seed, **settings.columns} for seed in seeds]
+    return [{**a, **b, **c, **same} for a, b, c in zip(named, tested, rows, strict=True)]
+
+
+def positives(table: BagTable) -> float:
+    """Share of the instances that count in positive bags: the mass inside of equal weights."""
+    assert table.positive is not None
+    shares = table.positive.sum(-1) / table.mask.sum(-1)
+    return float(shares[table.label == 1].mean())

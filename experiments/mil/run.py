@@ -1,0 +1,111 @@
+"""Train and measure: every set with every pooling from several seeds, several rows at a time.
+
+    python experiments/mil/run.py                                              # all that has no row yet
+    python experiments/mil/run.py --sets mnist_2 --kinds k_subsets_2           # one line of one table
+    python experiments/mil/run.py --trials                                     # the validations that settings come from
+
+Rows are added to ``results/runs.csv``, and those of ``--trials`` to ``results/trials.csv``, as they are done; what is
+there is not run again. Runs take the settings that did best in the trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, run, try_out
+
+from omegamax.tasks.trials import Trials
+
+KEYS = ("set", "kind", "seed")
+MEASURED = ("accuracy", "auc", "loss", "zero", "inside")
+CHOSEN = ("rate", "dropout", "beta")
+ABOUT = ("best_epoch", "epochs", "parameters", "seconds", "device")
+COLUMNS = (*KEYS, *MEASURED, "positives", *(f"val_{name}" for name in MEASURED), *CHOSEN, *ABOUT)
+TRIAL_KEYS = ("set", "kind", *CHOSEN)
+TRIAL_COLUMNS = (*TRIAL_KEYS, *(f"val_{name}" for name in MEASURED), *ABOUT)
+
+
+def trials(folder: Path) -> Trials:
+    return Trials(folder / "trials.csv", TRIAL_COLUMNS, TRIAL_KEYS)
+
+
+def runs(folder: Path) -> Trials:
+    return Trials(folder / "runs.csv", COLUMNS, KEYS)
+
+
+def chosen(rows: list[dict[str, str]], name: str, kind: str) -> Settings:
+    """The settings with the best validation: digits by accuracy, benchmarks by area; then by loss."""
+    measure = "val_accuracy" if name in DIGITS else "val_auc"
+    own = [row for row in rows if (row["set"], row["kind"]) == (name, kind)]
+    if not own:
+        return Settings()
+    best = max(own, key=lambda row: (float(row[measure]), -float(row["val_loss"])))
+    return Settings(*(float(best[column]) for column in CHOSEN))
+
+
+def trial_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """One for each set, kind, rate and dropout; its rows are those of every beta."""
+    jobs = [
+        (place, {"set": name, "kind": kind, **settings.columns, "beta": BETAS[0]})
+        for name in options.sets
+        for kind in options.kinds
+        for place, settings in enumerate(grid(name))
+    ]
+    # Every kind tries the same settings before any tries others: what is cut short is fair.
+    return [job for _, job in sorted(jobs, key=lambda each: each[0])]
+
+
+def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """One for each set and kind, of all seeds that have no row."""
+    rows, found = trials(options.trials_from).rows(), []
+    for name in options.sets:
+        for kind in options.kinds:
+            wanted = [{"set": name, "kind": kind, "seed": seed} for seed in options.seeds]
+            missing = runs(options.results).missing(wanted)
+            if missing:
+                seeds = tuple(job["seed"] for job in missing)
+                found.append({**missing[0], "seeds": seeds, **chosen(rows, name, kind).columns})
+    return found
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--sets", nargs="+", choices=SETS, default=list(SETS))
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    add("--trials", action="store_true", help="validate settings instead")
+    add("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with mnist and mil")
+    add("--results", type=Path, default=HERE / "results", help="folder of the rows")
+    add("--trials-from", type=Path, default=HERE / "results", help="folder with the trials that settings come from")
+    add("--workers", type=int, default=os.cpu_count(), help="rows at a time")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--epochs", type=int, help="at most (15 and 40 of digits, 50 of benchmarks)")
+    add("--bags", type=int, nargs=3, default=BAGS, help="of digits: training, validation, test")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("give the folder with the sets, --data or the variable OMEGAMAX_DATA")
+    return options
+
+
+def main() -> int:
+    options = parse()
+    place = Place(options.data, options.device, tuple(options.bags), options.epochs)
+    if options.trials:
+        file, jobs, work = trials(options.results), trial_jobs(options), try_out
+    else:
+        file, jobs, work = runs(options.results), run_jobs(options), run
+    failed = file.run(jobs, functools.partial(work, place=place), options.workers)
+    print(f"{len(file.rows())} rows, {len(failed)} failed: {file.path}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of ``omegamax mil``, one file for each."""

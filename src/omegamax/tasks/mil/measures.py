@@ -1,0 +1,33 @@
+"""Measures of answers to bags, of one network or of several side by side."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def auc(scores: Tensor, label: Tensor) -> Tensor:
+    """Area under the ROC curve: how often a positive bag has the larger score, ties counting half. ``[*, N] -> [*]``.
+
+    >>> auc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1]))
+    tensor(0.8750)
+    """
+    pairs = (label[..., :, None] > label[..., None, :]).to(scores.dtype)
+    gaps = scores[..., :, None] - scores[..., None, :]
+    return (pairs * ((gaps > 0) + 0.5 * (gaps == 0))).sum((-2, -1)) / pairs.sum((-2, -1))
+
+
+def zeros(weights: Tensor, mask: Tensor) -> Tensor:
+    """Share of exactly zero weights, over heads, instances and bags: ``[*, N, H, n]`` and ``[*, N, n]`` to ``[*]``."""
+    there = mask.unsqueeze(-2)
+    return ((weights == 0) & there).sum((-3, -2, -1)) / there.expand_as(weights).sum((-3, -2, -1))
+
+
+def inside(weights: Tensor, positive: Tensor, label: Tensor) -> Tensor:
+    """Share of a positive bag's weight on the instances that count, mean over its heads, then over such bags.
+
+    Weights ``[*, N, H, n]``, ``positive [*, N, n]``, ``label [*, N]``; without positive bags, NaN.
+    """
+    share = (weights * positive.unsqueeze(-2)).sum(-1) / weights.sum(-1).clamp(min=torch.finfo(weights.dtype).tiny)
+    bags = (label == 1).to(weights.dtype)
+    return (share.mean(-1) * bags).sum(-1) / bags.sum(-1)
