@@ -36,7 +36,8 @@ def _kl_mixed_dirichlet(p: MixedDirichlet, q: MixedDirichlet) -> Tensor:
 def _kl_to_max_entropy(p: Mixed, q: MaxEntropyMixed) -> Tensor:
     """The density of ``q`` depends on the number of non-zero entries alone: what is missing of the entropy."""
     _check_vertices(p, q)
-    return q._log_normaliser - (p.nonzeros() - 1) * q.bits * math.log(2) - p.entropy()
+    entropy = p.entropy()  # first: laws without a closed one may take long to count non-zero entries
+    return q._log_normaliser - (p.nonzeros() - 1) * q.bits * math.log(2) - entropy
 
 
 @register_kl(GumbelSoftmax, GumbelSoftmax)

@@ -1,0 +1,5 @@
+"""Variational auto-encoders with codes of any law."""
+
+from omegamax.tasks.vae.data import PictureData as PictureData
+from omegamax.tasks.vae.task import VAETask as VAETask
+from omegamax.tasks.vae.usage import CodeUsage as CodeUsage
