@@ -40,6 +40,17 @@ def test_bags_depend_on_seed_and_number_alone(digits):
     assert not all(torch.equal(first[i].instances, other[i].instances) for i in range(10))
 
 
+@pytest.mark.parametrize("positives", [1, 3])
+def test_table_has_every_bag(digits, positives):
+    bags = MNISTBags(digits, 12, positives, seed=2)
+    table = bags.table()
+    for number, (members, mask, positive) in enumerate(zip(table.members, table.mask, table.positive, strict=True)):
+        bag = bags[number]
+        assert torch.equal(table.instances[members[mask]], (255 * bag.instances[:, 0]).round().to(torch.uint8))
+        assert torch.equal(positive[mask], bag.positive) and not positive[~mask].any()
+        assert int(table.label[number]) == bag.label
+
+
 def test_sizes_have_the_mean_and_deviation_asked_for(digits):
     sizes = torch.tensor([len(MNISTBags(digits, 400, mean=20, deviation=3)[i].instances) for i in range(400)]).float()
     assert abs(sizes.mean() - 20) < 0.6 and abs(sizes.std() - 3) < 0.4
@@ -96,6 +107,16 @@ def test_benchmark_is_read_and_scaled(tmp_path):
     together = torch.cat([bags[i].instances for i in range(3)]).double()
     wanted = (features - features.mean(0, dtype=np.float64)) / features.std(0, dtype=np.float64)
     torch.testing.assert_close(together, torch.from_numpy(wanted), atol=1e-6, rtol=1e-6)
+
+
+def test_table_of_a_benchmark_has_every_bag(tmp_path):
+    save(tmp_path / "fox.npz")
+    bags = MILBenchmark(tmp_path, "fox")
+    table = bags.table()
+    assert table.label.tolist() == [1, 0, 1] and table.mask.sum(1).tolist() == [2, 3, 2] and table.positive is None
+    for number in range(3):
+        found = table.instances[table.members[number][table.mask[number]]]
+        assert torch.equal(found, bags[number].instances)
 
 
 def test_constant_feature_does_not_divide_by_zero(tmp_path):

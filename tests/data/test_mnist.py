@@ -44,6 +44,17 @@ def test_test_part_has_files_of_its_own(tmp_path):
     assert torch.equal(MNIST(tmp_path, "test").images, images.to(torch.uint8))
 
 
+def test_part_holds_out_the_rest(tmp_path):
+    images, labels = write_digits(tmp_path)
+    digits = MNIST(tmp_path)
+    part = digits.part(5, 9)
+    assert torch.equal(part.images, images[5:9].to(torch.uint8)) and torch.equal(part.labels, labels[5:9])
+    assert len(part) == 4 and len(digits) == 20
+    for first, last in ((-1, 3), (3, 3), (0, 21)):
+        with pytest.raises(ValueError, match=r"MNIST\.part: first and last"):
+            digits.part(first, last)
+
+
 @pytest.mark.parametrize(
     "content, message",
     [

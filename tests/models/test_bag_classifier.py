@@ -59,6 +59,24 @@ def test_subsets_weigh_k_instances_in_all():
     torch.testing.assert_close(weights.sum(-1), torch.full((4, 1), 3.0, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("omega, options", POOLINGS)
+def test_encoding_the_padding_too_changes_nothing(omega, options):
+    classify = make(omega, options, heads=2, normalize=True)
+    bags, mask = torch.randn(4, 7, 5, dtype=torch.float64), torch.rand(4, 7) > 0.3
+    mask[:, :2] = True
+    for one, other in zip(classify(bags, mask), classify(bags, mask, dense=True), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_bag_with_fewer_than_k_instances_gives_them_all():
+    bag = torch.randn(1, 2, 5, dtype=torch.float64)
+    classify = make("k_subsets", {"k": 5})
+    alone = classify(bag)
+    assert alone.weights.tolist() == [[[1.0, 1.0]]]
+    wide, mask = torch.cat([bag, torch.zeros(1, 6, 5, dtype=torch.float64)], 1), torch.arange(8)[None] < 2
+    torch.testing.assert_close(classify(wide, mask).logits, alone.logits)
+
+
 def test_digits_have_an_encoder():
     classify = BagClassifier(DigitEncoder(32), "entmax15")
     logits, weights = classify(torch.rand(2, 3, 1, 28, 28), torch.tensor([[True] * 3, [True, False, False]]))

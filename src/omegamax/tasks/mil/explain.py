@@ -93,11 +93,12 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
             figsize=(max(5.0, 0.72 * size + 0.8), 0.95 * sum(heights)),
             height_ratios=heights,
             layout="constrained",
+            sharex=True,
             squeeze=False,
         )
         row = iter(axes[:, 0])
         for bag in shown:
-            _instances(next(row), bag, size)
+            _instances(next(row), bag)
             top = max(float(look.weights.max()) for look in bag.looks)
             for look in bag.looks:
                 ax = viz.bars(look.weights, colour=viz.colour(look.omega), ax=next(row))
@@ -108,7 +109,7 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
     return figure
 
 
-def _instances(ax: Axes, bag: ExplainedBag, size: int) -> None:
+def _instances(ax: Axes, bag: ExplainedBag) -> None:
     from omegamax.viz.style import INK, MUTED
 
     pictures = bag.instances.dim() == 1 + _DIGITS
@@ -122,10 +123,10 @@ def _instances(ax: Axes, bag: ExplainedBag, size: int) -> None:
                 ax.plot(edges, [-0.02, -0.02, 0.86, 0.86, -0.02], color=INK, linewidth=1.6, clip_on=False)
         else:
             ax.text(place, 0.42, str(place), ha="center", va="center", color=INK, fontweight="bold" if counts else None)
-    ax.set_xlim(-0.6, size - 0.4)
-    ax.set_ylim(0.9, -0.06)
-    ax.set_aspect("equal" if pictures else "auto")
-    ax.set_xticks([])
+    ax.set_ylim(0.9, -0.06, auto=True)
+    if pictures:
+        ax.set_aspect("equal", adjustable="datalim")  # along x each is over its bars, and stays there
+    ax.tick_params(length=0)
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.set_title(f"{bag.id}: {'positive' if bag.label else 'negative'}", color=INK if bag.label else MUTED)
