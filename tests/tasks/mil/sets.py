@@ -7,15 +7,16 @@ import torch
 from tests.data.test_mnist import write_idx
 
 
-def write_digits(folder, count=120, test=60):
+def write_digits(folder, count=120, test=60, packed=True):
     """Pictures whose class is how many rows of them are white: easily told apart. Returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
+    end = ".gz" if packed else ""
     for part, size in (("train", count), ("t10k", test)):
         labels = torch.arange(size) % 10
         images = torch.randint(60, (size, 28, 28), generator=torch.Generator().manual_seed(size))
         images += 190 * (torch.arange(28)[:, None] < 2 * labels[:, None, None])
-        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images, packed=True)
-        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", labels, packed=True)
+        write_idx(folder / f"{part}-images-idx3-ubyte{end}", images, packed)
+        write_idx(folder / f"{part}-labels-idx1-ubyte{end}", labels, packed)
     return str(folder)
 
 
