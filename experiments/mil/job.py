@@ -36,7 +36,7 @@ DIGITS = {"mnist_1": 1, "mnist_2": 2, "mnist_3": 3, "mnist_5": 5}  # K
 BENCHMARKS = ("fox", "tiger", "elephant")
 SETS = (*DIGITS, *BENCHMARKS)
 BETAS = (0.1, 1.0, 10.0)
-FOLDS, HEADS, HEAD_DIM = 10, 12, 32
+FOLDS, HEAD_DIM = 10, 32
 BAGS = (2000, 1000, 1000)  # of digits, for training, validation and test
 
 
@@ -121,7 +121,7 @@ def bags_of_folds(name: str, seeds: tuple[int, ...], place: Place) -> list[BagTa
     return [stacked(tables) for tables in found.values()]
 
 
-def network(name: str, kind: str, settings: Settings, features: int | None, *seeds: int) -> BagClassifier:
+def network(kind: str, heads: int, settings: Settings, features: int | None, *seeds: int) -> BagClassifier:
     """A network with weights drawn from the seeds."""
     torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
     omega, options = KINDS[kind]
@@ -129,16 +129,16 @@ def network(name: str, kind: str, settings: Settings, features: int | None, *see
         DigitEncoder() if features is None else VectorEncoder(features),
         omega,
         options,
-        beta=torch.full((HEADS,), settings.beta),
-        heads=HEADS,
-        hidden_dim=HEADS * HEAD_DIM,
+        beta=torch.full((heads,), settings.beta),
+        heads=heads,
+        hidden_dim=heads * HEAD_DIM,
         dropout=settings.dropout,
         normalize=True,
     )
 
 
 def train(
-    name: str, kind: str, variants: list[tuple[int, Settings]], place: Place, trial: bool
+    job: Mapping[str, Any], variants: list[tuple[int, Settings]], place: Place, trial: bool
 ) -> tuple[Copies, list[BagTable], list[dict[str, Any]]]:
     """Train one network for each seed with its settings, or one for each of their folds; and what validation found.
 
@@ -146,6 +146,7 @@ def train(
     """
     torch.set_num_threads(1)
     torch.backends.cudnn.benchmark = True
+    name, kind, heads = job["set"], job["kind"], job["heads"]
     seeds = tuple(seed for seed, _ in variants)
     if name in DIGITS:
         tables, features, copies = bags_of_digits(DIGITS[name], seeds, place), None, 1
@@ -153,7 +154,7 @@ def train(
         tables, copies = bags_of_folds(name, seeds, place), FOLDS
         features = tables[0].instances.shape[-1]
     networks = [
-        network(name, kind, settings, features, seed, fold) for seed, settings in variants for fold in range(copies)
+        network(kind, heads, settings, features, seed, fold) for seed, settings in variants for fold in range(copies)
     ]
     start = time.perf_counter()
     side_by_side = Copies(networks, place.device)
@@ -178,19 +179,22 @@ def means(found: Found, count: int, prefix: str = "") -> list[dict[str, Any]]:
 def try_out(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
     """Validation of networks with every beta: a row for each."""
     variants = [(0, Settings(job["rate"], job["dropout"], beta)) for beta in BETAS]
-    _, _, rows = train(job["set"], job["kind"], variants, place, trial=True)
-    named = {"set": job["set"], "kind": job["kind"]}
+    _, _, rows = train(job, variants, place, trial=True)
+    named = {key: job[key] for key in ("set", "kind", "heads")}
     return [{**named, **settings.columns, **row} for (_, settings), row in zip(variants, rows, strict=True)]
 
 
 def run(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
     """Training, the best of the validations, and the test: a row for each of the seeds."""
     settings = Settings(job["rate"], job["dropout"], job["beta"])
-    name, kind, seeds = job["set"], job["kind"], job["seeds"]
-    copies, tables, rows = train(name, kind, [(seed, settings) for seed in seeds], place, trial=False)
+    seeds = job["seeds"]
+    copies, tables, rows = train(job, [(seed, settings) for seed in seeds], place, trial=False)
     tested = means(copies.measure(tables[2]), len(seeds))
-    same = {"positives": round(positives(tables[2]), 6)} if tables[2].positive is not None else {}
-    named = [{"set": name, "kind": kind, "seed": seed, **settings.columns} for seed in seeds]
+    same: dict[str, Any] = {}
+    if tables[2].positive is not None:
+        same["positives"] = round(positives(tables[2]), 6)
+    same |= {key: job[key] for key in ("set", "kind", "heads")}
+    named = [{"seed": seed, **settings.columns} for seed in seeds]
     return [{**a, **b, **c, **same} for a, b, c in zip(named, tested, rows, strict=True)]
 
 

@@ -23,12 +23,12 @@ from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, r
 
 from omegamax.tasks.trials import Trials
 
-KEYS = ("set", "kind", "seed")
+KEYS = ("set", "kind", "heads", "seed")
 MEASURED = ("accuracy", "auc", "loss", "zero", "inside")
 CHOSEN = ("rate", "dropout", "beta")
 ABOUT = ("best_epoch", "epochs", "parameters", "seconds", "device")
 COLUMNS = (*KEYS, *MEASURED, "positives", *(f"val_{name}" for name in MEASURED), *CHOSEN, *ABOUT)
-TRIAL_KEYS = ("set", "kind", *CHOSEN)
+TRIAL_KEYS = ("set", "kind", "heads", *CHOSEN)
 TRIAL_COLUMNS = (*TRIAL_KEYS, *(f"val_{name}" for name in MEASURED), *ABOUT)
 
 
@@ -40,10 +40,10 @@ def runs(folder: Path) -> Trials:
     return Trials(folder / "runs.csv", COLUMNS, KEYS)
 
 
-def chosen(rows: list[dict[str, str]], name: str, kind: str) -> Settings:
+def chosen(rows: list[dict[str, str]], name: str, kind: str, heads: int) -> Settings:
     """The settings with the best validation: digits by accuracy, benchmarks by area; then by loss."""
     measure = "val_accuracy" if name in DIGITS else "val_auc"
-    own = [row for row in rows if (row["set"], row["kind"]) == (name, kind)]
+    own = [row for row in rows if (row["set"], row["kind"], row["heads"]) == (name, kind, str(heads))]
     if not own:
         return Settings()
     best = max(own, key=lambda row: (float(row[measure]), -float(row["val_loss"])))
@@ -53,7 +53,7 @@ def chosen(rows: list[dict[str, str]], name: str, kind: str) -> Settings:
 def trial_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
     """One for each set, kind, rate and dropout; its rows are those of every beta."""
     jobs = [
-        (place, {"set": name, "kind": kind, **settings.columns, "beta": BETAS[0]})
+        (place, {"set": name, "kind": kind, "heads": options.heads, **settings.columns, "beta": BETAS[0]})
         for name in options.sets
         for kind in options.kinds
         for place, settings in enumerate(grid(name))
@@ -67,11 +67,11 @@ def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
     rows, found = trials(options.trials_from).rows(), []
     for name in options.sets:
         for kind in options.kinds:
-            wanted = [{"set": name, "kind": kind, "seed": seed} for seed in options.seeds]
+            wanted = [{"set": name, "kind": kind, "heads": options.heads, "seed": seed} for seed in options.seeds]
             missing = runs(options.results).missing(wanted)
             if missing:
                 seeds = tuple(job["seed"] for job in missing)
-                found.append({**missing[0], "seeds": seeds, **chosen(rows, name, kind).columns})
+                found.append({**missing[0], "seeds": seeds, **chosen(rows, name, kind, options.heads).columns})
     return found
 
 
@@ -81,6 +81,7 @@ def parse() -> argparse.Namespace:
     add("--sets", nargs="+", choices=SETS, default=list(SETS))
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    add("--heads", type=int, default=12, help="of the pooling (12)")
     add("--trials", action="store_true", help="validate settings instead")
     add("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with mnist and mil")
     add("--results", type=Path, default=HERE / "results", help="folder of the rows")

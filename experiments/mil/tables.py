@@ -41,6 +41,11 @@ def of(rows: Rows, name: str, kind: str) -> list[dict[str, str]]:
     return [row for row in rows if (row["set"], row["kind"]) == (name, kind)]
 
 
+def with_heads(rows: Rows, heads: int) -> list[dict[str, str]]:
+    """Rows of networks with as many heads."""
+    return [row for row in rows if row["heads"] == str(heads)]
+
+
 def value(cell: str) -> float:
     """The mean in a cell; a dash is below all."""
     return float(cell.split()[0]) if cell != "-" else float("-inf")
@@ -66,11 +71,22 @@ def beside(rows: Rows, names: Sequence[str], column: str) -> str:
     return table(head, [list(line) for line in lines])
 
 
-def measured(rows: Rows, names: Sequence[str], column: str) -> list[list[str]]:
+def measured(rows: Rows, names: Sequence[str], column: str, digits: int = 0) -> list[list[str]]:
     """A column of the rows, set by set."""
     return [
-        [title, *(mean(of(rows, name, kind), column, digits=0) for name in names)] for kind, title in NAMES.items()
+        [title, *(mean(of(rows, name, kind), column, digits=digits) for name in names)] for kind, title in NAMES.items()
     ]
+
+
+def alone(rows: Rows) -> str:
+    """Accuracy, and mass inside, of networks with one head."""
+    names, columns = list(DIGITS), []
+    for name in names:
+        columns.append([mean(of(rows, name, kind), "accuracy") for kind in KINDS])
+    masses = zip(*[[mean(of(rows, name, kind), "inside", digits=0) for kind in KINDS] for name in names], strict=True)
+    head = ["pooling", *(TITLES[name] for name in names), *(f"{TITLES[name]}, inside" for name in names)]
+    lines = zip(NAMES.values(), zip(*marked(columns), strict=True), masses, strict=True)
+    return table(head, [[title, *cells, *inside] for title, cells, inside in lines])
 
 
 def masses(rows: Rows) -> str:
@@ -114,8 +130,10 @@ def spread(tried: Rows) -> str:
 
 
 def main() -> None:
-    rows, tried = runs(HERE / "results").rows(), trials(HERE / "results").rows()
+    every, tried = runs(HERE / "results").rows(), trials(HERE / "results").rows()
+    rows, tried = with_heads(every, 12), with_heads(tried, 12)
     tables = {
+        "alone": alone(with_heads(every, 1)),
         "digits": beside(rows, list(DIGITS), "accuracy"),
         "benchmarks": beside(rows, BENCHMARKS, "auc"),
         "inside": masses(rows),
