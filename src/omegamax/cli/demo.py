@@ -76,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
             "questions": f"{recipe.samples[0]:,} to learn from, {recipe.samples[2]:,} to measure on",
             "pictures": f"{recipe.image_size} x {recipe.image_size} pixels, {recipe.grid[0]} x {recipe.grid[1]} cells",
             "training": f"{recipe.start_steps} steps of 64 questions in common, {recipe.steps} of each kind's own",
-            "chosen by hand": "steps, rates, shapes and lambda = 0.5 of mixtures, with results of the test part known",
+            "mixtures": f"lambda = {demo.SELECTION:g}, chosen of five by validation questions of other seeds",
+            "chosen by hand": "steps, rates and shapes, with test results of seeds 0 to 2 known",
             "seeds": "one; differences of a few points between kinds may be chance",
         },
     )

@@ -53,8 +53,8 @@ class Ready(Dataset[Batch]):
 
         Args:
             dataset: with a length.
-            collate: makes the batches that are joined, ``chunk`` samples each, in ``workers`` processes, which are
-                forks of this one where the system has them: start none after work on a GPU has begun.
+            collate: makes the batches that are joined, ``chunk`` samples each, in ``workers`` processes. They begin as
+                ``multiprocessing`` is set to; forks take much less time than those that import all anew.
             progress: wraps the loop over batches, such as a progress bar does.
         """
         # Packed where they are made: from there to here is the longest part of the way.
