@@ -1,13 +1,15 @@
 """One row of the tables: a network trained on a set with one kind of attention from one seed, and measured.
 
 All kinds of a set and seed start from one network, trained with softmax: no kind has parameters of its own, and
-densities are slow to find things while the scores of all cells are alike.
+densities are slow to find things while the scores of all cells are alike. Small sets do not teach it to match words
+with what is seen; there, it begins in turn with the network that did learn that, of scenes and the same seed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import sys
 import time
 import warnings
@@ -22,7 +24,7 @@ import torch
 from omegamax.cli._parser import Parser
 from omegamax.cli._quiet import quiet
 from omegamax.cli.vqa.train import VQACLI
-from omegamax.data import Ready
+from omegamax.data import Ready, Scenes, Vocabulary
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.vqa import VQAData, VQATask
 
@@ -37,6 +39,7 @@ COLUMNS = (
     "options",
     *MEASURED,
     "components",
+    "train_accuracy",
     "val_accuracy",
     "best_step",
     "steps",
@@ -44,6 +47,8 @@ COLUMNS = (
     "seconds",
     "device",
 )
+BORROWS = {"easy_vqa": "scenes", "shapes": "scenes"}  # whose start begins with the start of another set
+SEEN = 2000  # questions of the training part that a trained network is measured on
 # Trained networks that are measured again with other attention, which has no parameters of its own.
 AGAIN = {
     ("scenes", "continuous_softmax"): [f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")],
@@ -72,8 +77,15 @@ class Job:
 
     @property
     def start(self) -> Job:
-        """What it begins with."""
+        """What all kinds of its set and seed begin with."""
         return Job(self.set, START, self.seed, self.options)
+
+    @property
+    def needs(self) -> Job | None:
+        """What it begins with; None: with nothing."""
+        if self.kind == START and self.set in BORROWS:
+            return Job(BORROWS[self.set], START, self.seed, self.options)
+        return self.start if self.goes_on else None
 
     def arguments(self, kind: str | None = None) -> list[str]:
         """Those of ``omegamax vqa fit``."""
@@ -146,6 +158,12 @@ class Prepared(L.LightningDataModule):
     def test_dataloader(self) -> Batches:
         return self._batches("test", 500)
 
+    def seen(self) -> Batches:
+        """Some of the training part, evenly spread, for a test."""
+        whole = self.splits["train"]
+        some = Ready(whole.__getitems__(range(0, len(whole), max(1, len(whole) // SEEN))))
+        return Batches(some, Order(len(some), 500), Ready.collate)
+
     def _batches(self, split: str, size: int, seed: int | None = None) -> Batches:
         ready = self.splits[split]
         return Batches(ready, Order(len(ready), size, seed), Ready.collate)
@@ -157,8 +175,11 @@ def prepare(name: str, place: Place, options: tuple[str, ...], workers: int) -> 
     with TemporaryDirectory() as out:
         cli = build(job.arguments(), place, name, out)
     data, task = cli.datamodule, cli.model
+    # Readers that are spawned, as this process was, would import all of it anew for each split. Forks are safe as long
+    # as the GPU is not touched.
+    multiprocessing.set_start_method("fork", force=True)
     for split in SPLITS:
-        data.split(split)  # before the GPU is touched: processes that are forked after it take long to begin
+        data.split(split)
     if task.freeze_cnn:
         data.featurise(task.model.cnn.to(place.device))
     for split in SPLITS:
@@ -193,8 +214,7 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
     with TemporaryDirectory() as out:
         cli = build(job.arguments(), place, job.set, out)
         data = Prepared(cli.datamodule, ready(job.set, place))
-        if job.goes_on:
-            begin(cli.model, job.start, place)
+        begin(cli.model, job, place)
         start = time.perf_counter()
         cli.trainer.fit(cli.model, datamodule=data)
         seconds = time.perf_counter() - start
@@ -205,7 +225,9 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
             Path(place.starts).mkdir(parents=True, exist_ok=True)
             torch.save(cli.model.model.state_dict(), weights_file(job, place))
         rows = [_row(job, job.kind, cli, data)]
+        seen = cli.trainer.test(cli.model, dataloaders=data.seen(), verbose=False)[0]
         same: dict[str, Any] = {
+            "train_accuracy": round(seen["test_accuracy"], 6),
             "val_accuracy": float(kept.best_model_score),
             "best_step": best["global_step"],
             "steps": cli.trainer.global_step,
@@ -225,13 +247,29 @@ def weights_file(start: Job, place: Place) -> Path:
     return Path(place.starts) / f"{start.set}-{start.seed}.pt"
 
 
-def begin(task: VQATask, start: Job, place: Place) -> None:
-    """Take the weights of the start; the one number that learnable attention has besides stays as it is."""
-    found = task.model.load_state_dict(
-        torch.load(weights_file(start, place), map_location="cpu", weights_only=True), strict=False
-    )
+def begin(task: VQATask, job: Job, place: Place) -> None:
+    """Take the weights that a run begins with; the number that learnable attention has besides stays as it is."""
+    if job.needs is None:
+        return
+    weights = torch.load(weights_file(job.needs, place), map_location="cpu", weights_only=True)
+    if job.needs.set != job.set:
+        weights = translated(weights, task, Scenes(1).vocabulary)
+    found = task.model.load_state_dict(weights, strict=False)
     if found.unexpected_keys or any(not key.startswith("output.transform.") for key in found.missing_keys):
-        raise ValueError(f"{start} does not fit: {found}")
+        raise ValueError(f"{job.needs} does not fit: {found}")
+
+
+def translated(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary) -> dict[str, torch.Tensor]:
+    """Weights of a network with another vocabulary: what only the new one has is as it was in the task."""
+    own, new = {name: value.clone() for name, value in task.model.state_dict().items()}, task.vocabulary
+    words = [(int(known.encode(word)), int(new.encode(word))) for word in known.words if word in new.words]
+    answers = [(known.answers.index(a), new.answers.index(a)) for a in known.answers if a in new.answers]
+    rows = {name: answers for name in own if name.startswith("classifier.answer.")}
+    rows["question.embedding.weight"] = words
+    for name, pairs in rows.items():
+        for there, here in pairs:
+            own[name][here] = weights[name][there]
+    return {**weights, **{name: own[name] for name in rows}}
 
 
 def _row(job: Job, kind: str, cli: VQACLI, data: Prepared) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from job import AGAIN, BLIND, COLUMNS, HERE, START, Job, Place, prepare, run, weights_file
+from job import AGAIN, BLIND, BORROWS, COLUMNS, HERE, START, Job, Place, prepare, run, weights_file
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
@@ -85,15 +85,21 @@ def jobs_left(options: argparse.Namespace, settings: list[str], place: Place) ->
                 job = Job(name, kind, seed, tuple(settings))
                 wanted = [job.key, *((name, again, *job.key[2:]) for again in AGAIN.get((name, kind), []))]
                 if not there.issuperset(wanted):
-                    needs_start = job.goes_on and not weights_file(job.start, place).exists()
-                    found |= {job.start: None, job: None} if needs_start else {job: None}
+                    found |= dict.fromkeys(with_needs(job, place))
     return list(found)
+
+
+def with_needs(job: Job, place: Place) -> list[Job]:
+    """A run, after those that make what it begins with, where that is not there."""
+    if job.needs is None or weights_file(job.needs, place).exists():
+        return [job]
+    return [*with_needs(job.needs, place), job]
 
 
 def urgency(job: Job) -> tuple[int, ...]:
     """What is waited for comes first, then what takes long."""
     long = next((place for place, kind in enumerate(LONGEST) if job.kind.startswith(kind)), len(LONGEST))
-    return job.goes_on, job.kind == BLIND, list(GRID).index(job.set), long
+    return job.goes_on, job.kind == BLIND, job.set in BORROWS, list(GRID).index(job.set), long
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
@@ -120,7 +126,7 @@ class Work:
         self.jobs, self.place, self.results, self.workers = jobs, place, results, workers
         self.began = time.perf_counter()
         self.made: set[str] = set()
-        self.trained = {job.start for job in jobs if weights_file(job.start, place).exists()}
+        self.trained = {job.needs for job in jobs if job.needs and weights_file(job.needs, place).exists()}
         self.failed: list[Job | str] = []
         self.count = 0
 
@@ -130,12 +136,14 @@ class Work:
         left = sorted(self.jobs, key=urgency)
         with ProcessPoolExecutor(self.workers, get_context("spawn")) as pool:
             running: dict[Future[Any], Job | str] = {}
+            for _ in range(self.workers):
+                pool.submit(abs, 0)  # all processes begin, and import, while the first set is made
             while True:
                 if sets and not any(isinstance(what, str) for what in running.values()):
                     # One set after the other; while nothing else can run, by all processes.
                     readers, name = max(1, self.workers if not running else self.workers // 4), sets.pop(0)
                     running[pool.submit(attempt, prepare, name, self.place, self.jobs[0].options, readers)] = name
-                can = [job for job in left if job.set in self.made and (not job.goes_on or job.start in self.trained)]
+                can = [job for job in left if job.set in self.made and job.needs in {None, *self.trained}]
                 for job in can[: max(0, self.workers - len(running))]:
                     left.remove(job)
                     running[pool.submit(attempt, run, job, self.place)] = job

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 import json
-import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from run import BASES, GRID, KINDS
+
+from omegamax.tasks.tables import fill, mean, table
 
 HERE = Path(__file__).parent
 Rows = dict[str, list[dict[str, str]]]  # of a set, by kind
@@ -36,6 +37,8 @@ NAMES = {
     "start": "(the start: softmax)",
     **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
 }
+ASKED = ("yes_no", "number", "other")
+MIXTURES = ("2_mca", "4_mca")
 # VQA-v2, test-standard, overall: thesis, Tables 6.2 and 6.3; Farinhas, Martins and Aguiar (2021), Table 1.
 THESIS = {
     "softmax": "66.13",
@@ -60,25 +63,22 @@ STARS = {
 }
 
 
-def read(name: str) -> Rows:
+def rows_of(name: str) -> list[dict[str, str]]:
+    """All rows of a file of results."""
+    path = HERE / "results" / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def read(name: str, by: str = "kind") -> Rows:
     """The rows of a set that were run with the settings of the files alone."""
     found: Rows = {}
-    path = HERE / "results" / f"{name}.csv"
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if not row["options"]:
-                    found.setdefault(row["kind"], []).append(row)
+    for row in rows_of(name):
+        if not row.get("options"):
+            found.setdefault(row[by], []).append(row)
     return found
-
-
-def mean(rows: Sequence[dict[str, str]], column: str, scale: float = 100, digits: int = 1) -> str:
-    """Mean and standard deviation over seeds; how many there were, if not three."""
-    values = [scale * float(row[column]) for row in rows if row[column]]
-    if not values:
-        return "-"
-    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.{digits}f}{spread}" + (f" (n = {len(values)})" if len(values) != 3 else "")
 
 
 def stars(rows: Sequence[dict[str, str]]) -> str:
@@ -91,25 +91,27 @@ def stars(rows: Sequence[dict[str, str]]) -> str:
     return " / ".join(f"{100 * count[k] / count.total():.1f}" for k in range(1, max(count) + 1))
 
 
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Markdown; the first column is text, the others numbers."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+def zero(kind: str, rows: Sequence[dict[str, str]]) -> str:
+    """Cells without attention, in percent. A Gaussian has none: what older rows count is below the smallest float."""
+    return "0" if rows and kind.startswith(("continuous_softmax", "multimodal", *MIXTURES)) else mean(rows, "zero")
 
 
 def set_table(name: str) -> str:
     """Accuracies of a set, and how many cells have no attention; of scenes also how maps compare."""
     rows, maps = read(name), name == "scenes"
-    present = [column for column in ("yes_no", "number", "other") if any(_has(rows, f"accuracy_{column}"))]
+    parts = () if maps else ("train_accuracy", "val_accuracy")
+    present = [column for column in ASKED if any(_has(rows, f"accuracy_{column}"))]
+    present = present if len(present) > 1 else []  # all are of one kind
     head = ["attention", "all", *(column.replace("_", "/") for column in present)]
-    head += ["JS to relevant (bits)", "mass inside"] if maps else []
+    head += ["JS to relevant (bits)", "mass inside"] if maps else ["training", "validation"]
     head += ["cells at 0 (%)"] + (["VQA-v2, thesis", "VQA-v2, 2021", "JS to humans, 2021"] if maps else [])
     lines = []
-    for kind in (*KINDS, *(("2_mca", "4_mca") if maps else ())):
+    for kind in (*(() if maps else ("start",)), *KINDS, *(MIXTURES if maps else ())):
         mine = rows.get(kind, [])
         line = [NAMES[kind], mean(mine, "accuracy"), *(mean(mine, f"accuracy_{column}") for column in present)]
         line += [mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3)] if maps else []
-        line += [mean(mine, "zero")]
+        line += [mean(mine, part) for part in parts]
+        line += [zero(kind, mine)]
         line += [source.get(kind, "-") for source in (THESIS, PAPER, HUMAN)] if maps else []
         lines.append(line)
     return table(head, lines)
@@ -135,7 +137,7 @@ def stars_table() -> str:
     """Lambda against the number of components."""
     rows, lines = read("scenes"), []
     tested = [kind for kind in NAMES if kind.startswith("test_mca")]
-    for kind in ("continuous_softmax", *tested, "2_mca", "4_mca", "multimodal", "multimodal_2.5", "multimodal_0.5"):
+    for kind in ("continuous_softmax", *tested, *MIXTURES, "multimodal", "multimodal_2.5", "multimodal_0.5"):
         mine = rows.get(kind, [])
         line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3), stars(mine)]
         lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
@@ -143,17 +145,31 @@ def stars_table() -> str:
     return table(head, lines)
 
 
+def demo_table() -> str:
+    """What ``omegamax demo`` measures."""
+    rows, lines = read("demo"), []
+    for kind in ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal", "blind"):
+        mine = rows.get(kind, [])
+        line = [NAMES["multimodal_0.5" if kind == "multimodal" else kind], mean(mine, "accuracy")]
+        line += [mean(mine, f"accuracy_{each}") for each in ASKED]
+        lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)])
+    head = ["attention", "all", *(each.replace("_", "/") for each in ASKED), "JS (bits)", "mass inside"]
+    return table([*head, "cells at 0 (%)"], lines)
+
+
+def lambda_table() -> str:
+    """How lambda of the demonstration was chosen."""
+    lines = [
+        [f"{float(value):g}", mean(rows, "accuracy"), mean(rows, "divergence", 1, 3), stars(rows)]
+        for value, rows in read("demo_lambda", "selection").items()
+    ]
+    return table(["lambda", "all, validation", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
+
+
 def main() -> None:
     made = {**{name: set_table(name) for name in GRID}, "bases": bases_table(), "components": stars_table()}
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "README.md"
-    text = path.read_text(encoding="utf-8")
-    for name, new in made.items():
-        before, begin, rest = text.partition(f"<!-- table {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise SystemExit(f"{path} has no place for the table {name!r}")
-        text = f"{before}{begin}{new}\n{end}{after}"
-    path.write_text(text, encoding="utf-8")
+    made |= {"demo": demo_table(), "lambda": lambda_table()}
+    fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""What the runs of experiments/vqa begin with."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+pytest.importorskip("lightning")
+pytest.importorskip("jsonargparse")
+
+from omegamax.data import Vocabulary
+from omegamax.models.mcan import MCANConfig, OutputConfig
+from omegamax.tasks.vqa import VQATask
+
+FILE = Path(__file__).parents[2] / "experiments" / "vqa" / "job.py"
+
+
+@pytest.fixture(scope="module")
+def job() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("vqa_job", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["vqa_job"] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def task(words: list[str], answers: list[str], output: str = "softmax", learnable: bool = False) -> VQATask:
+    config = MCANConfig.small(layers=1, pixels=False, output=OutputConfig(output, learnable=learnable))
+    return VQATask(Vocabulary(words, answers), config)
+
+
+def test_kinds_begin_with_the_start_and_that_with_scenes(job: ModuleType) -> None:
+    kind = job.Job("shapes", "tvmax", 1)
+    assert kind.needs == job.Job("shapes", "start", 1)
+    assert kind.needs.needs == job.Job("scenes", "start", 1)
+    assert kind.needs.needs.needs is None
+    assert job.Job("daquar", "start", 0).needs is None and job.Job("shapes", "blind", 0).needs is None
+
+
+def test_words_and_answers_of_both_keep_what_was_learnt(job: ModuleType) -> None:
+    torch.manual_seed(0)
+    old = task(["red", "blue", "circle"], ["no", "red", "yes"])
+    new = task(["circle", "gray", "red"], ["yes", "gray", "no"])
+    before = {name: value.clone() for name, value in new.model.state_dict().items()}
+    weights = old.model.state_dict()
+    taken = job.translated(weights, new, old.vocabulary)
+    new.model.load_state_dict(taken)
+    words, was, had = (each["question.embedding.weight"] for each in (taken, before, weights))
+    assert torch.equal(words[2], had[4]) and torch.equal(words[4], had[2])  # numbers 0 and 1 are no words
+    assert torch.equal(words[[0, 1, 3]], was[[0, 1, 3]])
+    for name in ("classifier.answer.weight", "classifier.answer.bias"):
+        assert torch.equal(taken[name][[0, 2]], weights[name][[2, 0]])
+        assert torch.equal(taken[name][1], before[name][1])
+    rest = [name for name in taken if "embedding" not in name and "classifier.answer" not in name]
+    assert rest and all(torch.equal(taken[name], weights[name]) for name in rest)
+
+
+def test_a_kind_takes_the_weights_of_its_start_and_keeps_its_own_alpha(job: ModuleType, tmp_path: Path) -> None:
+    words, answers = ["red", "circle"], ["yes", "no"]
+    place = job.Place("", None, "", str(tmp_path), "cpu")
+    kind = job.Job("daquar", "entmax", 0)
+    start = task(words, answers)
+    torch.save(start.model.state_dict(), job.weights_file(kind.start, place))
+    own = task(words, answers, "entmax", learnable=True)
+    alone = [name for name in own.model.state_dict() if name not in start.model.state_dict()]
+    before = {name: own.model.state_dict()[name].clone() for name in alone}
+    job.begin(own, kind, place)
+    after = own.model.state_dict()
+    assert len(alone) == 1 and torch.equal(after[alone[0]], before[alone[0]])
+    assert all(torch.equal(after[name], value) for name, value in start.model.state_dict().items())
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        job.begin(task([*words, "blue"], answers), kind, place)
