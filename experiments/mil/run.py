@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, run, try_out
+from job import BAGS, DIGITS, HERE, KINDS, SETS, Place, Settings, betas, grid, run, try_out
 
 from omegamax.tasks.trials import Trials
 
-KEYS = ("set", "kind", "heads", "seed")
-MEASURED = ("accuracy", "auc", "loss", "zero", "inside")
 CHOSEN = ("rate", "dropout", "beta")
+KEYS = ("set", "kind", "heads", "seed", *CHOSEN)
+MEASURED = ("accuracy", "auc", "loss", "zero", "inside")
 ABOUT = ("best_epoch", "epochs", "parameters", "seconds", "device")
-COLUMNS = (*KEYS, *MEASURED, "positives", *(f"val_{name}" for name in MEASURED), *CHOSEN, *ABOUT)
+COLUMNS = (*KEYS, *MEASURED, "positives", *(f"val_{name}" for name in MEASURED), *ABOUT)
 TRIAL_KEYS = ("set", "kind", "heads", *CHOSEN)
 TRIAL_COLUMNS = (*TRIAL_KEYS, *(f"val_{name}" for name in MEASURED), *ABOUT)
 
@@ -38,6 +38,19 @@ def trials(folder: Path) -> Trials:
 
 def runs(folder: Path) -> Trials:
     return Trials(folder / "runs.csv", COLUMNS, KEYS)
+
+
+def table_rows(folder: Path, heads: int) -> list[dict[str, str]]:
+    """Runs with the settings that are best by all trials: a run of before may have had others."""
+    rows, tried, best = runs(folder).rows(), trials(folder).rows(), {}
+    for name in SETS:
+        for kind in KINDS:
+            best[name, kind] = tuple(chosen(tried, name, kind, heads).columns.values())
+    return [
+        row
+        for row in rows
+        if row["heads"] == str(heads) and tuple(float(row[key]) for key in CHOSEN) == best[row["set"], row["kind"]]
+    ]
 
 
 def chosen(rows: list[dict[str, str]], name: str, kind: str, heads: int) -> Settings:
@@ -51,15 +64,17 @@ def chosen(rows: list[dict[str, str]], name: str, kind: str, heads: int) -> Sett
 
 
 def trial_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
-    """One for each set, kind, rate and dropout; its rows are those of every beta."""
-    jobs = [
-        (place, {"set": name, "kind": kind, "heads": options.heads, **settings.columns, "beta": BETAS[0]})
-        for name in options.sets
-        for kind in options.kinds
-        for place, settings in enumerate(grid(name))
-    ]
+    """One for each set, kind, rate and dropout, of all betas that have no row."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for name in options.sets:
+        for kind in options.kinds:
+            for place, settings in enumerate(grid(name)):
+                same = {"set": name, "kind": kind, "heads": options.heads, **settings.columns}
+                missing = trials(options.results).missing([{**same, "beta": beta} for beta in betas(name)])
+                if missing:
+                    found.append((place, {**missing[0], "betas": tuple(job["beta"] for job in missing)}))
     # Every kind tries the same settings before any tries others: what is cut short is fair.
-    return [job for _, job in sorted(jobs, key=lambda each: each[0])]
+    return [job for _, job in sorted(found, key=lambda each: each[0])]
 
 
 def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
@@ -67,11 +82,11 @@ def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
     rows, found = trials(options.trials_from).rows(), []
     for name in options.sets:
         for kind in options.kinds:
-            wanted = [{"set": name, "kind": kind, "heads": options.heads, "seed": seed} for seed in options.seeds]
-            missing = runs(options.results).missing(wanted)
+            same = {"set": name, "kind": kind, "heads": options.heads}
+            same |= chosen(rows, name, kind, options.heads).columns
+            missing = runs(options.results).missing([{**same, "seed": seed} for seed in options.seeds])
             if missing:
-                seeds = tuple(job["seed"] for job in missing)
-                found.append({**missing[0], "seeds": seeds, **chosen(rows, name, kind, options.heads).columns})
+                found.append({**missing[0], "seeds": tuple(job["seed"] for job in missing)})
     return found
 
 

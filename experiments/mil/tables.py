@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import mean as average
 
 from job import BENCHMARKS, DIGITS, HERE, KINDS, SETS
-from run import runs, trials
+from run import table_rows, trials
 
 from omegamax.tasks.tables import fill, mean, table
 
@@ -130,10 +130,10 @@ def spread(tried: Rows) -> str:
 
 
 def main() -> None:
-    every, tried = runs(HERE / "results").rows(), trials(HERE / "results").rows()
-    rows, tried = with_heads(every, 12), with_heads(tried, 12)
+    folder = HERE / "results"
+    rows, tried = table_rows(folder, 12), with_heads(trials(folder).rows(), 12)
     tables = {
-        "alone": alone(with_heads(every, 1)),
+        "alone": alone(table_rows(folder, 1)),
         "digits": beside(rows, list(DIGITS), "accuracy"),
         "benchmarks": beside(rows, BENCHMARKS, "auc"),
         "inside": masses(rows),

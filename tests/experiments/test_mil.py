@@ -24,7 +24,8 @@ for more in (["--trials"], [], []):
     assert run.main() == 0
 import tables
 from pathlib import Path
-rows = run.runs(Path(arguments[-1])).rows()
+rows = run.table_rows(Path(arguments[-1]), 12)
+assert rows == run.runs(Path(arguments[-1])).rows()
 print("TABLE", tables.beside(rows, ["mnist_2"], "accuracy").replace("\\n", "/"))
 print("TABLE", tables.alone(tables.with_heads(rows, 12)).replace("\\n", "/"))
 print("TABLE", tables.masses(rows).replace("\\n", "/"))
@@ -55,7 +56,7 @@ def done(tmp_path_factory):
 
 def test_every_setting_is_tried_once(done):
     tried = rows(done[0] / "trials.csv")
-    assert len(tried) == 2 * (2 * 3 + 4 * 3)
+    assert len(tried) == 2 * (2 * 4 + 4 * 3)
     keys = {tuple(row[name] for name in ("set", "kind", "heads", "rate", "dropout", "beta")) for row in tried}
     assert len(keys) == len(tried)
     assert all(0 <= float(row["val_auc"]) <= 1 and float(row["val_loss"]) > 0 for row in tried)
