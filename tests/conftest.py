@@ -12,6 +12,10 @@ import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 
+if not torch.cuda.is_available():
+    # Triton then runs its kernels by NumPy. Read when they are first imported.
+    os.environ["TRITON_INTERPRET"] = "1"
+
 # No deadline: the first call of a torch function is slow. No database: the draws do not depend on earlier runs.
 settings.register_profile(
     "quick",

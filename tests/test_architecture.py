@@ -34,7 +34,10 @@ HARD = {"torch", "numpy", "omegamax"}
 # A side branch: pictures of the maths, so nothing with parameters. Only what faces a person draws.
 VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
 # Modules whose purpose is a package outside torch, named by their place below the root.
-BRIDGES: dict[str, set[str]] = {"metrics/_torchmetrics.py": {"torchmetrics"}}
+BRIDGES: dict[str, set[str]] = {
+    "metrics/_torchmetrics.py": {"torchmetrics"},
+    **{f"kernels/triton/{file}.py": {"triton"} for file in ("_layout", "_numbers", "_simplex", "_steep", "_threshold")},
+}
 
 
 def part(path: Path) -> str:

@@ -292,4 +292,5 @@ def test_gpu_gives_what_the_cpu_gives(name, psi):
     memory, q = memory_of(name, psi, beta=0.5), torch.randn(5, 4, dtype=F64)
     here, there = memory.retrieve(q, 3, tol=None), memory.to("cuda").retrieve(q.cuda(), 3, tol=None)
     for field in ("state", "weights", "energies", "trajectory", "steps"):
-        torch.testing.assert_close(getattr(there, field).cpu(), getattr(here, field))
+        # Exponential energies without a bound on the state may overflow, on either.
+        torch.testing.assert_close(getattr(there, field).cpu(), getattr(here, field), equal_nan=True)

@@ -61,7 +61,7 @@ def test_environment_sets_the_backend_of_a_process():
 def test_unknown_backend_in_the_environment_is_an_error_that_lists_the_known():
     done = python("import torch, omegamax; omegamax.sparsemax(torch.zeros(3))", OMEGAMAX_BACKEND="gpu")
     assert done.returncode != 0
-    assert "OMEGAMAX_BACKEND must be one of 'auto', 'cpu', 'reference', got 'gpu'" in done.stderr
+    assert "OMEGAMAX_BACKEND must be one of 'auto', 'cpu', 'triton', 'reference', got 'gpu'" in done.stderr
 
 
 def test_contexts_nest():

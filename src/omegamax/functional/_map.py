@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, bfloat16, float16, is_grad_enabled
 from torch.autograd import forward_ad
 
+from omegamax import kernels
 from omegamax._checks import is_plain
 
 Parameter = float | Tensor
@@ -40,9 +41,11 @@ class Map:
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
         if dtype is float16 or dtype is bfloat16:
-            p = self(z.float(), *parameters, dim=dim)
             # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
-            return p if torch.is_autocast_enabled(z.device.type) else p.to(dtype)
+            cast = torch.is_autocast_enabled(z.device.type)
+            if cast or not kernels.takes_half(self.name, z):
+                p = self(z.float(), *parameters, dim=dim)
+                return p if cast else p.to(dtype)
         if z.dim() == 0:  # a row of one
             row = (a.reshape(1) if isinstance(a, Tensor) else a for a in parameters)
             return self(z.reshape(1), *row, dim=0).reshape(())
@@ -91,19 +94,27 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[
                 return (None,) * (len(ctx.floats) + 2)
             p, *parameters = _saved(ctx)
             wanted = ctx.needs_input_grad
+            dtype = p.dtype
+            if dtype.itemsize == 2 and (is_grad_enabled() or any(wanted[1:])):
+                # Kernels that take half precision compute in float32; plain torch would not.
+                g, p = g.float(), p.float()
             grads = []
             for i, grad in enumerate(vjp(g, p, *parameters, dim=ctx.dim)):
                 if not wanted[i]:
                     grads.append(None)
                     continue
                 grad = grad() if callable(grad) else grad
-                grads.append(grad if i == 0 else grad.sum_to_size(parameters[i - 1].shape))
+                grads.append(grad.to(dtype) if i == 0 else grad.sum_to_size(parameters[i - 1].shape))
             return (*grads, None)
 
         @staticmethod
         def jvp(ctx, *tangents):
             p, *parameters = _saved(ctx)
-            return jvp(tangents[:-1], p, *parameters, dim=ctx.dim)
+            dz, *others = tangents[:-1]
+            if p.dtype.itemsize == 2:
+                dz = dz if dz is None else dz.float()
+                return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
+            return jvp((dz, *others), p, *parameters, dim=ctx.dim)
 
         @staticmethod
         def vmap(info, in_dims, z, *rest):

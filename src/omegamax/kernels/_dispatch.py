@@ -19,13 +19,14 @@ from omegamax.kernels import (
     native_variation,
     reference,
     steepest,
+    triton,
     variation,
 )
 
 Kernel = Callable[..., Tensor]
 
-BACKENDS = ("auto", "cpu", "reference")
-PREFERENCE = {"cpu": ("cpu", "reference")}
+BACKENDS = ("auto", "cpu", "triton", "reference")
+PREFERENCE = {"cpu": ("cpu", "reference"), "cuda": ("triton", "reference")}
 # Modules of compiled operations, named in their OPS, which have available().
 COMPILED = (native, native_structures, native_variation)
 # Modules of plain torch whose operations, named in their OPS, take what the compiled ones do.
@@ -48,9 +49,14 @@ def compiled(op: str, z: Tensor) -> bool:
     return z.is_cpu and _wanted != "reference" and _kernel(op, "cpu") is not None
 
 
+def takes_half(op: str, z: Tensor) -> bool:
+    """Whether ``op`` reads and writes half precision like this tensor's by itself, computing in float32."""
+    return z.is_cuda and _wanted in ("auto", "triton") and op in triton.OPS and triton.available()
+
+
 @contextmanager
 def backend(name: str) -> Iterator[None]:
-    """Use one backend inside a ``with`` block: ``"auto"``, ``"cpu"`` (compiled) or ``"reference"`` (plain torch).
+    """Use one backend inside a ``with`` block: ``"auto"``, ``"cpu"``, ``"triton"`` or ``"reference"`` (plain torch).
 
     The environment variable ``OMEGAMAX_BACKEND`` sets it for a whole process. A backend asked for by name never
     falls back to another.
@@ -76,7 +82,7 @@ def _find(op: str, device: str, wanted: str) -> Kernel:
     if wanted == "auto":
         return next(iter(usable.values()))
     # What was asked for by name, or the torch twin of an operation that nobody compiled.
-    if wanted not in usable and not (wanted == "cpu" and device == "cpu" and not _compilable(op)):
+    if wanted not in usable and not (wanted in PREFERENCE.get(device, ()) and not _compilable(op, wanted)):
         raise RuntimeError(f"{op}: no {wanted!r} kernel for {device} tensors; usable there: {list(usable)}")
     return usable.get(wanted, usable["reference"])
 
@@ -84,14 +90,16 @@ def _find(op: str, device: str, wanted: str) -> Kernel:
 def _kernel(op: str, name: str) -> Kernel | None:
     if name == "cpu":
         return next((getattr(m, op) for m in COMPILED if op in m.OPS and m.available()), None)
+    if name == "triton":
+        return triton.load(op) if op in triton.OPS and triton.available() else None
     for module in PLAIN:
         if op in module.OPS:
             return getattr(module, op)
     return getattr(jacobians, op) if op.endswith("_vjp") else _along_any_dim(getattr(reference, op))
 
 
-def _compilable(op: str) -> bool:
-    return any(op in module.OPS for module in COMPILED)
+def _compilable(op: str, name: str) -> bool:
+    return op in triton.OPS if name == "triton" else any(op in module.OPS for module in COMPILED)
 
 
 def _along_any_dim(kernel: Kernel) -> Kernel:

@@ -1,0 +1,22 @@
+"""Kernels for GPUs, written in Triton: imported when a tensor on a GPU first needs one, never on other machines."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+
+OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp")
+
+
+@functools.cache
+def available() -> bool:
+    """Whether Triton is installed; torch for CUDA brings it."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def load(op: str) -> Callable:
+    """The kernel of this name."""
+    from omegamax.kernels.triton import rows
+
+    return getattr(rows, op)

@@ -1,0 +1,60 @@
+"""How scores lie in memory as rows, and how many rows and warps a program takes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+LONGEST = 32768  # entries that one program holds in its registers
+
+
+class Tile(NamedTuple):
+    """``rows`` of ``block`` entries for each program, a power of two at least as long as a row."""
+
+    rows: int
+    block: int
+    warps: int
+
+
+@functools.cache
+def tile(size: int) -> Tile:
+    """What one program takes of rows of ``size`` entries; measured on Hopper, harmless elsewhere."""
+    block = triton.next_power_of_2(size)
+    rows = max(1, 512 // block)
+    return Tile(rows, block, min(max(rows * block // 1024, 1), 8))
+
+
+def as_rows(x: Tensor, dim: int) -> Tensor:
+    """``x`` as ``[rows, size]`` with ``dim`` last, its entries next to each other; a view where it can be one."""
+    moved = x.movedim(dim, -1)
+    rows = moved.reshape(-1, moved.shape[-1])
+    return rows if rows.stride(-1) == 1 or rows.shape[-1] == 1 else rows.contiguous()
+
+
+def like(rows: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Rows as a contiguous tensor of the shape of ``x``."""
+    moved = x.movedim(dim, -1)
+    return rows.view(moved.shape).movedim(-1, dim).contiguous()
+
+
+def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
+    """One number for each row, in float32."""
+    shape = list(x.shape)
+    shape[dim] = 1
+    return parameter.expand(shape).movedim(dim, -1).reshape(math.prod(shape)).float().contiguous()
+
+
+def on_device(x: Tensor):
+    """Launch on the device of ``x``, which need not be the current one."""
+    return torch.cuda.device(x.device) if x.is_cuda else _nowhere()
+
+
+class _nowhere:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...

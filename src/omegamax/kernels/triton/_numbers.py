@@ -1,0 +1,74 @@
+"""Numbers that Triton does not have, or not to the last digit: logarithms, maxima that see NaN, sums that wait once."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def exp(x):
+    return tl.exp2(x * 1.4426950408889634)
+
+
+@triton.jit
+def log_base(base, above):
+    """log(base) to three units in the last place, given ``above = base - 1`` as exactly as it is known.
+
+    The hardware's logarithm is off by 1e-7 around 1, which a power of 1 / (alpha - 1) makes large.
+    """
+    # base = m 2^n with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh((m - 1) / (m + 1)). Where n is 0, m - 1 is what
+    # was given: nothing of it is lost to the 1.
+    bits = base.to(tl.int32, bitcast=True)
+    n = (bits - 0x3F3504F3) >> 23
+    m = (bits - (n << 23)).to(tl.float32, bitcast=True)
+    rest = tl.where(n == 0, above, m - 1.0)
+    s = rest / (rest + 2.0)
+    w = s * s
+    series = 2.0 + w * (0.6666666667 + w * (0.4 + w * (0.2857142857 + w * 0.2222222222)))
+    return n.to(tl.float32) * 0.6931471805599453 + s * series
+
+
+@triton.jit
+def one_minus_exp(x):
+    """1 - exp(x), to the last digits also where x is near 0."""
+    near = x * (1.0 + x * (0.5 + x * (0.1666666667 + x * (0.0416666667 + x * 0.0083333333))))
+    return -tl.where(tl.abs(x) < 0.25, near, exp(x) - 1.0)
+
+
+@triton.jit
+def _largest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _add2(a0, a1, b0, b1):
+    return a0 + b0, a1 + b1
+
+
+@triton.jit
+def _add3(a0, a1, a2, b0, b1, b2):
+    return a0 + b0, a1 + b1, a2 + b2
+
+
+@triton.jit
+def largest(x):
+    """The maximum of each row, NaN if the row holds one (which tl.max passes by)."""
+    return tl.reduce(x, 1, _largest, keep_dims=True)
+
+
+@triton.jit
+def sum1(a):
+    return tl.sum(a, 1, keep_dims=True)
+
+
+@triton.jit
+def sum2(a, b):
+    """Two sums in one reduction, which waits for the other warps once."""
+    return tl.reduce((a, b), 1, _add2, keep_dims=True)
+
+
+@triton.jit
+def sum3(a, b, c):
+    """Three sums in one reduction."""
+    return tl.reduce((a, b, c), 1, _add3, keep_dims=True)

@@ -1,0 +1,74 @@
+"""Entmax beyond sparsemax, alpha > 2: its probabilities have an infinite slope at the edge of the support.
+
+A threshold is of no use there, because the smallest probability is a root of its distance to it. So: find the support,
+and solve for the smallest probability ``y``; the others follow from their exact distances to the last entry.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import sum1, sum2
+
+ROUNDS = tl.constexpr(64)
+
+
+@triton.jit
+def steep(x, e):
+    """``p = [e (x - t)]_+^(1/e)`` summing to one, for ``1 < e <= inf``; at infinity the maxima share."""
+    sharp = e == float("inf")
+    e = tl.where(sharp, 2.0, e)
+    q = 1.0 / e
+    # The threshold is in [-1/e, 0): bisect the bits of its magnitude, in which numbers are ordered as in themselves.
+    low = tl.zeros_like(e).to(tl.int32, bitcast=True)
+    high = (q * 1.0001).to(tl.int32, bitcast=True)
+    for _ in range(31):
+        middle = low + (high - low) // 2
+        t = -middle.to(tl.float32, bitcast=True)
+        heavy = sum1(_root(e * (x - t), q)) >= 1.0
+        high = tl.where(heavy, middle, high)
+        low = tl.where(heavy, low, middle)
+    edge = -high.to(tl.float32, bitcast=True)
+    # An entry is in the support iff the roots of its distances to the larger ones sum to less than one. Rounding may
+    # have put the threshold on the wrong side of some.
+    go = True
+    while go:
+        following = tl.max(tl.where(x <= edge, x, float("-inf")), 1, keep_dims=True)
+        more = (following > float("-inf")) & (sum1(_root(e * (x - following), q)) < 1.0)
+        edge = tl.where(more, following - tl.abs(following) * 1e-7 - 1e-37, edge)
+        go = tl.max(more.to(tl.int32)) > 0
+    kept = x > edge
+    last = tl.min(tl.where(kept, x, 0.0), 1, keep_dims=True)
+    gap = tl.where(kept, e * (x - last), 0.0)
+    # y plus the roots of y^e + gap: convex and increasing in y, so that Newton from above, ties, stays above.
+    y = 1.0 / tl.maximum(sum1(kept.to(tl.float32)), 1.0)
+    rounds = 0
+    go = True
+    while go:
+        p, slope = _above(y, gap, kept, e, q)
+        mass, rise = sum2(p, slope)
+        lower = tl.maximum(y - (mass - 1.0) / tl.maximum(rise, 1.0), 0.0)
+        falling = (mass - 1.0 > 4e-7) & (lower < y)
+        y = tl.where(falling, lower, y)
+        rounds += 1
+        go = (tl.max(falling.to(tl.int32)) > 0) & (rounds < ROUNDS)
+    p, slope = _above(y, gap, kept, e, q)
+    p = tl.where(sharp, (x == 0.0).to(tl.float32), p)
+    s = sum1(p)
+    return p / tl.where(s > 0.0, s, 1.0)
+
+
+@triton.jit
+def _root(x, q):
+    """``[x]_+^q``."""
+    return tl.where(x > 0.0, tl.exp2(q * tl.log2(tl.where(x > 0.0, x, 1.0))), 0.0)
+
+
+@triton.jit
+def _above(y, gap, kept, e, q):
+    """The probabilities ``(y^e + gap)^q`` and their slopes in ``y``; ``y`` itself where the gap is none."""
+    p = tl.where(gap > 0.0, _root(_root(y, e) + gap, q), y)
+    p = tl.where(kept, p, 0.0)
+    slope = tl.where(kept & (p > 0.0), _root(y / tl.where(p > 0.0, p, 1.0), e - 1.0), 0.0)
+    return p, slope
