@@ -15,12 +15,25 @@ from omegamax.data import DataError
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]
+_FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
 _MODEL = "model."  # where a task has its network
 
 
 def remedy(kind: str) -> str:
     """What to do about a file that cannot be used; ``kind`` is the task's name on the command line."""
     return f"give a file that `omegamax {kind} fit` wrote"
+
+
+def find_weights(path: Path_, kind: str) -> Path:
+    """The file of a trained network: ``path`` itself, or the best one in the folder of a run."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    there = [path / name for name in _FILES if (path / name).is_file()]
+    if not there:
+        wanted = " or ".join(_FILES)
+        raise DataError(f"{path} holds no trained network, {wanted}; give a folder that `omegamax {kind} fit` wrote")
+    return there[0]
 
 
 def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, Any]:

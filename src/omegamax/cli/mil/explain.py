@@ -10,7 +10,6 @@ from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
 
 SUMMARY = "show trained networks bags: their answers, and which instances each picked"
-_FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +37,10 @@ def run(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from omegamax.tasks.mil import BagsData, MILTask
     from omegamax.tasks.mil.explain import draw, explain
+    from omegamax.tasks.weights_file import find_weights
     from omegamax.viz._matplotlib import pyplot
 
-    tasks = [MILTask.load(_file(path)) for path in options.runs]
+    tasks = [MILTask.load(find_weights(path, MILTask.kind)) for path in options.runs]
     settings = tasks[0].data_settings
     if not settings:
         remedy = "train it by `omegamax mil fit`"
@@ -64,14 +64,3 @@ def _explain(options: argparse.Namespace) -> int:
     pyplot().close(figure)
     print(f"\nWhich instances they picked: {out}")
     return 0
-
-
-def _file(path: Path) -> Path:
-    """The network of a run's folder, or the file itself."""
-    if not path.is_dir():
-        return path
-    there = [path / name for name in _FILES if (path / name).is_file()]
-    if not there:
-        wanted = " or ".join(_FILES)
-        raise CommandError(f"{path} holds no trained network, {wanted}; give a folder that `omegamax mil fit` wrote")
-    return there[0]

@@ -9,8 +9,7 @@ from pathlib import Path
 from omegamax.data import DataError
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa.compare import BLIND, Contender, label
-
-_FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
+from omegamax.tasks.weights_file import find_weights
 
 
 def named_runs(paths: Sequence[Path]) -> dict[str, Contender]:
@@ -27,13 +26,7 @@ def named_runs(paths: Sequence[Path]) -> dict[str, Contender]:
 
 def read_run(path: Path) -> Contender:
     """The network in a folder of a run, or in a file, with its curve if there is one beside it."""
-    file = path
-    if path.is_dir():
-        there = [path / name for name in _FILES if (path / name).is_file()]
-        if not there:
-            wanted = " or ".join(_FILES)
-            raise DataError(f"{path} holds no trained network, {wanted}; give a folder that `omegamax vqa fit` wrote")
-        file = there[0]
+    file = find_weights(path, VQATask.kind)
     folders = (path,) if path.is_dir() else (file.parent, file.parent.parent)
     curves = [folder / "curve.json" for folder in folders if (folder / "curve.json").is_file()]
     return Contender(VQATask.load(file), _curve(curves[0]) if curves else [])
