@@ -67,7 +67,7 @@ def test_backend_chosen_by_name_is_the_one_that_runs():
 
 
 def test_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match=r"'auto', 'cpu', 'reference', got 'gpu'"), omegamax.backend("gpu"):
+    with pytest.raises(ValueError, match=r"'auto', 'cpu', 'triton', 'reference', got 'gpu'"), omegamax.backend("gpu"):
         pass
 
 
