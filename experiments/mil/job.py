@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[str, dict[str, float]]] = {
 DIGITS = {"mnist_1": 1, "mnist_2": 2, "mnist_3": 3, "mnist_5": 5}  # K
 BENCHMARKS = ("fox", "tiger", "elephant")
 SETS = (*DIGITS, *BENCHMARKS)
+BETAS = (0.1, 1.0, 10.0)
 FOLDS, HEAD_DIM = 10, 32
 BAGS = (2000, 1000, 1000)  # of digits, for training, validation and test
 
@@ -71,11 +72,6 @@ def grid(name: str) -> Iterator[Settings]:
     for rate in (1e-3, 3e-4) if name in DIGITS else (1e-3, 1e-4):
         for dropout in (0.0,) if name in DIGITS else (0.0, 0.75):
             yield Settings(rate, dropout)
-
-
-def betas(name: str) -> tuple[float, ...]:
-    """Values of beta to try with each of them."""
-    return (0.01, 0.1, 1.0, 10.0) if name in DIGITS else (0.1, 1.0, 10.0)
 
 
 def training(name: str, settings: Settings, place: Place, trial: bool) -> Training:

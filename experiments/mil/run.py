@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from job import BAGS, DIGITS, HERE, KINDS, SETS, Place, Settings, betas, grid, run, try_out
+from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, run, try_out
 
 from omegamax.tasks.trials import Trials
 
@@ -69,8 +69,10 @@ def trial_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
     for name in options.sets:
         for kind in options.kinds:
             for place, settings in enumerate(grid(name)):
+                if options.rates is not None and settings.rate not in options.rates:
+                    continue
                 same = {"set": name, "kind": kind, "heads": options.heads, **settings.columns}
-                missing = trials(options.results).missing([{**same, "beta": beta} for beta in betas(name)])
+                missing = trials(options.results).missing([{**same, "beta": beta} for beta in options.betas])
                 if missing:
                     found.append((place, {**missing[0], "betas": tuple(job["beta"] for job in missing)}))
     # Every kind tries the same settings before any tries others: what is cut short is fair.
@@ -98,6 +100,8 @@ def parse() -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--heads", type=int, default=12, help="of the pooling (12)")
     add("--trials", action="store_true", help="validate settings instead")
+    add("--betas", nargs="+", type=float, default=list(BETAS), help="to try (0.1 1 10)")
+    add("--rates", nargs="+", type=float, help="to try, of those of the set")
     add("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with mnist and mil")
     add("--results", type=Path, default=HERE / "results", help="folder of the rows")
     add("--trials-from", type=Path, default=HERE / "results", help="folder with the trials that settings come from")

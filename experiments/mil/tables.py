@@ -78,15 +78,22 @@ def measured(rows: Rows, names: Sequence[str], column: str, digits: int = 0) -> 
     ]
 
 
-def alone(rows: Rows) -> str:
-    """Accuracy, and mass inside, of networks with one head."""
-    names, columns = list(DIGITS), []
-    for name in names:
-        columns.append([mean(of(rows, name, kind), "accuracy") for kind in KINDS])
-    masses = zip(*[[mean(of(rows, name, kind), "inside", digits=0) for kind in KINDS] for name in names], strict=True)
-    head = ["pooling", *(TITLES[name] for name in names), *(f"{TITLES[name]}, inside" for name in names)]
-    lines = zip(NAMES.values(), zip(*marked(columns), strict=True), masses, strict=True)
-    return table(head, [[title, *cells, *inside] for title, cells, inside in lines])
+def alone(tried: Rows) -> str:
+    """Validation of networks with one head: accuracy with the best beta, and mass inside there."""
+    lines = []
+    accuracies: list[list[str]] = []
+    masses: list[list[str]] = []
+    for name in DIGITS:
+        own = [of(tried, name, kind) for kind in KINDS]
+        best = [max(rows, key=lambda row: float(row["val_accuracy"])) if rows else None for rows in own]
+        accuracies.append([f"{100 * float(row['val_accuracy']):.1f}" if row else "-" for row in best])
+        masses.append([f"{100 * float(row['val_inside']):.0f}" if row else "-" for row in best])
+    for title, cells, inside in zip(
+        NAMES.values(), zip(*marked(accuracies), strict=True), zip(*masses, strict=True), strict=True
+    ):
+        lines.append([title, *cells, *inside])
+    titles = [TITLES[name] for name in DIGITS]
+    return table(["pooling", *titles, *(f"{title}, inside" for title in titles)], lines)
 
 
 def masses(rows: Rows) -> str:
@@ -131,9 +138,10 @@ def spread(tried: Rows) -> str:
 
 def main() -> None:
     folder = HERE / "results"
-    rows, tried = table_rows(folder, 12), with_heads(trials(folder).rows(), 12)
+    every = trials(folder).rows()
+    rows, tried = table_rows(folder, 12), with_heads(every, 12)
     tables = {
-        "alone": alone(table_rows(folder, 1)),
+        "alone": alone([row for row in with_heads(every, 1) if float(row["rate"]) == 1e-3]),
         "digits": beside(rows, list(DIGITS), "accuracy"),
         "benchmarks": beside(rows, BENCHMARKS, "auc"),
         "inside": masses(rows),
