@@ -1,6 +1,7 @@
 """Fenchel-Young losses: for every map, the convex loss whose gradient is its probabilities minus the target."""
 
 from omegamax.losses._fenchel_young import fenchel_young_loss as fenchel_young_loss
+from omegamax.losses._linear import linear_entmax_loss as linear_entmax_loss
 from omegamax.losses._named import entmax15_loss as entmax15_loss
 from omegamax.losses._named import entmax_loss as entmax_loss
 from omegamax.losses._named import k_subsets_loss as k_subsets_loss

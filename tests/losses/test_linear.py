@@ -1,0 +1,132 @@
+"""The loss of a projection in chunks is that of the projection in one piece, and so are its gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import omegamax
+
+F64 = torch.float64
+
+
+def parts(*shape: int, bias: bool = True, dtype: torch.dtype = F64):
+    hidden = torch.randn(*shape, 5, dtype=dtype, requires_grad=True)
+    weight = torch.randn(7, 5, dtype=dtype, requires_grad=True)
+    b = torch.randn(7, dtype=dtype, requires_grad=True) if bias else None
+    target = torch.randint(7, shape)
+    if target.numel() > 2:
+        target.view(-1)[1] = -100
+    return hidden, weight, b, target
+
+
+def grads(loss, *inputs):
+    g = torch.randn(loss.shape, dtype=loss.dtype, generator=torch.Generator().manual_seed(3))
+    return torch.autograd.grad(loss, [x for x in inputs if x is not None], g)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("alpha", [1.0, 1.3, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("chunk", [1, 4, 100, None])
+def test_it_is_the_loss_of_the_scores(reduction: str, alpha: float, chunk: int | None):
+    hidden, weight, bias, target = parts(2, 5)
+    options = {"bias": bias, "reduction": reduction, "label_smoothing": 0.1}
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, chunk, **options)
+    scores = F.linear(hidden, weight, bias).movedim(-1, 1)
+    wanted = omegamax.entmax_loss(scores, target, alpha, reduction=reduction, label_smoothing=0.1)
+    torch.testing.assert_close(loss, wanted, rtol=0, atol=1e-12)
+    for ours, theirs in zip(grads(loss, hidden, weight, bias), grads(wanted, hidden, weight, bias), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_alpha_learns(reduction: str):
+    hidden, weight, _, target = parts(6, bias=False)
+    alpha = torch.tensor(1.4, dtype=F64, requires_grad=True)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, 2, reduction=reduction)
+    wanted = omegamax.entmax_loss(hidden @ weight.T, target, alpha, reduction=reduction)
+    for ours, theirs in zip(grads(loss, hidden, weight, alpha), grads(wanted, hidden, weight, alpha), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_finite_differences():
+    hidden, weight, bias, target = parts(4)
+    assert torch.autograd.gradcheck(
+        lambda h, w, b: omegamax.linear_entmax_loss(h, w, target, 1.5, 3, bias=b), (hidden, weight, bias)
+    )
+
+
+def test_only_what_is_wanted_has_a_gradient():
+    hidden, weight, bias, target = parts(4)
+    loss = omegamax.linear_entmax_loss(hidden.detach(), weight, target, bias=bias.detach())
+    loss.backward()
+    assert weight.grad is not None and hidden.grad is None and bias.grad is None
+    with torch.no_grad():
+        assert not omegamax.linear_entmax_loss(hidden, weight, target).requires_grad
+
+
+def test_it_can_be_differentiated_once():
+    hidden, weight, _, target = parts(4)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target)
+    with pytest.raises(RuntimeError, match="can be differentiated once, got create_graph=True"):
+        torch.autograd.grad(loss, hidden, create_graph=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype: torch.dtype):
+    hidden, weight, _, target = parts(8, bias=False, dtype=dtype)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3)
+    assert loss.dtype == dtype
+    exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target)
+    plain = omegamax.entmax_loss(hidden @ weight.T, target)
+    slack = torch.finfo(dtype).eps
+    assert (loss - exact).abs() <= 2 * (plain - exact).abs() + slack * exact.abs()
+    ours, theirs, truth = (grads(x, hidden, weight) for x in (loss, plain, exact))
+    for o, t, e in zip(ours, theirs, truth, strict=True):
+        assert (o - e).abs().max() <= 2 * (t - e).abs().max() + slack * e.abs().max()
+
+
+def test_autocast():
+    hidden, weight, _, target = parts(8, bias=False, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3)
+        plain = omegamax.entmax_loss(F.linear(hidden, weight), target)
+    assert loss.dtype == plain.dtype == torch.float32
+    torch.testing.assert_close(loss, plain, rtol=1e-5, atol=1e-6)
+    for ours, theirs in zip(grads(loss, hidden, weight), grads(plain, hidden, weight), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-2)
+
+
+def test_no_tokens_and_nothing_but_ignored_ones():
+    hidden, weight, _, _ = parts(0, bias=False)
+    empty = torch.zeros(0, dtype=torch.long)
+    assert omegamax.linear_entmax_loss(hidden, weight, empty, reduction="none").shape == (0,)
+    assert omegamax.linear_entmax_loss(hidden, weight, empty, reduction="sum") == 0
+    hidden, weight, _, _ = parts(3, bias=False)
+    ignored = torch.full((3,), -100)
+    assert omegamax.linear_entmax_loss(hidden, weight, ignored).isnan()  # as cross_entropy
+    (dh,) = torch.autograd.grad(omegamax.linear_entmax_loss(hidden, weight, ignored, reduction="sum"), hidden)
+    assert not dh.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"hidden": torch.zeros(3, 4)}, ValueError, r"hidden must have shape \[\*, D\] and weight \[V, D\]"),
+        ({"hidden": torch.zeros(3, 5, dtype=torch.long)}, TypeError, "hidden must be a floating-point tensor"),
+        ({"weight": "w"}, TypeError, "weight must be a floating-point tensor, got str"),
+        ({"target": torch.zeros(2, dtype=torch.long)}, ValueError, r"class indices of shape \(3,\), got \(2,\)"),
+        ({"target": torch.zeros(3)}, ValueError, "class indices"),
+        ({"bias": torch.zeros(3)}, ValueError, r"bias must have shape \(7,\), got \(3,\)"),
+        ({"chunk": 0}, ValueError, "chunk must be a whole number of tokens, at least 1, got 0"),
+        ({"alpha": -1.0}, ValueError, "alpha must be > 0"),
+        ({"alpha": torch.ones(3)}, ValueError, "a tensor of one number"),
+        ({"reduction": "some"}, ValueError, "reduction must be one of"),
+        ({"target": torch.tensor([0, 1, 7])}, IndexError, r"class indices in \[0, 7\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, error, message):
+    given = {"hidden": torch.zeros(3, 5), "weight": torch.zeros(7, 5), "target": torch.zeros(3, dtype=torch.long)}
+    with pytest.raises(error, match=message):
+        omegamax.linear_entmax_loss(**{**given, **change})
