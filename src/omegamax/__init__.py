@@ -39,6 +39,7 @@ from omegamax.losses import fenchel_young_loss as fenchel_young_loss
 from omegamax.losses import k_subsets_loss as k_subsets_loss
 from omegamax.losses import linear_entmax_loss as linear_entmax_loss
 from omegamax.losses import normmax_loss as normmax_loss
+from omegamax.losses import sharded_entmax_loss as sharded_entmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
 from omegamax.omegas import Bounded as Bounded

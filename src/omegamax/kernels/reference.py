@@ -197,7 +197,7 @@ def _newton(u: Tensor, e: Tensor) -> Tensor:
     shift = torch.zeros_like(e)
     inverse = torch.where(e == 0, 0.0, 1 / e)
     for _ in range(MAX_STEPS):
-        p, base = _deformed_exp(u - shift, e, inverse)
+        p, base = deformed_exp(u - shift, e, inverse)
         s = p.sum(-1, keepdim=True)
         r = torch.where(p > 0, p / base, 0.0).sum(-1, keepdim=True)
         log_s = s.log()
@@ -206,10 +206,10 @@ def _newton(u: Tensor, e: Tensor) -> Tensor:
         if bool((moved <= shift).all()):
             break
         shift = torch.maximum(moved, shift)
-    return _normalise(_deformed_exp(u - shift, e, inverse)[0])
+    return _normalise(deformed_exp(u - shift, e, inverse)[0])
 
 
-def _deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
+def deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
     """``exp_e(t) = [1 + e t]_+^(1/e)`` and its base ``1 + e t``."""
     base = torch.where(e == 0, 1.0, 1 + e * t)
     log_p = torch.where(e == 0, t, torch.where(base > 0, (e * t).clamp(min=-1).log1p(), -math.inf) * inverse)

@@ -8,3 +8,4 @@ from omegamax.losses._named import k_subsets_loss as k_subsets_loss
 from omegamax.losses._named import normmax_loss as normmax_loss
 from omegamax.losses._named import softmax_loss as softmax_loss
 from omegamax.losses._named import sparsemax_loss as sparsemax_loss
+from omegamax.losses._sharded import sharded_entmax_loss as sharded_entmax_loss
