@@ -24,7 +24,7 @@ LAYERS = [
     ("losses", "structured", "densities", "basis", "expectations", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
-    ("models", "data", "compat"),
+    ("models", "data", "compat", "integrations"),
     ("tasks",),
     ("cli", "__main__"),
 ]
@@ -35,8 +35,12 @@ HARD = {"torch", "numpy", "omegamax"}
 VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
 # Modules whose purpose is a package outside torch, named by their place below the root.
 BRIDGES: dict[str, set[str]] = {
+    "integrations/transformers.py": {"transformers"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
-    **{f"kernels/triton/{file}.py": {"triton"} for file in ("_layout", "_numbers", "_simplex", "_steep", "_threshold")},
+    **{
+        f"kernels/triton/{file}.py": {"triton"}
+        for file in ("_layout", "_long", "_numbers", "_simplex", "_steep", "_threshold")
+    },
 }
 
 
