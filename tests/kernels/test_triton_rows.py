@@ -138,3 +138,39 @@ def test_half_precision_is_one_rounding_of_float32(dtype: torch.dtype, alpha: fl
 def test_double_precision_stays_double():
     z = scores(2, 6).double()
     assert torch.equal(rows.entmax(z, 1.3, 0), reference.entmax(z.T, 1.3).T)
+
+
+@pytest.fixture
+def long_rows(monkeypatch):
+    """Rows of more than 8 entries count as long, and are read 4 at a time."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr(rows, "LONGEST", 8)
+        monkeypatch.setattr(rows, "LONG", _layout.Tile(1, 4, 1))
+
+
+LONG = 70001 if DEVICE == "cuda" else 18
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"), [*(("entmax", a) for a in (0.5, 1.0, 1.25, 1.5, 2.0, 3.0)), ("normmax", 1.5), ("normmax", INF)]
+)
+def test_long_rows(long_rows, name: str, alpha: float):
+    z = scores(7, LONG) * torch.tensor([0.1, 1.0, 10.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)[:, None]
+    z[3, : LONG - 5] = -INF
+    z[4], z[5, 3], z[6, LONG - 1] = -INF, math.nan, INF
+    p = getattr(rows, name)(z, alpha, 1)
+    assert bool(p[5:].isnan().all())
+    torch.testing.assert_close(p[:5].double(), exact(name, z[:5], alpha), rtol=0, atol=4e-7)
+    p = p[:5]
+    g = torch.randn_like(p)
+    dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 1)
+    wanted = getattr(jacobians, f"{name}_vjp")(p.double(), g.double(), alpha, 1)
+    torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
+
+
+def test_long_rows_with_an_alpha_each(long_rows):
+    z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)
+    p = rows.entmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("entmax", z, alpha.double()), rtol=0, atol=4e-7)
+    p = rows.normmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("normmax", z, alpha.double()), rtol=0, atol=4e-7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -29,17 +30,22 @@ def tile(size: int) -> Tile:
     return Tile(rows, block, min(max(rows * block // 1024, 1), 8))
 
 
+LONG = Tile(1, 4096, 8)  # a block of a row that is longer
+
+
 def as_rows(x: Tensor, dim: int) -> Tensor:
     """``x`` as ``[rows, size]`` with ``dim`` last, its entries next to each other; a view where it can be one."""
-    moved = x.movedim(dim, -1)
-    rows = moved.reshape(-1, moved.shape[-1])
+    if dim == x.dim() - 1 and x.is_contiguous():
+        return x.view(-1, x.shape[-1]) if x.dim() != 2 else x
+    rows = x.movedim(dim, -1).flatten(0, -2) if x.dim() > 1 else x[None]
     return rows if rows.stride(-1) == 1 or rows.shape[-1] == 1 else rows.contiguous()
 
 
 def like(rows: Tensor, x: Tensor, dim: int) -> Tensor:
     """Rows as a contiguous tensor of the shape of ``x``."""
-    moved = x.movedim(dim, -1)
-    return rows.view(moved.shape).movedim(-1, dim).contiguous()
+    if dim == x.dim() - 1:
+        return rows.view(x.shape)
+    return rows.view(x.movedim(dim, -1).shape).movedim(-1, dim).contiguous()
 
 
 def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -51,10 +57,6 @@ def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
 
 def on_device(x: Tensor):
     """Launch on the device of ``x``, which need not be the current one."""
-    return torch.cuda.device(x.device) if x.is_cuda else _nowhere()
-
-
-class _nowhere:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(x.device)

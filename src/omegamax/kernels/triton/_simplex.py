@@ -7,7 +7,7 @@ import triton.language as tl
 
 from omegamax.kernels.triton import _threshold
 from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2
-from omegamax.kernels.triton._steep import steep
+from omegamax.kernels.triton._steep import steep, steep_backward
 
 SPARSEMAX = tl.constexpr(0)
 ENTMAX15 = tl.constexpr(1)
@@ -63,8 +63,7 @@ def forward(
     else:
         a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
         if KIND == NORMMAX:
-            e = 1.0 - 1.0 / a
-            p = _threshold.deformed(x, x, e, 1.0 / a)
+            p = _threshold.deformed(x, x, 1.0 - 1.0 / a, 1.0 / a)
         else:
             e = tl.minimum(a - 1.0, 1.0)
             p = _threshold.deformed(x, tl.where(x > float("-inf"), e * x, x), e, tl.full([R, 1], 1.0, tl.float32))
@@ -73,6 +72,18 @@ def forward(
                 p = tl.where(a > 2.0, steep(x, tl.maximum(a - 1.0, 1.0)), p)
     p = tl.where(top < float("inf"), p, float("nan"))
     tl.store(p_ptr + row * K + column, p, mask=here)
+
+
+@triton.jit
+def backward_weight(p, a, KIND: tl.constexpr):
+    """``s = p^(2 - alpha)`` on the support, 0 off it: the Jacobian of entmax is ``diag(s) - s s^T / sum(s)``."""
+    if KIND == SPARSEMAX:
+        return (p > 0.0).to(tl.float32)
+    if KIND == ENTMAX15:
+        return tl.sqrt(p)
+    if KIND == SOFTMAX:
+        return p
+    return tl.where(p > 0.0, tl.exp2((2.0 - a) * tl.log2(tl.where(p > 0.0, p, 1.0))), 0.0)
 
 
 @triton.jit
@@ -95,50 +106,22 @@ def backward(
     row, column, here = tile_of(rows, K, R, BLOCK)
     p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
     g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
+    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
     on = p > 0.0
-    if KIND == SPARSEMAX:
-        s = on.to(tl.float32)
-    elif KIND == ENTMAX15:
-        s = tl.sqrt(p)
-    elif KIND == SOFTMAX:
-        s = p
-    else:
-        a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
-        if KIND == NORMMAX:
-            log_p = tl.log2(tl.where(on, p, 1.0))
-            # ||p|| by its largest entry, so that no power of it is lost
-            most = tl.log2(tl.max(tl.where(on, p, 1e-38), 1, keep_dims=True))
-            norm = most + tl.log2(sum1(tl.where(on, tl.exp2(a * (log_p - most)), 0.0))) / a
-            s = tl.where(on, tl.exp2(log_p + (a - 1.0) * (norm - log_p)), 0.0)
-        else:
-            s = tl.where(on, tl.exp2((2.0 - a) * tl.log2(tl.where(on, p, 1.0))), 0.0)
     if KIND == NORMMAX:
+        log_p = tl.log2(tl.where(on, p, 1.0))
+        # ||p|| by its largest entry, so that no power of it is lost
+        most = tl.log2(tl.max(tl.where(on, p, 1e-38), 1, keep_dims=True))
+        norm = most + tl.log2(sum1(tl.where(on, tl.exp2(a * (log_p - most)), 0.0))) / a
+        s = tl.where(on, tl.exp2(log_p + (a - 1.0) * (norm - log_p)), 0.0)
         h = g - sum1(tl.where(on, p * g, 0.0))
         sh = tl.where(on, s * h, 0.0)
         out = tl.where(a == float("inf"), 0.0, (sh - p * sum1(sh)) / (a - 1.0))
     else:
+        s = backward_weight(p, a, KIND)
         total, moved = sum2(s, tl.where(on, s * g, 0.0))
         out = s * (g - moved / tl.where(total > 0.0, total, 1.0))
         if KIND == STEEP:
             if tl.max(a) > 2.0:
-                out = tl.where(a > 2.0, _steep_backward(p, g, on, a), out)
-    out = tl.where(on, out, 0.0)
-    tl.store(out_ptr + row * K + column, out, mask=here)
-
-
-@triton.jit
-def _steep_backward(p, g, on, a):
-    """For alpha > 2, where ``s`` of small probabilities may be too large for a number.
-
-    The Jacobian does not see a constant: with ``g`` measured from the entry of the largest ``s``, that entry's own
-    product is what the others leave, and no difference of large numbers is taken.
-    """
-    log_s = tl.where(on & (a < float("inf")), (2.0 - a) * tl.log2(tl.where(on, p, 1.0)), float("-inf"))
-    anchor = tl.argmax(log_s, 1, keep_dims=True)
-    at = tl.arange(0, p.shape[1])[None, :] == anchor
-    h = g - sum1(tl.where(at, g, 0.0))
-    most = tl.max(log_s, 1, keep_dims=True)
-    weight = tl.exp2(log_s - tl.where(most > float("-inf"), most, 0.0))
-    total = sum1(weight)
-    sh = tl.where(on & ~at, tl.exp2(log_s) * h, 0.0)
-    return tl.where(a < float("inf"), sh - weight / tl.where(total > 0.0, total, 1.0) * sum1(sh), 0.0)
+                out = tl.where(a > 2.0, steep_backward(p, g, a), out)
+    tl.store(out_ptr + row * K + column, tl.where(on, out, 0.0), mask=here)

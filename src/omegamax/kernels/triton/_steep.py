@@ -72,3 +72,22 @@ def _above(y, gap, kept, e, q):
     p = tl.where(kept, p, 0.0)
     slope = tl.where(kept & (p > 0.0), _root(y / tl.where(p > 0.0, p, 1.0), e - 1.0), 0.0)
     return p, slope
+
+
+@triton.jit
+def steep_backward(p, g, a):
+    """The Jacobian at ``p`` times ``g``, where ``s = p^(2 - alpha)`` of small probabilities may be too large a number.
+
+    It does not see a constant: with ``g`` measured from the entry of the largest ``s``, that entry's own product is
+    what the others leave, and no difference of large numbers is taken.
+    """
+    on = (p > 0.0) & (a < float("inf"))
+    log_s = tl.where(on, (2.0 - a) * tl.log2(tl.where(on, p, 1.0)), float("-inf"))
+    anchor = tl.argmax(log_s, 1, keep_dims=True)
+    at = tl.arange(0, p.shape[1])[None, :] == anchor
+    h = g - sum1(tl.where(at, g, 0.0))
+    most = tl.max(log_s, 1, keep_dims=True)
+    weight = tl.exp2(log_s - tl.where(most > float("-inf"), most, 0.0))
+    total = sum1(weight)
+    sh = tl.where(on & ~at, tl.exp2(log_s) * h, 0.0)
+    return sh - weight / tl.where(total > 0.0, total, 1.0) * sum1(sh)

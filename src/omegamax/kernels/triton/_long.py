@@ -1,0 +1,186 @@
+"""Entmax and normmax of rows too long for one program's registers: read a block at a time, once for each step.
+
+The length of the rows is known to the compiler: there are few lengths as large as a vocabulary.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2, sum3
+from omegamax.kernels.triton._simplex import ENTMAX15, NORMMAX, SPARSEMAX, alpha_of, backward_weight
+from omegamax.kernels.triton._threshold import (
+    ROUNDS,
+    deformed_step,
+    deformed_terms,
+    entmax15_step,
+    entmax15_terms,
+    log_deformed,
+    sparsemax_step,
+    sparsemax_terms,
+    tied_level,
+)
+
+
+@triton.jit
+def block_of(start, K: tl.constexpr, BLOCK: tl.constexpr):
+    """Numbers ``[1, BLOCK]`` of entries, and which of them there are."""
+    column = start + tl.arange(0, BLOCK)[None, :]
+    return column, column < K
+
+
+@triton.jit
+def scores_of(row_ptr, start, K: tl.constexpr, shift, BLOCK: tl.constexpr):
+    """A block of a row, measured from its maximum."""
+    column, here = block_of(start, K, BLOCK)
+    return tl.load(row_ptr + column, mask=here, other=float("-inf")).to(tl.float32) - shift
+
+
+@triton.jit
+def scaled(x, e, KIND: tl.constexpr):
+    """``e`` times the scores of the entmax whose threshold it is; that of normmax has them divided by it."""
+    if KIND == NORMMAX:
+        return x
+    return tl.where(x > float("-inf"), e * x, x)
+
+
+@triton.jit
+def forward(
+    z_ptr,
+    p_ptr,
+    alpha_ptr,
+    alpha,
+    rows,
+    K: tl.constexpr,
+    z_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """As the kernel of short rows, one row for each program."""
+    row = tl.program_id(0).to(tl.int64)
+    z_ptr += row * z_stride
+    p_ptr += row * K
+    peak = tl.full([1, BLOCK], float("-inf"), tl.float32)
+    for start in range(0, K, BLOCK):
+        x = scores_of(z_ptr, start, K, 0.0, BLOCK)
+        peak = tl.maximum(peak, x, propagate_nan=tl.PropagateNan.ALL)
+    top = largest(peak)
+    shift = tl.where(top == float("-inf"), 0.0, top)
+    zero = tl.zeros([1, 1], tl.float32)
+    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    e = a - 1.0
+    if KIND == NORMMAX:
+        e = 1.0 - 1.0 / a
+    t = zero
+    last = zero
+    if KIND == SPARSEMAX:
+        t = zero - 1.0
+    elif KIND == ENTMAX15:
+        t = zero - 1.0
+        last = -1.0 / tl.sqrt(1.0 * K) + zero
+    else:
+        last = tied_level(e, K)
+    step = zero
+    rounds = 0
+    go = True
+    while go:
+        s = tl.zeros([1, BLOCK], tl.float32)
+        r = tl.zeros([1, BLOCK], tl.float32)
+        u = tl.zeros([1, BLOCK], tl.float32)
+        for start in range(0, K, BLOCK):
+            x = scores_of(z_ptr, start, K, shift, BLOCK)
+            if KIND == SPARSEMAX:
+                ds, dr = sparsemax_terms(x, t)
+                s += ds
+                r += dr
+            else:
+                if KIND == ENTMAX15:
+                    ds, dr, du = entmax15_terms(x, t)
+                else:
+                    ds, dr, du = deformed_terms(x, scaled(x, e, KIND), e, t)
+                s += ds
+                r += dr
+                u += du
+        if KIND == SPARSEMAX:
+            mass, count = sum2(s, r)
+            step, moving = sparsemax_step(mass, count, t)
+            t = tl.where(moving, t + step, t)
+        else:
+            mass, slope, bend = sum3(s, r, u)
+            if KIND == ENTMAX15:
+                step, moving = entmax15_step(mass, slope, bend, t)
+            else:
+                step, moving = deformed_step(mass, slope, bend, e, t)
+            t = tl.where(moving, tl.minimum(t + step, last), t)
+        rounds += 1
+        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+    total = zero + 1.0
+    if KIND != SPARSEMAX and KIND != ENTMAX15:
+        s = tl.zeros([1, BLOCK], tl.float32)
+        for start in range(0, K, BLOCK):
+            x = scores_of(z_ptr, start, K, shift, BLOCK)
+            s += final(x, t, step, e, a, KIND)
+        total = sum1(s)
+        total = tl.where(total > 0.0, total, 1.0)
+    for start in range(0, K, BLOCK):
+        column, here = block_of(start, K, BLOCK)
+        x = scores_of(z_ptr, start, K, shift, BLOCK)
+        p = final(x, t, step, e, a, KIND) / total
+        p = tl.where(top < float("inf"), p, float("nan"))
+        tl.store(p_ptr + column, p, mask=here)
+
+
+@triton.jit
+def final(x, t, step, e, a, KIND: tl.constexpr):
+    """Probabilities at the threshold, before those that need it are brought to sum one."""
+    if KIND == SPARSEMAX:
+        return tl.maximum(x - t - step, 0.0)
+    if KIND == ENTMAX15:
+        root = tl.maximum(0.5 * x - t - step, 0.0)
+        return root * root
+    log_p, _, inside = log_deformed(x, scaled(x, e, KIND), e, t, step)
+    if KIND == NORMMAX:
+        log_p = log_p / a
+    return tl.where(inside, exp(log_p), 0.0)
+
+
+@triton.jit
+def backward(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    alpha_ptr,
+    alpha,
+    rows,
+    K: tl.constexpr,
+    p_stride,
+    g_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``J g`` of entmax, one row for each program: the two sums first, then the result."""
+    row = tl.program_id(0).to(tl.int64)
+    p_ptr += row * p_stride
+    g_ptr += row * g_stride
+    out_ptr += row * K
+    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    weights = tl.zeros([1, BLOCK], tl.float32)
+    products = tl.zeros([1, BLOCK], tl.float32)
+    for start in range(0, K, BLOCK):
+        column, here = block_of(start, K, BLOCK)
+        p = tl.load(p_ptr + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + column, mask=here, other=0.0).to(tl.float32)
+        s = backward_weight(p, a, KIND)
+        weights += s
+        products += tl.where(p > 0.0, s * g, 0.0)
+    total, moved = sum2(weights, products)
+    mean = moved / tl.where(total > 0.0, total, 1.0)
+    for start in range(0, K, BLOCK):
+        column, here = block_of(start, K, BLOCK)
+        p = tl.load(p_ptr + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + column, mask=here, other=0.0).to(tl.float32)
+        out = tl.where(p > 0.0, backward_weight(p, a, KIND) * (g - mean), 0.0)
+        tl.store(out_ptr + column, out, mask=here)
