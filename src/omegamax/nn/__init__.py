@@ -7,6 +7,7 @@ from omegamax.nn.continuous import ContinuousAttention as ContinuousAttention
 from omegamax.nn.hopfield import Hopfield as Hopfield
 from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
 from omegamax.nn.hopfield_pooling import HopfieldPooling as HopfieldPooling
+from omegamax.nn.length_scale import LengthScale as LengthScale
 from omegamax.nn.losses import Entmax15Loss as Entmax15Loss
 from omegamax.nn.losses import EntmaxLoss as EntmaxLoss
 from omegamax.nn.losses import FenchelYoungLoss as FenchelYoungLoss

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.nn.attention import attention
+from omegamax.nn.length_scale import LengthScale
 from omegamax.nn.transforms import resolve
 from omegamax.omegas import Omega
 
@@ -22,6 +23,10 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             torch.
         transform: name of a map, an Omega, or a module such as ``Entmax(learnable=True, per=num_heads)``, whose
             parameters then join the state-dict under ``transform``.
+        length_scale: multiply the scores by a learnt function of the number of keys that a query may see, for contexts
+            longer than those of training. True is ``LengthScale(num_heads)``; or give a
+            :class:`~omegamax.nn.LengthScale`, with ``features=embed_dim`` or without. Its parameters join the
+            state-dict under ``length_scale``.
 
     ``forward`` is torch's too: in ``key_padding_mask`` and ``attn_mask`` True forbids. ``is_causal`` says that
     ``attn_mask`` is causal, and stands in for it where there is none.
@@ -32,7 +37,8 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         >>> out.shape, weights.shape
         (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
 
-    Reference: Vaswani et al. (NeurIPS 2017); Correia, Niculae & Martins (EMNLP 2019) with a learnt alpha in each head.
+    Reference: Vaswani et al. (NeurIPS 2017); Correia, Niculae & Martins (EMNLP 2019) with a learnt alpha in each head;
+    Vasylenko et al. (ICLR 2026) with a scale that depends on the length.
     """
 
     def __init__(
@@ -50,6 +56,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         dtype: torch.dtype | None = None,
         *,
         transform: str | Omega | torch.nn.Module = "entmax15",
+        length_scale: bool | LengthScale = False,
     ):
         super().__init__(
             embed_dim,
@@ -65,6 +72,11 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             dtype=dtype,
         )
         self.transform = resolve("MultiheadAttention", transform)
+        if length_scale is True:
+            length_scale = LengthScale(num_heads).to(device, dtype)
+        self.length_scale = length_scale or None
+        if self.length_scale is not None:
+            _check_scale(self.length_scale, num_heads, embed_dim)
 
     def _reset_parameters(self) -> None:
         self._qkv_same_embed_dim = self.in_proj_weight is not None
@@ -108,6 +120,9 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             # The added keys are open to every query.
             mask = F.pad(mask, (0, k.shape[-2] - key.shape[-2]), value=True if mask.dtype == torch.bool else 0.0)
 
+        if self.length_scale is not None:
+            x = None if self.length_scale.features is None else query
+            q = q * self.length_scale(_seen(mask, k), x).to(q.dtype)
         dropout = self.dropout if self.training else 0.0
         out, weights = attention(q, k, v, self.transform, mask, dropout=dropout, return_weights=True)
         out = self.out_proj(out.transpose(1, 2).flatten(-2))
@@ -213,6 +228,22 @@ def _check_mask(argument: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> N
     if tuple(mask.shape) not in shapes:
         wanted = " or ".join(map(str, shapes))
         raise ValueError(f"MultiheadAttention: {argument} must have shape {wanted}, got {tuple(mask.shape)}")
+
+
+def _check_scale(scale: LengthScale, heads: int, features: int) -> None:
+    if not isinstance(scale, LengthScale):
+        raise TypeError(f"MultiheadAttention: length_scale must be a bool or a LengthScale, got {type(scale).__name__}")
+    if scale.heads != heads or scale.features not in (None, features):
+        raise ValueError(
+            f"MultiheadAttention: length_scale must have heads={heads} and features={features} or None, got {scale!r}"
+        )
+
+
+def _seen(mask: Tensor | None, k: Tensor) -> Tensor:
+    """How many keys each query may see, broadcastable to ``[B, H, L]``."""
+    if mask is None:
+        return torch.full((1,), k.shape[-2], device=k.device)
+    return (mask if mask.dtype == torch.bool else mask > -torch.inf).sum(-1)
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
