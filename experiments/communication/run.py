@@ -31,6 +31,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with fashion_mnist")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
     parser.add_argument("--chosen-by", type=Path, default=RESULTS, help="folder of the trials")
+    parser.add_argument("--file", default="runs.csv", help="of the rows of runs; name another for other epochs")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -47,7 +48,7 @@ def main() -> int:
         grid = product(options.kinds, PARAMETERS, RATES)
         jobs = [{"kind": kind, "parameter": parameter, "rate": rate} for kind, parameter, rate in grid]
     else:
-        table, work = runs_of(options.results), partial(run, **where)
+        table, work = runs_of(options.results, options.file), partial(run, **where)
         tried = trials_of(options.chosen_by).rows()
         jobs = [
             {"kind": kind, "choice": choice, "seed": seed, **chosen(tried, kind, choice)}

@@ -47,9 +47,9 @@ def trials_of(folder: Path) -> Trials:
     return Trials(folder / "trials.csv", TRIAL_COLUMNS, TRIAL_KEYS)
 
 
-def runs_of(folder: Path) -> Trials:
+def runs_of(folder: Path, file: str = "runs.csv") -> Trials:
     """The rows of the table, measured on test games."""
-    return Trials(folder / "runs.csv", COLUMNS, KEYS)
+    return Trials(folder / file, COLUMNS, KEYS)
 
 
 def chosen(trials: Sequence[dict[str, str]], kind: str, choice: str) -> dict[str, float]:

@@ -95,10 +95,26 @@ def rates_table(trials: Rows) -> str:
     return table(["law of the symbol", "temperature or scale", *(f"rate {rate:g}" for rate in RATES)], lines)
 
 
+def longer_table(rows: Rows, longer: Rows) -> str:
+    """Test games: the same settings, trained for longer; only the seeds that have both."""
+    lines = []
+    for kind in KINDS:
+        mine = [row for row in longer if (row["kind"], row["choice"]) == (kind, "rate")]
+        seeds = [row["seed"] for row in mine]
+        before = [row for row in rows if (row["kind"], row["choice"]) == (kind, "rate") and row["seed"] in seeds]
+        for each in (before, mine):
+            if each:
+                numbers = [mean(each, "success", seeds=None), mean(each, "nonzeros", 1, 2, None)]
+                numbers.append(mean(each, "words", 1, 0, None))
+                lines.append([NAMES[kind], str(len(each)), each[0]["epochs"], *numbers])
+    return table(["law of the symbol", "seeds", "epochs", "success (%)", "nonzeros", "words in use"], lines)
+
+
 def tables(folder: Path = RESULTS) -> dict[str, str]:
     """All of them, by name."""
     rows, trials = runs_of(folder).rows(), trials_of(folder).rows()
     made = {choice: results_table(rows, trials, choice) for choice in CHOICES}
+    made["longer"] = longer_table(rows, runs_of(folder, "longer.csv").rows())
     return {**made, "parameters": trials_table(trials), "rates": rates_table(trials)}
 
 
