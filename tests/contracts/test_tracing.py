@@ -14,7 +14,7 @@ from omegamax._registry import Transform
 ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05, "weights": 0.5, "strength": 0.3, "w": 0.1}
 NUMBERS = {"dim": 1, "k": 2, "at_most": False}
 # Those of other arguments than scores and a parameter or two for a row have tests of their own.
-OTHERS = {"contour", "best_pairs", "sequential_k_subsets"}
+OTHERS = {"contour", "best_pairs", "best_sequential_subset_score", "sequential_k_subsets"}
 OTHERS |= {"tv_prox_1d_spread", "tv_prox_2d_spread", "tv_prox_graph", "tv_prox_graph_spread"}
 EVERY = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")}
 OPERATORS = sorted(EVERY - {f"omegamax::{name}" for name in OTHERS})

@@ -92,3 +92,13 @@ def test_margin_is_enough_and_counts_the_pairs():
 def test_operator_passes_the_checks_of_torch_library():
     p = mixtures(sequences(5, 2, False), 3)
     torch.library.opcheck(torch.ops.omegamax.best_pairs.default, (p, torch.full((3, 4), 0.5, dtype=F64), 2, False))
+    score = torch.ops.omegamax.best_sequential_subset_score.default
+    torch.library.opcheck(score, (p, torch.full((3, 4), 0.5, dtype=F64), 2, False))
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("at_most", [False, True])
+def test_conjugate_in_single_precision_is_that_of_double(scale: float, at_most: bool):
+    omega = SequentialKSubsets(3, 0.5, at_most)
+    z = scale * torch.randn(50, 12)
+    torch.testing.assert_close(omega.conjugate(z).double(), omega.conjugate(z.double()), rtol=3e-7, atol=3e-7)

@@ -14,6 +14,7 @@ from omegamax import functional, kernels
 from omegamax._checks import check_budget
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
+from omegamax.kernels.oracles import oracle
 from omegamax.omegas._base import Omega
 
 # Of the multipliers' iteration, which ends of itself, after a handful of rounds; and how far it scales scores down.
@@ -70,7 +71,7 @@ class SequentialKSubsets(Omega):
         return twin
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        pairs = _pairs(p, self.transition, self.k, self.at_most)[2]
+        pairs = self._pairs(p)[2]
         t = self.transition
         return (pairs if isinstance(t, Tensor) and t.dim() and t.shape[-1] > 1 else pairs.sum(-1, keepdim=True),)
 
@@ -87,12 +88,27 @@ class SequentialKSubsets(Omega):
         """The largest expected transition score of a distribution whose marginals are p, ``[*, K] -> [*]``."""
         if p.shape[-1] == 1 or (not isinstance(self.transition, Tensor) and self.transition == 0):
             return torch.zeros_like(p[..., 0])
-        value, multiplier, pairs = _pairs(p, self.transition, self.k, self.at_most)
+        value, multiplier, pairs = self._pairs(p)
         # The derivatives of the maximum of a linear program are its multipliers and its solution.
         value = value + (multiplier * (p - p.detach())).sum(-1)
         if isinstance(self.transition, Tensor):
             value = value + (pairs * (self.transition - self.transition.detach())).sum(-1)
         return value
+
+    def _transitions(self, p: Tensor) -> Tensor:
+        """The transition scores of each row, ``[*, K - 1]``."""
+        t = torch.as_tensor(self.transition, dtype=p.dtype, device=p.device).detach()
+        return t.expand(*p.shape[:-1], p.shape[-1] - 1).contiguous()
+
+    def _pairs(self, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return _best_pairs(p.detach(), self._transitions(p), int(self.k), self.at_most)
+
+    def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
+        # All structures of an optimal distribution have the same score of z - p, the best there is: <p, z> and the
+        # pairs come to |p|^2 plus that of one, and no distribution is looked for. Errors of p count by their square.
+        best = _best_score(z - p, self._transitions(p), int(self.k), self.at_most)
+        value = 0.5 * p.square().sum(-1) + torch.where(p.sum(-1) > 0, best, 0.0)
+        return value if origin is None else value - (p.sum(-1, keepdim=True) * origin).squeeze(-1)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         return functional.sequential_k_subsets(z, self.k, self.transition, dim, at_most=self.at_most, mask=mask)
@@ -102,10 +118,36 @@ class SequentialKSubsets(Omega):
         return f"SequentialKSubsets(k={self.k}, transition={self.transition}{more})"
 
 
-def _pairs(p: Tensor, transition: float | Tensor, k: int, at_most: bool) -> tuple[Tensor, Tensor, Tensor]:
-    t = torch.as_tensor(transition, dtype=p.dtype, device=p.device).detach()
-    shape = (*p.shape[:-1], p.shape[-1] - 1)
-    return _best_pairs(p.detach(), t.expand(shape).contiguous(), int(k), at_most)
+@torch.library.custom_op("omegamax::best_sequential_subset_score", mutates_args=())
+def _best_score(z: Tensor, t: Tensor, k: int, at_most: bool) -> Tensor:
+    """The largest ``<z, y> + <t, pairs of y>`` over the structures y, ``[*]``; NaN where there is none."""
+    n = z.shape[-1]
+    scores = z.double().reshape(-1, n)
+    transitions = t.double().reshape(len(scores), n - 1)
+    unary, pairs = oracle("sequential_k_subsets", (n, k, int(at_most)))(scores, transitions)
+    # What is forbidden is not in a structure, but 0 times -inf would be NaN.
+    value = torch.where(unary == 0, 0.0, unary * scores).sum(-1) + torch.where(
+        pairs == 0, 0.0, pairs * transitions
+    ).sum(-1)
+    return value.to(z.dtype).reshape(z.shape[:-1])
+
+
+@_best_score.register_fake
+def _(z, t, k, at_most):
+    return z.new_empty(z.shape[:-1])
+
+
+@_best_score.register_vmap
+def _(info, in_dims, z, t, k, at_most):
+    return _best_score(*_in_front(info, in_dims, z, t), k, at_most), 0
+
+
+def _in_front(info, in_dims, *tensors):
+    """Tensors with the mapped axis first."""
+    return [
+        (a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0)).contiguous()
+        for a, d in zip(tensors, in_dims, strict=False)
+    ]
 
 
 @torch.library.custom_op("omegamax::best_pairs", mutates_args=())
@@ -153,8 +195,4 @@ def _(p, t, k, at_most):
 
 @_best_pairs.register_vmap
 def _(info, in_dims, p, t, k, at_most):
-    p, t = (
-        a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0)
-        for a, d in zip((p, t), in_dims[:2], strict=True)
-    )
-    return _best_pairs(p.contiguous(), t.contiguous(), k, at_most), (0, 0, 0)
+    return _best_pairs(*_in_front(info, in_dims, p, t), k, at_most), (0, 0, 0)
