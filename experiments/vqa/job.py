@@ -1,8 +1,8 @@
 """One row of the tables: a network trained on a set with one kind of attention from one seed, and measured.
 
 All kinds of a set and seed start from one network, trained with softmax: no kind has parameters of its own, and
-densities are slow to find things while the scores of all cells are alike. Small sets do not teach it to match words
-with what is seen; there, it begins in turn with the network that did learn that, of scenes and the same seed.
+densities are slow to find things while the scores of all cells are alike. Small sets teach it slowly, or not at all, to
+match words with what is seen; there, it begins in turn with the network of scenes and the same seed, which can.
 """
 
 from __future__ import annotations
