@@ -1,0 +1,21 @@
+"""Every Triton kernel compiles for a GPU, be there one or not: the interpreter takes more than a compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_hopper(tmp_path):
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    program = Path(__file__).with_name("compile_for_hopper.py")
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.splitlines()) == 26, done.stdout
