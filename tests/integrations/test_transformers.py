@@ -353,7 +353,9 @@ def test_model_outside_the_interface_is_refused():
             self.layer = OwnAttention()
             self.post_init()
 
-    Own(transformers.BertConfig(**TEXT))
+    dense = Own(transformers.BertConfig(**TEXT))
+    with pytest.raises(ValueError, match="no layer of Own"):
+        learnable_alpha(dense)
     with pytest.raises(ValueError, match="AttentionInterface"):
         Own(transformers.BertConfig(**TEXT, attn_implementation="omegamax:entmax15"))
 
@@ -397,3 +399,13 @@ def test_half_precision_runs_and_stays_near():
         half = hidden(run(model.bfloat16(), given, "omegamax:entmax15"))
     assert half.dtype == torch.bfloat16
     assert (half.float() - full)[real].abs().mean() < 0.1 * full[real].abs().mean()
+
+
+@pytest.mark.parametrize("learnt", [False, True], ids=["entmax15", "learnable"])
+def test_model_compiles_to_one_graph(learnt):
+    model = make("llama")
+    learnable_alpha(model) if learnt else model.set_attn_implementation("omegamax:entmax15")
+    tokens = inputs("llama", padded=False)[0]["input_ids"]
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)(tokens)
+        torch.testing.assert_close(compiled.logits, model(tokens).logits, rtol=1e-4, atol=1e-4)

@@ -107,6 +107,8 @@ def learnable_alpha(
     """
     if map not in LEARNT:
         raise ValueError(f"learnable_alpha: map must be one of {', '.join(LEARNT)}, got {map!r}")
+    if not any(True for _ in _attention_layers(model)):
+        raise ValueError(f"learnable_alpha: no layer of {type(model).__name__} uses transformers' AttentionInterface")
     register()
     _attach(model, map, start, replace=True)
     model.set_attn_implementation(f"{PREFIX}{map}:{LEARNABLE}")
@@ -152,7 +154,7 @@ def _function(name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
         attention_mask: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        transform = fixed or getattr(module, "omegamax", None)
+        transform = getattr(module, "omegamax", None) if fixed is None else fixed
         if transform is None:
             raise RuntimeError(
                 f"{type(module).__name__} has no alphas for {PREFIX}{name}: give the model some with "
