@@ -376,6 +376,7 @@ def test_float_mask_of_the_caller_is_added_and_its_least_number_forbids():
 
 
 def test_weights_are_left_out_when_nobody_asks(monkeypatch):
+    pytest.importorskip("transformers.utils.output_capturing", reason="this version does not tell who asks")
     asked = []
 
     def spy(*args, **options):

@@ -18,10 +18,10 @@ A name is ``omegamax:MAP`` or ``omegamax:MAP:PARAMETER``: ``softmax``, ``sparsem
 and a learnt alpha into the weights, so ``from_pretrained`` restores both; where :func:`register` was not called,
 transformers refuses the name, rather than returning softmax attention.
 
-Three methods of transformers are extended for that, since it has no place to ask for it: ``PreTrainedConfig.to_dict``
-writes our names, ``PreTrainedModel.post_init`` adds the alphas to a model that is being built, and
-``PreTrainedModel._initialize_weights`` sets those that a checkpoint lacks. Models without our names pass through
-unchanged.
+Four methods of transformers are extended for that, since it has no place to ask for it: ``PreTrainedConfig.to_dict``
+writes our names and ``from_dict`` keeps them, ``PreTrainedModel.post_init`` adds the alphas to a model that is being
+built, and ``PreTrainedModel._initialize_weights`` sets those that a checkpoint lacks. Models without our names pass
+through unchanged.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def register(*maps: str) -> None:
         True
     """
     _extend(transformers.PretrainedConfig, "to_dict", _to_dict)
+    _extend(transformers.PretrainedConfig, "from_dict", _from_dict)
     _extend(transformers.PreTrainedModel, "post_init", _post_init)
     _extend(transformers.PreTrainedModel, "_initialize_weights", _initialize_weights)
     # A mask is made as for torch's attention: bool, True keeps; none where all is seen or the layer is causal.
@@ -202,8 +203,10 @@ def _heads(layer: torch.nn.Module) -> int:
 
 
 def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
-    """Put ``extension(original, self, ...)`` in the place of a method, once."""
-    original = getattr(owner, name)
+    """Put ``extension(original, self, ...)`` in the place of a method, or of a class method, once."""
+    kept = inspect.getattr_static(owner, name)
+    of_class = isinstance(kept, classmethod)
+    original = kept.__func__ if of_class else kept
     if getattr(original, "extended_by_omegamax", False):
         return
 
@@ -212,7 +215,7 @@ def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
         return extension(original, self, *args, **options)
 
     method.extended_by_omegamax = True  # type: ignore[attr-defined]
-    setattr(owner, name, method)
+    setattr(owner, name, classmethod(method) if of_class else method)
 
 
 def _to_dict(original: Callable[..., dict[str, Any]], config: Any) -> dict[str, Any]:
@@ -221,6 +224,14 @@ def _to_dict(original: Callable[..., dict[str, Any]], config: Any) -> dict[str, 
     if names := _names(config):
         settings["attn_implementation"] = names
     return settings
+
+
+def _from_dict(original: Callable[..., Any], owner: type, config_dict: dict[str, Any], **options: Any) -> Any:
+    """Early versions, 5.0 among them, drop what the file says and take only what the caller says."""
+    written = config_dict.get("attn_implementation")
+    if options.get("attn_implementation") is None and written and PREFIX in str(written):
+        options["attn_implementation"] = written
+    return original(owner, config_dict, **options)
 
 
 def _names(config: Any) -> str | dict[str, Any] | None:
