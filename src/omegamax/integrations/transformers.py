@@ -104,7 +104,7 @@ def learnable_alpha(
         >>> alphas(model)["transformer.h.0.attn"]
         tensor([1.2500, 1.2500, 1.2500, 1.2500], grad_fn=<ClampBackward1>)
 
-    Reference: Correia, Niculae & Martins (EMNLP 2019), section 3.
+    Reference: Correia, Niculae & Martins (EMNLP 2019).
     """
     if map not in LEARNT:
         raise ValueError(f"learnable_alpha: map must be one of {', '.join(LEARNT)}, got {map!r}")
