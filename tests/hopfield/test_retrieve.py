@@ -289,8 +289,10 @@ def test_shapes_can_be_had_without_memory():
 @every_omega
 @every_psi
 def test_gpu_gives_what_the_cpu_gives(name, psi):
-    memory, q = memory_of(name, psi, beta=0.5), torch.randn(5, 4, dtype=F64)
+    # Exponential weights do not sum to one: a state without a bound runs off to infinity in three steps of beta = 0.5.
+    beta = 0.01 if (name, psi) == ("exponential", "identity") else 0.5
+    memory, q = memory_of(name, psi, beta=beta), torch.randn(5, 4, dtype=F64)
     here, there = memory.retrieve(q, 3, tol=None), memory.to("cuda").retrieve(q.cuda(), 3, tol=None)
+    assert bool(here.state.isfinite().all())
     for field in ("state", "weights", "energies", "trajectory", "steps"):
-        # Exponential energies without a bound on the state may overflow, on either.
-        torch.testing.assert_close(getattr(there, field).cpu(), getattr(here, field), equal_nan=True)
+        torch.testing.assert_close(getattr(there, field).cpu(), getattr(here, field))
