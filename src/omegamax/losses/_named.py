@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_above, check_budget, check_choice, check_scores, row_parameter
+from omegamax._numerics import working_dtype
+from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,
     divergence,
@@ -277,7 +279,10 @@ def _loss(
     else:
         goal = class_indices(name, z, target, axis, weight, ignore_index)
 
-    loss = _row_losses(full_precision(z).movedim(axis, -1), goal, omega, label_smoothing)
+    if not goal.dense and _rows.applies(z, omega):
+        loss = _class_losses(z.movedim(axis, -1), goal, omega, label_smoothing)
+    else:
+        loss = _row_losses(full_precision(z).movedim(axis, -1), goal, omega, label_smoothing)
     if goal.ignored is not None:
         loss = torch.where(goal.ignored, 0.0, loss)
     if goal.weight is not None:
@@ -297,7 +302,18 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
         if smoothing:
             y = (1 - smoothing) * y + (smoothing / size) * omega.total
         return divergence(z, y, omega, rounded_in=target.value.dtype)
-    # One class: neither the target nor its Omega, the same for all classes, needs a row of its own.
-    one_hot = (torch.arange(size, device=z.device) == 0).to(z.dtype)
-    at_y = omega(((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,)))
-    return non_negative(conjugate_minus(omega, z, target.value, smoothing=smoothing) + at_y)
+    value = conjugate_minus(omega, z, target.value, smoothing=smoothing)
+    return non_negative(value + _at_class(z, omega, smoothing))
+
+
+def _class_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
+    """The same for classes, where a kernel takes the scores as they are."""
+    value = _rows.conjugate_minus_class(z, target.value, omega, smoothing)
+    return non_negative(value + _at_class(z, omega, smoothing) if smoothing else value)
+
+
+def _at_class(z: Tensor, omega: Omega, smoothing: float) -> Tensor:
+    """Omega of a class, smoothed; the same for all of them, so that no target needs a row of its own."""
+    size = z.shape[-1]
+    one_hot = (torch.arange(size, device=z.device) == 0).to(working_dtype(z))
+    return omega(((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,)))

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 from collections.abc import Callable
 
-OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp")
+OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "entmax_loss", "entmax_loss_vjp")
 
 
 @functools.cache
@@ -17,6 +17,6 @@ def available() -> bool:
 
 def load(op: str) -> Callable:
     """The kernel of this name."""
-    from omegamax.kernels.triton import rows
+    from omegamax.kernels.triton import loss, rows
 
-    return getattr(rows, op)
+    return getattr(loss if "_loss" in op else rows, op)

@@ -1,0 +1,128 @@
+"""The loss kernels as the dispatcher calls them: rows of scores and a class for each, no row of probabilities.
+
+Half precision is read and written as it is and computed in float32; float64 is left to plain torch.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+from torch import Tensor
+
+from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
+from omegamax.kernels import reference
+from omegamax.kernels.triton import _loss, _loss_long, _simplex
+from omegamax.kernels.triton._layout import on_device
+
+Parameter = float | Tensor
+
+ENTMAX, STEEP = _simplex.ENTMAX.value, _simplex.STEEP.value
+EXACT = {1.0: _simplex.SOFTMAX.value, 1.5: _simplex.ENTMAX15.value, 2.0: _simplex.SPARSEMAX.value}
+
+LONGEST = 16384  # entries of a row that one program holds in its registers
+LONG = 2048  # entries of the block of a longer row of which a program keeps four
+BACKWARD = 4096  # entries of a program of the backward pass
+AT_ONCE = 1 << 24  # entries of rows that plain torch takes at a time
+
+
+def entmax_loss(
+    z: Tensor, index: Tensor, alpha: Parameter, smoothing: float, slope: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``Omega*(z) - <y, z>`` of rows ``[N, K]`` for classes ``[N]``, in float32.
+
+    Args:
+        z: entries of a row next to each other.
+        alpha: a number, or one for each row, ``[N]`` in float32.
+        smoothing: the share of a class that goes to all of them.
+        slope: whether the derivative in alpha is wanted.
+
+    Returns:
+        The values ``[N]``, what the probabilities are made of ``[N, 3]``, and the slopes ``[N]`` (else ``[0]``).
+    """
+    count, size = z.shape
+    value, state = z.new_empty(count, dtype=torch.float32), z.new_empty(count, 3, dtype=torch.float32)
+    slopes = z.new_empty(count if slope else 0, dtype=torch.float32)
+    if not count:
+        return value, state, slopes
+    kind, many, number = _alpha(alpha)
+    long = size > LONGEST
+    if long and kind == STEEP:
+        # Waits for the GPU. Rows of a vocabulary with alpha above 2 are rare enough to be left to plain torch.
+        if many is None or bool((many > 2).any()):
+            return _plain(z, index, alpha, smoothing, slope)
+        kind = ENTMAX
+    with on_device(z):
+        tensors = (z, index, value, state, slopes, many, number, float(smoothing), count, size, z.stride(0))
+        flags = (kind, many is not None, smoothing > 0, slope)
+        if long:
+            _loss_long.forward[(count,)](*tensors, *flags, BLOCK=LONG, num_warps=8 if kind != ENTMAX else 16)
+        else:
+            block = triton.next_power_of_2(size)
+            rows = max(512 // block, 1)
+            warps = _warps(rows * block, 1024 if kind not in (ENTMAX, STEEP) else 512)
+            _loss.forward[(-(-count // rows),)](*tensors, *flags, R=rows, BLOCK=block, num_warps=warps)
+    return value, state, slopes
+
+
+def entmax_loss_vjp(
+    z: Tensor, index: Tensor, state: Tensor, g: Tensor, alpha: Parameter, smoothing: float, in_place: bool
+) -> Tensor:
+    """``g (p - y)``, ``[N, K]``, from what the loss has kept; ``in_place`` of the scores, or next to them."""
+    count, size = z.shape
+    out = z if in_place else torch.empty_like(z, memory_format=torch.contiguous_format)
+    if not count:
+        return out
+    kind, many, number = _alpha(alpha)
+    block = min(triton.next_power_of_2(size), BACKWARD)
+    rows = max(512 // block, 1)
+    grid = (-(-count // rows), -(-size // block))
+    with on_device(z):
+        strides = (z.stride(0), out.stride(0))
+        tensors = (z, index, state, g, out, many, number, float(smoothing), count, size, *strides)
+        warps = _warps(rows * block, 512)
+        _loss.backward[grid](*tensors, kind, many is not None, R=rows, BLOCK=block, num_warps=warps)
+    return out
+
+
+def _warps(entries: int, each: int) -> int:
+    return min(max(entries // each, 1), 16)
+
+
+def _alpha(alpha: Parameter) -> tuple[int, Tensor | None, float]:
+    """The kernel for it, and alpha by row or as a number."""
+    if isinstance(alpha, Tensor):
+        return STEEP, alpha, 2.0
+    return STEEP if alpha > 2 else EXACT.get(alpha, ENTMAX), None, float(alpha)
+
+
+def _plain(z: Tensor, index: Tensor, alpha: Parameter, smoothing: float, slope: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The same in plain torch, some rows at a time."""
+    a = alpha if isinstance(alpha, Tensor) else z.new_full((len(z),), alpha, dtype=torch.float32)
+    parts = (t.split(max(AT_ONCE // z.shape[1], 1)) for t in (z, index, a))
+    found = [
+        _plain_rows(x.double(), y[:, None], b[:, None].double(), smoothing) for x, y, b in zip(*parts, strict=True)
+    ]
+    value, state, slopes = (torch.cat(each).float() for each in zip(*found, strict=True))
+    return value, state, slopes if slope else slopes[:0]
+
+
+def _plain_rows(z: Tensor, index: Tensor, a: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    top = z.amax(-1, keepdim=True)
+    x = z - torch.where(top == -math.inf, 0.0, top)
+    p = reference.entmax(z, a)
+    support, safe = on_support(p)
+    sharp = a == math.inf
+    a = torch.where(sharp, 2.0, a)
+    level = -tsallis_log(p.amax(-1, keepdim=True), a)
+    value = torch.where(sharp, 0.0, level + (p.pow(a).sum(-1, keepdim=True) - 1) / a)
+    met = (1 - smoothing) * x.gather(-1, index) + (smoothing * x.mean(-1, keepdim=True) if smoothing else 0.0)
+    value = torch.where(met == -math.inf, math.inf, value - met)
+    value = torch.where(top < math.inf, value, math.nan)
+    slope = (p * (tsallis_log(p, a) / a + tsallis_log_alpha(p, a)) / a).sum(-1, keepdim=True)
+    # Above 2 the smallest entry of the support and its probability, else the level and what float32 leaves of it.
+    steep = sharp | (a > 2)
+    first = torch.where(steep, torch.where(support, x, 0.0).amin(-1, keepdim=True), level.float())
+    second = torch.where(steep, safe.amin(-1, keepdim=True), level - level.float())
+    return value.squeeze(-1), torch.cat([top, first, second], -1), torch.where(sharp, 0.0, slope).squeeze(-1)

@@ -1,0 +1,107 @@
+"""Entmax losses of rows on a GPU, which store a threshold for each row and no probabilities."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, float64
+from torch._C._functorch import is_legacy_batchedtensor
+from torch.autograd import forward_ad
+
+from omegamax import kernels
+from omegamax._checks import is_plain
+from omegamax.kernels import triton
+from omegamax.omegas import Omega, Shannon, Tsallis
+from omegamax.omegas._conjugate import _times_move
+
+
+def applies(z: Tensor, omega: Omega) -> bool:
+    """Whether there is a kernel for the loss of this regulariser on scores like these, as they are differentiated."""
+    if not isinstance(omega, (Shannon, Tsallis)) or z.dtype is float64 or not kernels.takes_half("entmax_loss", z):
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    # Maps over rows and forward derivatives go the long way.
+    return not torch._C._are_functorch_transforms_active() and forward_ad._current_level < 0
+
+
+def conjugate_minus_class(z: Tensor, index: Tensor, omega: Omega, smoothing: float) -> Tensor:
+    """``Omega*(z) - <y, z>`` in float32 for scores ``[*, C]`` of any precision and a class for each row, ``[*]``."""
+    alpha = omega.alpha if isinstance(omega, Tsallis) else 1.0
+    by_row, number = None, 2.0
+    if isinstance(alpha, Tensor):
+        by_row = alpha.expand(*z.shape[:-1], 1).reshape(-1).float()
+    else:
+        number = float(alpha)
+    rows = z.reshape(-1, z.shape[-1])
+    if rows.stride(-1) != 1:
+        rows = rows.contiguous()
+    wants_slope = by_row is not None and by_row.requires_grad and torch.is_grad_enabled()
+    value, _, _ = _loss(rows, index.reshape(-1), by_row, number, smoothing, wants_slope)
+    return value.reshape(index.shape)
+
+
+@torch.library.custom_op(
+    "omegamax::entmax_loss_rows",
+    mutates_args=(),
+    schema="(Tensor z, Tensor index, Tensor? alpha, float number, float smoothing, bool slope)"
+    " -> (Tensor, Tensor, Tensor)",
+)
+def _loss(z, index, alpha, number, smoothing, slope):
+    return triton.load("entmax_loss")(z, index, number if alpha is None else alpha, smoothing, slope)
+
+
+@_loss.register_fake
+def _(z, index, alpha, number, smoothing, slope):
+    count = z.shape[0]
+    shapes = ((count,), (count, 3), (count if slope else 0,))
+    return tuple(z.new_empty(shape, dtype=torch.float32) for shape in shapes)
+
+
+@torch.library.custom_op(
+    "omegamax::entmax_loss_rows_vjp",
+    mutates_args=(),
+    schema="(Tensor z, Tensor index, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
+)
+def _loss_vjp(z, index, state, g, alpha, number, smoothing):
+    return triton.load("entmax_loss_vjp")(z, index, state, g, number if alpha is None else alpha, smoothing, False)
+
+
+@_loss_vjp.register_fake
+def _(z, index, state, g, alpha, number, smoothing):
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
+
+
+def _setup_context(ctx, inputs, output) -> None:
+    z, index, alpha, ctx.number, ctx.smoothing, _ = inputs
+    _, state, slope = output
+    ctx.save_for_backward(z, index, alpha, state, slope)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, g, _state, _slope):
+    if g is None:
+        return (None,) * 6
+    z, index, alpha, state, slope = ctx.saved_tensors
+    wanted = ctx.needs_input_grad
+    # A graph that is being traced is not differentiated again.
+    if is_legacy_batchedtensor(g) or (torch.is_grad_enabled() and is_plain(g)):
+        return (*_differentiable(g, z, index, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
+    dz = d_alpha = None
+    if wanted[0]:
+        dz = _loss_vjp(z, index, state, g.contiguous(), alpha, ctx.number, ctx.smoothing)
+    if wanted[2]:
+        d_alpha = g * slope
+    return dz, None, d_alpha, None, None, None
+
+
+def _differentiable(g, z, index, alpha, number, smoothing, wanted):
+    """The gradients in operations that have derivatives of their own, for those of second order."""
+    omega = Tsallis(number if alpha is None else alpha.unsqueeze(-1))
+    scores, g = z.float(), g.unsqueeze(-1)
+    p = omega.argmax(scores)
+    dz = _times_move(g, p, index, smoothing).to(z.dtype) if wanted[0] else None
+    d_alpha = (g * omega.parameter_gradients(scores, p)[0]).squeeze(-1) if wanted[2] else None
+    return dz, None, d_alpha
+
+
+_loss.register_autograd(_backward, setup_context=_setup_context)

@@ -1,0 +1,209 @@
+"""Losses by kernels that store no probabilities: on a GPU, or interpreted on small rows, against plain torch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+import omegamax
+from omegamax import kernels
+from omegamax.kernels.triton import loss
+from omegamax.omegas import Tsallis
+from omegamax.omegas._conjugate import conjugate_minus
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+INF = math.inf
+ALPHAS = (0.5, 1.0, 1.2, 4 / 3, 1.5, 2.0, 3.0, INF)
+# The interpreter multiplies infinities in lanes that are dropped.
+pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")
+
+
+@pytest.fixture(params=["short", "long"])
+def size(request, monkeypatch) -> int:
+    """Entries of rows that fit into a program, or that do not; interpreted, more than 8 do not."""
+    if request.param == "short":
+        return 3000 if DEVICE == "cuda" else 13
+    if DEVICE == "cpu":
+        monkeypatch.setattr(loss, "LONGEST", 8)
+        monkeypatch.setattr(loss, "LONG", 4)
+        monkeypatch.setattr(loss, "BACKWARD", 16)
+    return 70001 if DEVICE == "cuda" else 45
+
+
+@pytest.fixture
+def fused(monkeypatch) -> None:
+    """The public losses use the kernels here too."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
+
+
+def rows(size: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Scores wide, narrow, tied, masked and far from zero, and classes."""
+    z = torch.randn(6, size, device=DEVICE) * torch.tensor([1, 10, 0.1, 1, 1, 1], device=DEVICE)[:, None]
+    z[3] = z[3].round()
+    z[4, : size // 2] = -INF
+    z[5] += 1000
+    index = torch.randint(size, (6,), device=DEVICE)
+    index[4] = size - 1
+    return z.to(dtype), index
+
+
+def exact(z: Tensor, index: Tensor, alpha, smoothing: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+    """Values and their derivatives, in float64."""
+    z = z.double().requires_grad_()
+    alpha = torch.as_tensor(alpha, dtype=torch.float64, device=z.device).reshape(-1, 1).expand(len(z), 1).clone()
+    value = conjugate_minus(Tsallis(alpha.requires_grad_()), z, index, smoothing=smoothing)
+    return (value.detach(), *torch.autograd.grad(value.sum(), (z, alpha)))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_value_and_gradient(size: int, alpha: float):
+    z, index = rows(size)
+    value, state, slope = loss.entmax_loss(z, index, alpha, 0.0, False)
+    wanted, dz, _ = exact(z, index, alpha)
+    assert slope.numel() == 0
+    torch.testing.assert_close(value.double(), wanted, rtol=4e-7, atol=1e-6)
+    g = torch.randn(len(z), device=DEVICE)
+    found = loss.entmax_loss_vjp(z, index, state, g, alpha, 0.0, False)
+    torch.testing.assert_close(found.double(), g[:, None] * dz, rtol=0, atol=6e-7)
+    again = loss.entmax_loss_vjp(z, index, state, g, alpha, 0.0, True)
+    assert again is z and torch.equal(again, found)
+
+
+@pytest.mark.parametrize("steep", [False, True])
+def test_one_alpha_for_each_row(size: int, steep: bool):
+    z, index = rows(size)
+    z = z.clamp(min=-4)
+    alpha = torch.tensor([1.5, 2.0, 1.0, INF if steep else 1.3, 4.0 if steep else 0.7, 1.001], device=DEVICE)
+    value, state, slope = loss.entmax_loss(z, index, alpha, 0.1, True)
+    wanted, dz, d_alpha = exact(z, index, alpha, 0.1)
+    torch.testing.assert_close(value.double(), wanted, rtol=4e-7, atol=1e-6)
+    # A power of 1 / (alpha - 1) of what is known to 1e-7.
+    torch.testing.assert_close(slope.double(), d_alpha[:, 0], rtol=2e-6, atol=2e-6)
+    found = loss.entmax_loss_vjp(z, index, state, torch.ones_like(value), alpha, 0.1, False)
+    torch.testing.assert_close(found.double(), dz, rtol=0, atol=6e-7)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
+def test_odd_rows(size: int, alpha: float):
+    z, index = rows(size)
+    z[0], z[1, 4], z[2, 3], z[3, 0] = -INF, math.nan, INF, -INF
+    index[3] = 0
+    value, state, _ = loss.entmax_loss(z, index, alpha, 0.0, False)
+    assert value[0] == value[3] == INF
+    assert bool(value[1:3].isnan().all())
+    g = torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0, 1.0], device=DEVICE)
+    dz = loss.entmax_loss_vjp(z, index, state, g, alpha, 0.0, False)
+    assert dz[0].sum() == -1 and dz[0, index[0]] == -1
+    assert bool(dz[1].isnan().all())
+    assert not bool(dz[2].any())  # left out, and so is its NaN
+    assert bool(dz[3:].isfinite().all())
+
+
+def test_flat_rows_have_all_entries_in_the_support(size: int):
+    z, index = torch.zeros(2, size, device=DEVICE), torch.zeros(2, dtype=torch.long, device=DEVICE)
+    for alpha in (1.0, 1.5, 2.0, 3.0):
+        value, state, _ = loss.entmax_loss(z, index, alpha, 0.0, False)
+        torch.testing.assert_close(value.double(), exact(z, index, alpha)[0], rtol=4e-7, atol=1e-6)
+        dz = loss.entmax_loss_vjp(z, index, state, torch.ones_like(value), alpha, 0.0, False)
+        torch.testing.assert_close(dz[:, 1:] * size, torch.ones_like(dz[:, 1:]), rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_one_rounding_of_float32(size: int, dtype: torch.dtype):
+    if DEVICE == "cpu" and dtype is torch.bfloat16:
+        pytest.skip("the interpreter does not round to bfloat16, it cuts off")
+    z, index = rows(size, dtype)
+    for alpha in (4 / 3, 1.5, 2.0):
+        value, state, _ = loss.entmax_loss(z, index, alpha, 0.0, False)
+        assert value.dtype is torch.float32
+        assert torch.equal(value, loss.entmax_loss(z.float(), index, alpha, 0.0, False)[0])
+        g = torch.ones_like(value)
+        dz = loss.entmax_loss_vjp(z, index, state, g, alpha, 0.0, False)
+        assert dz.dtype == dtype
+        assert torch.equal(dz, loss.entmax_loss_vjp(z.float(), index, state, g, alpha, 0.0, False).to(dtype))
+
+
+def test_any_layout_and_no_rows():
+    whole = torch.randn(4, 20, device=DEVICE)
+    index = torch.tensor([0, 1, 2, 3], device=DEVICE)
+    given = [loss.entmax_loss(z, index, 1.5, 0.0, False)[:2] for z in (whole[:, :7], whole[:, :7].contiguous())]
+    assert torch.equal(given[0][0], given[1][0])
+    g = torch.ones(4, device=DEVICE)
+    loss.entmax_loss_vjp(whole[:, :7], index, given[0][1], g, 1.5, 0.0, True)
+    torch.testing.assert_close(whole[:, :7].sum(1), torch.zeros(4, device=DEVICE), rtol=0, atol=1e-6)
+    empty = loss.entmax_loss(whole[:0], index[:0], 1.5, 0.0, True)
+    assert [tuple(t.shape) for t in empty] == [(0,), (0, 3), (0,)]
+    assert loss.entmax_loss_vjp(whole[:0], index[:0], empty[1], g[:0], 1.5, 0.0, False).shape == (0, 20)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1, "weight": True}])
+def test_public_loss_is_that_of_plain_torch(fused, reduction: str, options: dict):
+    z = torch.randn(4, 9, 2, device=DEVICE, requires_grad=True)
+    alpha = torch.tensor([1.3, 2.5], device=DEVICE).reshape(1, 1, 2).requires_grad_()
+    target = torch.randint(9, (4, 2), device=DEVICE)
+    target[2, 1] = -100
+    options = {**options, "reduction": reduction}
+    if options.get("weight"):
+        options["weight"] = torch.rand(9, device=DEVICE)
+    for a in (1.5, alpha):
+        found = omegamax.entmax_loss(z, target, a, **options)
+        exact_options = {k: v.double() if isinstance(v, Tensor) else v for k, v in options.items()}
+        wanted = omegamax.entmax_loss(z.double(), target, a.double() if isinstance(a, Tensor) else a, **exact_options)
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+        inputs = (z, alpha) if a is alpha else (z,)
+        g = torch.rand_like(found)
+        for ours, theirs in zip(
+            torch.autograd.grad(found, inputs, g), torch.autograd.grad(wanted, inputs, g.double()), strict=True
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6)
+
+
+def test_no_probabilities_are_kept(fused):
+    z = torch.randn(4, 9, device=DEVICE, requires_grad=True)
+    saved: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        omegamax.entmax_loss(z, torch.zeros(4, dtype=torch.long, device=DEVICE))
+    assert [t for t in saved if t.numel() >= z.numel() and t.data_ptr() != z.data_ptr()] == []
+
+
+def test_second_derivatives_go_through_the_map(fused):
+    z = torch.randn(3, 6, device=DEVICE, requires_grad=True)
+    alpha = torch.tensor(1.4, device=DEVICE, requires_grad=True)
+    index = torch.tensor([0, 2, 5], device=DEVICE)
+    double = [x.detach().double().requires_grad_() for x in (z, alpha)]
+    found = []
+    for inputs in ((z, alpha), double):
+        first = torch.autograd.grad(omegamax.entmax_loss(inputs[0], index, inputs[1]), inputs, create_graph=True)
+        found.append((*first, *torch.autograd.grad(first[0].square().sum() + first[1], inputs)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_maps_over_rows_and_forward_derivatives_go_the_long_way(fused):
+    z, index = torch.randn(3, 6, device=DEVICE), torch.tensor([0, 2, 5], device=DEVICE)
+    each = torch.func.vmap(torch.func.grad(lambda z, y: omegamax.entmax_loss(z, y, 1.5)))(z, index)
+    wanted = omegamax.entmax15(z) - torch.nn.functional.one_hot(index, 6)
+    torch.testing.assert_close(each, wanted, rtol=0, atol=1e-6)
+    _, moved = torch.func.jvp(lambda z: omegamax.entmax_loss(z, index, reduction="sum"), (z,), (z,))
+    torch.testing.assert_close(moved, (wanted * z).sum(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_it_compiles_into_one_graph(fused, learnt: bool):
+    z = torch.randn(3, 6, device=DEVICE, requires_grad=True)
+    alpha = torch.tensor(1.4, device=DEVICE, requires_grad=True) if learnt else 1.5
+    index = torch.tensor([0, 2, 5], device=DEVICE)
+    torch.compiler.reset()
+    compiled = torch.compile(omegamax.entmax_loss, fullgraph=True, backend="aot_eager")
+    inputs = (z, alpha) if learnt else (z,)
+    value, wanted = compiled(z, index, alpha), omegamax.entmax_loss(z, index, alpha)
+    torch.testing.assert_close(value, wanted)
+    for ours, theirs in zip(torch.autograd.grad(value, inputs), torch.autograd.grad(wanted, inputs), strict=True):
+        torch.testing.assert_close(ours, theirs)
