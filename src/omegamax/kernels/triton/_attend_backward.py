@@ -1,0 +1,177 @@
+"""Gradients of entmax attention over all keys in blocks that have support: with respect to queries, keys and values."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import sum1, sum2
+from omegamax.kernels.triton._powers import alpha_slope_at, slopes
+from omegamax.kernels.triton._scores import LOCAL, block_of, head_of, scores, scores_from, seen_by, view_of
+
+
+@triton.jit
+def queries_backward(
+    q,
+    k,
+    v,
+    mask,
+    extra,
+    g,
+    t_ptr,
+    mean_ptr,
+    dq_ptr,
+    dalpha_ptr,
+    block_ptr,
+    dense_ptr,
+    KIND: tl.constexpr,
+    FLAGS: tl.constexpr,
+    EXACT: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+):
+    """``dq``, and ``mean [batch, heads, rows]``: that of the weights' gradients under ``p^(2 - alpha)``.
+
+    Where ``dalpha_ptr`` is given, also the derivative with respect to alpha of each row's share.
+    """
+    tiles = tl.num_programs(0)
+    tile = tiles - 1 - tl.program_id(0)
+    head = tl.program_id(1)
+    if dense_ptr is not None:
+        if tl.load(dense_ptr + head * tiles + tile) == 0:
+            return
+    heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
+    b, h = head_of(head, heads)
+    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    first = tile * BM
+    index = first + tl.arange(0, BM)
+    row = index[:, None]
+    queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
+    incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
+    at = head.to(tl.int64) * rows + row
+    t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
+    low, whole, full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
+    v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
+
+    weight = tl.zeros([BM, 1], tl.float32)
+    moved = tl.zeros([BM, 1], tl.float32)
+    bent = tl.zeros([BM, 1], tl.float32)
+    change = tl.zeros([BM, 1], tl.float32)
+    for start in range(low, high, BN):
+        if tl.load(block_ptr + start // BN) > 0:
+            w = scores(queries, view, row, start, FLAGS, True, DEPTH, D, BN)
+            p, s = slopes(w, t, e, KIND, EXACT)
+            values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+            dp = tl.dot(incoming, tl.trans(values), input_precision="ieee")
+            a, c = sum2(s, s * dp)
+            weight += a
+            moved += c
+            if dalpha_ptr is not None:
+                bend = s * alpha_slope_at(w, t, e, KIND)
+                a, c = sum2(bend, bend * dp)
+                bent += a
+                change += c
+    mean = moved / tl.where(weight > 0.0, weight, 1.0)
+    tl.store(mean_ptr + at, mean, mask=row < rows)
+    if dalpha_ptr is not None:
+        tl.store(dalpha_ptr + at, change - bent * mean, mask=row < rows)
+
+    dq = tl.zeros([BM, D], tl.float32)
+    for start in range(low, high, BN):
+        if tl.load(block_ptr + start // BN) > 0:
+            block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
+            product = tl.dot(queries, tl.trans(block), input_precision="ieee")
+            p, s = slopes(scores_from(product, view, row, start, FLAGS, True), t, e, KIND, EXACT)
+            values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+            ds = s * (tl.dot(incoming, tl.trans(values), input_precision="ieee") - mean)
+            dq = tl.dot(ds.to(block.dtype), block, dq, input_precision="ieee")
+    column = tl.arange(0, D)[None, :]
+    tl.store(dq_ptr + at * DEPTH + column, dq * extra[11], mask=(row < rows) & (column < DEPTH))
+
+
+@triton.jit
+def keys_backward(
+    q,
+    k,
+    v,
+    mask,
+    extra,
+    g,
+    t_ptr,
+    mean_ptr,
+    dk_ptr,
+    dv_ptr,
+    block_ptr,
+    dense_ptr,
+    tiles,
+    KIND: tl.constexpr,
+    FLAGS: tl.constexpr,
+    EXACT: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+):
+    """``dk`` and ``dv`` of a block of keys; added to what is there, where ``dense_ptr`` names the tiles to do."""
+    block = tl.program_id(0)
+    heads, group, rows, keys, offset, left, right = (
+        extra[4],
+        extra[5],
+        extra[6],
+        extra[7],
+        extra[8],
+        extra[9],
+        extra[10],
+    )
+    b, key_head = head_of(tl.program_id(1), heads // group)
+    start = block * BN
+    index = start + tl.arange(0, BN)
+    begin = 0
+    end = tiles
+    if LOCAL & FLAGS:
+        begin = tl.maximum(start - right - offset, 0) // BM
+        end = tl.minimum(tl.maximum(start + BN - 1 + left - offset + BM, 0) // BM, tiles)
+    k_block = block_of(k[0] + b * k[1] + key_head * k[2], k[3], index, keys, True, DEPTH, D)
+    v_block = block_of(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
+    dk = tl.zeros([BN, D], tl.float32)
+    dv = tl.zeros([BN, W], tl.float32)
+    for member in range(0, group):
+        h = key_head * group + member
+        view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+        head = b * heads + h
+        for tile in range(begin, end):
+            wanted = tl.load(block_ptr + (head * tiles + tile) * tl.cdiv(keys, BN) + block) > 0
+            if dense_ptr is not None:
+                wanted &= tl.load(dense_ptr + head * tiles + tile) > 0
+            if wanted:
+                place = tile * BM + tl.arange(0, BM)
+                row = place[:, None]
+                queries = block_of(q[0] + b * q[1] + h * q[2], q[3], place, rows, True, DEPTH, D)
+                incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
+                t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
+                mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
+                product = tl.dot(queries, tl.trans(k_block), input_precision="ieee")
+                w = scores_from(product, view, row, start, FLAGS, True)
+                p, s = slopes(w, t, e, KIND, EXACT)
+                ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="ieee") - mean)
+                dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="ieee")
+                dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="ieee")
+    dk *= extra[11]
+    at = (b * (heads // group) + key_head) * keys + index.to(tl.int64)[:, None]
+    there = index[:, None] < keys
+    column = tl.arange(0, D)[None, :]
+    k_at, k_there = dk_ptr + at * DEPTH + column, there & (column < DEPTH)
+    column = tl.arange(0, W)[None, :]
+    v_at, v_there = dv_ptr + at * WIDTH + column, there & (column < WIDTH)
+    if dense_ptr is not None:
+        dk += tl.load(k_at, mask=k_there, other=0.0)
+        dv += tl.load(v_at, mask=v_there, other=0.0)
+    tl.store(k_at, dk, mask=k_there)
+    tl.store(v_at, dv, mask=v_there)

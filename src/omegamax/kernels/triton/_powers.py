@@ -1,0 +1,131 @@
+"""Probabilities ``[w - t]_+^(1 / e)`` of scores ``w = e z``, ``e = alpha - 1``, and the step towards the right ``t``.
+
+For a general alpha ``t`` is counted from one higher, ``[1 + w - t]_+``, so that nothing is lost for alpha near 1.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import log_base, one_minus_exp
+
+SPARSEMAX = tl.constexpr(0)
+ENTMAX15 = tl.constexpr(1)
+ENTMAX = tl.constexpr(2)
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``: the sums of the last two are slopes; the third is 0 for sparsemax.
+
+    ``EXACT``: with logarithms to the last digits, rather than as exact as half precision needs.
+    """
+    if KIND == SPARSEMAX:
+        on = w > t
+        return tl.where(on, w - t, 0.0), tl.where(on, 1.0, 0.0), tl.zeros_like(w)
+    if KIND == ENTMAX15:
+        root = tl.maximum(w - t, 0.0)
+        return root * root, root, tl.where(root > 0.0, 1.0, 0.0)
+    logarithm, base, on = log_power(w, t, EXACT)
+    p = tl.where(on, tl.exp2(logarithm / e), 0.0)
+    over = tl.where(on, 1.0 / base, 0.0)
+    return p, p * over, p * over * over
+
+
+@triton.jit
+def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """``p`` alone."""
+    root = tl.maximum(w - t, 0.0)
+    if KIND == SPARSEMAX:
+        return root
+    if KIND == ENTMAX15:
+        return root * root
+    logarithm, base, on = log_power(w, t, EXACT)
+    return tl.where(on, tl.exp2(logarithm / e), 0.0)
+
+
+@triton.jit
+def slopes(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """``p`` and ``p^(2 - alpha)``."""
+    p, s, _ = powers(w, t, e, KIND, EXACT)
+    return p, s
+
+
+@triton.jit
+def log_power(w, t, EXACT: tl.constexpr):
+    """``log2 p^e``, ``p^e``, and where it is positive."""
+    above = w - t
+    base = above + 1.0
+    on = base > 0.0
+    base = tl.where(on, base, 1.0)
+    if EXACT:
+        return log_base(base, tl.where(on, above, 0.0)) * LOG2E, base, on
+    return tl.log2(base), base, on
+
+
+@triton.jit
+def start_of(top, KIND: tl.constexpr):
+    """The threshold if the largest score had all the mass: never right of the solution."""
+    if KIND == ENTMAX:
+        return top
+    return top - 1.0
+
+
+@triton.jit
+def end_of(top, e, size, KIND: tl.constexpr):
+    """The threshold if all ``size`` scores were as large as the largest: never left of the solution."""
+    t = start_of(top, KIND)
+    return t + (1.0 - tl.exp2(-e * tl.log2(0.0 * e + size)))
+
+
+@triton.jit
+def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """Halley's step on ``s^e - 1``, convex in the threshold, given the sums of :func:`powers`; Newton's for sparsemax."""
+    some = r > 0.0
+    r = tl.where(some, r, 1.0)
+    if KIND == SPARSEMAX:
+        return tl.where(some, (s - 1.0) / r, 0.0)
+    s = tl.where(some, s, 1.0)
+    if KIND == ENTMAX15:
+        fall = 1.0 - 1.0 / tl.sqrt(s)
+        bend = fall * (s * u - r * r) / (2.0 * r * r)
+    else:
+        if EXACT:
+            fall = one_minus_exp(-e * log_base(s, s - 1.0))
+        else:
+            fall = 1.0 - tl.exp2(-e * tl.log2(s))
+        bend = (1.0 / e - 1.0) * fall * (s * u - r * r) / (2.0 * r * r)
+    return tl.where(some, s * fall / r / tl.maximum(1.0 - bend, 0.5), 0.0)
+
+
+@triton.jit
+def unsettled(s, step, t, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """Whether another step is needed after this one, which will be off by about the cube of ``s - 1``."""
+    if EXACT:
+        enough = 4e-7 if KIND == SPARSEMAX else 1e-4
+    else:
+        enough = 1e-3 if KIND == SPARSEMAX else 1e-2
+    return (tl.abs(s - 1.0) > enough) & (tl.abs(step) > 2e-7 * (1.0 + tl.abs(t)))
+
+
+@triton.jit
+def alpha_slope(logarithm, base, e):
+    """``-d/de (p^e - 1) / e``, which is ``-(b log b - b + 1) / e^2`` of ``b = p^e``, given ``log2 b`` and ``b``."""
+    x = logarithm / LOG2E
+    near = 0.0333333333 + x * (0.0069444444 + x * (0.0011904762 + x * 0.0001736111))
+    near = x * x * (0.5 + x * (0.3333333333 + x * (0.125 + x * near)))
+    return -tl.where(tl.abs(x) < 0.5, near, base * (x - 1.0) + 1.0) / (e * e)
+
+
+@triton.jit
+def alpha_slope_at(w, t, e, KIND: tl.constexpr):
+    """The same of scores and threshold; 0 outside the support."""
+    if KIND == ENTMAX:
+        logarithm, base, on = log_power(w, t, True)
+    else:
+        on = w > t
+        base = tl.where(on, w - t, 1.0)
+        logarithm = log_base(base, base - 1.0) * LOG2E
+    return tl.where(on, alpha_slope(logarithm, base, e), 0.0)
