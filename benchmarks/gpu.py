@@ -122,7 +122,8 @@ def limit(section: str, options: argparse.Namespace) -> float:
 def timed(section: str, options: argparse.Namespace, folder: Path) -> None:
     """One section in a process of its own, which may fail or hang without harm to the others."""
     say(f"{section}:")
-    process = multiprocessing.get_context("spawn").Process(target=_measure, args=(section, options.scale, folder), daemon=False)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_measure, args=(section, options.scale, folder))
     process.start()
     process.join(limit(section, options))
     if process.exitcode != 0:

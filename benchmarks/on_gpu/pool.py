@@ -18,6 +18,8 @@ import torch
 
 from on_gpu.sheet import Sheet, said
 
+FINISHED = ".finished"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -28,14 +30,17 @@ class Job:
     function: str
     arguments: tuple = ()
 
+    @property
+    def title(self) -> str:
+        return f"{self.function} {' '.join(map(str, self.arguments))}".strip()
+
     def __call__(self, folder: Path) -> None:
         sheet = Sheet(folder / f"{self.section}-{os.getpid()}.csv", section=self.section)
         run = getattr(importlib.import_module(self.module), self.function)
         try:
             run(sheet, *self.arguments)
         except Exception as problem:
-            what = " ".join(map(str, self.arguments))
-            sheet.add(work=f"{self.function} {what}".strip(), name="omegamax", ok="no", note=said(problem))
+            sheet.add(work=self.title, name="omegamax", ok="no", note=said(problem))
 
 
 def work_through(jobs: Iterable[Job], folder: Path, workers: int, seconds: float, say: Callable[[str], None]) -> None:
@@ -43,8 +48,8 @@ def work_through(jobs: Iterable[Job], folder: Path, workers: int, seconds: float
     context = multiprocessing.get_context("spawn")
     waiting = context.Queue()
     jobs = list(jobs)
-    for job in jobs:
-        waiting.put(job)
+    for index, job in enumerate(jobs):
+        waiting.put((index, job))
     running = [_start(context, waiting, folder) for _ in range(min(workers, len(jobs)))]
     end = time.monotonic() + seconds
     while running and time.monotonic() < end:
@@ -56,10 +61,11 @@ def work_through(jobs: Iterable[Job], folder: Path, workers: int, seconds: float
             running.append(_start(context, waiting, folder))
     for process in running:
         process.terminate()
-    if running:
-        say(f"out of time with {len(running)} processes at work")
-        sheet = Sheet(folder / "contracts-unfinished.csv", section="contracts")
-        sheet.add(work="all", name="omegamax", ok="no", note=f"not finished within {seconds:.0f} s")
+    for index, job in enumerate(jobs):
+        if not (folder / f"{index}{FINISHED}").exists():
+            say(f"not finished: {job.title}")
+            sheet = Sheet(folder / f"{job.section}-unfinished.csv", section=job.section)
+            sheet.add(work=job.title, name="omegamax", ok="no", note="not finished: out of time, or its process ended")
 
 
 def _start(context, waiting, folder: Path):
@@ -73,10 +79,11 @@ def _serve(waiting, folder: Path) -> None:
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # there are as many processes as processors
     while True:
         try:
-            job = waiting.get(timeout=1)
+            index, job = waiting.get(timeout=1)
         except queue.Empty:
             return
         job(folder)
+        (folder / f"{index}{FINISHED}").touch()
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # raises if the GPU no longer answers, which ends this process
             torch.cuda.empty_cache()
