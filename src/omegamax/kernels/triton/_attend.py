@@ -120,8 +120,12 @@ def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """Largest score and threshold of each row of a tile ``[BM, BN]``; any where there is no score."""
     top = largest(w)
     some = tl.where(top > float("-inf"), top, 0.0)
-    t = start_of(some, KIND)
-    last = end_of(some, e, w.shape[1], KIND)
+    return top, settled(w, start_of(some, KIND), end_of(some, e, w.shape[1], KIND), e, KIND, EXACT)
+
+
+@triton.jit
+def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """The threshold of each row of a tile, from a start ``t`` to ``last`` at most."""
     rounds = 0
     go = True
     while go:
@@ -132,7 +136,7 @@ def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         t = tl.minimum(t + step, last)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
-    return top, t
+    return t
 
 
 @triton.jit

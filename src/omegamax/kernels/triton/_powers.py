@@ -18,7 +18,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``: the sums of the last two are slopes; the third is 0 for sparsemax.
+    """``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``, which is left 0 for sparsemax: no step needs it.
 
     ``EXACT``: with logarithms to the last digits, rather than as exact as half precision needs.
     """
@@ -42,7 +42,7 @@ def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         return root
     if KIND == ENTMAX15:
         return root * root
-    logarithm, base, on = log_power(w, t, EXACT)
+    logarithm, _, on = log_power(w, t, EXACT)
     return tl.where(on, tl.exp2(logarithm / e), 0.0)
 
 
@@ -82,7 +82,7 @@ def end_of(top, e, size, KIND: tl.constexpr):
 
 @triton.jit
 def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """Halley's step on ``s^e - 1``, convex in the threshold, given the sums of :func:`powers`; Newton's for sparsemax."""
+    """Halley's step on ``s^e - 1``, convex in the threshold, from the sums of :func:`powers`; Newton's for sparsemax."""
     some = r > 0.0
     r = tl.where(some, r, 1.0)
     if KIND == SPARSEMAX:

@@ -16,6 +16,7 @@ KEEP = tl.constexpr(4)  # a mask of bools, True keeps
 ADD = tl.constexpr(8)  # a mask of floats, added
 BY_KEY = tl.constexpr(16)  # the mask is the same for all queries
 ALIBI = tl.constexpr(32)  # a slope times the distance, subtracted
+RAW = tl.constexpr(64)  # products as they are, not yet times the scale: for comparisons
 
 
 @triton.jit
@@ -61,8 +62,8 @@ def scores(
 @triton.jit
 def scores_from(product, view, row, start, FLAGS: tl.constexpr, EDGE: tl.constexpr):
     """``w`` of products of queries and keys."""
-    k_ptr, k_stride, size, mask_ptr, mask_row, mask_column, rows, slope, e, gain, offset, left, right = view
-    w = product * gain
+    _, _, size, mask_ptr, mask_row, mask_column, rows, slope, e, gain, offset, left, right = view
+    w = product if RAW & FLAGS else product * gain
     column = start + tl.arange(0, product.shape[1])[None, :]
     if ALIBI & FLAGS:
         w -= slope * tl.abs(column - row - offset).to(tl.float32)
@@ -109,7 +110,7 @@ def view_of(b, h, k, mask, extra, FLAGS: tl.constexpr):
     """
     k_ptr, k_batch, k_head, k_stride = k
     mask_ptr, mask_batch, mask_head, mask_row, mask_column = mask
-    alpha, alpha_ptr, slope_ptr, length_ptr, heads, group, rows, size, offset, left, right, scale = extra
+    alpha, alpha_ptr, slope_ptr, length_ptr, _, group, rows, size, offset, left, right, scale = extra
     if alpha_ptr is not None:
         alpha = tl.load(alpha_ptr + h)
     e = tl.maximum(alpha - 1.0, 1.0 / 4096)  # nearer to 1 the power would be too large to be exact

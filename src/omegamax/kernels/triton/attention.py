@@ -25,13 +25,12 @@ FAR = 1 << 30  # a distance that limits nothing
 
 
 class Way(NamedTuple):
-    """Sizes of tiles and blocks, and warps of each kernel."""
+    """Queries to a tile, keys to a block, warps for both; keys to a block of marks; and keys of a list at once."""
 
     tile: int
     block: int
     warps: int
     marks: int
-    mark_warps: int
     chunk: int
 
 
@@ -54,21 +53,24 @@ class Attention(NamedTuple):
     left: int
     right: int
     scale: float
+    deterministic: bool = False
 
     @property
     def way(self) -> Way:
         size = max(self.q.shape[-1], self.v.shape[-1])
+        few = self.alphas is None and self.alpha > 1.75
         if size <= 64:
-            return Way(128, 64, 8, 128, 8, 32)
+            return Way(64, 64, 4, 64, 16 if few else 32)
         if size <= 128:
-            return Way(64, 64, 4, 64, 4, 16)
-        return Way(64, 32, 4, 64, 4, 8)
+            return Way(64, 64, 4, 64, 8 if few else 16)
+        return Way(64, 32, 4, 64, 8)
 
     @property
     def listed(self) -> bool:
         """Whether lists are worth a try."""
-        wide = self.mask is not None and self.mask.stride(-2) != 0
-        return not wide and self.k.shape[-2] >= 8 * LENGTH and (self.alphas is not None or self.alpha >= LISTED)
+        if self.deterministic or (self.mask is not None and self.mask.stride(-2) != 0):
+            return False
+        return self.k.shape[-2] >= 8 * LENGTH and (self.alphas is not None or self.alpha >= LISTED)
 
     @property
     def tiles(self) -> int:
@@ -95,7 +97,8 @@ class Attention(NamedTuple):
     @property
     def tensors(self) -> tuple[tuple, ...]:
         """Queries, keys, values, mask and numbers as the kernels take them."""
-        mask = self.q if self.mask is None else self.mask.view(torch.uint8) if self.mask.dtype == torch.bool else self.mask
+        mask = self.q if self.mask is None else self.mask
+        mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
         strides = (0, 0, 0, 0) if self.mask is None else self.mask.stride()
         heads = self.q.shape[1]
         shape = (heads, heads // self.k.shape[1], self.q.shape[-2], self.k.shape[-2])
@@ -149,8 +152,9 @@ def forward(call: Attention) -> list[Tensor]:
     return state
 
 
-def backward(call: Attention, g: Tensor, t: Tensor, blocks: Tensor, dense: Tensor, lists: Tensor, p: Tensor, count: Tensor):
-    """Gradients with respect to queries, keys, values and, if there are any, alphas."""
+def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
+    """Gradients with respect to queries, keys, values and, if there are any, alphas; ``state`` is that of forward."""
+    t, blocks, dense, lists, p, count = state
     q, k, v = call.q, call.k, call.v
     batch, heads, rows = q.shape[:3]
     dq = torch.empty_like(q, memory_format=torch.contiguous_format)
@@ -163,7 +167,7 @@ def backward(call: Attention, g: Tensor, t: Tensor, blocks: Tensor, dense: Tenso
         only = dense if call.listed else None
         with on_device(q):
             if call.listed:
-                _listed.scatter[(batch * heads * rows,)](
+                _listed.scatter[(rows, heads, batch)](
                     *(x for i, x in enumerate(call.tensors) if i != 3),
                     strided(g),
                     dq,
@@ -173,7 +177,6 @@ def backward(call: Attention, g: Tensor, t: Tensor, blocks: Tensor, dense: Tenso
                     dense,
                     lists,
                     p,
-                    torch.empty_like(p),
                     count,
                     call.tiles,
                     call.kind,
@@ -202,20 +205,23 @@ def _list(call: Attention, out, t, blocks, dense, lists, p, count) -> None:
     tensors, sizes = call.tensors, call.sizes
     for first in range(0, dense.numel(), at_once):
         some = min(at_once, dense.numel() - first)
-        common = {"KIND": call.kind, "FLAGS": call.flags, "BN": way.marks}
+        common = {"KIND": call.kind, "BN": way.marks}
+        scaled = call.flags & (_scores.ALIBI.value | _scores.ADD.value)
         _listed.mark[(some,)](
             *(x for i, x in enumerate(tensors) if i != 2),
+            t,
             bits,
             dense,
             first,
             call.tiles,
             **common,
+            FLAGS=call.flags if scaled else call.flags | _scores.RAW.value,
             **{name: sizes[name] for name in ("DEPTH", "D", "BM")},
             MOST=way.marks * 3 // 4,
-            num_warps=way.mark_warps,
+            num_warps=way.warps,
             num_stages=3,
         )
-        _listed.gather[(some * way.tile,)](
+        _listed.gather[(way.tile, some)](
             *tensors,
             out,
             t,
@@ -227,6 +233,7 @@ def _list(call: Attention, out, t, blocks, dense, lists, p, count) -> None:
             first,
             call.tiles,
             **common,
+            FLAGS=call.flags,
             **sizes,
             LENGTH=LENGTH,
             C=way.chunk,
