@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 
 import omegamax
+from omegamax import kernels
+from omegamax.losses import _chunks
 
 F64 = torch.float64
 
@@ -130,3 +132,82 @@ def test_what_does_not_fit_is_refused(change, error, message):
     given = {"hidden": torch.zeros(3, 5), "weight": torch.zeros(7, 5), "target": torch.zeros(3, dtype=torch.long)}
     with pytest.raises(error, match=message):
         omegamax.linear_entmax_loss(**{**given, **change})
+
+
+@pytest.fixture(params=["all scores", "support", "support, then all"])
+def fused(request, monkeypatch) -> None:
+    """Chunks by the kernels of a GPU, interpreted: with the gradient of all scores, or of those in the support."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
+    if request.param != "all scores":
+        monkeypatch.setattr(_chunks, "FEW", {2: 1, 4: 1})
+    if request.param == "support, then all":
+        by_support = _chunks._by_support
+        monkeypatch.setattr(
+            _chunks, "_by_support", lambda *args: args[2].start == 0 and by_support(*args) and len(args[3]) > 0
+        )
+
+
+interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")
+
+
+@interpreted
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("alpha", [1.5, 2.0, "learnt"])
+def test_kernels_of_a_gpu(fused, reduction: str, alpha):
+    hidden, weight, bias, target = parts(2, 4, dtype=torch.float32)
+    exact = [x.detach().double().requires_grad_() for x in (hidden, weight, bias)]
+    inputs = [hidden, weight, bias]
+    a, exact_a = alpha, alpha
+    if alpha == "learnt":
+        a = torch.tensor(1.4, requires_grad=True)
+        exact_a = torch.tensor(1.4, dtype=F64, requires_grad=True)
+        inputs, exact = [*inputs, a], [*exact, exact_a]
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, a, 3, bias=bias, reduction=reduction)
+    scores = F.linear(*exact[:3]).movedim(-1, 1)
+    wanted = omegamax.entmax_loss(scores, target, exact_a, reduction=reduction)
+    assert loss.dtype is torch.float32
+    torch.testing.assert_close(loss.double(), wanted, rtol=1e-6, atol=1e-6)
+    g = torch.rand_like(loss)
+    found = torch.autograd.grad(loss, inputs, g, retain_graph=True)
+    for ours, theirs in zip(found, torch.autograd.grad(wanted, exact, g.double()), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=3e-6)
+    for ours, again in zip(found, torch.autograd.grad(loss, inputs, g), strict=True):
+        torch.testing.assert_close(ours, again, rtol=1e-5, atol=1e-6)
+
+
+@interpreted
+def test_half_precision_by_kernels(fused):
+    hidden, weight, _, target = parts(8, bias=False, dtype=torch.float16)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3)
+    exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target)
+    torch.testing.assert_close(loss.double(), exact, rtol=2e-3, atol=2e-3)
+    for ours, theirs in zip(grads(loss, hidden, weight), grads(exact, hidden, weight), strict=True):
+        assert ours.dtype is torch.float16
+        torch.testing.assert_close(ours, theirs, rtol=4e-3, atol=1e-3)
+
+
+@interpreted
+def test_smoothing_by_kernels(fused):
+    hidden, weight, _, target = parts(5, bias=False, dtype=torch.float32)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3, label_smoothing=0.2)
+    exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target, label_smoothing=0.2)
+    torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("learnt", [False, True])
+def test_it_compiles_into_one_graph(reduction: str, learnt: bool):
+    hidden, weight, bias, target = parts(6)
+    alpha = torch.tensor(1.4, dtype=F64, requires_grad=True) if learnt else 1.5
+
+    def call(hidden, weight, bias):
+        return omegamax.linear_entmax_loss(hidden, weight, target, alpha, 4, bias=bias, reduction=reduction)
+
+    torch.compiler.reset()
+    inputs = [hidden, weight, bias, *([alpha] if learnt else [])]
+    found = torch.compile(call, fullgraph=True, backend="aot_eager")(hidden, weight, bias)
+    wanted = call(hidden, weight, bias)
+    torch.testing.assert_close(found, wanted)
+    for ours, theirs in zip(grads(found, *inputs), grads(wanted, *inputs), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._checks import check_above, check_choice, is_whole
+from omegamax._checks import check_above, check_choice, is_plain, is_whole
+from omegamax._numerics import returned_dtype
+from omegamax.losses._chunks import Projection, Work, losses_and_gradients
 from omegamax.losses._fenchel_young import REDUCTIONS
-from omegamax.losses._named import entmax_loss
-from omegamax.losses._targets import check_smoothing
+from omegamax.losses._targets import check_smoothing, in_range
 
 
 def linear_entmax_loss(
@@ -62,9 +62,15 @@ def linear_entmax_loss(
         chunk = max(hidden.numel() // max(weight.shape[0], 1), 256)
     elif not is_whole(chunk) or chunk < 1:
         raise ValueError(f"{name}: chunk must be a whole number of tokens, at least 1, got {chunk}")
-    options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
-    tokens, classes = hidden.reshape(-1, hidden.shape[-1]), target.reshape(-1)
-    loss = _LinearLoss.apply(tokens, weight, bias, alpha, classes, int(chunk), reduction, options)
+    tokens = hidden.reshape(-1, hidden.shape[-1])
+    dtype = returned_dtype(hidden)
+    if torch.is_autocast_enabled(hidden.device.type):  # as F.linear; the loss is computed and returned in float32
+        cast = torch.get_autocast_dtype(hidden.device.type)
+        tokens, weight, bias = tokens.to(cast), weight.to(cast), None if bias is None else bias.to(cast)
+        dtype = torch.promote_types(dtype, torch.float32)
+    index, ignored = in_range(name, weight.shape[0], target.reshape(-1), ignore_index)
+    inputs = Projection(tokens, weight, bias, alpha)
+    loss = _loss(inputs, index, ignored, Work(int(chunk), float(label_smoothing)), reduction).to(dtype)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
@@ -85,23 +91,32 @@ def _check_shapes(name: str, hidden: Tensor, weight: Tensor, target: Tensor, bia
         raise ValueError(f"{name}: target must hold class indices of shape {tuple(hidden.shape[:-1])}, got {given}")
 
 
+def _loss(inputs: Projection, index: Tensor, ignored: Tensor, work: Work, reduction: str) -> Tensor:
+    each = (~ignored).to(torch.promote_types(inputs.hidden.dtype, torch.float32))
+    scale = None
+    if reduction != "none":
+        scale = 1 / each.sum() if reduction == "mean" else each.new_ones(())
+    alpha = inputs.alpha
+    if is_plain(*(x for x in inputs if x is not None)):
+        return _LinearLoss.apply(*inputs, index, each, scale, work)
+    learnt = [torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad for x in inputs]
+    tensor, number = (alpha, 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
+    wanted = learnt if scale is not None else [False] * 4
+    return _traced(*inputs[:3], tensor, index, each, scale, number, *work, wanted)[0]
+
+
 class _LinearLoss(torch.autograd.Function):
-    """Reduced, the gradients are ready after the forward pass, up to one factor; else the backward pass does all."""
+    """With a ``scale``, that of a sum, the gradients are ready after the forward pass; else the backward does all."""
 
     @staticmethod
-    def forward(ctx, hidden, weight, bias, alpha, target, chunk, reduction, options):
-        ctx.work = (target, chunk, options)
-        ctx.ready = reduction != "none"
-        inputs = (hidden, weight, bias, alpha)
-        count = (target != options["ignore_index"]).sum() if reduction == "mean" else 1
-        wanted = ctx.needs_input_grad[:4] if ctx.ready else (False,) * 4
-        losses, grads = _chunks(inputs, target, chunk, options, wanted, None)
-        if ctx.ready:
-            ctx.save_for_backward(*[None if g is None else g / count for g in grads])
-            return losses.sum() / count
+    def forward(ctx, hidden, weight, bias, alpha, index, each, scale, work):
+        wanted = ctx.needs_input_grad[:4] if scale is not None else (False,) * 4
+        losses, grads = losses_and_gradients(Projection(hidden, weight, bias, alpha), index, each, scale, work, wanted)
+        ctx.grads = grads if scale is not None else None
+        ctx.work = work
         ctx.number = None if isinstance(alpha, Tensor) else alpha
-        ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None)
-        return losses
+        ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None, index, each, scale)
+        return _reduced(losses, each, scale)
 
     @staticmethod
     def backward(ctx, g):
@@ -110,46 +125,60 @@ class _LinearLoss(torch.autograd.Function):
                 "linear_entmax_loss: can be differentiated once, got create_graph=True; "
                 "for higher derivatives use entmax_loss(F.linear(hidden, weight, bias), target)"
             )
-        saved = ctx.saved_tensors
-        if ctx.ready:
-            grads = [None if grad is None else g.to(grad.dtype) * grad for grad in saved]
+        # They are as large as the weights and given away, without a copy; who asks again waits for them again.
+        grads, ctx.grads = ctx.grads, None
+        if grads is None:
+            *tensors, alpha, index, each, scale = ctx.saved_tensors
+            inputs = Projection(*tensors, alpha if ctx.number is None else ctx.number)
+            _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
         else:
-            alpha = saved[3] if ctx.number is None else ctx.number
-            _, grads = _chunks((*saved[:3], alpha), *ctx.work, ctx.needs_input_grad[:4], g)
+            for grad in grads:
+                if grad is not None:
+                    grad.mul_(g)
         return (*grads, None, None, None, None)
 
 
-def _chunks(inputs, target, chunk, options, wanted, g):
-    """Losses of all tokens, and the gradients of their sum, or of their sum weighted by ``g``, that are wanted."""
-    hidden, weight, bias, alpha = inputs
-    # Sums over many chunks are kept in single precision at least.
-    wide = torch.promote_types(weight.dtype, torch.float32)
-    d_hidden = torch.empty_like(hidden) if wanted[0] else None
-    d_weight = torch.zeros_like(weight, dtype=wide) if wanted[1] else None
-    d_bias = torch.zeros_like(bias, dtype=wide) if wanted[2] else None
-    d_alpha = torch.zeros_like(alpha) if wanted[3] else None
-    losses = []
-    for start in range(0, max(len(hidden), 1), chunk):
-        part = slice(start, start + chunk)
-        scores = F.linear(hidden[part], weight, bias)
-        with torch.set_grad_enabled(any(wanted)):
-            scores = scores.detach().requires_grad_(any(wanted))
-            a = alpha.detach().reshape(()).requires_grad_(wanted[3]) if isinstance(alpha, Tensor) else alpha
-            loss = entmax_loss(scores, target[part], a, reduction="none", **options)
-        losses.append(loss.detach())
-        if not any(wanted):
-            continue
-        each = torch.ones_like(loss) if g is None else g[part].to(loss.dtype)
-        found = torch.autograd.grad(loss, (scores, a) if wanted[3] else (scores,), each)
-        d_scores = found[0]
-        if d_hidden is not None:
-            d_hidden[part] = d_scores @ weight.to(d_scores.dtype)
-        if d_weight is not None:
-            rows = hidden[part].to(d_scores.dtype)
-            d_weight = d_weight.addmm_(d_scores.T, rows) if rows.dtype is wide else d_weight.add_(d_scores.T @ rows)
-        if d_bias is not None:
-            d_bias += d_scores.sum(0, dtype=wide)
-        if d_alpha is not None:
-            d_alpha += found[1].reshape(alpha.shape)
-    grads = [d_hidden, *(None if d is None else d.to(like.dtype) for d, like in ((d_weight, weight), (d_bias, bias)))]
-    return torch.cat(losses), [*grads, d_alpha]
+def _reduced(losses: Tensor, each: Tensor, scale: Tensor | None) -> Tensor:
+    # A token that does not count may have a loss that is no number.
+    losses = torch.where(each == 0, 0.0, losses)
+    return losses if scale is None else losses.sum() * scale
+
+
+@torch.library.custom_op(
+    "omegamax::linear_entmax_loss",
+    mutates_args=(),
+    schema="(Tensor hidden, Tensor weight, Tensor? bias, Tensor? alpha, Tensor index, Tensor each, Tensor? scale,"
+    " float number, int chunk, float smoothing, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+def _traced(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+    """The same as one operation, for a compiler: its results are the loss and the gradients, empty if not wanted."""
+    inputs = Projection(hidden, weight, bias, number if alpha is None else alpha)
+    losses, grads = losses_and_gradients(inputs, index, each, scale, Work(chunk, smoothing), wanted)
+    return (_reduced(losses, each, scale), *(hidden.new_empty(0) if d is None else d for d in grads))
+
+
+@_traced.register_fake
+def _(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+    inputs = (hidden, weight, bias, alpha)
+    grads = (torch.empty_like(x) if want else hidden.new_empty(0) for x, want in zip(inputs, wanted, strict=True))
+    return (each.new_empty(each.shape if scale is None else ()), *grads)
+
+
+def _setup_context(ctx, inputs, output) -> None:
+    *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
+    ctx.ready = tensors[6] is not None
+    ctx.save_for_backward(*(output[1:] if ctx.ready else tensors))
+
+
+def _backward(ctx, g, *_):
+    saved = ctx.saved_tensors
+    if ctx.ready:
+        grads = [g.to(grad.dtype) * grad if want else None for grad, want in zip(saved, ctx.wanted, strict=True)]
+        return (*grads, *(None,) * 7)
+    *inputs, index, each, _ = saved
+    wanted = list(ctx.needs_input_grad[:4])
+    _, *grads = _traced(*inputs, index, each * g, None, ctx.number, ctx.chunk, ctx.smoothing, wanted)
+    return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
+
+
+_traced.register_autograd(_backward, setup_context=_setup_context)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_above, check_budget, check_choice, check_scores, row_parameter
-from omegamax._numerics import working_dtype
 from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,
@@ -19,6 +18,7 @@ from omegamax.losses._fenchel_young import (
 )
 from omegamax.losses._targets import (
     Target,
+    at_class,
     check_smoothing,
     check_weight,
     class_axis,
@@ -303,17 +303,10 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
             y = (1 - smoothing) * y + (smoothing / size) * omega.total
         return divergence(z, y, omega, rounded_in=target.value.dtype)
     value = conjugate_minus(omega, z, target.value, smoothing=smoothing)
-    return non_negative(value + _at_class(z, omega, smoothing))
+    return non_negative(value + omega(at_class(z, smoothing)))
 
 
 def _class_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
     """The same for classes, where a kernel takes the scores as they are."""
     value = _rows.conjugate_minus_class(z, target.value, omega, smoothing)
-    return non_negative(value + _at_class(z, omega, smoothing) if smoothing else value)
-
-
-def _at_class(z: Tensor, omega: Omega, smoothing: float) -> Tensor:
-    """Omega of a class, smoothed; the same for all of them, so that no target needs a row of its own."""
-    size = z.shape[-1]
-    one_hot = (torch.arange(size, device=z.device) == 0).to(working_dtype(z))
-    return omega(((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,)))
+    return non_negative(value + omega(at_class(z, smoothing)) if smoothing else value)

@@ -88,7 +88,7 @@ def _backward(ctx, g, _state, _slope):
         return (*_differentiable(g, z, index, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
     dz = d_alpha = None
     if wanted[0]:
-        dz = _loss_vjp(z, index, state, g.contiguous(), alpha, ctx.number, ctx.smoothing)
+        dz = _loss_vjp(z, index, state, g, alpha, ctx.number, ctx.smoothing)
     if wanted[2]:
         d_alpha = g * slope
     return dz, None, d_alpha, None, None, None

@@ -32,7 +32,7 @@ def class_indices(name: str, z: Tensor, target: Tensor, axis: int, weight: Tenso
             f"{name}: target must hold class indices of shape {tuple(wanted)} or probabilities of shape "
             f"{tuple(z.shape)}, got {target.dtype} of shape {tuple(target.shape)}"
         )
-    index, ignored = _in_range(name, z.shape[axis], target, ignore_index)
+    index, ignored = in_range(name, z.shape[axis], target, ignore_index)
     if weight is None:
         return Target(index, False, None, ignored, (~ignored).sum())
     by_row = torch.where(ignored, 0.0, weight.to(working_dtype(z))[index])
@@ -52,7 +52,7 @@ def index_sets(
             f"{name}: target must hold k={int(k)} class indices in shape {wanted} or k-hot floats in shape "
             f"{tuple(z.shape)}, got {target.dtype} of shape {tuple(target.shape)}"
         )
-    index, left_out = _in_range(name, z.shape[axis], target.movedim(axis, -1), ignore_index)
+    index, left_out = in_range(name, z.shape[axis], target.movedim(axis, -1), ignore_index)
     ignored = left_out.any(-1)
     dtype = working_dtype(z)
     dense = torch.zeros((*index.shape[:-1], z.shape[axis]), dtype=dtype, device=z.device)
@@ -84,6 +84,13 @@ def probabilities(
         return Target(dense, True, None, None, count)
     by_row = (dense * (weight.to(working_dtype(z)) / total)).sum(-1)
     return Target(dense, True, by_row, None, count)
+
+
+def at_class(z: Tensor, smoothing: float) -> Tensor:
+    """The first class, smoothed, ``[1, ..., C]``: Omega is the same for all, so that no target needs its own row."""
+    size = z.shape[-1]
+    one_hot = (torch.arange(size, device=z.device) == 0).to(working_dtype(z))
+    return ((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,))
 
 
 def class_axis(name: str, z: Tensor) -> int:
@@ -119,7 +126,7 @@ def _check_integer(name: str, target: Tensor) -> None:
         raise TypeError(f"{name}: target must hold integer class indices or float probabilities, got {target.dtype}")
 
 
-def _in_range(name: str, size: int, target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+def in_range(name: str, size: int, target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Indices that are safe to look up, and which of them stand for ``ignore_index``."""
     target = target.long()
     ignored = target == ignore_index

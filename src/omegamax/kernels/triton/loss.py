@@ -54,7 +54,19 @@ def entmax_loss(
             return _plain(z, index, alpha, smoothing, slope)
         kind = ENTMAX
     with on_device(z):
-        tensors = (z, index, value, state, slopes, many, number, float(smoothing), count, size, z.stride(0))
+        tensors = (
+            z,
+            index.contiguous(),
+            value,
+            state,
+            slopes,
+            many,
+            number,
+            float(smoothing),
+            count,
+            size,
+            z.stride(0),
+        )
         flags = (kind, many is not None, smoothing > 0, slope)
         if long:
             _loss_long.forward[(count,)](*tensors, *flags, BLOCK=LONG, num_warps=8 if kind != ENTMAX else 16)
@@ -80,7 +92,19 @@ def entmax_loss_vjp(
     grid = (-(-count // rows), -(-size // block))
     with on_device(z):
         strides = (z.stride(0), out.stride(0))
-        tensors = (z, index, state, g, out, many, number, float(smoothing), count, size, *strides)
+        tensors = (
+            z,
+            index.contiguous(),
+            state,
+            g.contiguous(),
+            out,
+            many,
+            number,
+            float(smoothing),
+            count,
+            size,
+            *strides,
+        )
         warps = _warps(rows * block, 512)
         _loss.backward[grid](*tensors, kind, many is not None, R=rows, BLOCK=block, num_warps=warps)
     return out
@@ -93,7 +117,7 @@ def _warps(entries: int, each: int) -> int:
 def _alpha(alpha: Parameter) -> tuple[int, Tensor | None, float]:
     """The kernel for it, and alpha by row or as a number."""
     if isinstance(alpha, Tensor):
-        return STEEP, alpha, 2.0
+        return STEEP, alpha.contiguous(), 2.0
     return STEEP if alpha > 2 else EXACT.get(alpha, ENTMAX), None, float(alpha)
 
 
