@@ -42,6 +42,7 @@ from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import sharded_entmax_loss as sharded_entmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
+from omegamax.nn import attention as attention
 from omegamax.omegas import Bounded as Bounded
 from omegamax.omegas import Fused as Fused
 from omegamax.omegas import GraphFused as GraphFused

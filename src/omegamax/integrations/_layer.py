@@ -48,7 +48,6 @@ def attend(
     Returns:
         ``[B, L, H, D]``, and the weights ``[B, H, L, S]`` or None.
     """
-    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
     causal = getattr(layer, "is_causal", True) if is_causal is None else is_causal
     # One query without a mask is the newest token of a text: all keys come before it.
     causal = causal and attention_mask is None and query.shape[2] > 1

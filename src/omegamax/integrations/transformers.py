@@ -29,6 +29,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,6 +44,8 @@ from omegamax.nn import Alpha, Entmax, Normmax
 _active_collector: Any = None
 with contextlib.suppress(ImportError):  # Which outputs the model collects during this call; older versions do not tell.
     from transformers.utils.output_capturing import _active_collector
+
+_wanted: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()  # weights, by layer
 
 PREFIX = "omegamax:"
 LEARNABLE = "learnable"
@@ -161,18 +164,23 @@ def _function(name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
                 f"{type(module).__name__} has no alphas for {PREFIX}{name}: give the model some with "
                 "omegamax.integrations.transformers.learnable_alpha(model)"
             )
-        weights = _weights_wanted(options)
+        weights = _weights_wanted(module, options)
         return attend(module, query, key, value, attention_mask, transform, weights=weights, **options)
 
     return omegamax_attention
 
 
-def _weights_wanted(options: dict[str, Any]) -> bool:
-    """False only if it is sure that nobody reads them: weights cost memory."""
+def _weights_wanted(layer: torch.nn.Module, options: dict[str, Any]) -> bool:
+    """False only if it is sure that nobody reads them: weights cost time and memory."""
     collected = _active_collector.get() if _active_collector is not None else None
-    if collected is None or options.get("output_attentions"):
-        return True
-    return any(key.endswith("attentions") for key in collected)
+    if collected is None and not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+        # Computed again for the backward pass, to save memory: as the first time, when it was known.
+        return _wanted.get(layer, True)
+    asked = collected is None or any(key.endswith("attentions") for key in collected)
+    wanted = asked or bool(options.get("output_attentions"))
+    if not torch.compiler.is_compiling():
+        _wanted[layer] = wanted
+    return wanted
 
 
 def _attention_layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:

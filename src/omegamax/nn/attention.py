@@ -9,6 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax.nn._fused_attention import fused
+from omegamax.nn._pairs import Pairs, Window, checked_pairs, paired
+from omegamax.nn._support import Support, support_of
 from omegamax.nn.transforms import apply, resolve
 from omegamax.omegas import Omega
 
@@ -23,8 +26,33 @@ def attention(
     is_causal: bool = ...,
     scale: float | None = ...,
     *,
+    window: Window = ...,
+    alibi: Tensor | None = ...,
+    lengths: Tensor | None = ...,
+    offset: int = ...,
+    dropout: float = ...,
+    return_weights: Literal[False] = ...,
+    return_support: Literal[False] = ...,
+    deterministic: bool = ...,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    transform: str | Omega | torch.nn.Module = ...,
+    mask: Tensor | None = ...,
+    is_causal: bool = ...,
+    scale: float | None = ...,
+    *,
+    window: Window = ...,
+    alibi: Tensor | None = ...,
+    lengths: Tensor | None = ...,
+    offset: int = ...,
     dropout: float = ...,
     return_weights: Literal[True],
+    return_support: Literal[False] = ...,
+    deterministic: bool = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
@@ -36,9 +64,34 @@ def attention(
     is_causal: bool = ...,
     scale: float | None = ...,
     *,
+    window: Window = ...,
+    alibi: Tensor | None = ...,
+    lengths: Tensor | None = ...,
+    offset: int = ...,
     dropout: float = ...,
     return_weights: Literal[False] = ...,
-) -> Tensor: ...
+    return_support: Literal[True],
+    deterministic: bool = ...,
+) -> tuple[Tensor, Support]: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    transform: str | Omega | torch.nn.Module = ...,
+    mask: Tensor | None = ...,
+    is_causal: bool = ...,
+    scale: float | None = ...,
+    *,
+    window: Window = ...,
+    alibi: Tensor | None = ...,
+    lengths: Tensor | None = ...,
+    offset: int = ...,
+    dropout: float = ...,
+    return_weights: Literal[True],
+    return_support: Literal[True],
+    deterministic: bool = ...,
+) -> tuple[Tensor, Tensor, Support]: ...
 def attention(
     q: Tensor,
     k: Tensor,
@@ -48,27 +101,44 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     *,
+    window: Window = None,
+    alibi: Tensor | None = None,
+    lengths: Tensor | None = None,
+    offset: int = 0,
     dropout: float = 0.0,
     return_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    return_support: bool = False,
+    deterministic: bool = False,
+) -> Tensor | tuple:
     r"""Dot-product attention, called as :func:`torch.nn.functional.scaled_dot_product_attention` is.
 
     .. math:: \hat p_\Omega\bigl(\mathit{scale} \cdot Q K^\top + \mathit{mask}\bigr)\, V
 
+    On a GPU entmax with alpha between 1 and 2 never stores a weight, unless they are asked for: memory grows with
+    ``L + S``, and keys without weight are skipped. :ref:`docs/attention.md` says when.
+
     Args:
         q: queries ``[*, L, D]``, usually ``[B, H, L, D]``.
-        k: keys ``[*, S, D]``.
-        v: values ``[*, S, Dv]``.
+        k: keys ``[*, S, D]``; H may be a multiple of the number of their heads, which then serve neighbouring queries.
+        v: values ``[*, S, Dv]``, likewise.
         transform: name of a map, an Omega (also with a parameter for each head, ``Tsallis(alpha)`` with alpha
             ``[H, 1, 1]``), or a module such as :class:`~omegamax.nn.Entmax`.
-        mask: broadcastable to ``[*, L, S]``; bool, True keeps; float, added to the scores.
-        is_causal: query i sees keys 0 to i only, on top of ``mask``.
+        mask: broadcastable to ``[*, H, L, S]``; bool, True keeps; float, added to the scores.
+        is_causal: query i sees keys 0 to ``i + offset`` only, on top of ``mask``.
         scale: ``1 / sqrt(D)`` by default.
+        window: query i sees only keys at most so far from ``i + offset``; ``(before, after)`` if it is not the same on
+            both sides, None for no limit.
+        alibi: a slope for each head, ``[H]``; times the distance between ``i + offset`` and j it is subtracted.
+        lengths: how many keys are there, ``[B]``, or the shape of all axes before the heads.
+        offset: place of the first query among the keys; ``S - L`` where queries continue cached keys.
         dropout: probability with which a weight is dropped, whenever it is called.
-        return_weights: also return the weights that met the values, ``[*, L, S]``.
+        return_weights: also return the weights that met the values, ``[*, H, L, S]``.
+        return_support: also return a :class:`~omegamax.nn.Support`: shares of entries and of blocks without weight.
+        deterministic: gradients that are the same to the last bit in every run; so does
+            :func:`torch.use_deterministic_algorithms`.
 
     Returns:
-        ``[*, L, Dv]``. A query that may see no key gets zeros.
+        ``[*, H, L, Dv]``. A query that may see no key gets zeros.
 
         >>> q = k = v = torch.eye(3)[None]
         >>> attention(q, k, v, "sparsemax", scale=1.5)
@@ -77,46 +147,70 @@ def attention(
                  [0., 0., 1.]]])
         >>> attention(q, k, v, "softmax", is_causal=True)[0, 1]
         tensor([0.3595, 0.6405, 0.0000])
+        >>> attention(q, k, v, "sparsemax", scale=1.5, return_support=True)[1].entries
+        tensor([0.6667])
     """
-    _check_heads(q, k, v)
+    shape = _checked_shape(q, k, v)
+    pairs = checked_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    z = (q * scale) @ k.transpose(-2, -1)
-    if mask is not None:
-        z = _masked(z, mask)
-    if is_causal:
-        z = z.masked_fill(~_causal(z.shape[-2], z.shape[-1], z.device), -math.inf)
-    p = apply(resolve("attention", transform), z)
+    omega = resolve("attention", transform)
+    if not return_weights and dropout <= 0:
+        call = fused(q, k, v, omega, pairs, scale, shape)
+        if call is not None:
+            out, support = call(deterministic, return_support)
+            return out if support is None else (out, support)
+    return _plain(q, k, v, omega, pairs, scale, dropout, return_weights, return_support)
+
+
+def _plain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    transform: Omega | torch.nn.Module,
+    pairs: Pairs,
+    scale: float,
+    dropout: float,
+    return_weights: bool,
+    return_support: bool,
+) -> Tensor | tuple:
+    """The definition, in operations of torch."""
+    z = paired(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
+    p = apply(transform, z)
+    support = (support_of(z, p),) if return_support else ()
     if dropout > 0:
         p = F.dropout(p, dropout)
     # Under autocast p is float32, and the product settles the dtype; outside it is what v is.
-    out = p @ v
-    return (out, p) if return_weights else out
+    out = _by_heads(p, v)
+    weights = (p,) if return_weights else ()
+    return (out, *weights, *support) if weights or support else out
 
 
-def _causal(queries: int, keys: int, device: torch.device) -> Tensor:
-    """True where query i may see key j, j <= i. ``[L, S]``"""
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
+def _by_heads(x: Tensor, y: Tensor) -> Tensor:
+    """``x @ y`` where H heads ``[*, H, L, *]`` of x share G of y; these are not repeated."""
+    heads, groups = (t.shape[-3] if t.dim() > 2 else 1 for t in (x, y))
+    if heads in (1, groups):
+        return x @ y
+    rows = x.shape[-2]
+    together = x.reshape(*x.shape[:-3], groups, heads // groups * rows, x.shape[-1]) @ y
+    return together.reshape(*together.shape[:-3], heads, rows, y.shape[-1])
 
 
-def _masked(z: Tensor, mask: Tensor) -> Tensor:
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise TypeError(f"attention: mask must be bool (True keeps) or float (added to the scores), got {mask.dtype}")
-    if mask.dim() > z.dim() or any(a not in (1, b) for a, b in zip(mask.shape[::-1], z.shape[::-1], strict=False)):
-        raise ValueError(
-            f"attention: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
-        )
-    if mask.dtype == torch.bool:
-        return z.masked_fill(~mask, -math.inf)
-    return z + mask.to(z.dtype)
-
-
-def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+def _checked_shape(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
+    """The shape of the scores."""
     for name, t in (("q", q), ("k", k), ("v", v)):
         if not isinstance(t, Tensor) or not t.is_floating_point():
             given = t.dtype if isinstance(t, Tensor) else type(t).__name__
             raise TypeError(f"attention: {name} must be a floating-point tensor, got {given}")
+    shapes = f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
     if min(q.dim(), k.dim(), v.dim()) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ValueError(
-            "attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], "
-            f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
-        )
+        raise ValueError(f"attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], {shapes}")
+    pair = (q.shape[-2], k.shape[-2])
+    if max(q.dim(), k.dim(), v.dim()) == 2:
+        return pair
+    queries, *others = (t.shape[-3] if t.dim() > 2 else 1 for t in (q, k, v))
+    if queries > 1 and any(queries % heads if heads else True for heads in others):
+        raise ValueError(f"attention: the heads of q, axis -3, must be a multiple of those of k and of v, {shapes}")
+    if max(q.dim(), k.dim()) == 2:
+        return pair
+    heads = others[0] if queries == 1 else queries
+    return (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), heads, *pair)

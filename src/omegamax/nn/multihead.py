@@ -29,7 +29,9 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             state-dict under ``length_scale``.
 
     ``forward`` is torch's too: in ``key_padding_mask`` and ``attn_mask`` True forbids. ``is_causal`` says that
-    ``attn_mask`` is causal, and stands in for it where there is none.
+    ``attn_mask`` is causal, and stands in for it where there is none; it had better be true, since without weights the
+    mask itself is then not looked at, as in torch. On a GPU ``need_weights=False`` saves time and memory:
+    :func:`omegamax.attention` says how much.
 
         >>> attend = MultiheadAttention(8, 2, batch_first=True, transform="sparsemax")
         >>> x = torch.randn(3, 5, 8)
@@ -107,7 +109,12 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        mask = self._mask(query, key, key_padding_mask, attn_mask, is_causal)
+        added = (self.bias_k is not None) + self.add_zero_attn
+        # That attention is causal is said in a word where it can be: the added keys are open to every query.
+        causal = is_causal and not added and (attn_mask is None or not need_weights)
+        if is_causal and attn_mask is None and not causal:
+            attn_mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool, device=query.device).triu(1)
+        mask = self._mask(query, key, key_padding_mask, attn_mask, causal)
         q, k, v = self._project(query, key, value, one_input)  # [B, L, E], [B, S, E], [B, S, E]
 
         if self.bias_k is not None and self.bias_v is not None:
@@ -116,23 +123,26 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         if self.add_zero_attn:
             k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
-        if mask is not None and k.shape[-2] > key.shape[-2]:
-            # The added keys are open to every query.
-            mask = F.pad(mask, (0, k.shape[-2] - key.shape[-2]), value=True if mask.dtype == torch.bool else 0.0)
+        if mask is not None and added:
+            mask = F.pad(mask, (0, added), value=True if mask.dtype == torch.bool else 0.0)
 
         if self.length_scale is not None:
             x = None if self.length_scale.features is None else query
-            q = q * self.length_scale(_seen(mask, k), x).to(q.dtype)
+            q = q * self.length_scale(_seen(mask, q, k, causal), x).to(q.dtype)
         dropout = self.dropout if self.training else 0.0
-        out, weights = attention(q, k, v, self.transform, mask, dropout=dropout, return_weights=True)
+        weights = None
+        if need_weights:
+            out, weights = attention(q, k, v, self.transform, mask, causal, dropout=dropout, return_weights=True)
+            weights = weights.mean(1) if average_attn_weights else weights
+            weights = weights if batched else weights.squeeze(0)
+        else:
+            out = attention(q, k, v, self.transform, mask, causal, dropout=dropout)
         out = self.out_proj(out.transpose(1, 2).flatten(-2))
-        if average_attn_weights:
-            weights = weights.mean(1)
         if not batched:
-            out, weights = out.squeeze(0), weights.squeeze(0)
+            out = out.squeeze(0)
         elif not self.batch_first:
             out = out.transpose(0, 1)
-        return out, weights if need_weights else None
+        return out, weights
 
     def extra_repr(self) -> str:
         shown = "" if isinstance(self.transform, torch.nn.Module) else f", transform={self.transform!r}"
@@ -157,15 +167,17 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         key: Tensor,
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
-        is_causal: bool,
+        causal: bool,
     ) -> Tensor | None:
-        """Both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``."""
+        """Both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``.
+
+        ``causal``: what ``attn_mask`` says is known.
+        """
         batch, queries, keys = query.shape[0], query.shape[1], key.shape[1]
-        if attn_mask is None and is_causal:
-            attn_mask = torch.ones(queries, keys, dtype=torch.bool, device=query.device).triu(1)
         if attn_mask is not None:
             _check_mask("attn_mask", attn_mask, [(queries, keys), (batch * self.num_heads, queries, keys)])
             attn_mask = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (batch, self.num_heads))
+            attn_mask = None if causal else attn_mask
         if key_padding_mask is not None:
             _check_mask("key_padding_mask", key_padding_mask, [(batch, keys)])
             key_padding_mask = key_padding_mask[:, None, None, :]
@@ -239,11 +251,18 @@ def _check_scale(scale: LengthScale, heads: int, features: int) -> None:
         )
 
 
-def _seen(mask: Tensor | None, k: Tensor) -> Tensor:
+def _seen(mask: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor:
     """How many keys each query may see, broadcastable to ``[B, H, L]``."""
+    keys = k.shape[-2]
     if mask is None:
-        return torch.full((1,), k.shape[-2], device=k.device)
-    return (mask if mask.dtype == torch.bool else mask > -torch.inf).sum(-1)
+        there = torch.ones(1, keys, dtype=torch.bool, device=k.device)
+    else:
+        there = mask if mask.dtype == torch.bool else mask > -torch.inf
+    if not causal:
+        return there.sum(-1)
+    # The mask is that of the keys, the same for every query: [B, 1, 1, S].
+    last = torch.arange(q.shape[-2], device=k.device).clamp(max=keys - 1)
+    return there.cumsum(-1)[..., last].squeeze(-2)
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

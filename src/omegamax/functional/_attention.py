@@ -1,0 +1,186 @@
+"""Entmax attention without its weights, as one operation that torch can differentiate and trace; GPU only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from omegamax import kernels
+
+if TYPE_CHECKING:
+    from omegamax.kernels.triton.attention import Attention
+
+FAR = 1 << 30  # a distance between query and key that limits nothing
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+WIDEST = 256  # features of a query or a value
+LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would not be exact
+
+
+def usable(q: Tensor) -> bool:
+    """Whether tensors like this one may go to the kernels, by their device and the backend that is asked for."""
+    return kernels.takes_half("entmax", q)  # which asks for what the kernels of attention need
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: float | Tensor,
+    mask: Tensor | None,
+    slopes: Tensor | None,
+    lengths: Tensor | None,
+    place: tuple[int, int, int],
+    scale: float,
+    deterministic: bool,
+    support: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Outputs ``[B, H, L, W]`` and, if asked for, the counts of ``omegamax::attention_support``.
+
+    Args:
+        q, k, v: ``[B, H, L, D]``, ``[B, G, S, D]`` and ``[B, G, S, W]`` of one dtype, H a multiple of G.
+        alpha: in (1, 2], a number or ``[H]``.
+        mask: four axes that broadcast to ``[B, H, L, S]``; bool, True keeps, or float, added.
+        slopes: ``[H]``; scores lose that much for each key that lies between.
+        lengths: ``[B]``, keys that are there.
+        place: offset of the queries, and how many keys before and after its own place a query sees.
+    """
+    by_head, number = (alpha.float(), 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
+    slopes = None if slopes is None else slopes.float()
+    lengths = None if lengths is None else lengths.to(torch.int32)
+    # Broadcast inside: a compiler need not keep the strides of what it passes.
+    options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
+    out, t, *_ = _attention(q, k, v, *options)
+    return out, _support(q, k, v, t, *options) if support else None
+
+
+def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
+    from omegamax.kernels.triton.attention import Attention
+
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    if mask is not None:
+        mask = mask.expand(*q.shape[:3], k.shape[-2])
+    alphas, slopes, lengths = (None if x is None else x.contiguous() for x in (alphas, slopes, lengths))
+    return Attention(
+        q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic=deterministic
+    )
+
+
+OPTIONS = (
+    "Tensor? alphas, Tensor? mask, Tensor? slopes, Tensor? lengths, float alpha, SymInt offset, SymInt left, "
+    "SymInt right, float scale, bool deterministic"
+)
+
+
+@torch.library.custom_op(
+    "omegamax::attention",
+    mutates_args=(),
+    schema=f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+def _attention(q, k, v, *options):
+    from omegamax.kernels.triton import attention
+
+    return tuple(attention.forward(_call(q, k, v, *options)))
+
+
+@_attention.register_fake
+def _(q, k, v, *options):
+    from omegamax.kernels.triton import attention
+
+    call = _call(q, k, v, *options)
+    batch, heads, rows = q.shape[:3]
+    length = attention.LENGTH if call.listed else 0
+    single, whole, short = torch.float32, torch.int32, torch.int8
+    shapes = (
+        ((batch, heads, rows, v.shape[-1]), q.dtype),
+        ((batch, heads, rows), single),
+        ((batch * heads, call.tiles, -(-k.shape[-2] // call.way.block)), short),
+        ((batch * heads * call.tiles,), short),
+        ((batch, heads, rows, length), whole),
+        ((batch, heads, rows, length), single),
+        ((batch, heads, rows if call.listed else 0), whole),
+    )
+    return tuple(q.new_empty(shape, dtype=dtype) for shape, dtype in shapes)
+
+
+@torch.library.custom_op(
+    "omegamax::attention_backward",
+    mutates_args=(),
+    schema="(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
+    f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
+)
+def _attention_backward(g, t, blocks, dense, lists, p, count, q, k, v, *options):
+    from omegamax.kernels.triton import attention
+
+    grads = attention.backward(_call(q, k, v, *options), g, t, blocks, dense, lists, p, count)
+    return (*grads, *(q.new_empty(0, dtype=torch.float32) for _ in range(4 - len(grads))))
+
+
+@_attention_backward.register_fake
+def _(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest):
+    grads = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return (*grads, q.new_empty(0 if alphas is None else q.shape[1], dtype=torch.float32))
+
+
+@torch.library.custom_op(
+    "omegamax::attention_support",
+    mutates_args=(),
+    schema=f"(Tensor q, Tensor k, Tensor v, Tensor t, {OPTIONS}) -> Tensor",
+)
+def _support(q, k, v, t, *options):
+    """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
+    from omegamax.kernels.triton._support import counts
+
+    return counts(_call(q, k, v, *options), t)
+
+
+@_support.register_fake
+def _(q, k, v, t, *options):
+    return q.new_empty(4, *q.shape[:2], dtype=torch.int64)
+
+
+def _setup_context(ctx, inputs, output) -> None:
+    *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic = inputs
+    ctx.save_for_backward(*output[1:], *tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, g, *_):
+    if g is None:
+        return (None,) * 13
+    numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic)
+    dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
+    return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
+
+
+def _second(ctx, *_):
+    raise RuntimeError(
+        "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
+        'omegamax.backend("reference")'
+    )
+
+
+def _no_context(ctx, inputs, output) -> None:
+    pass
+
+
+_attention.register_autograd(_backward, setup_context=_setup_context)
+_attention_backward.register_autograd(_second, setup_context=_no_context)
+
+
+def _one_by_one(op):
+    """A rule for vmap: it makes many programs already, so that nothing is lost by calling it for each."""
+
+    def rule(info, in_dims, *inputs):
+        def item(x, dim, i):
+            return x if dim is None or not isinstance(x, Tensor) else x.select(dim, i)
+
+        each = [op(*(item(x, d, i) for x, d in zip(inputs, in_dims, strict=True))) for i in range(info.batch_size)]
+        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * len(each[0])
+
+    return rule
+
+
+for _op in (_attention, _attention_backward):
+    _op.register_vmap(_one_by_one(_op))

@@ -1,0 +1,162 @@
+"""When attention can go to the fused kernels, and how its arguments are laid out for them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch._C import _are_functorch_transforms_active, _is_tracing
+from torch._subclasses import FakeTensor
+from torch.autograd import forward_ad
+
+from omegamax._checks import is_number, is_plain
+from omegamax.functional import _attention
+from omegamax.nn._pairs import Pairs
+from omegamax.nn._support import Support, shares
+from omegamax.nn.alpha import Alpha
+from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
+from omegamax.omegas import Omega, Tsallis
+
+FEW = 16  # queries that the maps of rows serve better: a step of decoding
+KINDS = (Tensor, torch.nn.Parameter, FakeTensor)
+
+
+class Fused(NamedTuple):
+    """One call of the kernels, ready but for its options."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    alpha: float | Tensor
+    pairs: Pairs
+    scale: float
+    shape: tuple[int, ...]
+
+    def __call__(self, deterministic: bool, support: bool) -> tuple[Tensor, Support | None]:
+        pairs = self.pairs
+        deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+        place = (pairs.offset, pairs.left, pairs.right)
+        options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, place, self.scale, deterministic, support)
+        out, counts = _attention.attend(self.q, self.k, self.v, *options)
+        out = out.reshape(*self.shape, out.shape[-1])
+        if counts is None:
+            return out, None
+        return out, Support(*(x.reshape(self.shape[:-1]) for x in shares(*counts.unbind())))
+
+
+def fused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    transform: Omega | torch.nn.Module,
+    pairs: Pairs,
+    scale: float,
+    shape: tuple[int, ...],
+) -> Fused | None:
+    """The call that computes attention with scores of this shape, or None if there is no kernel for it."""
+    if not _attention.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
+        return None
+    if not _differentiated_plainly(q, k, v, pairs):
+        return None
+    q, k, v = _cast(q, k, v)
+    widest = max(q.shape[-1], v.shape[-1])
+    if q.dtype not in _attention.DTYPES or not q.dtype == k.dtype == v.dtype or widest > _attention.WIDEST:
+        return None
+    if len({x.device for x in (q, k, v)}) > 1 or (pairs.lengths is not None and len(shape) < 4):
+        return None
+    heads, lead = (shape[-3] if len(shape) > 2 else 1), shape[:-3]
+    groups = {x.shape[-3] if x.dim() > 2 else 1 for x in (k, v)} | {1}
+    # Keys and values grouped in different ways, or values for more texts than there are queries and keys.
+    if len(groups) > 2 or heads % max(groups) or torch.broadcast_shapes(lead, v.shape[:-3]) != lead:
+        return None
+    alpha = _alpha(transform, heads, len(shape))
+    if alpha is None:
+        return None
+    if isinstance(alpha, Tensor):
+        alpha = alpha.to(q.device)
+    q = _four(q, lead, heads)
+    k, v = (_four(x, lead, max(groups)) for x in (k, v))
+    pairs = pairs._replace(
+        mask=None if pairs.mask is None else _four_of_mask(pairs.mask, lead),
+        lengths=None if pairs.lengths is None else pairs.lengths.reshape(-1),
+    )
+    return Fused(q, k, v, alpha, pairs, scale, tuple(shape[:-1]))
+
+
+def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:
+    """Whether gradients are asked for in the usual way if at all, and not those of masks and slopes."""
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    if _are_functorch_transforms_active() or _is_tracing() or forward_ad._current_level >= 0:
+        return False
+    return all(type(x) in KINDS for x in (q, k, v))
+
+
+def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """As torch does for its own attention under autocast."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return tensors
+    dtype = torch.get_autocast_dtype(device)
+    return tuple(x.to(dtype) if x.dtype != torch.float64 else x for x in tensors)
+
+
+def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float | Tensor | None:
+    """The alpha of entmax, a number or one for each head, if it lies between 1 and 2; None for other maps."""
+    kind = type(transform)
+    if kind is Entmax15 or kind is Sparsemax:
+        alpha: float | Tensor | Alpha = 1.5 if kind is Entmax15 else 2.0
+    elif isinstance(transform, Tsallis | Entmax) and kind in (Tsallis, Entmax):
+        alpha = transform.alpha
+    else:
+        return None
+    if isinstance(transform, torch.nn.Module) and _hooked(transform):
+        return None
+    if isinstance(alpha, Alpha):
+        axis = -3 if alpha.axis is None or alpha.axis == rank - 3 else alpha.axis
+        inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not _hooked(alpha)
+        return _by_head(alpha.value, heads) if inside else None
+    if not isinstance(alpha, Tensor):
+        return float(alpha) if _attention.LOWEST <= alpha <= 2 else None
+    if alpha.numel() not in (1, heads) or (alpha.numel() > 1 and (alpha.dim() < 3 or alpha.shape[-3] != heads)):
+        return None
+    return _by_head(alpha, heads) if _inside(alpha) else None
+
+
+def _hooked(module: torch.nn.Module) -> bool:
+    """Whether somebody wants to hear of its calls."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
+def _by_head(alpha: Tensor, heads: int) -> Tensor:
+    return alpha.reshape(-1).expand(heads)
+
+
+def _inside(alpha: Tensor) -> bool:
+    """Reads the values, which waits for the device: not while a graph is made."""
+    if torch.compiler.is_compiling() or not is_plain(alpha):
+        return False
+    if alpha.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False
+    low, high = (float(x) for x in alpha.detach().aminmax())
+    return low >= _attention.LOWEST and high <= 2
+
+
+def _four(x: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
+    """``[B, heads, *, *]``, all leading axes in one."""
+    return x.expand(*lead, heads, *x.shape[-2:]).reshape(math.prod(lead), heads, *x.shape[-2:])
+
+
+def _four_of_mask(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Four axes that broadcast to ``[B, H, L, S]``; a mask that is the same for all stays small."""
+    mask = mask.float() if mask.dtype == torch.float64 else mask
+    mask = mask.reshape((1,) * max(3 - mask.dim(), 0) + tuple(mask.shape))
+    if all(size == 1 for size in mask.shape[:-3]):
+        return mask.reshape(1, *mask.shape[-3:])
+    return mask.expand(*lead, *mask.shape[-3:]).reshape(math.prod(lead), *mask.shape[-3:])

@@ -1,0 +1,111 @@
+"""Pairs of a query and a key: which of them attention sees, and what their scores have beside the product."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax._checks import is_whole
+from omegamax.functional._attention import FAR
+
+Window = int | tuple[int | None, int | None] | None
+
+
+class Pairs(NamedTuple):
+    """What is added to scores ``[*, H, L, S]``, and what is left out of them.
+
+    ``mask`` broadcasts to the scores. Query i stands at place ``i + offset`` and sees ``left`` keys before it and
+    ``right`` after it. ``slopes [H]`` times the distance is subtracted. ``lengths`` has the axes before the heads.
+    """
+
+    mask: Tensor | None
+    slopes: Tensor | None
+    lengths: Tensor | None
+    offset: int
+    left: int
+    right: int
+
+    @property
+    def local(self) -> bool:
+        """Whether places limit what is seen."""
+        return self.left < FAR or self.right < FAR
+
+
+def checked_pairs(
+    shape: tuple[int, ...],
+    mask: Tensor | None,
+    is_causal: bool,
+    window: Window,
+    alibi: Tensor | None,
+    lengths: Tensor | None,
+    offset: int,
+) -> Pairs:
+    """The arguments of :func:`omegamax.attention`, for scores of this shape."""
+    if mask is not None:
+        _check_mask(mask, shape)
+    left, right = _sides(window)
+    if not is_whole(offset):
+        raise TypeError(f"attention: offset must be a whole number, got {offset!r}")
+    heads = shape[-3] if len(shape) > 2 else 1
+    if alibi is not None and (not alibi.is_floating_point() or tuple(alibi.shape) != (heads,)):
+        raise ValueError(
+            f"attention: alibi must be a float tensor with a slope for each head, shape ({heads},), "
+            f"got {alibi.dtype} of shape {tuple(alibi.shape)}"
+        )
+    texts = shape[:-3] if len(shape) > 3 else shape[:-2]
+    if lengths is not None:
+        whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
+        if not whole or tuple(lengths.shape) != tuple(texts):
+            raise ValueError(
+                f"attention: lengths must be whole numbers of shape {tuple(texts)}, "
+                f"got {lengths.dtype} of shape {tuple(lengths.shape)}"
+            )
+    return Pairs(mask, alibi, lengths, offset, left, min(right, 0) if is_causal else right)
+
+
+def paired(z: Tensor, pairs: Pairs) -> Tensor:
+    """Products ``z [*, H, L, S]`` made scores: ``-inf`` where a query does not see a key."""
+    queries, keys = z.shape[-2:]
+    seen = None
+    if pairs.local or pairs.slopes is not None:
+        # How far ahead of the query a key is.
+        ahead = torch.arange(keys, device=z.device) - torch.arange(queries, device=z.device)[:, None] - pairs.offset
+        if pairs.slopes is not None:
+            slopes = pairs.slopes.to(torch.promote_types(z.dtype, torch.float32))
+            bias = slopes[:, None, None] * ahead.abs()
+            z = z - (bias if z.dim() > 2 else bias[0]).to(z.dtype)
+        if pairs.local:
+            seen = (ahead <= pairs.right) & (ahead >= -pairs.left)
+    if pairs.lengths is not None:
+        last = pairs.lengths.reshape(*pairs.lengths.shape, *(1,) * (z.dim() - pairs.lengths.dim()))
+        there = torch.arange(keys, device=z.device) < last
+        seen = there if seen is None else seen & there
+    if pairs.mask is not None:
+        if pairs.mask.dtype == torch.bool:
+            seen = pairs.mask if seen is None else seen & pairs.mask
+        else:
+            z = z + pairs.mask.to(z.dtype)
+    return z if seen is None else z.masked_fill(~seen, -math.inf)
+
+
+def _sides(window: Window) -> tuple[int, int]:
+    """How many keys before and after its own place a query sees."""
+    sides = window if isinstance(window, tuple | list) else (window, window)
+    if len(sides) != 2 or any(side is not None and (not is_whole(side) or side < 0) for side in sides):
+        raise ValueError(
+            f"attention: window must be a whole number of keys, or two of them (before, after), got {window!r}"
+        )
+    left, right = (FAR if side is None else min(int(side), FAR) for side in sides)
+    return left, right
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(f"attention: mask must be bool (True keeps) or float (added to the scores), got {mask.dtype}")
+    if mask.dim() > len(shape) or any(a not in (1, b) for a, b in zip(mask.shape[::-1], shape[::-1], strict=False)):
+        raise ValueError(
+            f"attention: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(shape)}"
+        )

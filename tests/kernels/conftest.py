@@ -1,0 +1,18 @@
+"""Triton's interpreter, made to run loops whose bounds are known only when they run."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def run_time_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New versions of NumPy do not take an array of one number for an index, as the interpreter does."""
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    original = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
