@@ -11,13 +11,15 @@ from omegamax import kernels
 from omegamax.losses import _chunks
 
 F64 = torch.float64
+GPU = "cuda" if torch.cuda.is_available() else "cpu"  # where kernels of a GPU run, interpreted if there is none
 
 
-def parts(*shape: int, bias: bool = True, dtype: torch.dtype = F64):
-    hidden = torch.randn(*shape, 5, dtype=dtype, requires_grad=True)
-    weight = torch.randn(7, 5, dtype=dtype, requires_grad=True)
-    b = torch.randn(7, dtype=dtype, requires_grad=True) if bias else None
-    target = torch.randint(7, shape)
+def parts(*shape: int, bias: bool = True, dtype: torch.dtype = F64, device: str = "cpu"):
+    options = {"dtype": dtype, "device": device, "requires_grad": True}
+    hidden = torch.randn(*shape, 5, **options)
+    weight = torch.randn(7, 5, **options)
+    b = torch.randn(7, **options) if bias else None
+    target = torch.randint(7, shape, device=device)
     if target.numel() > 2:
         target.view(-1)[1] = -100
     return hidden, weight, b, target
@@ -25,7 +27,7 @@ def parts(*shape: int, bias: bool = True, dtype: torch.dtype = F64):
 
 def grads(loss, *inputs):
     g = torch.randn(loss.shape, dtype=loss.dtype, generator=torch.Generator().manual_seed(3))
-    return torch.autograd.grad(loss, [x for x in inputs if x is not None], g)
+    return torch.autograd.grad(loss, [x for x in inputs if x is not None], g.to(loss.device))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -138,7 +140,8 @@ def test_what_does_not_fit_is_refused(change, error, message):
 def fused(request, monkeypatch) -> None:
     """Chunks by the kernels of a GPU, interpreted: with the gradient of all scores, or of those in the support."""
     pytest.importorskip("triton")
-    monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
+    if GPU == "cpu":
+        monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
     if request.param != "all scores":
         monkeypatch.setattr(_chunks, "FEW", {2: 1, 4: 1})
     if request.param == "support, then all":
@@ -155,13 +158,13 @@ interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("alpha", [1.5, 2.0, "learnt"])
 def test_kernels_of_a_gpu(fused, reduction: str, alpha):
-    hidden, weight, bias, target = parts(2, 4, dtype=torch.float32)
+    hidden, weight, bias, target = parts(2, 4, dtype=torch.float32, device=GPU)
     exact = [x.detach().double().requires_grad_() for x in (hidden, weight, bias)]
     inputs = [hidden, weight, bias]
     a, exact_a = alpha, alpha
     if alpha == "learnt":
-        a = torch.tensor(1.4, requires_grad=True)
-        exact_a = torch.tensor(1.4, dtype=F64, requires_grad=True)
+        a = torch.tensor(1.4, device=GPU, requires_grad=True)
+        exact_a = torch.tensor(1.4, dtype=F64, device=GPU, requires_grad=True)
         inputs, exact = [*inputs, a], [*exact, exact_a]
     loss = omegamax.linear_entmax_loss(hidden, weight, target, a, 3, bias=bias, reduction=reduction)
     scores = F.linear(*exact[:3]).movedim(-1, 1)
@@ -178,7 +181,7 @@ def test_kernels_of_a_gpu(fused, reduction: str, alpha):
 
 @interpreted
 def test_half_precision_by_kernels(fused):
-    hidden, weight, _, target = parts(8, bias=False, dtype=torch.float16)
+    hidden, weight, _, target = parts(8, bias=False, dtype=torch.float16, device=GPU)
     loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3)
     exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target)
     torch.testing.assert_close(loss.double(), exact, rtol=2e-3, atol=2e-3)
@@ -189,7 +192,7 @@ def test_half_precision_by_kernels(fused):
 
 @interpreted
 def test_smoothing_by_kernels(fused):
-    hidden, weight, _, target = parts(5, bias=False, dtype=torch.float32)
+    hidden, weight, _, target = parts(5, bias=False, dtype=torch.float32, device=GPU)
     loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3, label_smoothing=0.2)
     exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target, label_smoothing=0.2)
     torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=1e-6)
