@@ -54,7 +54,7 @@ def queries_backward(
     incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
     at = head.to(tl.int64) * rows + row
     t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
-    low, _, _, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    low, _whole, _full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
     block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
 
@@ -65,7 +65,7 @@ def queries_backward(
     for start in range(low, high, BN):
         if tl.load(block_ptr + start // BN) > 0:
             w = scores(queries, view, row, start, FLAGS, True, DEPTH, D, BN)
-            _, s = slopes(w, t, e, KIND, EXACT)
+            s = slopes(w, t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             dp = tl.dot(incoming, tl.trans(values), input_precision="ieee")
             a, c = sum2(s, s * dp)
@@ -86,7 +86,7 @@ def queries_backward(
         if tl.load(block_ptr + start // BN) > 0:
             block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
             product = tl.dot(queries, tl.trans(block), input_precision="ieee")
-            _, s = slopes(scores_from(product, view, row, start, FLAGS, True), t, e, KIND, EXACT)
+            s = slopes(scores_from(product, view, row, start, FLAGS, True), t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             ds = s * (tl.dot(incoming, tl.trans(values), input_precision="ieee") - mean)
             dq = tl.dot(ds.to(block.dtype), block, dq, input_precision="ieee")
@@ -137,7 +137,7 @@ def keys_backward(
     dv = tl.zeros([BN, W], tl.float32)
     for member in range(0, group):
         h = key_head * group + member
-        view, e, _ = view_of(b, h, k, mask, extra, FLAGS)
+        view, e, _size = view_of(b, h, k, mask, extra, FLAGS)
         head = b * heads + h
         for tile in range(begin, end):
             wanted = tl.load(block_ptr + (head * tiles + tile) * tl.cdiv(keys, BN) + block) > 0

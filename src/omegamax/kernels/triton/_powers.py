@@ -8,11 +8,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.triton import _call
 from omegamax.kernels.triton._numbers import log_base, one_minus_exp
 
-SPARSEMAX = tl.constexpr(0)
-ENTMAX15 = tl.constexpr(1)
-ENTMAX = tl.constexpr(2)
+SPARSEMAX = tl.constexpr(_call.SPARSEMAX)
+ENTMAX15 = tl.constexpr(_call.ENTMAX15)
+ENTMAX = tl.constexpr(_call.ENTMAX)
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
@@ -42,14 +43,14 @@ def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         return root
     if KIND == ENTMAX15:
         return root * root
-    logarithm, _, on = log_power(w, t, EXACT)
+    logarithm, _base, on = log_power(w, t, EXACT)
     return tl.where(on, tl.exp2(logarithm / e), 0.0)
 
 
 @triton.jit
 def slopes(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """``p`` and ``p^(2 - alpha)``."""
-    p, s, _ = powers(w, t, e, KIND, EXACT)
+    p, s, _u = powers(w, t, e, KIND, EXACT)
     return p, s
 
 
@@ -82,7 +83,7 @@ def end_of(top, e, size, KIND: tl.constexpr):
 
 @triton.jit
 def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """Halley's step on ``s^e - 1``, convex in the threshold, from the sums of :func:`powers`; Newton's for sparsemax."""
+    """Halley's step on ``s^e - 1``, convex in the threshold, from sums of :func:`powers`; Newton's for sparsemax."""
     some = r > 0.0
     r = tl.where(some, r, 1.0)
     if KIND == SPARSEMAX:

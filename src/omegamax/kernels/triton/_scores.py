@@ -9,14 +9,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# What the scores have beside the products of queries and keys, as bits of one number.
-LOCAL = tl.constexpr(1)  # not every query sees every key
-LEFT = tl.constexpr(2)  # nor every key before it
-KEEP = tl.constexpr(4)  # a mask of bools, True keeps
-ADD = tl.constexpr(8)  # a mask of floats, added
-BY_KEY = tl.constexpr(16)  # the mask is the same for all queries
-ALIBI = tl.constexpr(32)  # a slope times the distance, subtracted
-RAW = tl.constexpr(64)  # products as they are, not yet times the scale: for comparisons
+from omegamax.kernels.triton import _call
+
+LOCAL = tl.constexpr(_call.LOCAL)
+LEFT = tl.constexpr(_call.LEFT)
+KEEP = tl.constexpr(_call.KEEP)
+ADD = tl.constexpr(_call.ADD)
+BY_KEY = tl.constexpr(_call.BY_KEY)
+ALIBI = tl.constexpr(_call.ALIBI)
+RAW = tl.constexpr(_call.RAW)
 
 
 @triton.jit
@@ -62,7 +63,8 @@ def scores(
 @triton.jit
 def scores_from(product, view, row, start, FLAGS: tl.constexpr, EDGE: tl.constexpr):
     """``w`` of products of queries and keys."""
-    _, _, size, mask_ptr, mask_row, mask_column, rows, slope, e, gain, offset, left, right = view
+    size, mask_ptr, mask_row, mask_column, rows = view[2], view[3], view[4], view[5], view[6]
+    slope, e, gain, offset, left, right = view[7], view[8], view[9], view[10], view[11], view[12]
     w = product if RAW & FLAGS else product * gain
     column = start + tl.arange(0, product.shape[1])[None, :]
     if ALIBI & FLAGS:
@@ -110,7 +112,7 @@ def view_of(b, h, k, mask, extra, FLAGS: tl.constexpr):
     """
     k_ptr, k_batch, k_head, k_stride = k
     mask_ptr, mask_batch, mask_head, mask_row, mask_column = mask
-    alpha, alpha_ptr, slope_ptr, length_ptr, _, group, rows, size, offset, left, right, scale = extra
+    alpha, alpha_ptr, slope_ptr, length_ptr, _heads, group, rows, size, offset, left, right, scale = extra
     if alpha_ptr is not None:
         alpha = tl.load(alpha_ptr + h)
     e = tl.maximum(alpha - 1.0, 1.0 / 4096)  # nearer to 1 the power would be too large to be exact

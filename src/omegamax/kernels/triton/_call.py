@@ -1,0 +1,143 @@
+"""One call of the fused attention: its tensors and numbers, how it is cut, what it keeps. Plain Python and torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SPARSEMAX, ENTMAX15, ENTMAX = range(3)
+KINDS = {1.5: ENTMAX15, 2.0: SPARSEMAX}
+
+# What the scores have beside the products of queries and keys, as bits of one number.
+LOCAL = 1  # not every query sees every key
+LEFT = 2  # nor every key before it
+KEEP = 4  # a mask of bools, True keeps
+ADD = 8  # a mask of floats, added
+BY_KEY = 16  # the mask is the same for all queries
+ALIBI = 32  # a slope times the distance, subtracted
+RAW = 64  # products as they are, not yet times the scale: for comparisons
+
+LENGTH = 128  # of a list; a query with more keys to look at makes its tile a dense one
+LISTED = 1.4  # alpha from which lists are tried: below it they would be long
+FAR = 1 << 30  # a distance that limits nothing
+
+
+class Way(NamedTuple):
+    """How the work is cut; measured on Hopper, harmless elsewhere."""
+
+    tile: int  # queries to a program
+    block: int  # keys at a time
+    warps: int
+    marks: int  # keys at a time where lists are made
+    mark_warps: int
+    rows: int  # queries to a program where lists are read
+    chunk: int  # of their keys at a time
+
+
+class Attention(NamedTuple):
+    """Tensors ``q [B, H, L, D]``, ``k [B, G, S, D]``, ``v [B, G, S, W]`` and all that makes the scores.
+
+    ``alphas [H]`` stands before ``alpha``; ``mask`` is expanded to ``[B, H, L, S]``, bool or float; ``slopes [H]`` and
+    ``lengths [B]`` may be None. A query at place ``i + offset`` sees keys ``left`` before it to ``right`` after it.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    alpha: float
+    alphas: Tensor | None
+    mask: Tensor | None
+    slopes: Tensor | None
+    lengths: Tensor | None
+    offset: int
+    left: int
+    right: int
+    scale: float
+    deterministic: bool = False
+
+    @property
+    def way(self) -> Way:
+        size = max(self.q.shape[-1], self.v.shape[-1])
+        if size <= 64:
+            return Way(128, 64, 4, 64, 4, 4, 8)
+        if size <= 128:
+            return Way(128, 64, 8, 64, 8, 2, 8)
+        return Way(64, 32, 4, 64, 4, 2, 4)
+
+    @property
+    def listed(self) -> bool:
+        """Whether lists are worth a try. Their gradients are added up in any order."""
+        if self.deterministic or (self.mask is not None and self.mask.stride(-2) != 0):
+            return False
+        return self.k.shape[-2] >= 8 * LENGTH and (self.alphas is not None or self.alpha >= LISTED)
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.q.shape[-2] // self.way.tile)
+
+    @property
+    def kind(self) -> int:
+        return ENTMAX if self.alphas is not None else KINDS.get(self.alpha, ENTMAX)
+
+    @property
+    def flags(self) -> int:
+        flags = 0
+        if min(self.left, self.right) < FAR:
+            flags |= LOCAL
+        if self.left < FAR:
+            flags |= LEFT
+        if self.mask is not None:
+            flags |= KEEP if self.mask.dtype == torch.bool else ADD
+            flags |= BY_KEY if self.mask.stride(-2) == 0 else 0
+        if self.slopes is not None:
+            flags |= ALIBI
+        return flags
+
+    @property
+    def tensors(self) -> tuple[tuple, ...]:
+        """Queries, keys, values, mask and numbers as the kernels take them."""
+        mask = self.q if self.mask is None else self.mask
+        mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
+        strides = (0, 0, 0, 0) if self.mask is None else self.mask.stride()
+        heads = self.q.shape[1]
+        shape = (heads, heads // self.k.shape[1], self.q.shape[-2], self.k.shape[-2])
+        numbers = (self.alpha, self.alphas, self.slopes, self.lengths, *shape)
+        numbers += (self.offset, self.left, self.right, self.scale)
+        return strided(self.q), strided(self.k), strided(self.v), (mask, *strides), numbers
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        depth, width = self.q.shape[-1], self.v.shape[-1]
+        return {"DEPTH": depth, "D": padded(depth), "WIDTH": width, "W": padded(width), "BM": self.way.tile}
+
+
+def strided(x: Tensor) -> tuple:
+    return x, x.stride(0), x.stride(1), x.stride(2)
+
+
+def padded(size: int) -> int:
+    """Matrix products want powers of two, 16 at least."""
+    return max(1 << (size - 1).bit_length(), 16)
+
+
+def state_of(call: Attention) -> list[Tensor]:
+    """What a forward pass fills.
+
+    Outputs ``[B, H, L, W]``, thresholds ``[B, H, L]``, which blocks have support, which tiles are dense, and for the
+    others lists of keys ``[B, H, L, LENGTH]``, their probabilities, and how many.
+    """
+    q = call.q
+    batch, heads, rows = q.shape[:3]
+    length = LENGTH if call.listed else 0
+    blocks = -(-call.k.shape[-2] // call.way.block)
+    return [
+        q.new_empty(batch, heads, rows, call.v.shape[-1]),
+        q.new_empty(batch, heads, rows, dtype=torch.float32),
+        q.new_zeros(batch * heads, call.tiles, blocks, dtype=torch.int8),
+        q.new_ones(batch * heads * call.tiles, dtype=torch.int8),
+        q.new_empty(batch, heads, rows, length, dtype=torch.int32),
+        q.new_empty(batch, heads, rows, length, dtype=torch.float32),
+        q.new_empty(batch, heads, rows if length else 0, dtype=torch.int32),
+    ]
