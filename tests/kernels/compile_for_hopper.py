@@ -6,39 +6,46 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _long, _simplex
+from omegamax.kernels.triton import _long, _simplex, _sparse, _survivors
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
 BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 
-def compiled(kernel, tensors: tuple[str, ...], dtype: str, kind: int, per_row: bool, **sizes: int) -> None:
-    constants = {"KIND": kind, "PER_ROW": per_row, **sizes, **({} if per_row else {"alpha_ptr": None})}
-    types = {name: f"*{dtype}" for name in tensors} | {"alpha_ptr": "*fp32", "alpha": "fp32"}
+def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
+    types = {name: f"*{dtype}" for name in tensors} | {"alpha_ptr": "*fp32", "list_ptr": "*i32"}
+    types |= {"alpha": "fp32", "fraction": "fp32"}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
         for name in kernel.arg_names
     }
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": 4}).asm["cubin"]
-    print(kernel.__name__, dtype, kind, per_row, sizes, len(binary), flush=True)
+    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": warps}).asm["cubin"]
+    print(kernel.__name__, dtype, constants, len(binary), flush=True)
 
 
-KINDS = {
-    name: getattr(_simplex, name).value for name in ("SPARSEMAX", "ENTMAX15", "ENTMAX", "NORMMAX", "SOFTMAX", "STEEP")
-}
+def of_kind(name: str, kind: int, per_row: bool) -> None:
+    constants = {"KIND": kind, "PER_ROW": per_row, **({} if per_row else {"alpha_ptr": None})}
+    if name not in ("SPARSEMAX", "ENTMAX15"):
+        compiled(_simplex.forward, FORWARD, "fp32", **constants, EVEN=True, R=2, BLOCK=256)
+        if name != "STEEP":
+            compiled(_long.forward, FORWARD, "bf16", **constants, K=50000, BLOCK=1024)
+    compiled(_simplex.backward, BACKWARD, "bf16", **constants, EVEN=False, R=1, BLOCK=1024)
+    if name not in ("STEEP", "NORMMAX"):
+        compiled(_long.backward, BACKWARD, "fp32", **constants, K=50000, BLOCK=1024)
 
 
 def main() -> None:
-    for name, kind in KINDS.items():
+    for name in _simplex.KINDS:
         for per_row in (False, True) if name in ("NORMMAX", "STEEP") else (False,):
-            compiled(_simplex.forward, FORWARD, "fp32", kind, per_row, R=2, BLOCK=256)
-            compiled(_simplex.backward, BACKWARD, "bf16", kind, per_row, R=1, BLOCK=1024)
-            if name != "STEEP":
-                compiled(_long.forward, FORWARD, "bf16", kind, per_row, K=50000, BLOCK=1024)
-            if name not in ("STEEP", "NORMMAX"):
-                compiled(_long.backward, BACKWARD, "fp32", kind, per_row, K=50000, BLOCK=1024)
+            of_kind(name, getattr(_simplex, name).value, per_row)
+    for name, whole in (("SPARSEMAX", 0), ("ENTMAX15", 0), ("POWER", 3), ("POWER", -4)):
+        constants = {"KIND": getattr(_sparse, name).value, "N": whole}
+        for dtype in ("fp32", "bf16"):
+            compiled(_sparse.forward, FORWARD, dtype, 1, **constants, EVEN=True, R=4, C=4, L=32)
+            compiled(_sparse.forward, FORWARD, dtype, 2, **constants, EVEN=False, R=1, C=8, L=512)
+            compiled(_survivors.forward, FORWARD, dtype, 8, **constants, K=50000, BLOCK=4096, MEMBERS=16, LIST=256)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from omegamax.kernels.triton import _layout, rows
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = (1, 2, 3, 17, 64, 1000, 4096, 30000) if DEVICE == "cuda" else (1, 3, 17)
 # The interpreter multiplies infinities in lanes that are dropped.
-pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(invalid value|overflow|divide by zero|All-NaN slice) encountered:RuntimeWarning"
+)
 
 INF = math.inf
 ALPHAS = (0.5, 1.0, 1.001, 1.25, 4 / 3, 1.5, 1.9, 2.0, 3.0, 8.0, INF)

@@ -27,10 +27,32 @@ def tile(size: int) -> Tile:
     """What one program takes of rows of ``size`` entries; measured on Hopper, harmless elsewhere."""
     block = triton.next_power_of_2(size)
     rows = max(1, 512 // block)
-    return Tile(rows, block, min(max(rows * block // 1024, 1), 8))
+    return Tile(rows, block, min(max(rows * block // 1024, 1), 16))
+
+
+class Sheaf(NamedTuple):
+    """``rows`` of ``depth`` times ``width`` entries for each program; a thread has those ``width`` apart."""
+
+    rows: int
+    depth: int
+    width: int
+    warps: int
+
+
+@functools.cache
+def sheaf(size: int, itemsize: int) -> Sheaf:
+    """As :func:`tile`, for the kernels of sparsemax and its kin."""
+    block = triton.next_power_of_2(size)
+    if block <= 256:
+        width = min(block, 32)
+        return Sheaf(4, block // width, width, 1)
+    warps = {512: 1, 1024: 1, 2048: 2, 4096: 2, 8192: 4, 16384: 4}.get(block, 8)
+    width = min(block, 16 // itemsize * 32 * warps)
+    return Sheaf(1, block // width, width, warps)
 
 
 LONG = Tile(1, 4096, 8)  # a block of a row that is longer
+LISTED = (4096, 8192)  # entries of such a row that are looked at again, for sparsemax and entmax15 and for other powers
 
 
 def as_rows(x: Tensor, dim: int) -> Tensor:

@@ -1,5 +1,7 @@
 """Entmax and normmax of rows too long for one program's registers: read a block at a time, once for each step.
 
+Those that leave few entries above zero are in ``_survivors``.
+
 The length of the rows is known to the compiler: there are few lengths as large as a vocabulary.
 """
 
@@ -9,16 +11,12 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2, sum3
-from omegamax.kernels.triton._simplex import ENTMAX15, NORMMAX, SPARSEMAX, alpha_of, backward_weight
+from omegamax.kernels.triton._simplex import NORMMAX, alpha_of, backward_weight
 from omegamax.kernels.triton._threshold import (
     ROUNDS,
     deformed_step,
     deformed_terms,
-    entmax15_step,
-    entmax15_terms,
     log_deformed,
-    sparsemax_step,
-    sparsemax_terms,
     tied_level,
 )
 
@@ -45,7 +43,7 @@ def scaled(x, e, KIND: tl.constexpr):
     return tl.where(x > float("-inf"), e * x, x)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def forward(
     z_ptr,
     p_ptr,
@@ -74,14 +72,7 @@ def forward(
     if KIND == NORMMAX:
         e = 1.0 - 1.0 / a
     t = zero
-    last = zero
-    if KIND == SPARSEMAX:
-        t = zero - 1.0
-    elif KIND == ENTMAX15:
-        t = zero - 1.0
-        last = -1.0 / tl.sqrt(1.0 * K) + zero
-    else:
-        last = tied_level(e, K)
+    last = tied_level(e, K)
     step = zero
     rounds = 0
     go = True
@@ -91,39 +82,21 @@ def forward(
         u = tl.zeros([1, BLOCK], tl.float32)
         for start in range(0, K, BLOCK):
             x = scores_of(z_ptr, start, K, shift, BLOCK)
-            if KIND == SPARSEMAX:
-                ds, dr = sparsemax_terms(x, t)
-                s += ds
-                r += dr
-            else:
-                if KIND == ENTMAX15:
-                    ds, dr, du = entmax15_terms(x, t)
-                else:
-                    ds, dr, du = deformed_terms(x, scaled(x, e, KIND), e, t)
-                s += ds
-                r += dr
-                u += du
-        if KIND == SPARSEMAX:
-            mass, count = sum2(s, r)
-            step, moving = sparsemax_step(mass, count, t)
-            t = tl.where(moving, t + step, t)
-        else:
-            mass, slope, bend = sum3(s, r, u)
-            if KIND == ENTMAX15:
-                step, moving = entmax15_step(mass, slope, bend, t)
-            else:
-                step, moving = deformed_step(mass, slope, bend, e, t)
-            t = tl.where(moving, tl.minimum(t + step, last), t)
+            ds, dr, du = deformed_terms(x, scaled(x, e, KIND), e, t)
+            s += ds
+            r += dr
+            u += du
+        mass, slope, bend = sum3(s, r, u)
+        step, moving = deformed_step(mass, slope, bend, e, t)
+        t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
-    total = zero + 1.0
-    if KIND != SPARSEMAX and KIND != ENTMAX15:
-        s = tl.zeros([1, BLOCK], tl.float32)
-        for start in range(0, K, BLOCK):
-            x = scores_of(z_ptr, start, K, shift, BLOCK)
-            s += final(x, t, step, e, a, KIND)
-        total = sum1(s)
-        total = tl.where(total > 0.0, total, 1.0)
+    s = tl.zeros([1, BLOCK], tl.float32)
+    for start in range(0, K, BLOCK):
+        x = scores_of(z_ptr, start, K, shift, BLOCK)
+        s += final(x, t, step, e, a, KIND)
+    total = sum1(s)
+    total = tl.where(total > 0.0, total, 1.0)
     for start in range(0, K, BLOCK):
         column, here = block_of(start, K, BLOCK)
         x = scores_of(z_ptr, start, K, shift, BLOCK)
@@ -134,19 +107,14 @@ def forward(
 
 @triton.jit
 def final(x, t, step, e, a, KIND: tl.constexpr):
-    """Probabilities at the threshold, before those that need it are brought to sum one."""
-    if KIND == SPARSEMAX:
-        return tl.maximum(x - t - step, 0.0)
-    if KIND == ENTMAX15:
-        root = tl.maximum(0.5 * x - t - step, 0.0)
-        return root * root
+    """Probabilities at the threshold, before they are brought to sum one."""
     log_p, _, inside = log_deformed(x, scaled(x, e, KIND), e, t, step)
     if KIND == NORMMAX:
         log_p = log_p / a
     return tl.where(inside, exp(log_p), 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def backward(
     p_ptr,
     g_ptr,

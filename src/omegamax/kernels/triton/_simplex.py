@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton import _threshold
-from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2
+from omegamax.kernels.triton._numbers import exp, largest, quick_log2, sum1, sum2
 from omegamax.kernels.triton._steep import steep, steep_backward
 
 SPARSEMAX = tl.constexpr(0)
@@ -15,6 +15,7 @@ ENTMAX = tl.constexpr(2)
 NORMMAX = tl.constexpr(3)
 SOFTMAX = tl.constexpr(4)
 STEEP = tl.constexpr(5)  # entmax with some alpha above 2; apart, since it needs many registers
+KINDS = ("SPARSEMAX", "ENTMAX15", "ENTMAX", "NORMMAX", "SOFTMAX", "STEEP")
 
 
 @triton.jit
@@ -33,7 +34,7 @@ def alpha_of(alpha, alpha_ptr, row, rows, PER_ROW: tl.constexpr, R: tl.constexpr
     return tl.full([R, 1], 0.0, tl.float32) + alpha
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def forward(
     z_ptr,
     p_ptr,
@@ -44,19 +45,22 @@ def forward(
     z_stride,
     KIND: tl.constexpr,
     PER_ROW: tl.constexpr,
+    EVEN: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Probabilities ``p [rows, K]`` of scores ``z``; nothing left gives zeros, NaN and ``+inf`` give NaN."""
+    """Probabilities ``p [rows, K]`` of scores ``z``; nothing left gives zeros, NaN and ``+inf`` give NaN.
+
+    ``EVEN``: every program has all its rows, and they are of ``BLOCK`` entries.
+    """
     row, column, here = tile_of(rows, K, R, BLOCK)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    if EVEN:
+        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+    else:
+        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
     top = largest(x)
     x -= tl.where(top == float("-inf"), 0.0, top)
-    if KIND == SPARSEMAX:
-        p = _threshold.sparsemax(x)
-    elif KIND == ENTMAX15:
-        p = _threshold.entmax15(x)
-    elif KIND == SOFTMAX:
+    if KIND == SOFTMAX:
         p = exp(x)
         s = sum1(p)
         p = p / tl.where(s > 0.0, s, 1.0)
@@ -66,12 +70,16 @@ def forward(
             p = _threshold.deformed(x, x, 1.0 - 1.0 / a, 1.0 / a)
         else:
             e = tl.minimum(a - 1.0, 1.0)
-            p = _threshold.deformed(x, tl.where(x > float("-inf"), e * x, x), e, tl.full([R, 1], 1.0, tl.float32))
+            v = tl.where(x > float("-inf"), e * x, x)
+            p = _threshold.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32))
         if KIND == STEEP:
             if tl.max(a) > 2.0:
                 p = tl.where(a > 2.0, steep(x, tl.maximum(a - 1.0, 1.0)), p)
     p = tl.where(top < float("inf"), p, float("nan"))
-    tl.store(p_ptr + row * K + column, p, mask=here)
+    if EVEN:
+        tl.store(p_ptr + row * K + column, p)
+    else:
+        tl.store(p_ptr + row * K + column, p, mask=here)
 
 
 @triton.jit
@@ -83,10 +91,10 @@ def backward_weight(p, a, KIND: tl.constexpr):
         return tl.sqrt(p)
     if KIND == SOFTMAX:
         return p
-    return tl.where(p > 0.0, tl.exp2((2.0 - a) * tl.log2(tl.where(p > 0.0, p, 1.0))), 0.0)
+    return tl.where(p > 0.0, tl.exp2((2.0 - a) * quick_log2(tl.where(p > 0.0, p, 1.0))), 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def backward(
     p_ptr,
     g_ptr,
@@ -99,13 +107,18 @@ def backward(
     g_stride,
     KIND: tl.constexpr,
     PER_ROW: tl.constexpr,
+    EVEN: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """The symmetric Jacobian at ``p`` times ``g``."""
     row, column, here = tile_of(rows, K, R, BLOCK)
-    p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
-    g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
+    if EVEN:
+        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
+        g = tl.load(g_ptr + row * g_stride + column).to(tl.float32)
+    else:
+        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
     on = p > 0.0
     if KIND == NORMMAX:
@@ -124,4 +137,8 @@ def backward(
         if KIND == STEEP:
             if tl.max(a) > 2.0:
                 out = tl.where(a > 2.0, steep_backward(p, g, a), out)
-    tl.store(out_ptr + row * K + column, tl.where(on, out, 0.0), mask=here)
+    out = tl.where(on, out, 0.0)
+    if EVEN:
+        tl.store(out_ptr + row * K + column, out)
+    else:
+        tl.store(out_ptr + row * K + column, out, mask=here)

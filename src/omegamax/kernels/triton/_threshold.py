@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import exp, log_base, one_minus_exp, sum1, sum2, sum3
+from omegamax.kernels.triton._numbers import exp, log_base, one_minus_exp, sum1, sum3
 
 ROUNDS = tl.constexpr(64)  # 2 to 11 are needed; for what nobody thought of
 
@@ -31,21 +31,6 @@ def sparsemax_step(mass, count, t):
 
 
 @triton.jit
-def sparsemax(x):
-    """``[x - t]_+`` of a tile ``[R, BLOCK]``."""
-    t = tl.full([x.shape[0], 1], -1.0, tl.float32)
-    step = tl.zeros([x.shape[0], 1], tl.float32)
-    go = True
-    while go:
-        mass, count = sparsemax_terms(x, t)
-        mass, count = sum2(mass, count)
-        step, moving = sparsemax_step(mass, count, t)
-        t = tl.where(moving, t + step, t)
-        go = tl.max(moving.to(tl.int32)) > 0
-    return tl.maximum(x - t - step, 0.0)
-
-
-@triton.jit
 def entmax15_terms(x, t):
     """Of ``a = [x / 2 - t]_+``: sums of its square, itself, and 1."""
     above = tl.maximum(0.5 * x - t, 0.0)
@@ -61,25 +46,6 @@ def entmax15_step(mass, slope, count, t):
     step = tl.where(slope > 0.0, newton / tl.maximum(1.0 - bend, 0.5), 0.0)
     # Entries that the last step drops are smaller than it, and count by their square.
     return step, (tl.abs(mass - 1.0) > 1e-4) & (t + step != t)
-
-
-@triton.jit
-def entmax15(x):
-    """``[x / 2 - t]_+^2`` of a tile ``[R, BLOCK]``."""
-    tied = -1.0 / tl.sqrt(1.0 * x.shape[1])  # the threshold of equal scores: a step from far off may not pass it
-    t = tl.full([x.shape[0], 1], -1.0, tl.float32)
-    step = tl.zeros([x.shape[0], 1], tl.float32)
-    rounds = 0
-    go = True
-    while go:
-        mass, slope, count = entmax15_terms(x, t)
-        mass, slope, count = sum3(mass, slope, count)
-        step, moving = entmax15_step(mass, slope, count, t)
-        t = tl.where(moving, tl.minimum(t + step, tied), t)
-        rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
-    root = tl.maximum(0.5 * x - t - step, 0.0)
-    return root * root
 
 
 @triton.jit

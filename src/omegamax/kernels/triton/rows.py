@@ -5,26 +5,40 @@ Half precision is read and written as it is and computed in float32; float64 goe
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import math
 
 import torch
+import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _long, _simplex
-from omegamax.kernels.triton._layout import LONG, LONGEST, as_rows, by_row, like, on_device, tile
+from omegamax.kernels.triton import _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton._launch import find, launch
+from omegamax.kernels.triton._layout import LISTED, LONG, LONGEST, as_rows, by_row, like, sheaf, tile
 
 Parameter = float | Tensor
 
-ENTMAX, NORMMAX, STEEP = (kind.value for kind in (_simplex.ENTMAX, _simplex.NORMMAX, _simplex.STEEP))
-EXACT = {1.0: _simplex.SOFTMAX.value, 1.5: _simplex.ENTMAX15.value, 2.0: _simplex.SPARSEMAX.value}
+SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(_simplex, name).value for name in _simplex.KINDS)
+HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
+POWER = _sparse.POWER.value
+EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 
 def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    if type(alpha) is float and dim == z.dim() - 1 and z.is_contiguous():
+        key = (alpha, z.shape, z.dtype, z.device)
+        known = find(key)
+        if known is not None:
+            p = torch.empty_like(z)
+            if known(z.data_ptr(), p.data_ptr()):
+                return p
+    else:
+        key = None
     kind = _kind(alpha)
     if z.dtype is float64 or (kind == STEEP and z.shape[dim] > LONGEST):
         return _along(reference.entmax, z, alpha, dim)
-    return _forward(kind, z, alpha, dim)
+    return _forward(kind, z, alpha, dim, key)
 
 
 def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
@@ -34,10 +48,19 @@ def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
 
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
+        key = (alpha, p.shape, p.dtype, g.dtype, p.device)
+        known = find(key)
+        if known is not None:
+            out = torch.empty_like(p)
+            if known(p.data_ptr(), g.data_ptr(), out.data_ptr()):
+                return out
+    else:
+        key = None
     kind = _kind(alpha)
     if p.dtype is float64 or (kind == STEEP and p.shape[dim] > LONGEST):
         return jacobians.entmax_vjp(p, g, alpha, dim)
-    return _backward(kind, p, g, alpha, dim)
+    return _backward(kind, p, g, alpha, dim, key)
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
@@ -52,37 +75,71 @@ def _kind(alpha: Parameter) -> int:
     return EXACT.get(alpha, ENTMAX)
 
 
-def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int) -> Tensor:
+@functools.cache
+def _sparse_kind(alpha: float) -> tuple[int, int, float] | None:
+    """Which of the sparse kinds, and ``1 / (alpha - 1)`` as a whole number and a fraction; minus the number if none."""
+    if not 1 < alpha <= 2:
+        return None
+    q = 1 / (alpha - 1)
+    if alpha in (2.0, 1.5):
+        return (_sparse.SPARSEMAX if alpha == 2 else _sparse.ENTMAX15).value, 0, 0.0
+    if q > HIGHEST:
+        return None
+    if abs(q - round(q)) < 1e-7:
+        return _sparse.POWER.value, -round(q), 0.0
+    return _sparse.POWER.value, math.floor(q), q - math.floor(q)
+
+
+def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
     rows = as_rows(z, dim)
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    _launch(_simplex.forward, _long.forward, (rows, p), kind, alpha, z, dim, rows.stride(0))
+    count, size = rows.shape
+    sizes = (count, size, rows.stride(0))
+    sparse = None if isinstance(alpha, Tensor) or kind == NORMMAX else _sparse_kind(alpha)
+    if not count:
+        pass
+    elif sparse is not None:
+        _forward_sparse(*sparse, rows, p, sizes, key)
+    else:
+        many, number = (by_row(alpha, z, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
+        arguments: tuple = (number, *sizes, kind, many is not None)
+        if size > LONGEST:
+            launch(_long.forward, count, (rows, p, many), (*arguments, LONG.block), LONG.warps)
+        else:
+            here, block, warps = tile(size)
+            arguments = (*arguments, size == block and count % here == 0, here, block)
+            launch(_simplex.forward, -(-count // here), (rows, p, many), arguments, warps)
     return like(p, z, dim)
 
 
-def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
+def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
+    count, size, _ = sizes
+    arguments: tuple = (fraction, *sizes, kind, whole)
+    if size > LONGEST:
+        members = triton.next_power_of_2(-(-size // LONG.block))
+        groups = max(LISTED[kind == POWER] // members, 1)
+        work = torch.empty(count, groups, dtype=torch.int32, device=rows.device)
+        launch(_survivors.forward, count, (rows, p, work), (*arguments, LONG.block, members, groups), LONG.warps)
+    else:
+        here, depth, width, warps = sheaf(size, rows.itemsize)
+        arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
+        launch(_sparse.forward, -(-count // here), (rows, p), arguments, warps, key)
+
+
+def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
     rows, incoming = as_rows(p, dim), as_rows(g, dim)
     out = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    strides = (rows.stride(0), incoming.stride(0))
-    _launch(_simplex.backward, _long.backward, (rows, incoming, out), kind, alpha, p, dim, *strides)
-    return like(out, p, dim)
-
-
-def _launch(short: Any, long: Any, tensors: tuple[Tensor, ...], kind: int, alpha: Parameter, x, dim, *strides) -> None:
-    count, size = tensors[0].shape
-    if not count:
-        return
-    many = by_row(alpha, x, dim) if isinstance(alpha, Tensor) else None
-    number = 2.0 if many is not None else alpha
-    with on_device(x):
-        if size <= LONGEST:
-            rows, block, warps = tile(size)
-            grid, shape = (-(-count // rows),), {"R": rows, "BLOCK": block}
-            short[grid](*tensors, many, number, count, size, *strides, kind, many is not None, **shape, num_warps=warps)
+    count, size = rows.shape
+    if count:
+        many, number = (by_row(alpha, p, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
+        arguments: tuple = (many, number, count, size, rows.stride(0), incoming.stride(0), kind, many is not None)
+        if size > LONGEST:
+            launch(_long.backward, count, (rows, incoming, out), (*arguments, LONG.block), LONG.warps, key)
         else:
-            block, warps = LONG.block, LONG.warps
-            long[(count,)](
-                *tensors, many, number, count, size, *strides, kind, many is not None, BLOCK=block, num_warps=warps
-            )
+            here, block, warps = tile(size)
+            arguments = (*arguments, size == block and count % here == 0, here, block)
+            launch(_simplex.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
+    return like(out, p, dim)
 
 
 def _along(kernel, z: Tensor, alpha: Parameter, dim: int) -> Tensor:
