@@ -30,9 +30,10 @@ from on_gpu import SCALES, machine, pool, tables, warm
 from on_gpu.sheet import Sheet, read
 
 # In the order in which they run; those in TIMED have the GPU to themselves.
-CHECKED = ("contracts", "compilation", "models")
+CONTRACTS = ("contract_rows", "contract_losses", "contract_attention")
+CHECKED = (*CONTRACTS, "compilation", "models")
 TIMED = ("rows", "attention", "losses", "first", "model_speed")
-MODULES = {"contracts": ("contract_rows", "contract_losses", "contract_attention"), "model_speed": ("models",)}
+MODULES = {"model_speed": "models"}  # where it is not called like the section
 # The most seconds that each may take.
 LIMITS = {"checks": 280.0, "rows": 120.0, "attention": 150.0, "losses": 60.0, "first": 60.0, "model_speed": 60.0}
 START = time.monotonic()
@@ -44,7 +45,8 @@ def say(line: str) -> None:
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(CHECKED + TIMED), help=f"some of {','.join(CHECKED + TIMED)}")
+    every = ",".join(CHECKED + TIMED)
+    parser.add_argument("--only", default=every, help=f"some of {every}; contracts for the first three")
     parser.add_argument("--scale", choices=SCALES, default="full", help="quick: less of it; tiny: a rehearsal")
     parser.add_argument("--tables", action="store_true", help="only write the tables, from the CSV")
     parser.add_argument("--name", help="of the GPU, in the names of the files; found out by default")
@@ -52,7 +54,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=520.0, help="for everything; what is not done by then is left")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 16), help="processes that compile")
     options = parser.parse_args(given)
-    options.only = options.only.split(",")
+    options.only = options.only.replace("contracts", ",".join(CONTRACTS)).split(",")
     unknown = set(options.only) - set(CHECKED + TIMED)
     if unknown:
         parser.error(f"--only takes {', '.join(CHECKED + TIMED)}, got {', '.join(sorted(unknown))}")
@@ -108,8 +110,7 @@ def checks(options: argparse.Namespace, folder: Path) -> None:
     jobs = []
     for section in reversed(CHECKED):  # what takes longest begins first
         if section in options.only:
-            for module in reversed(MODULES.get(section, (section,))):
-                jobs += importlib.import_module(f"on_gpu.{module}").jobs(options.scale)
+            jobs += importlib.import_module(f"on_gpu.{section}").jobs(options.scale)
     jobs += warm.jobs(options.only, options.scale)
     say(f"checking and compiling: {len(jobs)} jobs for {options.workers} processes")
     pool.work_through(jobs, folder, options.workers, limit("checks", options), say)
@@ -136,8 +137,7 @@ def timed(section: str, options: argparse.Namespace, folder: Path) -> None:
 
 def _measure(section: str, scale: str, folder: Path) -> None:
     sheet = Sheet(folder / f"{section}-0.csv", section=section)
-    (module,) = MODULES.get(section, (section,))
-    for line in importlib.import_module(f"on_gpu.{module}").measure(sheet, scale):
+    for line in importlib.import_module(f"on_gpu.{MODULES.get(section, section)}").measure(sheet, scale):
         print(f"          {line}", flush=True)
 
 

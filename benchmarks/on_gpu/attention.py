@@ -111,7 +111,7 @@ class Case:
         transform = named[alpha] if alpha in named else omegamax.Tsallis(alpha)
         options = {} if self.window is None else {"window": self.window}
         causal = self.is_causal and self.queries > 1
-        return lambda q, k, v: omegamax.nn.attention(q, k, v, transform, is_causal=causal, **options)
+        return lambda q, k, v: omegamax.attention(q, k, v, transform, is_causal=causal, **options)
 
 
 def cases(scale: str = "full") -> list[Case]:

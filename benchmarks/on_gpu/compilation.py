@@ -40,8 +40,8 @@ WORKS: dict[str, tuple[Callable[..., Tensor], Callable[[str], list[Tensor]]]] = 
     "entmax(1.3)": (lambda z: omegamax.entmax(2 * z, 1.3) * z, _scores),
     "entmax15_loss": (lambda z: omegamax.entmax15_loss(2 * z, _targets(z)), _scores),
     "linear_entmax_loss": (lambda h, w: omegamax.linear_entmax_loss(2 * h, w, _targets(h)), _tokens),
-    "attention(entmax15)": (lambda q, k, v: omegamax.nn.attention(2 * q, k, v, "entmax15", is_causal=True), _heads),
-    "attention(sparsemax)": (lambda q, k, v: omegamax.nn.attention(2 * q, k, v, "sparsemax"), _heads),
+    "attention(entmax15)": (lambda q, k, v: omegamax.attention(2 * q, k, v, "entmax15", is_causal=True), _heads),
+    "attention(sparsemax)": (lambda q, k, v: omegamax.attention(2 * q, k, v, "sparsemax"), _heads),
 }
 
 

@@ -44,7 +44,8 @@ SETTINGS = {
     "full": Setting(alphas=(*ALPHAS, "heads")),
     "causal": Setting(alphas=(*ALPHAS, "heads"), options={"is_causal": True}),
     "window": Setting(options={"is_causal": True, "window": 50}),
-    "window to both sides": Setting(options={"window": 40}),
+    "window to both sides": Setting(options={"window": (40, 10)}),
+    "lengths": Setting(options={"lengths": "some"}),
     "key padding": Setting(options={"mask": "lengths"}),
     "mask": Setting(options={"mask": "bool"}),
     "bias": Setting(options={"mask": "float"}),
@@ -72,10 +73,10 @@ FLOAT32 = ("full", "causal", "window", "mask", "alibi", "grouped heads", "decodi
 
 def jobs(scale: str = "full") -> list[Job]:
     if scale == "tiny":
-        return [Job("contracts", __name__, "check", ("one key", "float32"))]
+        return [Job("contract_attention", __name__, "check", ("one key", "float32"))]
     pairs = [(setting, "bfloat16") for setting in SETTINGS] + [(setting, "float32") for setting in FLOAT32]
-    found = [Job("contracts", __name__, "check", pair) for pair in [*pairs, ("causal", "float16")]]
-    return [*found, Job("contracts", __name__, "check_repeatable"), Job("contracts", __name__, "check_memory")]
+    found = [Job("contract_attention", __name__, "check", pair) for pair in [*pairs, ("causal", "float16")]]
+    return [*found, *(Job("contract_attention", __name__, f"check_{what}") for what in ("repeatable", "support", "memory"))]
 
 
 def check(sheet: Sheet, name: str, dtype: str, device: str = DEVICE) -> None:
@@ -111,7 +112,7 @@ def _compare(sheet: Sheet, s: Setting, alpha: float | str, dtype: torch.dtype, d
 
 def ours(alpha: float | None, options: dict) -> Callable[..., Tensor]:
     def call(q, k, v, alphas=None):
-        return omegamax.nn.attention(q, k, v, omegamax.Tsallis(alphas if alpha is None else alpha), **options)
+        return omegamax.attention(q, k, v, omegamax.Tsallis(alphas if alpha is None else alpha), **options)
 
     return call
 
@@ -127,7 +128,7 @@ def plain(alpha: float | None, options: dict) -> Callable[..., Tensor]:
     return call
 
 
-def scores(q: Tensor, k: Tensor, is_causal=False, window=None, mask=None, alibi=None, offset=0) -> Tensor:
+def scores(q: Tensor, k: Tensor, is_causal=False, window=None, mask=None, alibi=None, lengths=None, offset=0) -> Tensor:
     """``[B, H, L, S]``, -inf where a query may not look."""
     k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
     z = (q / math.sqrt(q.shape[-1])) @ k.mT
@@ -140,7 +141,10 @@ def scores(q: Tensor, k: Tensor, is_causal=False, window=None, mask=None, alibi=
     if is_causal:
         seen &= ahead <= 0
     if window is not None:
-        seen &= ahead.abs() < window
+        before, after = window if isinstance(window, tuple) else (window, window)
+        seen &= (ahead >= -before) & (ahead <= after)
+    if lengths is not None:
+        seen = seen & (torch.arange(k.shape[2], device=q.device) < lengths[:, None, None, None])
     return z.masked_fill(~seen, -math.inf)
 
 
@@ -162,6 +166,21 @@ def check_repeatable(sheet: Sheet, device: str = DEVICE) -> None:
         call = ours(1.5, {"is_causal": True, "deterministic": True})
         first, second = (_with_gradients(call, leaves, torch.ones_like(leaves[0])) for _ in range(2))
         sheet.contract(max(worst(a, b) for a, b in zip(first, second, strict=True)), 0.0, shape="2x8/2x1000x64", **row)
+
+
+def check_support(sheet: Sheet, device: str = DEVICE) -> None:
+    """Shares of pairs and of blocks without weight, counted on the whole matrix in float64."""
+    row = {"work": "attention, support", "dtype": "float32", "name": "omegamax", "shape": "2x4x300:300x64"}
+    with sheet.kept(way="shares", **row):
+        torch.manual_seed(6)
+        q, k, v = (torch.randn(2, 4, 300, 64, device=device) for _ in range(3))
+        z = scores(q.double(), k.double(), is_causal=True)
+        with omegamax.backend("reference"):
+            bare = (omegamax.entmax(z, 1.5) == 0) & (z > -math.inf)
+        zeros = bare.sum((-2, -1)) / (z > -math.inf).sum((-2, -1))
+        _, support = omegamax.attention(q, k, v, "entmax15", is_causal=True, return_support=True)
+        # Rounding may decide about a pair or two of 45150.
+        sheet.contract(worst(support.entries, zeros), 1e-4, way="share of pairs", **row)
 
 
 def check_memory(sheet: Sheet, lengths: tuple[int, int] = (8192, 16384)) -> None:
@@ -195,9 +214,11 @@ def _shape(s: Setting) -> str:
 def _options(s: Setting, device: str) -> dict[str, Any]:
     """The options with their tensors."""
     made = dict(s.options)
+    lengths = torch.tensor([s.keys, s.keys // 3], device=device)
+    if "lengths" in made:
+        made["lengths"] = lengths
     if made.get("mask") == "lengths":
-        lengths = torch.tensor([s.keys, s.keys // 3], device=device).reshape(2, 1, 1, 1)
-        made["mask"] = torch.arange(s.keys, device=device) < lengths
+        made["mask"] = torch.arange(s.keys, device=device) < lengths.reshape(2, 1, 1, 1)
     elif made.get("mask") == "bool":
         made["mask"] = torch.rand(2, 1, s.queries, s.keys, device=device) < 0.4
         made["mask"][:, :, 7] = False  # sees nothing

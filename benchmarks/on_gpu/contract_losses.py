@@ -39,12 +39,12 @@ SIZES = {"normal": (64, 1000), "vocabulary": (8, 50257), "long": (3, 131072), "-
 
 def jobs(scale: str = "full") -> list[Job]:
     if scale == "tiny":
-        return [Job("contracts", __name__, "check", ("entmax15_loss", "float32", DEVICE, ("two",)))]
+        return [Job("contract_losses", __name__, "check", ("entmax15_loss", "float32", DEVICE, ("two",)))]
     few = ("normal", "vocabulary")
-    found = [Job("contracts", __name__, "check", (name, "float32")) for name in LOSSES]
-    found += [Job("contracts", __name__, "check", (name, "bfloat16", DEVICE, few)) for name in LOSSES]
-    found += [Job("contracts", __name__, "check", (name, "float16", DEVICE, few[:1])) for name in LOSSES]
-    return found + [Job("contracts", __name__, "check_linear", (dtype,)) for dtype in DTYPES]
+    found = [Job("contract_losses", __name__, "check", (name, "float32")) for name in LOSSES]
+    found += [Job("contract_losses", __name__, "check", (name, "bfloat16", DEVICE, few)) for name in LOSSES]
+    found += [Job("contract_losses", __name__, "check", (name, "float16", DEVICE, few[:1])) for name in LOSSES]
+    return found + [Job("contract_losses", __name__, "check_linear", (dtype,)) for dtype in DTYPES]
 
 
 def check(sheet: Sheet, name: str, dtype: str, device: str = DEVICE, sizes: tuple[str, ...] = tuple(SIZES)) -> None:

@@ -95,9 +95,9 @@ def _spoilt(z: Tensor) -> Tensor:
 
 def jobs(scale: str = "full") -> list[Job]:
     if scale == "tiny":
-        return [Job("contracts", __name__, "check", ("entmax15", "float32", DEVICE, ("short", "NaN and +inf")))]
-    found = [Job("contracts", __name__, "check_kind", (kind, dtype)) for dtype in DTYPES for kind in KINDS]
-    return found + [Job("contracts", __name__, "check_parameter", (name,)) for name in PARAMETERS]
+        return [Job("contract_rows", __name__, "check", ("entmax15", "float32", DEVICE, ("short", "NaN and +inf")))]
+    found = [Job("contract_rows", __name__, "check_kind", (kind, dtype)) for dtype in DTYPES for kind in KINDS]
+    return found + [Job("contract_rows", __name__, "check_parameter", (name,)) for name in PARAMETERS]
 
 
 def check_kind(sheet: Sheet, kind: str, dtype: str) -> None:

@@ -27,7 +27,7 @@ def _map(size: int) -> None:
 
 def _attention(length: int) -> None:
     q, k, v = (torch.randn(1, 4, length, 64, device=DEVICE).bfloat16().requires_grad_() for _ in range(3))
-    omegamax.nn.attention(q, k, v, "entmax15", is_causal=True).square().sum().backward()
+    omegamax.attention(q, k, v, "entmax15", is_causal=True).square().sum().backward()
 
 
 def _loss(size: int) -> None:

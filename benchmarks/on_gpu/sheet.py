@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 COLUMNS = (
-    "section",  # contracts, rows, attention, losses, compilation, models, machine
+    "section",  # as on the command line; machine for where the numbers come from
     "work",  # what is computed: the map, or the setting of attention
     "shape",
     "dtype",

@@ -10,6 +10,7 @@ import _runner
 from on_gpu.cells import PRECISIONS, Row, failures, find, joined, line, number, pair, scientific, titles, unique, ways
 from on_gpu.peers import NAMES as PEERS
 
+PROMISED = ("contract_rows", "contract_losses", "contract_attention", "compilation", "models", "first")
 ROOT = Path(__file__).parents[2]
 
 
@@ -124,7 +125,7 @@ def losses(rows: list[Row]) -> str:
 
 def contracts(rows: list[Row]) -> str:
     """One line for each work: how many promises, how many kept, and how near the worst came to its limit."""
-    mine = [row for row in rows if row["section"] in ("contracts", "compilation", "models", "first") and row["ok"]]
+    mine = [row for row in rows if row["section"] in PROMISED and row["ok"]]
     lines = [*titles("work", "contracts", "kept", "worst error in float32", "nearest to a limit")]
     for work in unique(row["work"] for row in mine):
         own = [row for row in mine if row["work"] == work]
