@@ -76,7 +76,8 @@ def jobs(scale: str = "full") -> list[Job]:
         return [Job("contract_attention", __name__, "check", ("one key", "float32"))]
     pairs = [(setting, "bfloat16") for setting in SETTINGS] + [(setting, "float32") for setting in FLOAT32]
     found = [Job("contract_attention", __name__, "check", pair) for pair in [*pairs, ("causal", "float16")]]
-    return [*found, *(Job("contract_attention", __name__, f"check_{what}") for what in ("repeatable", "support", "memory"))]
+    others = ("check_repeatable", "check_support", "check_memory")
+    return found + [Job("contract_attention", __name__, function) for function in others]
 
 
 def check(sheet: Sheet, name: str, dtype: str, device: str = DEVICE) -> None:
