@@ -73,7 +73,7 @@ def forward(
         sums = sums_of(sums, queries, view, row, t, whole, full, block_ptr, KIND, FLAGS, EXACT, False, DEPTH, D, BN)
         sums = sums_of(sums, queries, view, row, t, full, high, block_ptr, KIND, FLAGS, EXACT, True, DEPTH, D, BN)
         step = step_of(sums[0], sums[1], sums[2], e, KIND, EXACT)
-        moving = unsettled(sums[0], step, t, KIND, EXACT)
+        moving = unsettled(sums[0], step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
@@ -132,7 +132,7 @@ def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         s, r, u = powers(w, t, e, KIND, EXACT)
         s, r, u = sum3(s, r, u)
         step = step_of(s, r, u, e, KIND, EXACT)
-        moving = unsettled(s, step, t, KIND, EXACT)
+        moving = unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
@@ -203,6 +203,6 @@ def outputs_of(
             w = scores(queries, view, row, start, FLAGS, EDGE, DEPTH, D, BN)
             p = power(w, t, e_of(view), KIND, EXACT)
             block = block_of(v_ptr, v_stride, start + tl.arange(0, BN), view[2], EDGE, WIDTH, W)
-            gathered = tl.dot(p.to(block.dtype), block, gathered, input_precision="ieee")
+            gathered = tl.dot(p.to(block.dtype), block, gathered, input_precision="tf32x3")
             total += sum1(p)
     return gathered, total

@@ -67,7 +67,7 @@ def queries_backward(
             w = scores(queries, view, row, start, FLAGS, True, DEPTH, D, BN)
             s = slopes(w, t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
-            dp = tl.dot(incoming, tl.trans(values), input_precision="ieee")
+            dp = tl.dot(incoming, tl.trans(values), input_precision="tf32x3")
             a, c = sum2(s, s * dp)
             weight += a
             moved += c
@@ -85,11 +85,11 @@ def queries_backward(
     for start in range(low, high, BN):
         if tl.load(block_ptr + start // BN) > 0:
             block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
-            product = tl.dot(queries, tl.trans(block), input_precision="ieee")
+            product = tl.dot(queries, tl.trans(block), input_precision="tf32x3")
             s = slopes(scores_from(product, view, row, start, FLAGS, True), t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
-            ds = s * (tl.dot(incoming, tl.trans(values), input_precision="ieee") - mean)
-            dq = tl.dot(ds.to(block.dtype), block, dq, input_precision="ieee")
+            ds = s * (tl.dot(incoming, tl.trans(values), input_precision="tf32x3") - mean)
+            dq = tl.dot(ds.to(block.dtype), block, dq, input_precision="tf32x3")
     column = tl.arange(0, D)[None, :]
     tl.store(dq_ptr + at * DEPTH + column, dq * extra[11], mask=(row < rows) & (column < DEPTH))
 
@@ -135,6 +135,10 @@ def keys_backward(
     v_block = block_of(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
     dk = tl.zeros([BN, D], tl.float32)
     dv = tl.zeros([BN, W], tl.float32)
+    if dense_ptr is not None:
+        some = dense_ptr + (b * heads + key_head * group) * tiles
+        if not any_of(some, group * tiles):
+            return
     for member in range(0, group):
         h = key_head * group + member
         view, e, _size = view_of(b, h, k, mask, extra, FLAGS)
@@ -150,12 +154,12 @@ def keys_backward(
                 incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
                 t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
                 mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
-                product = tl.dot(queries, tl.trans(k_block), input_precision="ieee")
+                product = tl.dot(queries, tl.trans(k_block), input_precision="tf32x3")
                 w = scores_from(product, view, row, start, FLAGS, True)
                 p, s = slopes(w, t, e, KIND, EXACT)
-                ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="ieee") - mean)
-                dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="ieee")
-                dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="ieee")
+                ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3") - mean)
+                dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="tf32x3")
+                dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="tf32x3")
     dk *= extra[11]
     at = (b * (heads // group) + key_head) * keys + index.to(tl.int64)[:, None]
     there = index[:, None] < keys
@@ -168,3 +172,13 @@ def keys_backward(
         dv += tl.load(v_at, mask=v_there, other=0.0)
     tl.store(k_at, dk, mask=k_there)
     tl.store(v_at, dv, mask=v_there)
+
+
+@triton.jit
+def any_of(ptr, size):
+    """Whether one of ``size`` bytes is not zero."""
+    found = tl.zeros([256], tl.int8)
+    for start in range(0, size, 256):
+        index = start + tl.arange(0, 256)
+        found |= tl.load(ptr + index, mask=index < size, other=0)
+    return tl.max(found, 0) != 0

@@ -30,10 +30,11 @@ class Way(NamedTuple):
     tile: int  # queries to a program
     block: int  # keys at a time
     warps: int
+    bounds: int  # keys at a time where the bounds are found
+    bound_warps: int
     marks: int  # keys at a time where lists are made
     mark_warps: int
-    rows: int  # queries to a program where lists are read
-    chunk: int  # of their keys at a time
+    chunk: int  # keys of a list at a time
 
 
 class Attention(NamedTuple):
@@ -60,11 +61,13 @@ class Attention(NamedTuple):
     @property
     def way(self) -> Way:
         size = max(self.q.shape[-1], self.v.shape[-1])
+        if self.q.dtype == torch.float32:
+            return Way(64, 32, 4, 64, 4, 64, 4, 16) if size <= 64 else Way(32, 32, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            return Way(128, 64, 4, 64, 4, 4, 8)
+            return Way(128, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8)
         if size <= 128:
-            return Way(128, 64, 8, 64, 8, 2, 8)
-        return Way(64, 32, 4, 64, 4, 2, 4)
+            return Way(128, 64, 8, 64, 8, 64, 8, 8)
+        return Way(64, 32, 4, 64, 4, 64, 4, 8)
 
     @property
     def listed(self) -> bool:

@@ -165,105 +165,111 @@ def gather(
     BN: tl.constexpr,
     LENGTH: tl.constexpr,
     WORDS: tl.constexpr,
-    R: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Outputs, lists ``[batch, heads, rows, LENGTH]``, their probabilities, and how many keys; R queries a program."""
+    """Outputs, lists ``[batch, heads, rows, LENGTH]``, their probabilities, and how many keys; a program a query."""
     number = first_tile + tl.program_id(1)
-    if tl.load(dense_ptr + number) != 0:
-        return
     head = number // tiles
     tile = number - head * tiles
-    inside = tl.program_id(0) * R + tl.arange(0, R)[:, None]
-    row = tile * BM + inside
+    row = tile * BM + tl.program_id(0)
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
+    if row >= rows:
+        return
+    if tl.load(dense_ptr + number) != 0:
+        return
     b, h = head_of(head, heads)
     view, e, size = view_of(b, h, k, mask, extra, FLAGS)
     low, _whole, _full, high = seen_by(tile * BM, size, offset, left, right, FLAGS, BM, BN)
     at = head.to(tl.int64) * rows + row
     list_ptr += at * LENGTH
     p_ptr += at * LENGTH
-    bit_ptr += (tl.program_id(1).to(tl.int64) * BM + inside) * (tl.cdiv(keys, BN) * (BN // 32))
-    count = list_of(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), row < rows, LENGTH, WORDS)
-    most = tl.max(count)
-    if most > LENGTH:
+    bit_ptr += (tl.program_id(1).to(tl.int64) * BM + tl.program_id(0)) * (tl.cdiv(keys, BN) * (BN // 32))
+    count = list_of(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
+    if count > LENGTH:
         tl.store(dense_ptr + number, 1)
         return
-    tl.store(count_ptr + at, count, mask=row < rows)
-    query = vectors_of(q[0] + b * q[1] + h * q[2], q[3], row, row < rows, DEPTH, D)
-    t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
+    tl.store(count_ptr + at, count)
+    query = vector_of(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D)
+    t = tl.load(t_ptr + at)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
     tl.debug_barrier()
-    for start in range(0, most, C):
-        item = start + tl.arange(0, C)[None, :]
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
         key = tl.load(list_ptr + item, mask=item < count, other=0)
-        block = vectors_of(view[0], view[1], key, item < count, DEPTH, D)
-        w = listed_scores(tl.sum(block * query, 2), view, row, key, item < count, FLAGS)
+        products = tl.sum(vectors_of(view[0], view[1], key, item < count, DEPTH, D) * query, 1)
+        w = listed_scores(products, view, row, key, item < count, FLAGS)
         tl.store(p_ptr + item, w, mask=item < count)
     tl.debug_barrier()
-    if most <= LENGTH // 4:
+    if count <= LENGTH // 4:
         t = weigh(p_ptr, count, t, e, KIND, LENGTH // 4)
     else:
         t = weigh(p_ptr, count, t, e, KIND, LENGTH)
-    tl.store(t_ptr + at, t, mask=row < rows)
+    tl.store(t_ptr + at, t)
     tl.debug_barrier()
-    out = tl.zeros([R, W], tl.float32)
-    for start in range(0, most, C):
-        item = start + tl.arange(0, C)[None, :]
+    out = tl.zeros([W], tl.float32)
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
         key = tl.load(list_ptr + item, mask=item < count, other=0)
         p = tl.load(p_ptr + item, mask=item < count, other=0.0)
-        out += tl.sum(vectors_of(v_ptr, v[3], key, p > 0.0, WIDTH, W) * p[:, :, None], 1)
-    wide = tl.arange(0, W)[None, :]
-    tl.store(out_ptr + at * WIDTH + wide, out, mask=(row < rows) & (wide < WIDTH))
+        out += tl.sum(vectors_of(v_ptr, v[3], key, p > 0.0, WIDTH, W) * p[:, None], 0)
+    wide = tl.arange(0, W)
+    tl.store(out_ptr + at * WIDTH + wide, out, mask=wide < WIDTH)
 
 
 @triton.jit
-def list_of(list_ptr, bit_ptr, begin, end, there, LENGTH: tl.constexpr, WORDS: tl.constexpr):
-    """Numbers of the keys whose bits are set, in order. Returns how many there are, ``[R, 1]``, also beyond LENGTH."""
-    count = tl.zeros(there.shape, tl.int32)
+def list_of(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.constexpr):
+    """Numbers of the keys whose bits are set, in order. Returns how many there are, also beyond LENGTH."""
+    count = begin * 0
     for first in range(begin, end, WORDS):
-        column = first + tl.arange(0, WORDS)[None, :]
-        word = tl.load(bit_ptr + column, mask=there & (column < end), other=0).to(tl.uint32)
+        column = first + tl.arange(0, WORDS)
+        word = tl.load(bit_ptr + column, mask=column < end, other=0).to(tl.uint32)
         inside = population(word).to(tl.int32)
-        place = count + tl.cumsum(inside, 1) - inside
-        count += tl.sum(inside, 1, keep_dims=True)
-        go = tl.max(inside) > 0
+        place = count + tl.cumsum(inside, 0) - inside
+        count += tl.sum(inside, 0)
+        go = tl.max(inside, 0) > 0
         while go:
             rest = word & (word - 1)
             lowest = population((word ^ rest) - 1).to(tl.int32)
             tl.store(list_ptr + place, column * 32 + lowest, mask=(word != 0) & (place < LENGTH))
             word = rest
             place += 1
-            go = tl.max((word != 0).to(tl.int32)) > 0
+            go = tl.max((word != 0).to(tl.int32), 0) > 0
     return count
 
 
 @triton.jit
 def weigh(p_ptr, count, t, e, KIND: tl.constexpr, LENGTH: tl.constexpr):
-    """Probabilities in the place of listed scores, and their thresholds, from lower bounds ``t [R, 1]``."""
+    """Probabilities in the place of listed scores, and their threshold, from a lower bound ``t``."""
     item = tl.arange(0, LENGTH)[None, :]
     w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
     top = tl.max(w, 1, keep_dims=True)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
-    t = settled(w, t, last, e, KIND, True)
-    p = power(w, t, e, KIND, True)
+    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, True)
+    p = power(w, thresholds, e, KIND, True)
     total = sum1(p)
     tl.debug_barrier()
     tl.store(p_ptr + item, p / tl.where(total > 0.0, total, 1.0), mask=item < count)
-    return t
+    return tl.max(thresholds)
+
+
+@triton.jit
+def vector_of(ptr, DEPTH: tl.constexpr, D: tl.constexpr):
+    """``DEPTH`` numbers as a row ``[1, D]`` in float32."""
+    d = tl.arange(0, D)[None, :]
+    return tl.load(ptr + d, mask=d < DEPTH, other=0.0).to(tl.float32)
 
 
 @triton.jit
 def vectors_of(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
-    """Rows ``index [R, C]`` of a matrix in float32, ``[R, C, D]``; zeros where ``there`` is not."""
-    d = tl.arange(0, D)[None, None, :]
-    there = there[:, :, None] if DEPTH == D else there[:, :, None] & (d < DEPTH)
-    return tl.load(ptr + index.to(tl.int64)[:, :, None] * stride + d, mask=there, other=0.0).to(tl.float32)
+    """Rows ``index [C]`` of a matrix in float32, ``[C, D]``; zeros where ``there`` is not."""
+    d = tl.arange(0, D)[None, :]
+    there = there[:, None] if DEPTH == D else there[:, None] & (d < DEPTH)
+    return tl.load(ptr + index.to(tl.int64)[:, None] * stride + d, mask=there, other=0.0).to(tl.float32)
 
 
 @triton.jit
 def listed_scores(products, view, row, key, there, FLAGS: tl.constexpr):
-    """``w [R, C]`` of the products of queries and listed keys. Keys that a query does not see are not listed."""
+    """``w [C]`` of the products of a query and listed keys. Keys that it does not see are not listed."""
     mask_ptr, mask_row, mask_column = view[3], view[4], view[5]
     slope, e, gain, offset = view[7], view[8], view[9], view[10]
     w = products * gain

@@ -97,17 +97,26 @@ def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
             fall = one_minus_exp(-e * log_base(s, s - 1.0))
         else:
             fall = 1.0 - tl.exp2(-e * tl.log2(s))
-        bend = (1.0 / e - 1.0) * fall * (s * u - r * r) / (2.0 * r * r)
+        # Beyond alpha = 1.5 the second slope is that of the smallest entries alone: Newton's step, then.
+        bend = tl.where(e > 0.5, 0.0, (1.0 / e - 1.0) * fall * (s * u - r * r) / (2.0 * r * r))
     return tl.where(some, s * fall / r / tl.maximum(1.0 - bend, 0.5), 0.0)
 
 
 @triton.jit
-def unsettled(s, step, t, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """Whether another step is needed after this one, which will be off by about the cube of ``s - 1``."""
-    if EXACT:
-        enough = 4e-7 if KIND == SPARSEMAX else 1e-4
+def unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """Whether another step is needed after this one.
+
+    Halley's will be off by about the cube of ``s - 1``, Newton's by its square, and either by what the entries have
+    that it drops: the more, the nearer alpha is to 2.
+    """
+    if KIND == ENTMAX15:
+        enough = 1e-4 if EXACT else 1e-2
+    elif KIND == SPARSEMAX:
+        enough = 4e-7 if EXACT else 1e-3
+    elif EXACT:
+        enough = tl.where(e > 0.5, 1e-6, 1e-4)
     else:
-        enough = 1e-3 if KIND == SPARSEMAX else 1e-2
+        enough = tl.where(e > 0.5, 1e-3, 1e-2)
     return (tl.abs(s - 1.0) > enough) & (tl.abs(step) > 2e-7 * (1.0 + tl.abs(t)))
 
 

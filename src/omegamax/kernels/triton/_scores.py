@@ -56,7 +56,7 @@ def scores(
     ``EDGE``: not all of these keys are there, or seen by all of these queries.
     """
     k = block_of(view[0], view[1], start + tl.arange(0, BN), view[2], EDGE, DEPTH, D)
-    product = tl.dot(q, tl.trans(k), input_precision="ieee")
+    product = tl.dot(q, tl.trans(k), input_precision="tf32x3")
     return scores_from(product, view, row, start, FLAGS, EDGE)
 
 

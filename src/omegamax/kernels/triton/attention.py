@@ -75,21 +75,22 @@ def _list(
     q, k, v, mask, numbers = call.tensors
     # Where scores are products and nothing else, thresholds are divided by the scale and not products multiplied by it.
     raw = 0 if call.flags & (ALIBI | ADD) else RAW
-    marking: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
-    marking |= {"KIND": call.kind, "FLAGS": call.flags | raw, "BN": way.marks}
-    marking |= {"num_warps": way.mark_warps, "num_stages": 3}
-    most = way.marks * 3 // 4
-    _listed.bound[(call.tiles, blocks.shape[0])](q, k, mask, numbers, t, dense, **marking, MOST=most)
-
+    common: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
+    common |= {"KIND": call.kind, "FLAGS": call.flags | raw, "num_stages": 3}
+    most = way.bounds * 3 // 4
+    _listed.bound[(call.tiles, blocks.shape[0])](
+        q, k, mask, numbers, t, dense, **common, BN=way.bounds, MOST=most, num_warps=way.bound_warps
+    )
+    marking = common | {"BN": way.marks, "num_warps": way.mark_warps}
     words = -(-call.k.shape[-2] // way.marks) * (way.marks // 32)
     at_once = max(MARKS // (4 * words * way.tile), 1)
     bits = dense.new_empty(min(at_once, dense.numel()) * way.tile * words, dtype=torch.int32)
     reading: dict[str, Any] = {"KIND": call.kind, "FLAGS": call.flags, "BN": way.marks, **sizes, "LENGTH": LENGTH}
-    reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "R": way.rows, "C": way.chunk, "num_warps": 1}
+    reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "C": way.chunk, "num_warps": 1}
     for first in range(0, dense.numel(), at_once):
         some = min(at_once, dense.numel() - first)
         _listed.mark[(some,)](q, k, mask, numbers, t, bits, dense, first, call.tiles, **marking)
-        _listed.gather[(way.tile // way.rows, some)](
+        _listed.gather[(way.tile, some)](
             q, k, v, mask, numbers, out, t, bits, dense, lists, p, count, first, call.tiles, **reading
         )
 
@@ -98,10 +99,9 @@ def _scatter(
     call: Attention, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
 ) -> None:
     """Gradients of the queries that have lists, and their parts of the others'."""
-    way = call.way
     q, k, v, _, numbers = call.tensors
     batch, heads, rows = call.q.shape[:3]
-    _listed_backward.scatter[(-(-rows // way.rows), heads, batch)](
-        q, k, v, numbers, incoming, dq, dk, dv, dalpha, *state, call.tiles,
-        KIND=call.kind, **call.sizes, LENGTH=LENGTH, R=way.rows, C=way.chunk, num_warps=1,
-    )  # fmt: skip
+    constants = {"KIND": call.kind, **call.sizes, "LENGTH": LENGTH, "C": call.way.chunk, "num_warps": 1}
+    _listed_backward.scatter[(rows, heads, batch)](
+        q, k, v, numbers, incoming, dq, dk, dv, dalpha, *state, call.tiles, **constants
+    )
