@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import omegamax
 from omegamax import kernels
-from omegamax.losses import _chunks
+from omegamax.losses import _support
 
 F64 = torch.float64
 GPU = "cuda" if torch.cuda.is_available() else "cpu"  # where kernels of a GPU run, interpreted if there is none
@@ -136,19 +136,23 @@ def test_what_does_not_fit_is_refused(change, error, message):
         omegamax.linear_entmax_loss(**{**given, **change})
 
 
-@pytest.fixture(params=["all scores", "support", "support, then all"])
+@pytest.fixture(params=["all scores", "support", "support, and lists that are too long"])
 def fused(request, monkeypatch) -> None:
     """Chunks by the kernels of a GPU, interpreted: with the gradient of all scores, or of those in the support."""
     pytest.importorskip("triton")
     if GPU == "cpu":
         monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
     if request.param != "all scores":
-        monkeypatch.setattr(_chunks, "FEW", {2: 1, 4: 1})
-    if request.param == "support, then all":
-        by_support = _chunks._by_support
-        monkeypatch.setattr(
-            _chunks, "_by_support", lambda *args: args[2].start == 0 and by_support(*args) and len(args[3]) > 0
-        )
+        monkeypatch.setattr(_support, "FEW", {2: 1, 4: 1})
+    if request.param == "support, and lists that are too long":
+        missed = _support.Support.missed
+
+        def forgetful(support, parts):
+            if support.lists is not None:
+                support.lists.counts[-1] = 1000
+            return missed(support, parts)
+
+        monkeypatch.setattr(_support.Support, "missed", forgetful)
 
 
 interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")
@@ -196,6 +200,12 @@ def test_smoothing_by_kernels(fused):
     loss = omegamax.linear_entmax_loss(hidden, weight, target, 1.5, 3, label_smoothing=0.2)
     exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target, label_smoothing=0.2)
     torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=1e-6)
+    for ours, theirs in zip(grads(loss, hidden, weight), grads(exact, hidden, weight), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6)
+    alpha = torch.tensor(1.4, device=GPU, requires_grad=True)
+    loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, 3, label_smoothing=0.2)
+    exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target, alpha.double(), label_smoothing=0.2)
+    torch.testing.assert_close(grads(loss, alpha), grads(exact, alpha), rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])

@@ -142,6 +142,59 @@ def test_any_layout_and_no_rows():
     assert loss.entmax_loss_vjp(whole[:0], index[:0], empty[1], g[:0], 1.5, 0.0, False).shape == (0, 20)
 
 
+@pytest.mark.parametrize(
+    ("alpha", "smoothing"), [(1.0, 0.0), (4 / 3, 0.1), (1.5, 0.0), (2.0, 0.1), (3.0, 0.0), ("rows", 0.1)]
+)
+def test_probabilities_as_target(size: int, alpha, smoothing: float):
+    z, _ = rows(size)
+    z = z.clamp(min=-4) if smoothing else z
+    y = omegamax.sparsemax(torch.randn_like(z))
+    y[4] = 0
+    y[4, -1] = 1
+    if alpha == "rows":
+        alpha = torch.tensor([1.5, 2.0, 1.0, 1.3, 1.2, 1.9], device=DEVICE)
+    by_row = torch.as_tensor(alpha, dtype=torch.float64, device=DEVICE).reshape(-1, 1).expand(len(z), 1).clone()
+    exact, by_row = z.double().requires_grad_(), by_row.requires_grad_()
+    smooth = (1 - smoothing) * y.double() / y.double().sum(-1, keepdim=True) + smoothing / size
+    wanted = omegamax.fenchel_young_loss(exact, smooth, Tsallis(by_row), "none")
+    dz, d_alpha = torch.autograd.grad(wanted.sum(), (exact, by_row))
+    learnt = isinstance(alpha, Tensor)
+    value, state, slope = loss.entmax_loss(z, y, alpha, smoothing, learnt)
+    torch.testing.assert_close(value.double(), wanted, rtol=1e-6, atol=2e-6)
+    found = loss.entmax_loss_vjp(z, y, state, torch.ones_like(value), alpha, smoothing, False)
+    torch.testing.assert_close(found.double(), dz, rtol=0, atol=6e-7)
+    if learnt:
+        torch.testing.assert_close(slope.double(), d_alpha[:, 0], rtol=2e-6, atol=2e-6)
+
+
+def test_loss_of_the_map_itself_is_none(size: int):
+    z, _ = rows(size)
+    z[4] = z[4].clamp(min=-3)
+    for alpha in (4 / 3, 1.5, 2.0):
+        value, _, _ = loss.entmax_loss(z, omegamax.entmax(z, alpha), alpha, 0.0, False)
+        assert value.abs().max() < 2e-6
+    y = omegamax.entmax15(z)
+    y[0, y[0].argmax()] = -1.0  # a target that sums to less than one
+    z[0] += 100
+    value, _, _ = loss.entmax_loss(z, y, 1.5, 0.0, False)
+    y, z = y.double(), z.double()
+    torch.testing.assert_close(value[0].double(), _gap(z[0], y[0]), rtol=1e-6, atol=1e-5)
+    # A score that is absent costs what the target has there.
+    z[1, 0], y[1] = -INF, 1 / size
+    assert loss.entmax_loss(z.float(), y.float(), 1.5, 0.0, False)[0][1] == INF
+
+
+def _gap(z: Tensor, y: Tensor) -> Tensor:
+    """The loss of 1.5-entmax as it is defined, for a target of any sum; negative entries count for nothing."""
+    p, power = omegamax.entmax15(z), 4 / 3
+    return (
+        (p * z).sum()
+        - (y * z).sum()
+        - power * (p.pow(1.5).sum() - p.sum())
+        + power * (y.clamp(min=0).pow(1.5) - y).sum()
+    )
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1, "weight": True}])
 def test_public_loss_is_that_of_plain_torch(fused, reduction: str, options: dict):
@@ -173,16 +226,35 @@ def test_no_probabilities_are_kept(fused):
     assert [t for t in saved if t.numel() >= z.numel() and t.data_ptr() != z.data_ptr()] == []
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_public_loss_takes_probabilities(fused, reduction: str):
+    z = torch.randn(4, 9, 2, device=DEVICE, requires_grad=True)
+    y = torch.rand(4, 9, 2, device=DEVICE).softmax(1)
+    alpha = torch.tensor([1.3, 2.5], device=DEVICE).reshape(1, 1, 2).requires_grad_()
+    options = {"reduction": reduction, "label_smoothing": 0.1}
+    found = omegamax.entmax_loss(z, y, alpha, **options)
+    wanted = omegamax.entmax_loss(z.double(), y.double(), alpha.double(), **options)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+    g = torch.rand_like(found)
+    ours, theirs = (torch.autograd.grad(loss, (z, alpha), g.to(loss.dtype)) for loss in (found, wanted))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6)
+    learnt = y.requires_grad_()
+    value = omegamax.entmax_loss(z, learnt, alpha)
+    assert torch.autograd.grad(value, learnt)[0].isfinite().all()  # a target that learns goes the long way
+
+
 def test_second_derivatives_go_through_the_map(fused):
     z = torch.randn(3, 6, device=DEVICE, requires_grad=True)
     alpha = torch.tensor(1.4, device=DEVICE, requires_grad=True)
     index = torch.tensor([0, 2, 5], device=DEVICE)
     double = [x.detach().double().requires_grad_() for x in (z, alpha)]
     found = []
+    y = torch.rand(3, 6, device=DEVICE).softmax(-1)
     for inputs in ((z, alpha), double):
-        first = torch.autograd.grad(omegamax.entmax_loss(inputs[0], index, inputs[1]), inputs, create_graph=True)
-        found.append((*first, *torch.autograd.grad(first[0].square().sum() + first[1], inputs)))
-    for ours, theirs in zip(*found, strict=True):
+        for target in (index, y.to(inputs[0].dtype)):
+            first = torch.autograd.grad(omegamax.entmax_loss(inputs[0], target, inputs[1]), inputs, create_graph=True)
+            found.append((*first, *torch.autograd.grad(first[0].square().sum() + first[1], inputs)))
+    for ours, theirs in zip((*found[0], *found[1]), (*found[2], *found[3]), strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
 

@@ -30,15 +30,17 @@ def linear_entmax_loss(
               \nabla_W = \textstyle\sum_{\text{tokens}} (p - y)\, h^\top
 
     The scores of a chunk of tokens become its loss and its part of the gradients and are then dropped, so that memory
-    grows with ``chunk``, not with the number of tokens. Equal to ``entmax_loss(F.linear(hidden, weight, bias), ...)``
-    up to rounding; it can be differentiated once.
+    grows with ``chunk``, not with the number of tokens. On a GPU, where few classes of a chunk have a probability, its
+    part of the gradients is summed up over these alone, and takes neither the time nor the memory of products of whole
+    matrices. Equal to ``entmax_loss(F.linear(hidden, weight, bias), ...)`` up to rounding; it can be differentiated
+    once.
 
     Args:
         hidden: ``[*, D]``, a vector for each token.
         weight: ``[V, D]``, one row for each class, as in :class:`torch.nn.Linear`.
         target: class indices ``[*]``.
         alpha: in (0, inf], a float or a tensor of one number. Gradients reach it.
-        chunk: tokens at a time; by default 256, or as many as make their scores as large as ``hidden``.
+        chunk: tokens at a time; by default 256, or as many as make their scores as large as ``hidden`` or ``weight``.
         bias: ``[V]``.
         ignore_index, reduction, label_smoothing: as in :func:`~omegamax.entmax_loss`.
 
@@ -59,12 +61,14 @@ def linear_entmax_loss(
     if isinstance(alpha, Tensor) and alpha.numel() != 1:
         raise ValueError(f"{name}: alpha must be a float or a tensor of one number, got shape {tuple(alpha.shape)}")
     if chunk is None:
-        chunk = max(hidden.numel() // max(weight.shape[0], 1), 256)
+        chunk = max(weight.shape[1], hidden.numel() // max(weight.shape[0], 1), 256)
     elif not is_whole(chunk) or chunk < 1:
         raise ValueError(f"{name}: chunk must be a whole number of tokens, at least 1, got {chunk}")
     tokens = hidden.reshape(-1, hidden.shape[-1])
     dtype = returned_dtype(hidden)
-    if torch.is_autocast_enabled(hidden.device.type):  # as F.linear; the loss is computed and returned in float32
+    if (
+        torch.is_autocast_enabled(hidden.device.type) and hidden.dtype is not torch.float64
+    ):  # as F.linear; the loss is computed and returned in float32
         cast = torch.get_autocast_dtype(hidden.device.type)
         tokens, weight, bias = tokens.to(cast), weight.to(cast), None if bias is None else bias.to(cast)
         dtype = torch.promote_types(dtype, torch.float32)

@@ -279,8 +279,8 @@ def _loss(
     else:
         goal = class_indices(name, z, target, axis, weight, ignore_index)
 
-    if not goal.dense and _rows.applies(z, omega):
-        loss = _class_losses(z.movedim(axis, -1), goal, omega, label_smoothing)
+    if _rows.applies(z, omega, goal.value):
+        loss = _fused_losses(z.movedim(axis, -1), goal, omega, label_smoothing)
     else:
         loss = _row_losses(full_precision(z).movedim(axis, -1), goal, omega, label_smoothing)
     if goal.ignored is not None:
@@ -306,7 +306,7 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
     return non_negative(value + omega(at_class(z, smoothing)))
 
 
-def _class_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
-    """The same for classes, where a kernel takes the scores as they are."""
-    value = _rows.conjugate_minus_class(z, target.value, omega, smoothing)
-    return non_negative(value + omega(at_class(z, smoothing)) if smoothing else value)
+def _fused_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
+    """The same where a kernel takes the scores as they are."""
+    value = _rows.row_losses(z, target.value, omega, smoothing)
+    return non_negative(value + omega(at_class(z, smoothing)) if smoothing and not target.dense else value)

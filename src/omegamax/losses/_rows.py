@@ -14,9 +14,11 @@ from omegamax.omegas import Omega, Shannon, Tsallis
 from omegamax.omegas._conjugate import _times_move
 
 
-def applies(z: Tensor, omega: Omega) -> bool:
+def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
     """Whether there is a kernel for the loss of this regulariser on scores like these, as they are differentiated."""
     if not isinstance(omega, (Shannon, Tsallis)) or z.dtype is float64 or not kernels.takes_half("entmax_loss", z):
+        return False
+    if target is not None and target.requires_grad:
         return False
     if torch.compiler.is_compiling():
         return True
@@ -24,34 +26,38 @@ def applies(z: Tensor, omega: Omega) -> bool:
     return not torch._C._are_functorch_transforms_active() and forward_ad._current_level < 0
 
 
-def conjugate_minus_class(z: Tensor, index: Tensor, omega: Omega, smoothing: float) -> Tensor:
-    """``Omega*(z) - <y, z>`` in float32 for scores ``[*, C]`` of any precision and a class for each row, ``[*]``."""
+def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Tensor:
+    """In float32, for scores ``[*, C]`` of any precision: ``Omega*(z) - <y, z>`` for classes ``[*]``, and with
+    ``Omega(y)`` for probabilities ``[*, C]``."""
     alpha = omega.alpha if isinstance(omega, Tsallis) else 1.0
     by_row, number = None, 2.0
     if isinstance(alpha, Tensor):
         by_row = alpha.expand(*z.shape[:-1], 1).reshape(-1).float()
     else:
         number = float(alpha)
-    rows = z.reshape(-1, z.shape[-1])
-    if rows.stride(-1) != 1:
-        rows = rows.contiguous()
+    target = _as_rows(target) if target.is_floating_point() else target.reshape(-1)
     wants_slope = by_row is not None and by_row.requires_grad and torch.is_grad_enabled()
-    value, _, _ = _loss(rows, index.reshape(-1), by_row, number, smoothing, wants_slope)
-    return value.reshape(index.shape)
+    value, _, _ = _loss(_as_rows(z), target, by_row, number, smoothing, wants_slope)
+    return value.reshape(z.shape[:-1])
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    rows = x.reshape(-1, x.shape[-1])
+    return rows if rows.stride(-1) == 1 else rows.contiguous()
 
 
 @torch.library.custom_op(
     "omegamax::entmax_loss_rows",
     mutates_args=(),
-    schema="(Tensor z, Tensor index, Tensor? alpha, float number, float smoothing, bool slope)"
+    schema="(Tensor z, Tensor target, Tensor? alpha, float number, float smoothing, bool slope)"
     " -> (Tensor, Tensor, Tensor)",
 )
-def _loss(z, index, alpha, number, smoothing, slope):
-    return triton.load("entmax_loss")(z, index, number if alpha is None else alpha, smoothing, slope)
+def _loss(z, target, alpha, number, smoothing, slope):
+    return triton.load("entmax_loss")(z, target, number if alpha is None else alpha, smoothing, slope)
 
 
 @_loss.register_fake
-def _(z, index, alpha, number, smoothing, slope):
+def _(z, target, alpha, number, smoothing, slope):
     count = z.shape[0]
     shapes = ((count,), (count, 3), (count if slope else 0,))
     return tuple(z.new_empty(shape, dtype=torch.float32) for shape in shapes)
@@ -60,47 +66,55 @@ def _(z, index, alpha, number, smoothing, slope):
 @torch.library.custom_op(
     "omegamax::entmax_loss_rows_vjp",
     mutates_args=(),
-    schema="(Tensor z, Tensor index, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
+    schema="(Tensor z, Tensor target, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
 )
-def _loss_vjp(z, index, state, g, alpha, number, smoothing):
-    return triton.load("entmax_loss_vjp")(z, index, state, g, number if alpha is None else alpha, smoothing, False)
+def _loss_vjp(z, target, state, g, alpha, number, smoothing):
+    return triton.load("entmax_loss_vjp")(z, target, state, g, number if alpha is None else alpha, smoothing, False)
 
 
 @_loss_vjp.register_fake
-def _(z, index, state, g, alpha, number, smoothing):
+def _(z, target, state, g, alpha, number, smoothing):
     return torch.empty_like(z, memory_format=torch.contiguous_format)
 
 
 def _setup_context(ctx, inputs, output) -> None:
-    z, index, alpha, ctx.number, ctx.smoothing, _ = inputs
+    z, target, alpha, ctx.number, ctx.smoothing, _ = inputs
     _, state, slope = output
-    ctx.save_for_backward(z, index, alpha, state, slope)
+    ctx.save_for_backward(z, target, alpha, state, slope)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, g, _state, _slope):
     if g is None:
         return (None,) * 6
-    z, index, alpha, state, slope = ctx.saved_tensors
+    z, target, alpha, state, slope = ctx.saved_tensors
     wanted = ctx.needs_input_grad
     # A graph that is being traced is not differentiated again.
     if is_legacy_batchedtensor(g) or (torch.is_grad_enabled() and is_plain(g)):
-        return (*_differentiable(g, z, index, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
+        return (*_differentiable(g, z, target, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
     dz = d_alpha = None
     if wanted[0]:
-        dz = _loss_vjp(z, index, state, g, alpha, ctx.number, ctx.smoothing)
+        dz = _loss_vjp(z, target, state, g, alpha, ctx.number, ctx.smoothing)
     if wanted[2]:
         d_alpha = g * slope
     return dz, None, d_alpha, None, None, None
 
 
-def _differentiable(g, z, index, alpha, number, smoothing, wanted):
+def _differentiable(g, z, target, alpha, number, smoothing, wanted):
     """The gradients in operations that have derivatives of their own, for those of second order."""
     omega = Tsallis(number if alpha is None else alpha.unsqueeze(-1))
     scores, g = z.float(), g.unsqueeze(-1)
     p = omega.argmax(scores)
-    dz = _times_move(g, p, index, smoothing).to(z.dtype) if wanted[0] else None
-    d_alpha = (g * omega.parameter_gradients(scores, p)[0]).squeeze(-1) if wanted[2] else None
+    dense = target.is_floating_point()
+    if dense:
+        target = (1 - smoothing) * target.float() + smoothing / target.shape[-1]
+    dz = d_alpha = None
+    if wanted[0]:
+        dz = _times_move(g, p, target, smoothing).to(z.dtype)
+    if wanted[2]:
+        slope = omega.parameter_gradients(scores, p)[0]
+        slope = slope - omega.parameter_gradients(scores, target)[0] if dense else slope
+        d_alpha = (g * slope).squeeze(-1)
     return dz, None, d_alpha
 
 

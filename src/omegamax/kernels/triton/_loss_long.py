@@ -23,7 +23,7 @@ from omegamax.kernels.triton._loss import (
     terms,
 )
 from omegamax.kernels.triton._numbers import largest, sum1, sum3
-from omegamax.kernels.triton._simplex import ENTMAX15, SPARSEMAX, alpha_of
+from omegamax.kernels.triton._simplex import ENTMAX15, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._threshold import ROUNDS
 
 
@@ -50,7 +50,9 @@ def edge(a, t, step, KIND: tl.constexpr):
     else:
         e = a - 1.0
         low = tl.where(e > 0.0, t + step - 1.0 / tl.where(e > 0.0, e, 1.0), -INF)
-    return low - 1e-6 * tl.abs(low)
+        if KIND == STEEP:
+            low = tl.where(a > 2.0, t, low)
+    return low - 1e-6 * (1.0 + tl.abs(low))
 
 
 @triton.jit

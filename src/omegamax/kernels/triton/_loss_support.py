@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._loss import INF, entries
+from omegamax.kernels.triton._loss_long import edge
 from omegamax.kernels.triton._simplex import alpha_of
 
 
@@ -45,20 +46,21 @@ def listed(
     a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
     count = 0
     if g != 0.0:
+        low = edge(a, t, step, KIND)
         for begin in range(0, K, BLOCK):
             column = begin + tl.arange(0, BLOCK)[None, :]
-            x = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32)
-            p, _ = entries(x - tl.where(top == -INF, 0.0, top), a, t, step, KIND)
-            p = tl.where(x > -INF, p, 0.0)
-            y = (column == index).to(tl.float32)
-            on = ((p > 0.0) | (y > 0.0)).to(tl.int32)
-            found = tl.sum(on)
-            if found > 0:
+            x = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32) - tl.where(top == -INF, 0.0, top)
+            own = column == index
+            near = (x > low) | own
+            if tl.max(near.to(tl.int32)) > 0:
+                p, _ = entries(x, a, t, step, KIND)
+                p = tl.where(x > -INF, p, 0.0)
+                on = ((p > 0.0) | own).to(tl.int32)
                 place = count + tl.cumsum(on, 1) - 1
                 fits = (on > 0) & (place < room)
                 tl.store(column_ptr + place, column, mask=fits)
-                tl.store(value_ptr + place, g * (p - y), mask=fits)
-                count += found
+                tl.store(value_ptr + place, g * (p - own.to(tl.float32)), mask=fits)
+                count += tl.sum(on)
         # What is not a number belongs everywhere.
         count = tl.where(top < INF, count, K)
     tl.store(count_ptr + row, count)
@@ -83,7 +85,7 @@ def gathered(
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros([1, BLOCK], tl.float32)
     begin = 0
-    count = tl.load(count_ptr + row)
+    count = tl.minimum(tl.load(count_ptr + row), room)
     while begin < count:
         entry = begin + tl.arange(0, EACH)[:, None]
         there = entry < count
@@ -106,11 +108,10 @@ def summed(
     D,
     hidden_stride,
     out_stride,
-    ADD: tl.constexpr,
     EACH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The sum of the listed rows of ``hidden``, for a block of its columns, for each class that is in some support."""
+    """Adds up the listed rows of ``hidden``, for a block of its columns, for each class that is in some support."""
     number = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros([1, BLOCK], tl.float32)
@@ -125,6 +126,5 @@ def summed(
         total += tl.sum(value * vectors, 0, keep_dims=True)
         begin += EACH
     out_ptr += tl.load(column_ptr + number).to(tl.int64) * out_stride
-    if ADD:
-        total += tl.load(out_ptr + d, mask=d < D, other=0.0).to(tl.float32)
+    total += tl.load(out_ptr + d, mask=d < D, other=0.0).to(tl.float32)
     tl.store(out_ptr + d, total, mask=d < D)

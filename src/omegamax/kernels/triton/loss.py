@@ -13,7 +13,7 @@ from torch import Tensor
 
 from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
 from omegamax.kernels import reference
-from omegamax.kernels.triton import _loss, _loss_long, _simplex
+from omegamax.kernels.triton import _loss, _loss_long, _loss_soft, _simplex
 from omegamax.kernels.triton._layout import on_device
 
 Parameter = float | Tensor
@@ -21,26 +21,29 @@ Parameter = float | Tensor
 ENTMAX, STEEP = _simplex.ENTMAX.value, _simplex.STEEP.value
 EXACT = {1.0: _simplex.SOFTMAX.value, 1.5: _simplex.ENTMAX15.value, 2.0: _simplex.SPARSEMAX.value}
 
-LONGEST = 16384  # entries of a row that one program holds in its registers
-LONG = 2048  # entries of the block of a longer row of which a program keeps four
-BACKWARD = 4096  # entries of a program of the backward pass
+LONGEST = 4096  # entries of a row that one program holds in its registers
+LONG = 1024  # entries of the block of a longer row of which a program keeps four
+BACKWARD = 2048  # entries of a program of the backward pass
 AT_ONCE = 1 << 24  # entries of rows that plain torch takes at a time
 
 
 def entmax_loss(
-    z: Tensor, index: Tensor, alpha: Parameter, smoothing: float, slope: bool
+    z: Tensor, target: Tensor, alpha: Parameter, smoothing: float, slope: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``Omega*(z) - <y, z>`` of rows ``[N, K]`` for classes ``[N]``, in float32.
+    """``Omega*(z) - <y, z>`` of rows ``[N, K]`` for classes ``[N]``, or with ``Omega(y)`` for probabilities ``[N, K]``.
 
     Args:
-        z: entries of a row next to each other.
+        z: entries of a row next to each other; so are those of probabilities.
         alpha: a number, or one for each row, ``[N]`` in float32.
         smoothing: the share of a class that goes to all of them.
         slope: whether the derivative in alpha is wanted.
 
     Returns:
-        The values ``[N]``, what the probabilities are made of ``[N, 3]``, and the slopes ``[N]`` (else ``[0]``).
+        The values ``[N]``, what the probabilities are made of ``[N, 3]``, and the slopes ``[N]`` (else ``[0]``), all
+        in float32.
     """
+    if target.is_floating_point():
+        return _soft(z, target, alpha, smoothing, slope)
     count, size = z.shape
     value, state = z.new_empty(count, dtype=torch.float32), z.new_empty(count, 3, dtype=torch.float32)
     slopes = z.new_empty(count if slope else 0, dtype=torch.float32)
@@ -51,12 +54,12 @@ def entmax_loss(
     if long and kind == STEEP:
         # Waits for the GPU. Rows of a vocabulary with alpha above 2 are rare enough to be left to plain torch.
         if many is None or bool((many > 2).any()):
-            return _plain(z, index, alpha, smoothing, slope)
+            return _plain(z, target, alpha, smoothing, slope)
         kind = ENTMAX
     with on_device(z):
         tensors = (
             z,
-            index.contiguous(),
+            target.contiguous(),
             value,
             state,
             slopes,
@@ -69,7 +72,7 @@ def entmax_loss(
         )
         flags = (kind, many is not None, smoothing > 0, slope)
         if long:
-            _loss_long.forward[(count,)](*tensors, *flags, BLOCK=LONG, num_warps=8 if kind != ENTMAX else 16)
+            _loss_long.forward[(count,)](*tensors, *flags, BLOCK=LONG, num_warps=8)
         else:
             block = triton.next_power_of_2(size)
             rows = max(512 // block, 1)
@@ -79,7 +82,7 @@ def entmax_loss(
 
 
 def entmax_loss_vjp(
-    z: Tensor, index: Tensor, state: Tensor, g: Tensor, alpha: Parameter, smoothing: float, in_place: bool
+    z: Tensor, target: Tensor, state: Tensor, g: Tensor, alpha: Parameter, smoothing: float, in_place: bool
 ) -> Tensor:
     """``g (p - y)``, ``[N, K]``, from what the loss has kept; ``in_place`` of the scores, or next to them."""
     count, size = z.shape
@@ -90,24 +93,31 @@ def entmax_loss_vjp(
     block = min(triton.next_power_of_2(size), BACKWARD)
     rows = max(512 // block, 1)
     grid = (-(-count // rows), -(-size // block))
+    soft = target.is_floating_point()
+    kernel = _loss_soft.backward if soft else _loss.backward
+    strides = (z.stride(0), *([target.stride(0)] if soft else []), out.stride(0))
+    numbers = (many, number, float(smoothing), count, size, *strides, kind, many is not None)
     with on_device(z):
-        strides = (z.stride(0), out.stride(0))
-        tensors = (
-            z,
-            index.contiguous(),
-            state,
-            g.contiguous(),
-            out,
-            many,
-            number,
-            float(smoothing),
-            count,
-            size,
-            *strides,
-        )
-        warps = _warps(rows * block, 512)
-        _loss.backward[grid](*tensors, kind, many is not None, R=rows, BLOCK=block, num_warps=warps)
+        tensors = (z, target if soft else target.contiguous(), state, g.contiguous(), out)
+        kernel[grid](*tensors, *numbers, R=rows, BLOCK=block, num_warps=_warps(rows * block, 512))
     return out
+
+
+def _soft(z: Tensor, y: Tensor, alpha: Parameter, smoothing: float, slope: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The thresholds are those of any target."""
+    count, size = z.shape
+    value, state, _ = entmax_loss(z, z.new_zeros(count, dtype=torch.long), alpha, 0.0, False)
+    slopes = torch.empty_like(value) if slope else value[:0]
+    if count:
+        kind, many, number = _alpha(alpha)
+        # The rounding of many entries adds up, and a large common score would multiply it: it counts as none.
+        slack = size * torch.finfo(y.dtype).eps
+        block = min(triton.next_power_of_2(size), 1024)
+        with on_device(z):
+            tensors = (z, y, value, state, slopes, many, number, float(smoothing), slack)
+            sizes = (count, size, z.stride(0), y.stride(0), kind, many is not None, slope)
+            _loss_soft.forward[(count,)](*tensors, *sizes, BLOCK=block, num_warps=_warps(block, 256))
+    return value, state, slopes
 
 
 def _warps(entries: int, each: int) -> int:

@@ -1,0 +1,80 @@
+"""Gradients of a projection through the support: lists of the entries that a loss moves, kept until all are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from omegamax.kernels.triton.loss_support import Lists
+    from omegamax.losses._chunks import Projection
+
+# By the bytes of a number: so many numbers of a product of matrices take as long, on Hopper, as one that is fetched.
+FEW = {2: 256, 4: 32}
+
+
+class Support:
+    """The lists of all tokens, if those of the first chunk are short enough; nothing waits for the GPU after that."""
+
+    def __init__(self, inputs: Projection):
+        self.inputs = inputs
+        self.lists: Lists | None = None
+        self.given_up = not isinstance(inputs.alpha, Tensor) and inputs.alpha <= 1
+
+    def takes(
+        self, part: slice, scores: Tensor, index: Tensor, state: Tensor, each: Tensor, alpha, d_hidden: Tensor | None
+    ) -> bool:
+        """Whether these scores are listed, given what their loss has left, and the gradient in ``hidden`` written."""
+        from omegamax.kernels.triton import loss_support
+
+        if self.given_up:
+            return False
+        if self.lists is None:
+            tried = loss_support.listed(scores, index, state, each, alpha, loss_support.Lists.empty(scores, 1))
+            room = self._room(tried.counts, scores)
+            if not room:
+                self.given_up = True
+                return False
+            self.lists = loss_support.Lists.empty(self.inputs.hidden, room)
+        lists = loss_support.listed(scores, index, state, each, alpha, self.lists.of(part))
+        if d_hidden is not None:
+            loss_support.gathered(lists, self.inputs.weight, d_hidden[part])
+        return True
+
+    def _room(self, counts: Tensor, scores: Tensor) -> int:
+        """Room for lists of twice the length, at least of 64; 0 if these are too long."""
+        few = scores.shape[1] // FEW[scores.dtype.itemsize]
+        most, total = torch.stack([counts.max().long(), counts.sum()]).tolist()
+        if most > 4 * few or total > few * len(scores):
+            return 0
+        return min(max(64, 1 << (2 * most - 1).bit_length()), scores.shape[1])
+
+    def missed(self, parts: list[slice]) -> list[slice]:
+        """Those of the parts with a list that was too long; they are taken out."""
+        if self.lists is None:
+            return []
+        counts, room = self.lists.counts, self.lists.columns.shape[1]
+        most = torch.stack([counts[part].max() for part in parts]).tolist()
+        found = [part for part, longest in zip(parts, most, strict=True) if longest > room]
+        for part in found:
+            counts[part] = 0
+        return found
+
+    def add_to(self, weight: Tensor | None, bias: Tensor | None, scale: Tensor | None) -> None:
+        """The gradients in the weights and the bias, times ``scale``, added to what is there."""
+        from omegamax.kernels.triton import loss_support
+
+        if self.lists is None or (weight is None and bias is None):
+            return
+        counts, columns, values = self.lists
+        there = torch.arange(columns.shape[1], device=columns.device) < counts[:, None]
+        places = there.flatten().nonzero().squeeze(-1)
+        columns, values = columns.flatten()[places], values.flatten()[places]
+        values = values if scale is None else values * scale
+        if bias is not None:
+            bias.index_add_(0, columns, values.to(bias.dtype))
+        if weight is not None:
+            tokens = places.div_(there.shape[1], rounding_mode="floor")
+            loss_support.summed(tokens, columns, values, self.inputs.hidden, weight)
