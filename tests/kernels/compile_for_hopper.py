@@ -6,7 +6,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _box, _capped, _long, _simplex, _sparse, _survivors
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
@@ -15,7 +15,8 @@ BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
     types = {name: f"*{dtype}" for name in tensors} | {"alpha_ptr": "*fp32", "list_ptr": "*i32"}
-    types |= {"alpha": "fp32", "fraction": "fp32"}
+    types |= {name: "*fp32" for name in ("k_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
+    types |= {name: "fp32" for name in ("alpha", "fraction", "k")}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
         for name in kernel.arg_names
@@ -46,6 +47,11 @@ def main() -> None:
             compiled(_sparse.forward, FORWARD, dtype, 1, **constants, EVEN=True, R=4, C=4, L=32)
             compiled(_sparse.forward, FORWARD, dtype, 2, **constants, EVEN=False, R=1, C=8, L=512)
             compiled(_survivors.forward, FORWARD, dtype, 8, **constants, K=50000, BLOCK=4096, MEMBERS=16, LIST=256)
+    compiled(_box.subsets, FORWARD, "fp32", k_ptr=None, PER_ROW=False, R=1, BLOCK=1024)
+    compiled(_box.subsets, FORWARD, "bf16", PER_ROW=True, R=4, BLOCK=128)
+    compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)
+    compiled(_box.subsets_backward, BACKWARD, "bf16", R=1, BLOCK=1024)
+    compiled(_capped.capped_softmax, FORWARD, "fp32", R=1, BLOCK=1024)
 
 
 if __name__ == "__main__":

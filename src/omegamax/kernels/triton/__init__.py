@@ -6,7 +6,8 @@ import functools
 import importlib.util
 from collections.abc import Callable
 
-OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "entmax_loss", "entmax_loss_vjp")
+BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "capped_softmax")
+OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
 
 
 @functools.cache
@@ -17,6 +18,6 @@ def available() -> bool:
 
 def load(op: str) -> Callable:
     """The kernel of this name."""
-    from omegamax.kernels.triton import loss, rows
+    from omegamax.kernels.triton import bounds, loss, rows
 
-    return getattr(loss if "_loss" in op else rows, op)
+    return getattr(bounds if op in BOUNDS else loss if "_loss" in op else rows, op)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -75,6 +76,13 @@ def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
     shape = list(x.shape)
     shape[dim] = 1
     return parameter.expand(shape).movedim(dim, -1).reshape(math.prod(shape)).float().contiguous()
+
+
+def along_last(kernel: Callable[..., Tensor], z: Tensor, *rest) -> Tensor:
+    """What a kernel of the last axis gives for ``(z, *parameters, dim)``; parameters have the rank of the scores."""
+    *parameters, dim = rest
+    moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z, *parameters))
+    return kernel(*moved).movedim(-1, dim).contiguous()
 
 
 def on_device(x: Tensor):

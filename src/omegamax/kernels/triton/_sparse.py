@@ -1,6 +1,6 @@
 """Sparsemax, entmax15 and other moderate powers of rows that fit into one program: read once, written once.
 
-They are ``p = [z / q - t]_+^q`` with ``q = 1 / (alpha - 1)`` from 1 to 9 and a threshold ``t`` that makes them sum to 1.
+They are ``p = [z / q - t]_+^q`` with ``q = 1 / (alpha - 1)`` from 1 to 9 and a threshold ``t`` to make them sum to 1.
 A tile ``[R, C, L]`` holds ``R`` rows of ``C L`` entries, and a thread has entries with all numbers along ``C``: what is
 summed or compared along it stays in one thread. The largest along ``C`` are solved first. They are few, hold most of
 the support, and the threshold of some entries is never above that of all, so that one or two rounds over all remain.

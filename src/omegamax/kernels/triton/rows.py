@@ -15,7 +15,7 @@ from torch import Tensor, float64
 from omegamax.kernels import jacobians, reference
 from omegamax.kernels.triton import _long, _simplex, _sparse, _survivors
 from omegamax.kernels.triton._launch import find, launch
-from omegamax.kernels.triton._layout import LISTED, LONG, LONGEST, as_rows, by_row, like, sheaf, tile
+from omegamax.kernels.triton._layout import LISTED, LONG, LONGEST, along_last, as_rows, by_row, like, sheaf, tile
 
 Parameter = float | Tensor
 
@@ -37,13 +37,13 @@ def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
         key = None
     kind = _kind(alpha)
     if z.dtype is float64 or (kind == STEEP and z.shape[dim] > LONGEST):
-        return _along(reference.entmax, z, alpha, dim)
+        return along_last(reference.entmax, z, alpha, dim)
     return _forward(kind, z, alpha, dim, key)
 
 
 def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if z.dtype is float64:
-        return _along(reference.normmax, z, alpha, dim)
+        return along_last(reference.normmax, z, alpha, dim)
     return _forward(NORMMAX, z, alpha, dim)
 
 
@@ -140,11 +140,6 @@ def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: 
             arguments = (*arguments, size == block and count % here == 0, here, block)
             launch(_simplex.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
     return like(out, p, dim)
-
-
-def _along(kernel, z: Tensor, alpha: Parameter, dim: int) -> Tensor:
-    moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z, alpha))
-    return kernel(*moved).movedim(-1, dim).contiguous()
 
 
 def _wide(x: Tensor) -> torch.dtype:

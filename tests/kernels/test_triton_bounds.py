@@ -1,0 +1,135 @@
+"""Triton's kernels of maps with bounds against plain torch in float64: on a GPU, or interpreted on small rows."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+from omegamax.kernels import jacobians, reference
+from omegamax.kernels.triton import bounds
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SIZES = (1, 2, 3, 17, 64, 1000, 4096, 30000) if DEVICE == "cuda" else (1, 3, 17)
+# The interpreter multiplies infinities in lanes that are dropped.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(invalid value|overflow|divide by zero|All-NaN slice) encountered:RuntimeWarning"
+)
+INF = math.inf
+
+
+def scores(*shape: int) -> Tensor:
+    return torch.randn(*shape, device=DEVICE)
+
+
+def odd(size: int) -> Tensor:
+    """Ordinary scores, spread ones, ties, absent entries, large offsets, and one score beyond all others."""
+    z = scores(6, size) * torch.tensor([1.0, 30.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)[:, None]
+    z[2] = z[2].round()
+    z[3, : size // 2] = -INF
+    z[4] += 3000
+    z[5, size - 1] = 1e30
+    return z
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_subsets(share: float):
+    for size in SIZES:
+        z = odd(size)
+        for k in {share * size, float(round(share * size))}:
+            p = bounds.k_subsets(z, k, 1)
+            torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
+
+
+def test_a_budget_for_each_row():
+    z = scores(2, 4, 9)
+    k = torch.tensor([0.5, 1.0, 3.0, 8.5], device=DEVICE).reshape(1, 4, 1)
+    p = bounds.k_subsets(z, k, 2)
+    torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
+
+
+def test_rows_of_equal_and_of_huge_scores():
+    z = torch.zeros(4, 12, device=DEVICE)
+    z[1] = 1e30
+    z[2, :5] = 4e6 + torch.arange(5, device=DEVICE) * 0.5
+    z[3, ::2] = -1e30
+    for k in (0.25, 3.0, 7.5):
+        p = bounds.k_subsets(z, k, 1)
+        torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
+
+
+@pytest.mark.parametrize("name", ["k_subsets", "box_simplex", "capped_softmax"])
+def test_odd_rows(name: str):
+    z = scores(4, 9)
+    z[0], z[1, 4], z[2, 0] = -INF, math.nan, INF
+    one = torch.ones(1, 1, device=DEVICE)
+    given = {"k_subsets": (2.0,), "box_simplex": (0 * one, one, one), "capped_softmax": (one,)}[name]
+    p = getattr(bounds, name)(z, *given, 1)
+    assert torch.equal(p[0], torch.zeros_like(p[0]))
+    assert bool(p[1:3].isnan().all())
+    wide = (a.double() if isinstance(a, Tensor) else a for a in given)
+    torch.testing.assert_close(p[3:].double(), getattr(reference, name)(z[3:].double(), *wide), rtol=0, atol=4e-7)
+
+
+@pytest.mark.parametrize("bound", ["one", "each", "row", "entry", "none"])
+def test_box(bound: str):
+    for size in SIZES:
+        z = odd(size)
+        shape = {"one": (1, 1), "each": (6, size), "row": (6, 1), "entry": (1, size), "none": (1, 1)}[bound]
+        upper = 2 / size + torch.rand(shape, device=DEVICE)
+        lower = torch.rand(shape, device=DEVICE) / (4 * size)
+        if bound == "none":
+            upper, lower = torch.full(shape, INF, device=DEVICE), torch.zeros(shape, device=DEVICE)
+        total = torch.ones(1, 1, dtype=torch.float64, device=DEVICE)
+        p = bounds.box_simplex(z, lower, upper, total, 1)
+        wanted = reference.box_simplex(z.double(), lower, upper.clamp(max=1e9), total)
+        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7)
+
+
+@pytest.mark.parametrize("room", [1.0, 1.5, 4.0, 1e9])
+def test_capped_softmax(room: float):
+    for size in SIZES:
+        z = odd(size)
+        upper = torch.rand(6, size, device=DEVICE)
+        upper = room * upper / torch.where(z > -INF, upper, 0.0).sum(1, keepdim=True)
+        p = bounds.capped_softmax(z, upper, 1)
+        torch.testing.assert_close(p.double(), reference.capped_softmax(z.double(), upper), rtol=0, atol=6e-7)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_any_axis(dim: int):
+    z = scores(3, 4, 5)
+    upper, one = torch.rand(3, 4, 5, device=DEVICE) + 0.5, torch.ones(1, 1, 1, device=DEVICE)
+    for name, given in (("k_subsets", (1.5,)), ("box_simplex", (0 * one, upper, one)), ("capped_softmax", (upper,))):
+        p = getattr(bounds, name)(z, *given, dim)
+        assert p.is_contiguous()
+        moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z.double(), *given))
+        wanted = getattr(reference, name)(*moved).movedim(-1, dim)
+        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7)
+
+
+def test_gradient_at_the_same_probabilities():
+    for size in SIZES:
+        p = bounds.k_subsets(scores(3, size), size / 3, 1)
+        g = torch.randn_like(p)
+        g[0][(p[0] == 0) | (p[0] == 1)] = INF  # not looked at
+        dz = bounds.k_subsets_vjp(p, g, 1)
+        wanted = jacobians.k_subsets_vjp(p.double(), g.nan_to_num(posinf=0.0).double(), 1)
+        torch.testing.assert_close(dz.double(), wanted, rtol=0, atol=1e-6)
+
+
+def test_half_precision_is_one_rounding_of_float32():
+    z = scores(4, 33).half()
+    p = bounds.k_subsets(z, 5.0, 1)
+    assert torch.equal(p, bounds.k_subsets(z.float(), 5.0, 1).half())
+    g = torch.randn_like(z)
+    assert torch.equal(bounds.k_subsets_vjp(p, g, 1), bounds.k_subsets_vjp(p.float(), g.float(), 1).half())
+
+
+def test_no_rows():
+    assert bounds.k_subsets(scores(0, 5), 2.0, 1).shape == (0, 5)
+    assert bounds.k_subsets_vjp(scores(0, 5), scores(0, 5), 1).shape == (0, 5)
