@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from omegamax import kernels
+from omegamax.kernels.triton._call import FAR as FAR
+from omegamax.kernels.triton._call import Attention, state_of
 
-if TYPE_CHECKING:
-    from omegamax.kernels.triton.attention import Attention
-
-FAR = 1 << 30  # a distance between query and key that limits nothing
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 WIDEST = 256  # features of a query or a value
 LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would not be exact
@@ -56,8 +52,6 @@ def attend(
 
 
 def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
-    from omegamax.kernels.triton.attention import Attention
-
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     if mask is not None:
         mask = mask.expand(*q.shape[:3], k.shape[-2])
@@ -86,22 +80,7 @@ def _attention(q, k, v, *options):
 
 @_attention.register_fake
 def _(q, k, v, *options):
-    from omegamax.kernels.triton import attention
-
-    call = _call(q, k, v, *options)
-    batch, heads, rows = q.shape[:3]
-    length = attention.LENGTH if call.listed else 0
-    single, whole, short = torch.float32, torch.int32, torch.int8
-    shapes = (
-        ((batch, heads, rows, v.shape[-1]), q.dtype),
-        ((batch, heads, rows), single),
-        ((batch * heads, call.tiles, -(-k.shape[-2] // call.way.block)), short),
-        ((batch * heads * call.tiles,), short),
-        ((batch, heads, rows, length), whole),
-        ((batch, heads, rows, length), single),
-        ((batch, heads, rows if call.listed else 0), whole),
-    )
-    return tuple(q.new_empty(shape, dtype=dtype) for shape, dtype in shapes)
+    return tuple(state_of(_call(q, k, v, *options)))
 
 
 @torch.library.custom_op(

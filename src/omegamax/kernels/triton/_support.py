@@ -7,10 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from omegamax.kernels.triton._call import Attention, padded, strided
 from omegamax.kernels.triton._layout import on_device
 from omegamax.kernels.triton._powers import power
 from omegamax.kernels.triton._scores import block_of, head_of, scores, seen_by, view_of
-from omegamax.kernels.triton.attention import Attention, padded, strided
 
 BLOCK = 64  # queries and keys
 
@@ -37,8 +37,8 @@ def counts(call: Attention, t: Tensor) -> Tensor:
                 EXACT=q.dtype == torch.float32,
                 DEPTH=depth,
                 D=padded(depth),
-                BM=BLOCK,
-                BN=BLOCK,
+                BLOCK=BLOCK,
+                BN=BLOCK // 2 if q.dtype == torch.float32 else BLOCK,  # as much as registers hold
                 num_warps=4,
                 num_stages=2,
             )
@@ -59,7 +59,7 @@ def count(
     EXACT: tl.constexpr,
     DEPTH: tl.constexpr,
     D: tl.constexpr,
-    BM: tl.constexpr,
+    BLOCK: tl.constexpr,
     BN: tl.constexpr,
 ):
     """The counts of one tile of queries."""
@@ -68,23 +68,26 @@ def count(
     heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
     b, h = head_of(head, heads)
     view, e, size = view_of(b, h, k, mask, extra, FLAGS)
-    first = tile * BM
-    index = first + tl.arange(0, BM)
+    first = tile * BLOCK
+    index = first + tl.arange(0, BLOCK)
     row = index[:, None]
     queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
-    low, _, _, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    low, _, _, high = seen_by(first, size, offset, left, right, FLAGS, BLOCK, BLOCK)
     t = tl.load(t_ptr + head.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
     seen = first * 0
     empty = first * 0
     blocks = first * 0
     bare = first * 0
-    for start in range(low, high, BN):
-        w = scores(queries, view, row, start, FLAGS, True, DEPTH, D, BN)
-        there = (w != float("-inf")) & (row < rows)
-        # Where there is no threshold, there are no numbers for weights, and none of them is zero.
-        zero = there & ~(power(w, t, e, KIND, EXACT) > 0.0) & (t == t)
-        some = tl.sum(tl.sum(there.to(tl.int32), 1), 0)
-        none = tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
+    for start in range(low, high, BLOCK):
+        some = first * 0
+        none = first * 0
+        for part in tl.static_range(0, BLOCK, BN):
+            w = scores(queries, view, row, start + part, FLAGS, True, DEPTH, D, BN)
+            there = (w != float("-inf")) & (row < rows)
+            # Where there is no threshold, there are no numbers for weights, and none of them is zero.
+            zero = there & ~(power(w, t, e, KIND, EXACT) > 0.0) & (t == t)
+            some += tl.sum(tl.sum(there.to(tl.int32), 1), 0)
+            none += tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
         seen += some
         empty += none
         blocks += (some > 0).to(tl.int32)
