@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -279,3 +283,12 @@ def test_it_compiles_into_one_graph(fused, learnt: bool):
     torch.testing.assert_close(value, wanted)
     for ours, theirs in zip(torch.autograd.grad(value, inputs), torch.autograd.grad(wanted, inputs), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_hopper(tmp_path):
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    program = Path(__file__).with_name("compile_for_hopper.py")
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.splitlines()) == 32, done.stdout
