@@ -6,7 +6,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _box, _capped, _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _box, _capped, _long, _simplex, _sparse, _survivors
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
@@ -14,9 +14,9 @@ BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 
 def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
-    types = {name: f"*{dtype}" for name in tensors} | {"alpha_ptr": "*fp32", "list_ptr": "*i32"}
-    types |= {name: "*fp32" for name in ("k_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
+    types = {name: "*fp32" for name in ("alpha_ptr", "k_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
     types |= {name: "fp32" for name in ("alpha", "fraction", "k")}
+    types |= {name: f"*{dtype}" for name in tensors} | {"list_ptr": "*i32"}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
         for name in kernel.arg_names
@@ -51,6 +51,7 @@ def main() -> None:
     compiled(_box.subsets, FORWARD, "bf16", PER_ROW=True, R=4, BLOCK=128)
     compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)
     compiled(_box.subsets_backward, BACKWARD, "bf16", R=1, BLOCK=1024)
+    compiled(_alpha.backward, ("p_ptr", "dz_ptr"), "bf16", R=4, BLOCK=128)
     compiled(_capped.capped_softmax, FORWARD, "fp32", R=1, BLOCK=1024)
 
 

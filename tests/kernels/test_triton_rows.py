@@ -83,6 +83,25 @@ def test_one_alpha_for_each_row(name: str):
     torch.testing.assert_close(dz.double(), wanted, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("dim", [0, 2])
+def test_gradient_in_alpha(dim: int):
+    shape = [2, 6, 12]
+    shape[dim] = 1
+    alpha = torch.linspace(0.5, 3.5, math.prod(shape), device=DEVICE).reshape(shape)
+    alpha.view(-1)[0], alpha.view(-1)[1] = 1.0, INF
+    z = scores(2, 6, 12)
+    p = rows.entmax(z, alpha, dim)
+    dz = rows.entmax_vjp(p, torch.randn_like(z), alpha, dim)
+    got = rows.alpha_vjp(p, dz, alpha, dim)
+    assert got.shape == alpha.shape
+    wanted = jacobians.alpha_vjp(p.double(), dz.double(), alpha.double(), dim)
+    torch.testing.assert_close(got.double(), wanted, rtol=2e-5, atol=1e-6)
+    flat = rows.alpha_vjp(p, dz, 1.5, dim)
+    torch.testing.assert_close(
+        flat.double(), jacobians.alpha_vjp(p.double(), dz.double(), 1.5, dim), rtol=2e-5, atol=1e-6
+    )
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_any_axis(dim: int):
     z = scores(3, 4, 5)

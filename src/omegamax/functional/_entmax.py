@@ -9,36 +9,24 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_above, check_scores, is_plain, row_parameter
-from omegamax._numerics import tsallis_log_alpha
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import entmax_vjp
+from omegamax.kernels.jacobians import alpha_vjp, entmax_vjp, score_change
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
     if not torch.is_grad_enabled() and is_plain(g, p):
         dz = kernels.solve("entmax_vjp", p, g, alpha, dim)
-    else:
-        dz = entmax_vjp(p, g, alpha, dim)
-    # dp/dalpha = J c with c the change of the deformed logarithm, and J is symmetric.
-    return dz, lambda: (dz * _score_change(p, alpha, dim)).sum(dim, keepdim=True)
-
-
-def _score_change(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    """What raising alpha does, as a change of the scores; measured from that of the largest probability.
-
-    The Jacobian does not see a constant, but its entries are large for large alpha (p^-8 at alpha = 10), and a
-    constant times their rounding would remain.
-    """
-    change = tsallis_log_alpha(p, alpha)
-    return change - change.gather(dim, p.argmax(dim, keepdim=True)).detach()
+        return dz, lambda: kernels.solve("alpha_vjp", p, dz, alpha, dim)
+    dz = entmax_vjp(p, g, alpha, dim)
+    return dz, lambda: alpha_vjp(p, dz, alpha, dim)
 
 
 def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     dz, dalpha = tangents
     move = torch.zeros_like(p) if dz is None else dz
     if dalpha is not None:
-        move = move + dalpha * _score_change(p, alpha, dim)
+        move = move + dalpha * score_change(p, alpha, dim)
     return entmax_vjp(p, move, alpha, dim)
 
 

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._numerics import on_support
+from omegamax._numerics import on_support, tsallis_log_alpha
 
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
@@ -36,6 +36,22 @@ def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     sh = (torch.where(support, safe.pow(2 - alpha), 0.0).scatter(dim, anchor, 0.0)) * h
     weight = ratio / ratio.sum(dim, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
     return sh - weight * sh.sum(dim, keepdim=True)
+
+
+def alpha_vjp(p: Tensor, dz: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    """The gradient of entmax in alpha, one number for each row, given its gradient ``dz`` in the scores."""
+    # dp/dalpha = J c with c the change of the deformed logarithm, and J is symmetric.
+    return (dz * score_change(p, alpha, dim)).sum(dim, keepdim=True)
+
+
+def score_change(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    """What raising alpha does, as a change of the scores; measured from that of the largest probability.
+
+    The Jacobian does not see a constant, but its entries are large for large alpha (p^-8 at alpha = 10), and a
+    constant times their rounding would remain.
+    """
+    change = tsallis_log_alpha(p, alpha)
+    return change - change.gather(dim, p.argmax(dim, keepdim=True)).detach()
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:

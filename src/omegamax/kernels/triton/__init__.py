@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Callable
 
 BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "capped_softmax")
-OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
+OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _long, _simplex, _sparse, _survivors
 from omegamax.kernels.triton._launch import find, launch
 from omegamax.kernels.triton._layout import LISTED, LONG, LONGEST, along_last, as_rows, by_row, like, sheaf, tile
 
@@ -61,6 +61,21 @@ def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if p.dtype is float64 or (kind == STEEP and p.shape[dim] > LONGEST):
         return jacobians.entmax_vjp(p, g, alpha, dim)
     return _backward(kind, p, g, alpha, dim, key)
+
+
+def alpha_vjp(p: Tensor, dz: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    if p.dtype is float64 or p.shape[dim] > LONGEST:
+        return jacobians.alpha_vjp(p.to(_wide(p)), dz.to(_wide(p)), alpha, dim)
+    rows, grads = as_rows(p, dim), as_rows(dz, dim)
+    count, size = rows.shape
+    out = torch.empty(count, dtype=torch.float32, device=p.device)
+    if count:
+        many = by_row(alpha if isinstance(alpha, Tensor) else out.new_tensor(alpha), p, dim)
+        here, block, warps = tile(size)
+        arguments = (count, size, rows.stride(0), grads.stride(0), here, block)
+        launch(_alpha.backward, -(-count // here), (rows, grads, out, many), arguments, warps)
+    shape = p.movedim(dim, -1).shape[:-1]
+    return out.view(*shape, 1).movedim(-1, dim)
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
