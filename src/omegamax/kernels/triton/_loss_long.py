@@ -22,8 +22,8 @@ from omegamax.kernels.triton._loss import (
     store,
     terms,
 )
-from omegamax.kernels.triton._numbers import largest, sum1, sum3
-from omegamax.kernels.triton._simplex import ENTMAX15, SPARSEMAX, STEEP, alpha_of
+from omegamax.kernels.triton._numbers import exp, largest, log_base, sum1, sum3
+from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._threshold import ROUNDS
 
 
@@ -38,6 +38,41 @@ def block_of(row_ptr, begin, K: tl.constexpr, BLOCK: tl.constexpr):
 def pushed(x, kept):
     """The larger of two, and the smaller."""
     return tl.maximum(x, kept), tl.minimum(x, kept)
+
+
+@triton.jit
+def sifted(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
+    """The four largest entries of each place ``[1, 4 BLOCK]``, the largest of the others, and the largest of all."""
+    none = tl.full([1, BLOCK], -INF, tl.float32)
+    k0, k1, k2, k3, dropped = none, none, none, none, none
+    for begin in range(0, K, BLOCK):
+        x = block_of(row_ptr, begin, K, BLOCK)
+        x0 = k0
+        k0 = tl.maximum(x, k0, propagate_nan=tl.PropagateNan.ALL)
+        x = tl.minimum(x, x0)
+        k1, x = pushed(x, k1)
+        k2, x = pushed(x, k2)
+        k3, x = pushed(x, k3)
+        dropped = tl.maximum(x, dropped)
+    kept = tl.reshape(tl.join(tl.join(k0, k1), tl.join(k2, k3)), [1, 4 * BLOCK], can_reorder=True)
+    return kept, tl.max(dropped, 1, keep_dims=True), largest(k0)
+
+
+@triton.jit
+def logarithm(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
+    """The largest entry of a row, and the logarithm of the sum of exponentials of what the others are less."""
+    peak = tl.full([1, BLOCK], -INF, tl.float32)
+    total = tl.zeros([1, BLOCK], tl.float32)
+    for begin in range(0, K, BLOCK):
+        x = block_of(row_ptr, begin, K, BLOCK)
+        higher = tl.maximum(peak, x, propagate_nan=tl.PropagateNan.ALL)
+        shift = tl.where(higher == -INF, 0.0, higher)
+        total = total * exp(peak - shift) + exp(x - shift)
+        peak = higher
+    top = largest(peak)
+    total = sum1(total * exp(peak - tl.where(top == -INF, 0.0, top)))
+    total = tl.where(total > 0.0, total, 1.0)
+    return top, log_base(total, total - 1.0)
 
 
 @triton.jit
@@ -77,32 +112,23 @@ def forward(
     """As the kernel of short rows, one row for each program, for alpha up to 2."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
     row_ptr = z_ptr + tl.program_id(0).to(tl.int64) * z_stride
-    none = tl.full([1, BLOCK], -INF, tl.float32)
-    k0, k1, k2, k3, dropped = none, none, none, none, none
-    for begin in range(0, K, BLOCK):
-        x = block_of(row_ptr, begin, K, BLOCK)
-        x0 = k0
-        k0 = tl.maximum(x, k0, propagate_nan=tl.PropagateNan.ALL)
-        x = tl.minimum(x, x0)
-        k1, x = pushed(x, k1)
-        k2, x = pushed(x, k2)
-        k3, x = pushed(x, k3)
-        dropped = tl.maximum(x, dropped)
-    top = largest(k0)
-    shift = tl.where(top == -INF, 0.0, top)
-    rest = tl.max(dropped, 1, keep_dims=True) - shift
-    kept = tl.join(tl.join(k0, k1), tl.join(k2, k3))
-    kept = tl.reshape(kept, [1, 4 * BLOCK], can_reorder=True) - shift
-
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, 1)
-    t, step = solved(kept, a, K, KIND)
-    p, power = entries(kept, a, t, step, KIND)
-    power = sum1(power)
-    slope = power
-    if SLOPE:
-        slope = sum1(slopes(p, a))
-    if tl.max((rest > edge(a, t, step, KIND)).to(tl.int32)) > 0:
-        t, step, power, slope = whole(row_ptr, shift, a, t, K, KIND, SLOPE, BLOCK)
+    if KIND == SOFTMAX:
+        top, step = logarithm(row_ptr, K, BLOCK)
+        shift = tl.where(top == -INF, 0.0, top)
+        t, power, slope = 0.0 * a, 0.0 * a, 0.0 * a
+    else:
+        kept, dropped, top = sifted(row_ptr, K, BLOCK)
+        shift = tl.where(top == -INF, 0.0, top)
+        kept -= shift
+        t, step = solved(kept, a, K, KIND)
+        p, power = entries(kept, a, t, step, KIND)
+        power = sum1(power)
+        slope = power
+        if SLOPE:
+            slope = sum1(slopes(p, a))
+        if tl.max((dropped - shift > edge(a, t, step, KIND)).to(tl.int32)) > 0:
+            t, step, power, slope = whole(row_ptr, shift, a, t, K, KIND, SLOPE, BLOCK)
 
     index = tl.load(index_ptr + row)
     met = tl.load(row_ptr + index).to(tl.float32) - shift
