@@ -128,8 +128,20 @@ def test_any_layout(layout: str):
     assert torch.equal(rows.entmax_vjp(p, g, 1.5, 1), rows.entmax_vjp(p, g.contiguous(), 1.5, 1))
 
 
+@pytest.mark.parametrize("alpha", [1.12, 1.25, 1.3, 1.5, 1.8, 2.0])
+@pytest.mark.parametrize("form", [(1, 4, 8, 1), (4, 8, 4, 1), (1, 1, 32, 1)])
+def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
+    monkeypatch.setattr(rows, "sheaf", lambda size, itemsize: _layout.Sheaf(*form))
+    monkeypatch.setattr(rows, "find", lambda key: None)  # launches of the usual form
+    z = scores(6, 30) * torch.tensor([0.001, 0.1, 1.0, 10.0, 1.0, 1.0], device=DEVICE)[:, None]
+    z[4] = z[4].round()
+    z[5, :20] = -INF
+    p = rows.entmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+
+
 def test_more_rows_than_a_program_takes():
-    count = _layout.tile(16).rows
+    count = _layout.sheaf(16, 4).rows
     assert count > 1
     z = scores(count + 1, 16)
     p = rows.entmax(z, 2.0, 1)
@@ -167,6 +179,7 @@ def long_rows(monkeypatch):
     if DEVICE == "cpu":
         monkeypatch.setattr(rows, "LONGEST", 8)
         monkeypatch.setattr(rows, "LONG", _layout.Tile(1, 4, 1))
+        monkeypatch.setattr(rows, "LISTED", (16, 16))  # two groups
 
 
 LONG = 70001 if DEVICE == "cuda" else 18

@@ -91,6 +91,8 @@ def backward_weight(p, a, KIND: tl.constexpr):
         return tl.sqrt(p)
     if KIND == SOFTMAX:
         return p
+    if KIND == ENTMAX:  # alpha < 2, so that 0 gives 0
+        return tl.exp2((2.0 - a) * quick_log2(p))
     return tl.where(p > 0.0, tl.exp2((2.0 - a) * quick_log2(tl.where(p > 0.0, p, 1.0))), 0.0)
 
 
