@@ -392,6 +392,27 @@ def test_weights_are_left_out_when_nobody_asks(monkeypatch):
     assert asked[2:] == [True, True]
 
 
+def test_weights_are_left_out_when_a_layer_is_computed_again(monkeypatch):
+    pytest.importorskip("transformers.utils.output_capturing", reason="this version does not tell who asks")
+    asked = []
+
+    def spy(*args, **options):
+        asked.append(options.get("return_weights", False))
+        return attention(*args, **options)
+
+    monkeypatch.setattr("omegamax.integrations._layer.attention", spy)
+    model = make("llama").train()
+    model.set_attn_implementation("omegamax:entmax15")
+    tokens = inputs("llama", padded=False)[0]["input_ids"]
+    model(tokens, labels=tokens).loss.backward()
+    wanted = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model.gradient_checkpointing_enable()
+    model(tokens, labels=tokens, use_cache=False).loss.backward()
+    assert len(asked) == 6 and not any(asked)
+    torch.testing.assert_close([p.grad for p in model.parameters()], wanted)
+
+
 def test_half_precision_runs_and_stays_near():
     model = make("llama")
     given, real = inputs("llama")

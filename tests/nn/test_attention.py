@@ -122,3 +122,112 @@ def test_bad_arguments_are_refused_by_name():
         attention(q, k, v, "hardmax")
     with pytest.raises(ValueError, match="attention: a module given as transform must have dim=-1"):
         attention(q, k, v, nn.Sparsemax(dim=1))
+
+
+def written_out(q, k, v, function, keep, bias=0.0):
+    """The definition: heads repeated, scores for all pairs, -inf where a query does not see a key."""
+    k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    z = torch.einsum("...ld,...sd->...ls", q, k) / math.sqrt(q.shape[-1]) + bias
+    p = function(z.masked_fill(~keep, -math.inf))
+    return p @ v, p
+
+
+def places(queries=4, keys=6, offset=0):
+    """How far ahead of each query each key is."""
+    return torch.arange(keys) - torch.arange(queries)[:, None] - offset
+
+
+EVERY = torch.ones(4, 6, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "options, keep",
+    [
+        ({"is_causal": True}, places() <= 0),
+        ({"is_causal": True, "offset": 2}, places(offset=2) <= 0),
+        ({"is_causal": True, "offset": -2}, places(offset=-2) <= 0),
+        ({"window": 1}, places().abs() <= 1),
+        ({"window": (2, 0), "offset": 1}, (places(offset=1) <= 0) & (places(offset=1) >= -2)),
+        ({"window": (None, 1)}, places() <= 1),
+        ({"window": (1, 3), "is_causal": True}, (places() <= 0) & (places() >= -1)),
+        ({"lengths": torch.tensor([4, 0])}, torch.arange(6) < torch.tensor([4, 0])[:, None, None, None]),
+        ({"mask": EVERY[0] & (torch.arange(6) != 2), "window": 2}, (places().abs() <= 2) & (torch.arange(6) != 2)),
+    ],
+)
+@pytest.mark.parametrize("name", ["softmax", "entmax15", "sparsemax"])
+def test_what_a_query_sees(options, keep, name):
+    q, k, v = heads(2, 4)
+    k, v = k[:, :2], v[:, :2]
+    wanted, p = written_out(q, k, v, getattr(omegamax, name), keep)
+    out, weights = attention(q, k, v, name, **options, return_weights=True)
+    torch.testing.assert_close(out, wanted)
+    torch.testing.assert_close(weights, p)
+    assert (weights.masked_select(~keep) == 0).all()
+    torch.testing.assert_close(attention(q, k, v, name, **options), wanted)
+
+
+def test_slopes_fall_with_the_distance_and_learn():
+    q, k, v = heads(2, 4)
+    slopes = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    bias = -slopes[:, None, None] * places(offset=1).abs()
+    wanted, _ = written_out(q, k, v, omegamax.entmax15, EVERY, bias)
+    out = attention(q, k, v, alibi=slopes, offset=1)
+    torch.testing.assert_close(out, wanted)
+    gradients = (torch.autograd.grad(x.square().sum(), slopes) for x in (out, wanted))
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("groups", [(1, 1), (2, 2), (1, 4), (2, 4)])
+def test_heads_may_share_keys_and_values(groups):
+    q, k, v = (x.requires_grad_() for x in heads(2, 4))
+    few = [x[:, :g].detach().requires_grad_() for x, g in zip((k, v), groups, strict=True)]
+    wanted, _ = written_out(q, *few, omegamax.sparsemax, EVERY)
+    out = attention(q, *few, "sparsemax")
+    torch.testing.assert_close(out, wanted)
+    inputs = (q, *few)
+    gradients = (torch.autograd.grad(x.square().sum(), inputs) for x in (out, wanted))
+    torch.testing.assert_close(*gradients)
+
+
+def test_decoding_step_by_step_gives_what_one_call_gives():
+    q, k, v = heads(2, 4, queries=6)
+    k, v = k[:, :2], v[:, :2]
+    whole = attention(q, k, v, is_causal=True, window=3)
+    for i in range(6):
+        step = attention(q[:, :, i : i + 1], k[:, :, : i + 1], v[:, :, : i + 1], offset=i, is_causal=True, window=3)
+        torch.testing.assert_close(step, whole[:, :, i : i + 1])
+
+
+def test_support_counts_what_may_be_seen_and_has_no_weight():
+    q, k, v = heads(2, 3, queries=70, keys=130)
+    q[0, 0] *= 50
+    lengths = torch.tensor([130, 0])
+    out, weights, support = attention(
+        q, k, v, "sparsemax", is_causal=True, lengths=lengths, return_weights=True, return_support=True
+    )
+    assert isinstance(support, nn.Support)
+    seen = (places(70, 130) <= 0) & (torch.arange(130) < lengths[:, None, None, None])
+    wanted = ((weights == 0) & seen).sum((-2, -1)) / seen.sum((-2, -1)).clamp(min=1)
+    torch.testing.assert_close(support.entries, wanted.expand(2, 3).float())
+    assert (support.entries[1] == 0).all() and (support.blocks[1] == 0).all()
+    assert support.entries[0, 0] > 0.95
+    # Of three blocks that are seen, the last has six rows only; an empty one is found by hand.
+    blocks = [weights[0, 0, a : a + 64, b : b + 64] for a, b in ((0, 0), (64, 0), (64, 64))]
+    empty = sum(bool((block == 0).all()) for block in blocks) / 3
+    torch.testing.assert_close(support.blocks[0, 0], torch.tensor(empty))
+    again = attention(q, k, v, "sparsemax", is_causal=True, lengths=lengths, return_support=True)
+    torch.testing.assert_close(again, (out, support))
+
+
+def test_bad_options_are_refused_by_name():
+    q, k, v = heads(2, 4)
+    with pytest.raises(ValueError, match=r"attention: the heads of q, axis -3, must be a multiple"):
+        attention(q, k[:, :3], v[:, :3])
+    with pytest.raises(ValueError, match=r"attention: window must be a whole number of keys, .* got \(1, -1\)"):
+        attention(q, k, v, window=(1, -1))
+    with pytest.raises(ValueError, match=r"attention: alibi must be .* shape \(4,\), got .* of shape \(3,\)"):
+        attention(q, k, v, alibi=torch.rand(3))
+    with pytest.raises(ValueError, match=r"attention: lengths must be whole numbers of shape \(2,\), got"):
+        attention(q, k, v, lengths=torch.ones(2))
+    with pytest.raises(TypeError, match=r"attention: offset must be a whole number, got 0\.5"):
+        attention(q, k, v, offset=0.5)

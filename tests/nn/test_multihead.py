@@ -231,3 +231,33 @@ def test_bad_arguments_are_refused_by_name():
         layer(x, x, x, key_padding_mask=torch.zeros(5, 3))
     with pytest.raises(TypeError, match="attn_mask must be bool"):
         layer(x, x, x, attn_mask=torch.zeros(5, 5, dtype=torch.long))
+
+
+@pytest.mark.parametrize("added", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}])
+@pytest.mark.parametrize("padded", [False, True])
+def test_causal_without_weights_is_causal_with_them(added, padded):
+    layer = nn.MultiheadAttention(8, 2, batch_first=True, length_scale=True, transform="sparsemax", **added).double()
+    with torch.no_grad():
+        layer.length_scale.g.fill_(0.5)  # what is seen matters
+    x = torch.randn(3, 5, 8, dtype=torch.float64)
+    mask = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    padding = torch.arange(5) >= torch.tensor([5, 3, 1])[:, None] if padded else None
+    wanted, _ = layer(x, x, x, padding, attn_mask=mask)
+    for attn_mask in (None, mask):
+        for need_weights in (False, True):
+            given = {"need_weights": need_weights, "attn_mask": attn_mask, "is_causal": True}
+            torch.testing.assert_close(layer(x, x, x, padding, **given)[0], wanted)
+
+
+def test_weights_that_nobody_needs_are_not_asked_for(monkeypatch):
+    asked = []
+
+    def spy(*args, **options):
+        asked.append(options.get("return_weights", False))
+        return omegamax.nn.attention(*args, **options)
+
+    monkeypatch.setattr("omegamax.nn.multihead.attention", spy)
+    layer, x = nn.MultiheadAttention(8, 2), torch.randn(5, 3, 8)
+    layer(x, x, x, need_weights=False)
+    layer(x, x, x)
+    assert asked == [False, True]
