@@ -14,7 +14,7 @@ import pytest
 import omegamax
 from omegamax.cli.maps import markdown, replaced
 
-PAGES = ("generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
+PAGES = ("attention", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
 ROOT = Path(__file__).parents[1]
 REPORT = "tasks/vqa/report/assets"
 ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "panel.js", "sheet.js")

@@ -115,7 +115,7 @@ def attention(
     .. math:: \hat p_\Omega\bigl(\mathit{scale} \cdot Q K^\top + \mathit{mask}\bigr)\, V
 
     On a GPU entmax with alpha between 1 and 2 never stores a weight, unless they are asked for: memory grows with
-    ``L + S``, and keys without weight are skipped. :ref:`docs/attention.md` says when.
+    ``L + S``, and keys without weight are skipped. docs/attention.md says when.
 
     Args:
         q: queries ``[*, L, D]``, usually ``[B, H, L, D]``.
