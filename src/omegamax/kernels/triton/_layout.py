@@ -24,11 +24,16 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def tile(size: int) -> Tile:
-    """What one program takes of rows of ``size`` entries; measured on Hopper, harmless elsewhere."""
+def tile(size: int, light: bool = False) -> Tile:
+    """What one program takes of rows of ``size`` entries; measured on Hopper, harmless elsewhere.
+
+    ``light``: kernels that do little more than read and write are best with few entries for a thread.
+    """
     block = triton.next_power_of_2(size)
     rows = max(1, 512 // block)
-    return Tile(rows, block, min(max(rows * block // 1024, 1), 16))
+    if light:
+        return Tile(rows, block, 2 if block <= 512 else min(block // 256, 16 if block <= 8192 else 32))
+    return Tile(rows, block, min(max(rows * block // 512, 1), 32))
 
 
 class Sheaf(NamedTuple):
@@ -40,20 +45,45 @@ class Sheaf(NamedTuple):
     warps: int
 
 
+# Rows and width for short rows, by length and bytes of an entry: a few threads share a row, so that sums cross few.
+SHEAVES = {
+    (128, 4): (8, 16),
+    (128, 2): (8, 32),
+    (256, 4): (4, 32),
+    (256, 2): (4, 64),
+    (512, 4): (2, 64),
+    (512, 2): (4, 64),
+}
+WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}
+
+
 @functools.cache
 def sheaf(size: int, itemsize: int) -> Sheaf:
     """As :func:`tile`, for the kernels of sparsemax and its kin."""
     block = triton.next_power_of_2(size)
-    if block <= 256:
-        width = min(block, 32)
-        return Sheaf(4, block // width, width, 1)
-    warps = {512: 1, 1024: 1, 2048: 2, 4096: 2, 8192: 4, 16384: 4}.get(block, 8)
-    width = min(block, 16 // itemsize * 32 * warps)
-    return Sheaf(1, block // width, width, warps)
+    if block <= 512:
+        rows, width = SHEAVES.get((block, itemsize), (8, min(block, 16)))
+        return Sheaf(rows, block // width, width, 1)
+    warps = WARPS.get(block, 8)
+    width = 16 // itemsize * 32 * warps  # as many as one vector load of all threads brings
+    return Sheaf(1, max(block // width, 1), min(block, width), warps)
 
 
 LONG = Tile(1, 4096, 8)  # a block of a row that is longer
 LISTED = (4096, 8192)  # entries of such a row that are looked at again, for sparsemax and entmax15 and for other powers
+
+
+@functools.cache
+def stretch(size: int, itemsize: int, dense: bool) -> Tile | None:
+    """A block of a row whose survivors are listed, or None where the whole row is kept; ``dense``: many may survive."""
+    if size <= 16384 or (size <= LONGEST and itemsize == 4 and not dense):
+        return None
+    if dense:
+        block = min(max(triton.next_power_of_2(size) // 16, 2048), 8192)
+        return Tile(1, block, block // 512)
+    if size <= LONGEST:
+        return Tile(1, 2048, 4)
+    return LONG if size <= 131072 else Tile(1, 8192, 16)
 
 
 def as_rows(x: Tensor, dim: int) -> Tensor:

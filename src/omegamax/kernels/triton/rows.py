@@ -15,7 +15,18 @@ from torch import Tensor, float64
 from omegamax.kernels import jacobians, reference
 from omegamax.kernels.triton import _alpha, _long, _simplex, _sparse, _survivors
 from omegamax.kernels.triton._launch import find, launch
-from omegamax.kernels.triton._layout import LISTED, LONG, LONGEST, along_last, as_rows, by_row, like, sheaf, tile
+from omegamax.kernels.triton._layout import (
+    LISTED,
+    LONG,
+    LONGEST,
+    along_last,
+    as_rows,
+    by_row,
+    like,
+    sheaf,
+    stretch,
+    tile,
+)
 
 Parameter = float | Tensor
 
@@ -130,11 +141,12 @@ def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None
 def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
     count, size, _ = sizes
     arguments: tuple = (fraction, *sizes, kind, whole)
-    if size > LONGEST:
-        members = triton.next_power_of_2(-(-size // LONG.block))
+    part = stretch(size, rows.itemsize, kind == POWER)
+    if part is not None:
+        members = triton.next_power_of_2(-(-size // part.block))
         groups = max(LISTED[kind == POWER] // members, 1)
         work = torch.empty(count, groups, dtype=torch.int32, device=rows.device)
-        launch(_survivors.forward, count, (rows, p, work), (*arguments, LONG.block, members, groups), LONG.warps)
+        launch(_survivors.forward, count, (rows, p, work), (*arguments, part.block, members, groups), part.warps)
     else:
         here, depth, width, warps = sheaf(size, rows.itemsize)
         arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
@@ -151,7 +163,7 @@ def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: 
         if size > LONGEST:
             launch(_long.backward, count, (rows, incoming, out), (*arguments, LONG.block), LONG.warps, key)
         else:
-            here, block, warps = tile(size)
+            here, block, warps = tile(size, light=True)
             arguments = (*arguments, size == block and count % here == 0, here, block)
             launch(_simplex.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
     return like(out, p, dim)
