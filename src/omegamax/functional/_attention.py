@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
+from omegamax._checks import is_plain
 from omegamax.kernels.triton._call import FAR as FAR
 from omegamax.kernels.triton._call import Attention, state_of
 
@@ -47,8 +48,19 @@ def attend(
     lengths = None if lengths is None else lengths.to(torch.int32)
     # Broadcast inside: a compiler need not keep the strides of what it passes.
     options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
-    out, t, *_ = _attention(q, k, v, *options)
+    out, t, *_ = _outputs(q, k, v, *options)
     return out, _support(q, k, v, t, *options) if support else None
+
+
+def _outputs(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor, ...]:
+    """The operation, or what it does without the time that torch takes for one: more than a small one itself."""
+    if not is_plain(q, k, v):
+        return _attention(q, k, v, *options)
+    alphas = options[0]
+    learnt = q.requires_grad or k.requires_grad or v.requires_grad or (alphas is not None and alphas.requires_grad)
+    if torch.is_grad_enabled() and learnt:
+        return _apply(q, k, v, *options)
+    return _forward(q, k, v, *options)
 
 
 def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
@@ -73,6 +85,10 @@ OPTIONS = (
     schema=f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 def _attention(q, k, v, *options):
+    return _forward(q, k, v, *options)
+
+
+def _forward(q, k, v, *options):
     from omegamax.kernels.triton import attention
 
     return tuple(attention.forward(_call(q, k, v, *options)))
@@ -89,7 +105,11 @@ def _(q, k, v, *options):
     schema="(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
     f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
 )
-def _attention_backward(g, t, blocks, dense, lists, p, count, q, k, v, *options):
+def _attention_backward(g, *tensors_and_numbers):
+    return _gradients(g, *tensors_and_numbers)
+
+
+def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
     from omegamax.kernels.triton import attention
 
     grads = attention.backward(_call(q, k, v, *options), g, t, blocks, dense, lists, p, count)
@@ -129,7 +149,9 @@ def _backward(ctx, g, *_):
     if g is None:
         return (None,) * 13
     numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic)
-    dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
+    # A graph of the gradients is made of operations, one of which says that it has no derivative.
+    gradients = _gradients if not torch.is_grad_enabled() and is_plain(g) else _attention_backward
+    dq, dk, dv, dalphas = gradients(g, *ctx.saved_tensors, *numbers)
     return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
 
 
@@ -144,6 +166,21 @@ def _no_context(ctx, inputs, output) -> None:
     pass
 
 
+class _Attention(torch.autograd.Function):
+    """The operation for tensors that nobody traces."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _forward(*inputs)
+        _setup_context(ctx, inputs, output)
+        ctx.mark_non_differentiable(*output[1:])
+        return output
+
+    backward = staticmethod(_backward)
+
+
+# Function.apply looks up the signature of forward each time.
+_apply = super(torch.autograd.Function, _Attention).apply  # type: ignore[misc]
 _attention.register_autograd(_backward, setup_context=_setup_context)
 _attention_backward.register_autograd(_second, setup_context=_no_context)
 

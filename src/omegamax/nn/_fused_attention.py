@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 
 from omegamax._checks import is_number, is_plain
 from omegamax.functional import _attention
-from omegamax.nn._pairs import Pairs
+from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
@@ -69,7 +69,7 @@ def fused(
     heads, lead = (shape[-3] if len(shape) > 2 else 1), shape[:-3]
     groups = {x.shape[-3] if x.dim() > 2 else 1 for x in (k, v)} | {1}
     # Keys and values grouped in different ways, or values for more texts than there are queries and keys.
-    if len(groups) > 2 or heads % max(groups) or torch.broadcast_shapes(lead, v.shape[:-3]) != lead:
+    if len(groups) > 2 or heads % max(groups) or broadcast(lead, v.shape[:-3]) != lead:
         return None
     alpha = _alpha(transform, heads, len(shape))
     if alpha is None:
@@ -150,6 +150,8 @@ def _inside(alpha: Tensor) -> bool:
 
 def _four(x: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
     """``[B, heads, *, *]``, all leading axes in one."""
+    if x.shape[:-2] == (*lead, heads) and len(lead) == 1:
+        return x
     return x.expand(*lead, heads, *x.shape[-2:]).reshape(math.prod(lead), heads, *x.shape[-2:])
 
 

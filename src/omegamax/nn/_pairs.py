@@ -91,6 +91,11 @@ def paired(z: Tensor, pairs: Pairs) -> Tensor:
     return z if seen is None else z.masked_fill(~seen, -math.inf)
 
 
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that both expand to; torch takes its time even where they are the same."""
+    return tuple(a) if a == b or not b else tuple(torch.broadcast_shapes(a, b))
+
+
 def _sides(window: Window) -> tuple[int, int]:
     """How many keys before and after its own place a query sees."""
     sides = window if isinstance(window, tuple | list) else (window, window)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.nn._fused_attention import fused
-from omegamax.nn._pairs import Pairs, Window, checked_pairs, paired
+from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
 from omegamax.nn._support import Support, support_of
 from omegamax.nn.transforms import apply, resolve
 from omegamax.omegas import Omega
@@ -213,4 +213,4 @@ def _checked_shape(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
     if max(q.dim(), k.dim()) == 2:
         return pair
     heads = others[0] if queries == 1 else queries
-    return (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), heads, *pair)
+    return (*broadcast(q.shape[:-3], k.shape[:-3]), heads, *pair)
