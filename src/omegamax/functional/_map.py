@@ -37,7 +37,10 @@ class Map:
         # Function.apply looks up the signature of forward each time, which takes longer than a small map itself.
         self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
         self.quick = super(torch.autograd.Function, _quick(name, solve, self.function)).apply  # type: ignore[misc]
-        self.op = _custom_op(name, parameters, solve, self.function)
+        self.op = _custom_op(name, [f"Tensor {a}" for a in parameters], solve, self.function)
+        # A number stays one: a kernel that sees it need not be ready for every other.
+        if len(parameters) == 1:
+            self.number_op = _custom_op(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
@@ -58,7 +61,11 @@ class Map:
             return self.solve(z, *parameters, dim)
         if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
             return self.function.apply(z, *parameters, dim)
-        return self.op(z, *(a if isinstance(a, Tensor) else z.new_full((1,) * z.dim(), a) for a in parameters), dim)
+        if len(parameters) == 1 and type(parameters[0]) is float:
+            return self.number_op(z, *parameters, dim)
+        wide = torch.promote_types(dtype, torch.float32)
+        one = (1,) * z.dim()
+        return self.op(z, *(a if isinstance(a, Tensor) else z.new_full(one, a, dtype=wide) for a in parameters), dim)
 
 
 def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
@@ -93,7 +100,7 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[
             p, *parameters = _saved(ctx)
             wanted = ctx.needs_input_grad
             dtype = p.dtype
-            if not is_grad_enabled() and not any(wanted[1:]):
+            if not is_grad_enabled() and not any(wanted[1:]) and is_plain(g, p):
                 grad = vjp(g, p, *parameters, dim=ctx.dim)[0]
                 return ((grad() if callable(grad) else grad).to(dtype), *(None for _ in wanted[1:]))
             if dtype.itemsize == 2:
@@ -175,24 +182,24 @@ def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: 
 
 
 def _custom_op(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
-    inputs = ", ".join(["Tensor z", *(f"Tensor {a}" for a in parameters), "int dim"])
+    inputs = ", ".join(["Tensor z", *parameters, "int dim"])
     op = torch.library.custom_op(
         f"omegamax::{name}", lambda z, *rest: solve(z, *rest), mutates_args=(), schema=f"({inputs}) -> Tensor"
     )
     op.register_fake(lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format))
 
     def setup_context(ctx, inputs, output):
-        _, *tensors, dim = inputs
-        ctx.save_for_backward(output, *tensors)
-        ctx.floats = [None] * len(tensors)
+        _, *given, dim = inputs
+        ctx.save_for_backward(output, *(a for a in given if isinstance(a, Tensor)))
+        ctx.floats = [None if isinstance(a, Tensor) else a for a in given]
         ctx.dim = dim
 
     op.register_autograd(function.backward, setup_context=setup_context)
 
     def vmap(info, in_dims, z, *rest):
-        *tensors, dim = rest
-        z, *tensors = _in_front(info.batch_size, in_dims[:-1], z, *tensors)
-        return op(z, *tensors, dim + 1), 0
+        *given, dim = rest
+        z, *given = _in_front(info.batch_size, in_dims[:-1], z, *given)
+        return op(z, *given, dim + 1), 0
 
     op.register_vmap(vmap)
     return op
