@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import largest, sum1, sum3
+from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum3
 from omegamax.kernels.triton._powers import end_of, power, powers, start_of, step_of, unsettled
 from omegamax.kernels.triton._scores import LEFT, block_of, head_of, scores, seen_by, view_of
 
@@ -135,7 +135,7 @@ def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         moving = unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, w) & (rounds < ROUNDS)
     return t
 
 

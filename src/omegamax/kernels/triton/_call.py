@@ -113,16 +113,23 @@ class Attention(NamedTuple):
     @property
     def sizes(self) -> dict[str, int]:
         depth, width = self.q.shape[-1], self.v.shape[-1]
-        return {"DEPTH": depth, "D": padded(depth), "WIDTH": width, "W": padded(width), "BM": self.way.tile}
+        least = 128 // self.q.element_size()
+        return {
+            "DEPTH": depth,
+            "D": padded(depth, least),
+            "WIDTH": width,
+            "W": padded(width, least),
+            "BM": self.way.tile,
+        }
 
 
 def strided(x: Tensor) -> tuple:
     return x, x.stride(0), x.stride(1), x.stride(2)
 
 
-def padded(size: int) -> int:
-    """Matrix products want powers of two, 16 at least."""
-    return max(1 << (size - 1).bit_length(), 16)
+def padded(size: int, least: int) -> int:
+    """Matrix products want powers of two, and rows of 128 bytes at least: with less, Triton 3.6 gave wrong ones."""
+    return max(1 << (size - 1).bit_length(), least)
 
 
 def state_of(call: Attention) -> list[Tensor]:

@@ -56,7 +56,7 @@ def bound(
     top, t = threshold_of(peaks, e, KIND, False)
     # If most of these few are in the support, so are more than a list holds. NaN and infinity are not for lists either.
     crowd = tl.sum((power(peaks, t, e, KIND, False) > 0.0).to(tl.int32), 1)
-    odd = (crowd > MOST) | ~(tl.max(top, 1) < float("inf"))
+    odd = ((crowd > MOST) | ~(tl.max(top, 1) < float("inf"))) & (index < rows)
     tl.store(dense_ptr + head * tiles + tile, tl.max(odd.to(tl.int8)))
     tl.store(t_ptr + head.to(tl.int64) * rows + row, t - MARGIN, mask=row < rows)
 
