@@ -138,7 +138,7 @@ def cases(scale: str = "full") -> list[Case]:
 
 
 def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
-    clock = Clock(DEVICE, {"full": 0.8, "quick": 0.3, "tiny": 0.01}[scale], rounds=(4, 40))
+    clock = Clock(DEVICE, {"full": 0.5, "quick": 0.3, "tiny": 0.01}[scale], rounds=(4, 40))
     peers.tune_quickly()
     for case in cases(scale):
         rivals = case.rivals()

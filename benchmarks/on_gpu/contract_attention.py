@@ -68,7 +68,7 @@ SETTINGS = {
 
 
 # Not every setting: these kernels take long to compile.
-FLOAT32 = ("full", "causal", "window", "mask", "alibi", "grouped heads", "decoding", "heads of 128", "nearly flat")
+FLOAT32 = ("causal", "mask", "alibi", "grouped heads", "decoding", "nearly flat")
 
 
 def jobs(scale: str = "full") -> list[Job]:

@@ -45,20 +45,26 @@ WORKS = {
 
 def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
     """Each work in a process of its own, with an empty cache of compiled kernels."""
-    for work, (_, sizes) in list(WORKS.items())[: 1 if scale == "tiny" else None]:
-        with tempfile.TemporaryDirectory() as cache:
-            command = [sys.executable, "-c", f"from on_gpu import first; first.call({work!r})"]
-            paths = os.pathsep.join([str(HERE), *sys.path])
-            environment = {**os.environ, "TRITON_CACHE_DIR": cache, "PYTHONPATH": paths}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
-        if done.returncode:
-            sheet.add(work=work, name="omegamax", ok=False, note=done.stderr.strip().splitlines()[-1][:160])
+    works = list(WORKS)[: 1 if scale == "tiny" else None]
+    with tempfile.TemporaryDirectory() as folder:
+        running = [_begun(work, f"{folder}/{index}") for index, work in enumerate(works)]
+        ended = [process.communicate() for process in running]
+    for work, process, (printed, complaint) in zip(works, running, ended, strict=True):
+        sizes = WORKS[work][1]
+        if process.returncode:
+            sheet.add(work=work, name="omegamax", ok=False, note=complaint.strip().splitlines()[-1][:160])
             continue
-        seconds = [float(line) for line in done.stdout.split()]
+        seconds = [float(line) for line in printed.split()]
         for size, taken in zip(sizes, seconds, strict=True):
             way = "first call of the process" if size == sizes[0] else "first call of the shape"
             sheet.contract(taken, LIMIT, work=work, shape=str(size), way=way, name="omegamax", note="seconds")
         yield f"{work}: " + ", ".join(f"{size} {taken:.1f} s" for size, taken in zip(sizes, seconds, strict=True))
+
+
+def _begun(work: str, cache: str) -> subprocess.Popen:
+    command = [sys.executable, "-c", f"from on_gpu import first; first.call({work!r})"]
+    environment = {**os.environ, "TRITON_CACHE_DIR": cache, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def call(work: str) -> None:

@@ -21,6 +21,7 @@ FAMILY = {"sparsemax": 2.0, "entmax15": 1.5, "entmax(4/3)": 4 / 3}
 OTHERS = (8192, 4096)  # the shape at which the rest of the maps is measured
 # Where the backward pass of the peers is measured; adasplash compiles fifteen kernels for each size and dtype.
 PEERS_BACKWARD = ((8192, 4096), (2048, 32768))
+SMALL = 128  # a size at which adasplash is left out
 
 # The most that a map should take, as a multiple of softmax: (work, size, dtype) or parts of it -> multiple.
 FORWARD = {
@@ -82,11 +83,18 @@ class Case:
         maps: dict[tuple[str, str], Callable | None] = {BASELINE: lambda z: torch.softmax(z, -1)}
         for work, alpha in FAMILY.items():
             maps[work, "omegamax"] = _entmax(alpha)
-            for name in peers.NAMES if self.way == "forward" or self.shape_of in PEERS_BACKWARD else ():
-                maps[work, name] = peers.row_map(name, alpha)
+            for name in peers.NAMES:
+                if self._measures(name, work):
+                    maps[work, name] = peers.row_map(name, alpha)
         if self.shape_of == OTHERS or self.size < 128:
             maps |= _others(self.count, self.device)
         return {key: function for key, function in maps.items() if function is not None}
+
+    def _measures(self, name: str, work: str) -> bool:
+        if self.way != "forward":
+            return self.way == "forward+backward" and self.shape_of in PEERS_BACKWARD
+        general = work == "entmax(4/3)" and self.shape_of != OTHERS
+        return name == "entmax" or not (general or self.size <= SMALL)
 
     def tuned(self, part: int) -> list[str]:
         """What adasplash chooses settings for: the first size that it meets, and each size in the backward pass."""
@@ -107,7 +115,7 @@ def cases(scale: str = "full") -> list[Case]:
 
 def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
     """Rows of the sheet for every case; yields a line about each."""
-    clock = Clock(DEVICE, {"full": 0.4, "quick": 0.15, "tiny": 0.01}[scale])
+    clock = Clock(DEVICE, {"full": 0.3, "quick": 0.15, "tiny": 0.01}[scale])
     peers.tune_quickly()
     for case in cases(scale):
         readings = clock.compare(case.rivals(), BASELINE, graphs=True)
