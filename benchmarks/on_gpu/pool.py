@@ -60,7 +60,7 @@ def work_through(jobs: Iterable[Job], folder: Path, workers: int, seconds: float
             say(f"a process ended with status {process.exitcode}; another takes over")
             running.append(_start(context, waiting, folder))
     for process in running:
-        process.terminate()
+        process.kill()
     for index, job in enumerate(jobs):
         if not (folder / f"{index}{FINISHED}").exists():
             say(f"not finished: {job.title}")
