@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from omegamax.kernels.triton._call import Attention, padded, strided
+from omegamax.kernels.triton._call import Attention, strided
 from omegamax.kernels.triton._layout import on_device
 from omegamax.kernels.triton._powers import power
 from omegamax.kernels.triton._scores import block_of, head_of, scores, seen_by, view_of
@@ -18,7 +18,7 @@ BLOCK = 64  # queries and keys
 def counts(call: Attention, t: Tensor) -> Tensor:
     """Pairs that are seen, those of them without weight, blocks that are seen, those without weight; ``[4, B, H]``."""
     q, k = call.q, call.k
-    batch, heads, rows, depth = q.shape
+    batch, heads, rows = q.shape[:3]
     tiles = -(-rows // BLOCK)
     found = q.new_zeros(4, batch, heads, tiles, dtype=torch.int32)
     if found.numel():
@@ -35,8 +35,8 @@ def counts(call: Attention, t: Tensor) -> Tensor:
                 KIND=call.kind,
                 FLAGS=call.flags,
                 EXACT=q.dtype == torch.float32,
-                DEPTH=depth,
-                D=padded(depth),
+                DEPTH=call.sizes["DEPTH"],
+                D=call.sizes["D"],
                 BLOCK=BLOCK,
                 BN=BLOCK // 2 if q.dtype == torch.float32 else BLOCK,  # as much as registers hold
                 num_warps=4,
