@@ -50,7 +50,7 @@ def attend(
     # Broadcast inside: a compiler need not keep the strides of what it passes.
     options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
     out, t, *_ = _outputs(q, k, v, *options)
-    return out, _support(q, k, v, t, *options) if support else None
+    return out, _support(q, k, v, t.detach(), *options) if support else None
 
 
 def _outputs(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor, ...]:
