@@ -270,3 +270,11 @@ def test_autocast_settles_the_precision(fused):
     with torch.autocast(DEVICE, dtype=torch.float16 if GPU else torch.bfloat16):
         cast = _fused_attention._cast(q, k, v.double())
     assert [x.dtype for x in cast] == [torch.float16 if GPU else torch.bfloat16] * 2 + [torch.float64]
+
+
+def test_mask_that_is_the_same_for_every_query_stays_small(fused):
+    q, k, v = heads()
+    keys = torch.rand(KEYS, device=DEVICE) > 0.3
+    out = attention(q, k, v, mask=keys.expand(1, 1, QUERIES, KEYS))
+    assert fused[0].shape == (1, 1, 1, KEYS)
+    torch.testing.assert_close(out, attention(q, k, v, mask=keys, return_weights=True)[0], rtol=0, atol=2e-6)

@@ -158,6 +158,8 @@ def _four(x: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
 def _four_of_mask(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
     """Four axes that broadcast to ``[B, H, L, S]``; a mask that is the same for all stays small."""
     mask = mask.float() if mask.dtype == torch.float64 else mask
+    if mask.dim() > 1 and mask.stride(-2) == 0:  # expanded by the caller
+        mask = mask[..., :1, :]
     mask = mask.reshape((1,) * max(3 - mask.dim(), 0) + tuple(mask.shape))
     if all(size == 1 for size in mask.shape[:-3]):
         return mask.reshape(1, *mask.shape[-3:])
