@@ -38,8 +38,9 @@ BRIDGES: dict[str, set[str]] = {
     "integrations/transformers.py": {"transformers"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{
-        f"kernels/triton/{file}.py": {"triton"}
-        for file in ("_layout", "_long", "_numbers", "_simplex", "_steep", "_threshold")
+        f"kernels/triton/{path.name}": {"triton"}
+        for path in (ROOT / "kernels/triton").glob("*.py")
+        if path.name not in ("__init__.py", "_call.py")  # imported where Triton may not be
     },
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 SPARSEMAX, ENTMAX15, ENTMAX = range(3)
-KINDS = {1.5: ENTMAX15, 2.0: SPARSEMAX}
+# Where 1 / (alpha - 1) is a whole number from 3 on, that is the kind: probabilities are powers by multiplication.
+KINDS = {2.0: SPARSEMAX, 1.5: ENTMAX15, **{1 + 1 / n: n for n in range(3, 9)}}
 
 # What the scores have beside the products of queries and keys, as bits of one number.
 LOCAL = 1  # not every query sees every key
@@ -25,11 +27,12 @@ FAR = 1 << 30  # a distance that limits nothing
 
 
 class Way(NamedTuple):
-    """How the work is cut; measured on Hopper, harmless elsewhere."""
+    """How the work is cut."""
 
     tile: int  # queries to a program
     block: int  # keys at a time
     warps: int
+    back_warps: int  # of the backward passes
     bounds: int  # keys at a time where the bounds are found
     bound_warps: int
     marks: int  # keys at a time where lists are made
@@ -60,14 +63,16 @@ class Attention(NamedTuple):
 
     @property
     def way(self) -> Way:
+        """Measured on Hopper; elsewhere, and in float32, small enough to fit."""
         size = max(self.q.shape[-1], self.v.shape[-1])
-        if self.q.dtype == torch.float32:
-            return Way(64, 32, 4, 64, 4, 64, 4, 16) if size <= 64 else Way(32, 32, 4, 64, 4, 64, 4, 8)
+        if not hopper(self.q.device) or self.q.dtype == torch.float32:
+            return Way(64, 32, 4, 4, 64, 4, 64, 4, 16) if size <= 64 else Way(32, 32, 4, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            return Way(128, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8)
+            warps = 4 if self.kind <= ENTMAX15 else 8  # other powers need more registers
+            return Way(128, 64, warps, 8, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8)
         if size <= 128:
-            return Way(128, 64, 8, 64, 8, 64, 8, 8)
-        return Way(64, 32, 4, 64, 4, 64, 4, 8)
+            return Way(128, 64, 8, 8, 64, 8, 64, 8, 8)
+        return Way(64, 32, 8, 8, 64, 4, 64, 4, 8)
 
     @property
     def listed(self) -> bool:
@@ -106,8 +111,8 @@ class Attention(NamedTuple):
         strides = (0, 0, 0, 0) if self.mask is None else self.mask.stride()
         heads = self.q.shape[1]
         shape = (heads, heads // self.k.shape[1], self.q.shape[-2], self.k.shape[-2])
-        numbers = (self.alpha, self.alphas, self.slopes, self.lengths, *shape)
-        numbers += (self.offset, self.left, self.right, self.scale)
+        place = (self.offset, self.left, self.right, self.scale)
+        numbers = (self.alpha, self.alphas, self.slopes, self.lengths, *shape, *place)
         return strided(self.q), strided(self.k), strided(self.v), (mask, *strides), numbers
 
     @property
@@ -121,6 +126,12 @@ class Attention(NamedTuple):
             "W": padded(width, least),
             "BM": self.way.tile,
         }
+
+
+@functools.cache
+def hopper(device: torch.device) -> bool:
+    """Whether a device has the registers, shared memory and matrix units of Hopper."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
 
 
 def strided(x: Tensor) -> tuple:

@@ -1,6 +1,7 @@
 """Probabilities ``[w - t]_+^(1 / e)`` of scores ``w = e z``, ``e = alpha - 1``, and the step towards the right ``t``.
 
-For a general alpha ``t`` is counted from one higher, ``[1 + w - t]_+``, so that nothing is lost for alpha near 1.
+Where ``1 / e`` is a whole number from 3 on, that number is the kind. For any other alpha ``t`` is counted from one
+higher, ``[1 + w - t]_+``, so that nothing is lost for alpha near 1.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton import _call
-from omegamax.kernels.triton._numbers import log_base, one_minus_exp
+from omegamax.kernels.triton._numbers import log_base, one_minus_exp, quick_log2
 
 SPARSEMAX = tl.constexpr(_call.SPARSEMAX)
 ENTMAX15 = tl.constexpr(_call.ENTMAX15)
@@ -26,9 +27,12 @@ def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     if KIND == SPARSEMAX:
         on = w > t
         return tl.where(on, w - t, 0.0), tl.where(on, 1.0, 0.0), tl.zeros_like(w)
+    root = tl.maximum(w - t, 0.0)
     if KIND == ENTMAX15:
-        root = tl.maximum(w - t, 0.0)
         return root * root, root, tl.where(root > 0.0, 1.0, 0.0)
+    if KIND > ENTMAX:
+        u = whole_power(root, KIND - 2)
+        return root * root * u, root * u, u
     logarithm, base, on = log_power(w, t, EXACT)
     p = tl.where(on, tl.exp2(logarithm / e), 0.0)
     over = tl.where(on, 1.0 / base, 0.0)
@@ -43,8 +47,19 @@ def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         return root
     if KIND == ENTMAX15:
         return root * root
+    if KIND > ENTMAX:
+        return whole_power(root, KIND)
     logarithm, _base, on = log_power(w, t, EXACT)
     return tl.where(on, tl.exp2(logarithm / e), 0.0)
+
+
+@triton.jit
+def whole_power(x, N: tl.constexpr):
+    """``x^N``."""
+    y = x
+    for _i in tl.static_range(1, N):
+        y = y * x
+    return y
 
 
 @triton.jit
@@ -63,7 +78,7 @@ def log_power(w, t, EXACT: tl.constexpr):
     base = tl.where(on, base, 1.0)
     if EXACT:
         return log_base(base, tl.where(on, above, 0.0)) * LOG2E, base, on
-    return tl.log2(base), base, on
+    return quick_log2(base), base, on
 
 
 @triton.jit

@@ -51,11 +51,12 @@ def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
                 _scatter(call, incoming, dq, dk, dv, dalpha, *state[2:])
                 only = dense
             mean = torch.empty_like(t)
+            constants = _constants(call) | {"num_warps": call.way.back_warps}
             _attend_backward.queries_backward[(call.tiles, blocks.shape[0])](
-                *call.tensors, incoming, t, mean, dq, dalpha, blocks, only, **_constants(call)
+                *call.tensors, incoming, t, mean, dq, dalpha, blocks, only, **constants
             )
             _attend_backward.keys_backward[(blocks.shape[-1], k.shape[0] * k.shape[1])](
-                *call.tensors, incoming, t, mean, dk, dv, blocks, only, call.tiles, **_constants(call)
+                *call.tensors, incoming, t, mean, dk, dv, blocks, only, call.tiles, **constants
             )
     grads = [dq, dk.to(k.dtype), dv.to(v.dtype)]
     return grads if dalpha is None else [*grads, dalpha.sum((0, 2))]
@@ -77,7 +78,7 @@ def _list(
     raw = 0 if call.flags & (ALIBI | ADD) else RAW
     common: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
     common |= {"KIND": call.kind, "FLAGS": call.flags | raw, "num_stages": 3}
-    most = way.bounds * 3 // 4
+    most = way.bounds * 7 // 8
     _listed.bound[(call.tiles, blocks.shape[0])](
         q, k, mask, numbers, t, dense, **common, BN=way.bounds, MOST=most, num_warps=way.bound_warps
     )
