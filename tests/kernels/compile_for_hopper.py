@@ -15,7 +15,7 @@ BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
     types = {name: "*fp32" for name in ("alpha_ptr", "k_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
-    types |= {name: "fp32" for name in ("alpha", "fraction", "k")}
+    types |= {name: "fp32" for name in ("alpha", "fraction", "whole", "rest")}
     types |= {name: f"*{dtype}" for name in tensors} | {"list_ptr": "*i32"}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides

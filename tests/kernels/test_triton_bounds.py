@@ -87,7 +87,8 @@ def test_box(bound: str):
         total = torch.ones(1, 1, dtype=torch.float64, device=DEVICE)
         p = bounds.box_simplex(z, lower, upper, total, 1)
         wanted = reference.box_simplex(z.double(), lower, upper.clamp(max=1e9), total)
-        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7)
+        # Sums of 30000 bounds in float32, of which what is wrong may meet one free entry.
+        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7 if size < 10000 else 2e-6)
 
 
 @pytest.mark.parametrize("room", [1.0, 1.5, 4.0, 1e9])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import largest, sum1, sum2
+from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum2
 from omegamax.kernels.triton._simplex import tile_of
 
 INF = tl.constexpr(float("inf"))
@@ -62,28 +62,32 @@ def level(x, lower, upper, goal, t, low, high):
         moving = (following > low) & (following < high)
         t = tl.where(moving, following, t)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < ROUNDS)
     return t, low, high, step
 
 
 @triton.jit
-def project(x, there, lower, upper, goal):
-    """The probabilities of the entries that are ``there``; bounds and ``goal`` are finite."""
+def project(x, there, lower, upper, goal, rest):
+    """The probabilities of the entries that are ``there``; bounds and the sum ``goal + rest`` are finite.
+
+    Whole numbers and what is beyond them come apart, since most of a large sum may be at bounds of 1.
+    """
     lower = tl.where(there, lower, 0.0)
     upper = tl.where(there, upper, 0.0)
     least, most = sum2(lower, upper)
-    goal = tl.minimum(tl.maximum(goal, least), most)
+    both = tl.minimum(tl.maximum(goal + rest, least), most)
+    goal, rest = tl.where(both == goal + rest, goal, both), tl.where(both == goal + rest, rest, 0.0)
     low = tl.min(tl.where(there, x - upper, INF), 1, keep_dims=True)
     high = tl.max(tl.where(there, x - lower, -INF), 1, keep_dims=True)
     some = high > -INF
     low, high = tl.where(some, low - 4e-7 * tl.abs(low), -1.0), tl.where(some, high + 4e-7 * tl.abs(high), 1.0)
     x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the level
     first = tl.maximum(0.5 * low + 0.5 * high, high - 1.0)
-    t, low, high, step = level(x, lower, upper, goal, first, low, high)
+    t, low, high, step = level(x, lower, upper, both, first, low, high)
     full = x - high >= upper
     free = there & ~full & (x - low > lower)
     fixed = tl.where(full, upper, tl.where(free, 0.0, lower))
-    goal -= sum1(fixed)
+    goal = (goal - sum1(fixed)) + rest
     anchor = tl.max(tl.where(free, x, -INF), 1, keep_dims=True)
     anchor = tl.where(anchor > -INF, anchor, 0.0)
     x = tl.where(free, x - anchor, 0.0)
@@ -107,7 +111,8 @@ def subsets(
     z_ptr,
     p_ptr,
     k_ptr,
-    k,
+    whole,
+    rest,
     rows,
     K,
     z_stride,
@@ -115,13 +120,16 @@ def subsets(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``p [rows, K]`` in [0, 1], summing to ``k`` or to one number for each row."""
+    """``p [rows, K]`` in [0, 1], summing to ``whole + rest`` or to one number for each row."""
     row, column, here = tile_of(rows, K, R, BLOCK)
     x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    goal = tl.zeros([R, 1], tl.float32) + k
+    goal = tl.zeros([R, 1], tl.float32) + whole
+    over = tl.zeros([R, 1], tl.float32) + rest
     if PER_ROW:
-        goal = tl.load(k_ptr + row, mask=row < rows, other=0.0)
-    p = project(x, x > -INF, tl.zeros_like(x), tl.zeros_like(x) + 1.0, goal)
+        k = tl.load(k_ptr + row, mask=row < rows, other=0.0)
+        goal = tl.floor(k)
+        over = k - goal
+    p = project(x, x > -INF, tl.zeros_like(x), tl.zeros_like(x) + 1.0, goal, over)
     tl.store(p_ptr + row * K + column, settled(p, largest(x)), mask=here)
 
 
@@ -148,7 +156,7 @@ def bounded(
     lower = tl.load(lower_ptr + row * lower_row + column * lower_column, mask=here, other=0.0)
     upper = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
     total = tl.load(total_ptr + row, mask=row < rows, other=0.0)
-    p = project(x, x > -INF, lower, tl.maximum(lower, tl.minimum(upper, total)), total)
+    p = project(x, x > -INF, lower, tl.maximum(lower, tl.minimum(upper, total)), total, 0.0 * total)
     tl.store(p_ptr + row * K + column, settled(p, largest(x)), mask=here)
 
 

@@ -76,11 +76,11 @@ LISTED = (4096, 8192)  # entries of such a row that are looked at again, for spa
 @functools.cache
 def stretch(size: int, itemsize: int, dense: bool) -> Tile | None:
     """A block of a row whose survivors are listed, or None where the whole row is kept; ``dense``: many may survive."""
-    if size <= 16384 or (size <= LONGEST and itemsize == 4 and not dense):
+    if size <= (8192 if dense else 16384 if itemsize < 4 else LONGEST):
         return None
     if dense:
-        block = min(max(triton.next_power_of_2(size) // 16, 2048), 8192)
-        return Tile(1, block, block // 512)
+        block = min(triton.next_power_of_2(size) // 16, 8192)
+        return Tile(1, block, max(block // 512, 4))
     if size <= LONGEST:
         return Tile(1, 2048, 4)
     return LONG if size <= 131072 else Tile(1, 8192, 16)

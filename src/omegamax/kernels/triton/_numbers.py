@@ -90,7 +90,8 @@ def sum3(a, b, c):
 def any_row(moving, x):
     """Whether any row of a tile ``x`` is ``moving [R, 1]``: the end of a loop, the same in all lanes.
 
-    Lanes may hold sums that differ in the last bit, because a product is fused with the addition that follows; and lanes
-    of one warp that do not leave a loop together wait for each other for ever. Maxima of integers are the same in all.
+    Lanes may hold sums that differ in the last bit, because a product is fused with the addition that follows; and
+    lanes of one warp that leave a loop at different times wait for each other for ever. Maxima of integers do not
+    differ.
     """
     return tl.max(tl.max(tl.broadcast_to(moving.to(tl.int32), x.shape), 1), 0) > 0

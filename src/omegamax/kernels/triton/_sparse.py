@@ -44,6 +44,19 @@ def total3(a, b, c):
 
 
 @triton.jit
+def any_row(moving, x):
+    """Whether any row of a tile ``x`` is ``moving [R, 1, 1]``: the end of a loop, which must be the same in all lanes.
+
+    Sums may differ from lane to lane in the last bit if a lane has but one entry of a row, because a product is fused
+    with the addition that follows; lanes that leave a loop at different times wait for each other for ever. Maxima of
+    integers do not differ. In a wide tile of one row a lane has several entries.
+    """
+    if x.shape[0] > 1 or x.shape[2] < 128:
+        return tl.max(tl.broadcast_to(moving.to(tl.int32), [x.shape[0], 1, x.shape[2]])) > 0
+    return tl.max(moving.to(tl.int32)) > 0
+
+
+@triton.jit
 def exponent(fraction, KIND: tl.constexpr, N: tl.constexpr):
     """``q``."""
     if KIND == SPARSEMAX:
@@ -150,7 +163,7 @@ def begin(x, t, fraction, KIND: tl.constexpr, N: tl.constexpr, ENOUGH: tl.conste
         moving = unsettled(s, step, t, KIND, ENOUGH)
         t = tl.where(moving, tl.minimum(t + step, tied), t)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < ROUNDS)
     return t, step, bend
 
 
@@ -175,7 +188,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
         mass = total(tl.maximum(x - t, 0.0))
         step = (mass - 1.0) / tl.maximum(bend, 1.0)
         # Mostly the support is known by now, and so is its size.
-        if tl.max(mass) - 1.0 > 4e-7:
+        if any_row(mass - 1.0 > 4e-7, x):
             t, step, _ = begin(x, t, fraction, KIND, N, 4e-7)
         return at_threshold(x, top, t, step, fraction, KIND, N)
     r = tl.zeros_like(x)
@@ -192,7 +205,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
             moving = unsettled(s, step, t, KIND, 1e-4)
             t = tl.where(moving, t + step, t)
             rounds += 1
-            go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+            go = any_row(moving, x) & (rounds < ROUNDS)
         return at_threshold(x, top, t, step, fraction, KIND, N)
     while go:
         p, r = terms(lifted(x, t, q, KIND), fraction, KIND, N)
@@ -202,7 +215,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
         excess = (s - 1.0) / tl.where(slope > 0.0, slope, 1.0)
         t = tl.where(moving, t + step, t)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < ROUNDS)
     # The last step to first order, b^q - excess b^(q - 1): the rest of it is beyond the digits of a probability.
     p = r * tl.maximum(lifted(x, t, q, KIND) - excess, 0.0)
     return tl.where(top < float("inf"), p, float("nan"))

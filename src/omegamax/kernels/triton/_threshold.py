@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import exp, log_base, one_minus_exp, sum1, sum3
+from omegamax.kernels.triton._numbers import any_row, exp, log_base, one_minus_exp, sum1, sum3
 
 ROUNDS = tl.constexpr(64)  # 2 to 11 are needed; for what nobody thought of
 
@@ -113,7 +113,7 @@ def deformed(x, v, e, share):
         step, moving = deformed_step(s, r, u, e, level)
         level = tl.where(moving, tl.minimum(level + step, tied), level)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < ROUNDS)
     log_p, _, inside = log_deformed(x, v, e, level, step)
     p = tl.where(inside, exp(log_p * share), 0.0)
     s = sum1(p)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, float64
 
@@ -18,8 +20,9 @@ def k_subsets(z: Tensor, k: Parameter, dim: int) -> Tensor:
         return along_last(reference.k_subsets, z, k, dim)
     rows = as_rows(z, dim)
     many, number = (by_row(k, z, dim), 0.0) if isinstance(k, Tensor) else (None, k)
+    whole = float(math.floor(number))
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    arguments = (many, number, *rows.shape, rows.stride(0), many is not None)
+    arguments = (many, whole, number - whole, *rows.shape, rows.stride(0), many is not None)
     return _run(_box.subsets, (rows, p), arguments, z, dim)
 
 
