@@ -6,7 +6,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _alpha, _box, _capped, _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _box, _capped, _exponent, _long, _simplex, _sparse, _survivors
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
@@ -42,7 +42,7 @@ def main() -> None:
         for per_row in (False, True) if name in ("NORMMAX", "STEEP") else (False,):
             of_kind(name, getattr(_simplex, name).value, per_row)
     for name, whole in (("SPARSEMAX", 0), ("ENTMAX15", 0), ("POWER", 3), ("POWER", -4)):
-        constants = {"KIND": getattr(_sparse, name).value, "N": whole}
+        constants = {"KIND": getattr(_exponent, name).value, "N": whole}
         for dtype in ("fp32", "bf16"):
             compiled(_sparse.forward, FORWARD, dtype, 1, **constants, EVEN=True, R=4, C=4, L=32)
             compiled(_sparse.forward, FORWARD, dtype, 2, **constants, EVEN=False, R=1, C=8, L=512)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import sum1, sum2
+from omegamax.kernels.triton._numbers import any_row, sum1, sum2
 
 ROUNDS = tl.constexpr(64)
 
@@ -37,7 +37,7 @@ def steep(x, e):
         following = tl.max(tl.where(x <= edge, x, float("-inf")), 1, keep_dims=True)
         more = (following > float("-inf")) & (sum1(_root(e * (x - following), q)) < 1.0)
         edge = tl.where(more, following - tl.abs(following) * 1e-7 - 1e-37, edge)
-        go = tl.max(more.to(tl.int32)) > 0
+        go = any_row(more, x)
     kept = x > edge
     last = tl.min(tl.where(kept, x, 0.0), 1, keep_dims=True)
     gap = tl.where(kept, e * (x - last), 0.0)
@@ -52,8 +52,11 @@ def steep(x, e):
         falling = (mass - 1.0 > 4e-7) & (lower < y)
         y = tl.where(falling, lower, y)
         rounds += 1
-        go = (tl.max(falling.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(falling, x) & (rounds < ROUNDS)
+    # The last step to first order: it is the smallest probabilities' alone, which bringing to sum one would spread.
     p, slope = _above(y, gap, kept, e, q)
+    mass, rise = sum2(p, slope)
+    p = tl.maximum(p - slope * ((mass - 1.0) / tl.maximum(rise, 1.0)), 0.0)
     p = tl.where(sharp, (x == 0.0).to(tl.float32), p)
     s = sum1(p)
     return p / tl.where(s > 0.0, s, 1.0)

@@ -11,19 +11,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._sparse import (
-    ROUNDS,
-    SPARSEMAX,
-    begin,
-    exponent,
-    finish,
-    largest,
-    lifted,
-    step_of,
-    terms,
-    total2,
-    unsettled,
-)
+from omegamax.kernels.triton._exponent import SPARSEMAX, exponent, lifted, step_of, terms, unsettled
+from omegamax.kernels.triton._sparse import ROUNDS, begin, finish, largest, total2
 
 
 @triton.jit

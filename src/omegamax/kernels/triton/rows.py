@@ -13,7 +13,7 @@ import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _alpha, _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _exponent, _long, _simplex, _sparse, _survivors
 from omegamax.kernels.triton._launch import find, launch
 from omegamax.kernels.triton._layout import (
     LISTED,
@@ -32,7 +32,7 @@ Parameter = float | Tensor
 
 SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(_simplex, name).value for name in _simplex.KINDS)
 HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
-POWER = _sparse.POWER.value
+POWER = _exponent.POWER.value
 EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 
@@ -108,12 +108,12 @@ def _sparse_kind(alpha: float) -> tuple[int, int, float] | None:
         return None
     q = 1 / (alpha - 1)
     if alpha in (2.0, 1.5):
-        return (_sparse.SPARSEMAX if alpha == 2 else _sparse.ENTMAX15).value, 0, 0.0
+        return (_exponent.SPARSEMAX if alpha == 2 else _exponent.ENTMAX15).value, 0, 0.0
     if q > HIGHEST:
         return None
     if abs(q - round(q)) < 1e-7:
-        return _sparse.POWER.value, -round(q), 0.0
-    return _sparse.POWER.value, math.floor(q), q - math.floor(q)
+        return _exponent.POWER.value, -round(q), 0.0
+    return _exponent.POWER.value, math.floor(q), q - math.floor(q)
 
 
 def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
