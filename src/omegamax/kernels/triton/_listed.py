@@ -14,7 +14,8 @@ from omegamax.kernels.triton._numbers import sum1
 from omegamax.kernels.triton._powers import ENTMAX, end_of, power
 from omegamax.kernels.triton._scores import ADD, ALIBI, BY_KEY, LEFT, RAW, block_of, head_of, scores, seen_by, view_of
 
-MARGIN = tl.constexpr(1e-4)  # of the lower bound, which is found with rounding
+MARGIN = tl.constexpr(1e-4)  # of the lower bound, which is found with rounding,
+ROUNDING = tl.constexpr(1e-6)  # the more, the larger it is
 
 
 @triton.jit
@@ -58,7 +59,7 @@ def bound(
     crowd = tl.sum((power(peaks, t, e, KIND, False) > 0.0).to(tl.int32), 1)
     odd = ((crowd > MOST) | ~(tl.max(top, 1) < float("inf"))) & (index < rows)
     tl.store(dense_ptr + head * tiles + tile, tl.max(odd.to(tl.int8)))
-    tl.store(t_ptr + head.to(tl.int64) * rows + row, t - MARGIN, mask=row < rows)
+    tl.store(t_ptr + head.to(tl.int64) * rows + row, t - MARGIN - ROUNDING * tl.abs(t), mask=row < rows)
 
 
 @triton.jit
