@@ -57,27 +57,16 @@ def entmax_loss(
             return _plain(z, target, alpha, smoothing, slope)
         kind = ENTMAX
     with on_device(z):
-        tensors = (
-            z,
-            target.contiguous(),
-            value,
-            state,
-            slopes,
-            many,
-            number,
-            float(smoothing),
-            count,
-            size,
-            z.stride(0),
-        )
+        tensors = (z, target.contiguous(), value, state, slopes, many, number)
+        numbers = (float(smoothing), count, size, z.stride(0))
         flags = (kind, many is not None, smoothing > 0, slope)
         if long:
-            _loss_long.forward[(count,)](*tensors, *flags, BLOCK=LONG, num_warps=8)
+            _loss_long.forward[(count,)](*tensors, *numbers, *flags, BLOCK=LONG, num_warps=8)
         else:
             block = triton.next_power_of_2(size)
             rows = max(512 // block, 1)
             warps = _warps(rows * block, 1024 if kind not in (ENTMAX, STEEP) else 512)
-            _loss.forward[(-(-count // rows),)](*tensors, *flags, R=rows, BLOCK=block, num_warps=warps)
+            _loss.forward[(-(-count // rows),)](*tensors, *numbers, *flags, R=rows, BLOCK=block, num_warps=warps)
     return value, state, slopes
 
 
