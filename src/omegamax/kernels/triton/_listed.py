@@ -9,11 +9,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.triton import _call
 from omegamax.kernels.triton._attend import peaks_of, settled, threshold_of
 from omegamax.kernels.triton._numbers import sum1
 from omegamax.kernels.triton._powers import ENTMAX, end_of, power
 from omegamax.kernels.triton._scores import ADD, ALIBI, BY_KEY, LEFT, RAW, block_of, head_of, scores, seen_by, view_of
 
+LISTED = tl.constexpr(_call.LISTED)
 MARGIN = tl.constexpr(1e-4)  # of the lower bound, which is found with rounding,
 ROUNDING = tl.constexpr(1e-6)  # the more, the larger it is
 
@@ -41,6 +43,10 @@ def bound(
     heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
     b, h = head_of(head, heads)
     view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    if extra[1] is not None:
+        if e < LISTED - 1.0:
+            tl.store(dense_ptr + head * tiles + tile, 1)
+            return
     first = tile * BM
     index = first + tl.arange(0, BM)
     row = index[:, None]

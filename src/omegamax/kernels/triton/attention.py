@@ -17,7 +17,7 @@ from omegamax.kernels.triton import _attend, _attend_backward, _listed, _listed_
 from omegamax.kernels.triton._call import ADD, ALIBI, LENGTH, RAW, Attention, state_of, strided
 from omegamax.kernels.triton._layout import on_device
 
-MARKS = 1 << 28  # bytes for marks, at most
+MARKS = 1 << 27  # bytes for marks, at most
 
 
 def forward(call: Attention) -> list[Tensor]:
