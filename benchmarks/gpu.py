@@ -52,7 +52,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tables", action="store_true", help="only write the tables, from the CSV")
     parser.add_argument("--name", help="of the GPU, in the names of the files; found out by default")
     parser.add_argument("--results", type=Path, default=_runner.RESULTS, help="folder of the CSV and the tables")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for everything; what is not done by then is left")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for everything; the rest is left out")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 16), help="processes that compile")
     options = parser.parse_args(given)
     options.only = options.only.replace("contracts", ",".join(CONTRACTS)).split(",")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 
 import _runner
@@ -13,6 +13,7 @@ import torch
 from on_gpu.sheet import said
 
 Run = Callable[[], object]
+Name = Hashable
 FLUSH = 256 * 2**20  # bytes written before each reading; more than the L2 cache of any GPU
 LAUNCHES_MATTER = 1.0  # milliseconds; a longer call hides what its launches cost
 
@@ -43,8 +44,8 @@ class Clock:
             self.stream = torch.cuda.Stream()
             self.cache = torch.empty(FLUSH, dtype=torch.int8, device=device)
 
-    def compare(self, rivals: dict[str, Run], baseline: str, graphs: bool = False) -> dict[str, Reading]:
-        """One reading for each rival. ``graphs``: also of a CUDA graph of the call, if it is short."""
+    def compare(self, rivals: dict[Name, Run], baseline: Name, graphs: Collection[Name] = ()) -> dict[Name, Reading]:
+        """One reading for each rival. ``graphs``: whose calls are also replayed from a CUDA graph, if they are short."""
         readings = {name: Reading() for name in rivals}
         if not self.on_gpu:
             self._compare(rivals, readings, baseline, ("ms", "over"))
@@ -54,15 +55,15 @@ class Clock:
         with torch.cuda.stream(self.stream):
             self._compare(rivals, readings, baseline, ("ms", "over"))
             if graphs:
-                short = {name: run for name, run in rivals.items() if readings[name].ms < LAUNCHES_MATTER}
+                short = {name: rivals[name] for name in graphs if readings[name].ms < LAUNCHES_MATTER}
                 replays = {name: g.replay for name, run in short.items() if (g := self._captured(run)) is not None}
                 if baseline in replays:
                     self._compare(replays, readings, baseline, ("graph_ms", "graph_over"))
         torch.cuda.synchronize()
         return readings
 
-    def _compare(self, rivals: dict[str, Run], readings: dict[str, Reading], baseline: str, into: tuple) -> None:
-        expected: dict[str, float] = {}
+    def _compare(self, rivals: dict[Name, Run], readings: dict[Name, Reading], baseline: Name, into: tuple) -> None:
+        expected: dict[Name, float] = {}
         for name, run in rivals.items():
             try:
                 for _ in range(2):  # the first call compiles
@@ -76,7 +77,7 @@ class Clock:
         rounds = {name: max(fewest, min(most, int(share / max(ms, 1e-3)))) for name, ms in expected.items()}
         if baseline in rounds:
             rounds[baseline] = max(rounds.values())
-        taken: dict[str, list] = {name: [] for name in expected}
+        taken: dict[Name, list] = {name: [] for name in expected}
         for turn in range(max(rounds.values(), default=0)):
             for name in expected:
                 if turn < rounds[name]:

@@ -67,8 +67,9 @@ def check(sheet: Sheet, name: str, attention: str, device: str = DEVICE) -> None
         with omegamax.backend("reference"):
             expected = _with_gradients(model, given)
         found = _with_gradients(model, given)
-        for way, mine, plain in zip(("forward", "backward"), found, expected, strict=True):
-            sheet.contract(worst(mine, plain), 2e-4 * largest(plain), way=f"{way}, against plain torch", **row)
+        # A score on the edge of the support may fall to either side, and gradients jump there.
+        for way, part, mine, plain in zip(("forward", "backward"), (2e-4, 2e-3), found, expected, strict=True):
+            sheet.contract(worst(mine, plain), part * largest(plain), way=f"{way}, against plain torch", **row)
         if name in WRITERS:
             options = {"max_new_tokens": TOKENS, "do_sample": False}
             cached, again = (model.generate(given["input_ids"], use_cache=c, **options) for c in (True, False))

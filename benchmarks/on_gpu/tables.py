@@ -75,7 +75,9 @@ def row_maps(rows: list[Row]) -> str:
         lines = [*titles(*columns)]
         for shape in unique(row["shape"] for row in mine):
             dense = " / ".join(
-                f"{1e3 * float(r['ms']):.0f}" for d in PRECISIONS for r in find(mine, "softmax", shape, d, "torch")
+                f"{1e3 * float(r['ms'] or 'nan'):.0f}"
+                for dtype in PRECISIONS
+                for r in find(mine, "softmax", shape, dtype, "torch")
             )
             for work in unique(row["work"] for row in mine if row["shape"] == shape and row["name"] == "omegamax"):
                 first = (work, shape.replace("x", " x "), dense)
