@@ -45,7 +45,7 @@ class Clock:
             self.cache = torch.empty(FLUSH, dtype=torch.int8, device=device)
 
     def compare(self, rivals: dict[Name, Run], baseline: Name, graphs: Collection[Name] = ()) -> dict[Name, Reading]:
-        """One reading for each rival. ``graphs``: whose calls are also replayed from a CUDA graph, if they are short."""
+        """One reading for each rival. ``graphs``: whose calls, if short, are also replayed from a CUDA graph."""
         readings = {name: Reading() for name in rivals}
         if not self.on_gpu:
             self._compare(rivals, readings, baseline, ("ms", "over"))
