@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax.kernels import _dispatch, triton
 from omegamax.kernels.triton._call import FAR as FAR
 from omegamax.kernels.triton._call import Attention, state_of
 
-FOUND = triton.available()  # known before anything is traced: a compiler does not look for modules
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 WIDEST = 256  # features of a query or a value
 LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would not be exact
@@ -18,7 +17,7 @@ LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would 
 
 def usable(q: Tensor) -> bool:
     """Whether tensors like this one may go to the kernels, by their device and the backend that is asked for."""
-    return FOUND and q.is_cuda and _dispatch._wanted in ("auto", "triton")
+    return kernels.takes_half("entmax", q)  # which needs what these need
 
 
 def attend(

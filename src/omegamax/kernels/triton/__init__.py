@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from collections.abc import Callable
 
 BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "capped_softmax")
 OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
+_FOUND = importlib.util.find_spec("triton") is not None  # known before anything is traced: compilers look for nothing
 
 
-@functools.cache
 def available() -> bool:
     """Whether Triton is installed; torch for CUDA brings it."""
-    return importlib.util.find_spec("triton") is not None
+    return _FOUND
 
 
 def load(op: str) -> Callable:
