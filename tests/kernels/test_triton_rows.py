@@ -150,6 +150,30 @@ def test_more_rows_than_a_program_takes():
         assert torch.equal(p[row], rows.entmax(z[row : row + 1], 2.0, 1)[0])
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter keeps no launches")
+def test_kept_launches():
+    z, g = scores(8, 64), scores(8, 64)
+    p = rows.entmax(z, 1.5, 1)
+    dz = rows.entmax_vjp(p, g, 1.5, 1)
+    for _ in range(2):
+        assert torch.equal(rows.entmax(z, 1.5, 1), p)
+        assert torch.equal(rows.entmax_vjp(p, g, 1.5, 1), dz)
+    odd = torch.empty(513, device=DEVICE)[1:].view(8, 64).copy_(z)  # less aligned than what was kept
+    assert odd.data_ptr() % 16 != 0
+    assert torch.equal(rows.entmax(odd, 1.5, 1), p)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda.synchronize()
+        other = rows.entmax(z, 1.5, 1)
+        torch.cuda.synchronize()
+    assert torch.equal(other, p)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = rows.entmax(z, 1.5, 1)
+    z.copy_(g)
+    graph.replay()
+    assert torch.equal(replayed, rows.entmax(g, 1.5, 1))
+
+
 def test_no_rows():
     assert rows.entmax(scores(0, 5), 1.5, 1).shape == (0, 5)
     assert rows.entmax_vjp(scores(0, 5), scores(0, 5), 1.5, 1).shape == (0, 5)
