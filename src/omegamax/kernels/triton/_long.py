@@ -140,7 +140,7 @@ def backward(
     for start in range(0, K, BLOCK):
         column, here = block_of(start, K, BLOCK)
         p = tl.load(p_ptr + column, mask=here, other=0.0).to(tl.float32)
-        g = tl.load(g_ptr + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + column, mask=p > 0.0, other=0.0).to(tl.float32)
         s = backward_weight(p, a, KIND)
         weights += s
         products += tl.where(p > 0.0, s * g, 0.0)
@@ -149,6 +149,6 @@ def backward(
     for start in range(0, K, BLOCK):
         column, here = block_of(start, K, BLOCK)
         p = tl.load(p_ptr + column, mask=here, other=0.0).to(tl.float32)
-        g = tl.load(g_ptr + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + column, mask=p > 0.0, other=0.0).to(tl.float32)
         out = tl.where(p > 0.0, backward_weight(p, a, KIND) * (g - mean), 0.0)
         tl.store(out_ptr + column, out, mask=here)

@@ -117,10 +117,10 @@ def backward(
     row, column, here = tile_of(rows, K, R, BLOCK)
     if EVEN:
         p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
-        g = tl.load(g_ptr + row * g_stride + column).to(tl.float32)
     else:
         p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
-        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
+    # Off the support g is not read, which is most of it.
+    g = tl.load(g_ptr + row * g_stride + column, mask=p > 0.0, other=0.0).to(tl.float32)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
     on = p > 0.0
     if KIND == NORMMAX:
