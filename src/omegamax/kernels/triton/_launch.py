@@ -45,6 +45,15 @@ _kept: dict[Hashable, Launch] = {}
 find = _kept.get
 
 
+def again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
+    """What a kept launch makes of contiguous tensors, of the shape of the first; None if there is none, or not now."""
+    known = find(key)
+    if known is None:
+        return None
+    out = torch.empty_like(x)
+    return out if known(x.data_ptr(), *(t.data_ptr() for t in others), out.data_ptr()) else None
+
+
 def launch(
     kernel: Any, programs: int, tensors: tuple[Tensor | None, ...], arguments: tuple, warps: int, key: Hashable = None
 ) -> None:

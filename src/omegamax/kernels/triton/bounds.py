@@ -9,13 +9,20 @@ from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
 from omegamax.kernels.triton import _box, _capped
-from omegamax.kernels.triton._launch import launch
+from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import LONGEST, along_last, as_rows, by_row, like, tile
 
 Parameter = float | Tensor
 
 
 def k_subsets(z: Tensor, k: Parameter, dim: int) -> Tensor:
+    if type(k) is float and dim == z.dim() - 1 and z.is_contiguous():
+        key = ("k_subsets", k, z.shape, z.dtype, z.device)
+        p = again(key, z)
+        if p is not None:
+            return p
+    else:
+        key = None
     if z.dtype is float64 or z.shape[dim] > LONGEST:
         return along_last(reference.k_subsets, z, k, dim)
     rows = as_rows(z, dim)
@@ -23,7 +30,7 @@ def k_subsets(z: Tensor, k: Parameter, dim: int) -> Tensor:
     whole = float(math.floor(number))
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
     arguments = (many, whole, number - whole, *rows.shape, rows.stride(0), many is not None)
-    return _run(_box.subsets, (rows, p), arguments, z, dim)
+    return _run(_box.subsets, (rows, p), arguments, z, dim, key=key)
 
 
 def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
@@ -54,11 +61,11 @@ def capped_softmax(z: Tensor, upper: Tensor, dim: int) -> Tensor:
     return _run(_capped.capped_softmax, (rows, p), arguments, z, dim)
 
 
-def _run(kernel, tensors: tuple[Tensor, Tensor], arguments: tuple, x: Tensor, dim: int, out: Tensor | None = None):
+def _run(kernel, tensors: tuple[Tensor, Tensor], arguments: tuple, x: Tensor, dim: int, out=None, key=None) -> Tensor:
     count, size = tensors[0].shape
     if count:
         here, block, warps = tile(size)
-        launch(kernel, -(-count // here), tensors, (*arguments, here, block), warps)
+        launch(kernel, -(-count // here), tensors, (*arguments, here, block), warps, key)
     return like(tensors[1] if out is None else out, x, dim)
 
 

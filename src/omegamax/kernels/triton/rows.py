@@ -14,7 +14,7 @@ from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
 from omegamax.kernels.triton import _alpha, _exponent, _long, _simplex, _sparse, _survivors
-from omegamax.kernels.triton._launch import find, launch
+from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import (
     LISTED,
     LONG,
@@ -38,12 +38,10 @@ EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if type(alpha) is float and dim == z.dim() - 1 and z.is_contiguous():
-        key = (alpha, z.shape, z.dtype, z.device)
-        known = find(key)
-        if known is not None:
-            p = torch.empty_like(z)
-            if known(z.data_ptr(), p.data_ptr()):
-                return p
+        key = ("entmax", alpha, z.shape, z.dtype, z.device)
+        p = again(key, z)
+        if p is not None:
+            return p
     else:
         key = None
     kind = _kind(alpha)
@@ -53,19 +51,24 @@ def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
 
 
 def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    if type(alpha) is float and dim == z.dim() - 1 and z.is_contiguous():
+        key = ("normmax", alpha, z.shape, z.dtype, z.device)
+        p = again(key, z)
+        if p is not None:
+            return p
+    else:
+        key = None
     if z.dtype is float64:
         return along_last(reference.normmax, z, alpha, dim)
-    return _forward(NORMMAX, z, alpha, dim)
+    return _forward(NORMMAX, z, alpha, dim, key)
 
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
-        key = (alpha, p.shape, p.dtype, g.dtype, p.device)
-        known = find(key)
-        if known is not None:
-            out = torch.empty_like(p)
-            if known(p.data_ptr(), g.data_ptr(), out.data_ptr()):
-                return out
+        key = ("entmax_vjp", alpha, p.shape, p.dtype, g.dtype, p.device)
+        out = again(key, p, g)
+        if out is not None:
+            return out
     else:
         key = None
     kind = _kind(alpha)
@@ -128,13 +131,13 @@ def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None
         _forward_sparse(*sparse, rows, p, sizes, key)
     else:
         many, number = (by_row(alpha, z, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-        arguments: tuple = (number, *sizes, kind, many is not None)
+        arguments: tuple = (many, number, *sizes, kind, many is not None)
         if size > LONGEST:
-            launch(_long.forward, count, (rows, p, many), (*arguments, LONG.block), LONG.warps)
+            launch(_long.forward, count, (rows, p), (*arguments, LONG.block), LONG.warps, key)
         else:
             here, block, warps = tile(size)
             arguments = (*arguments, size == block and count % here == 0, here, block)
-            launch(_simplex.forward, -(-count // here), (rows, p, many), arguments, warps)
+            launch(_simplex.forward, -(-count // here), (rows, p), arguments, warps, key)
     return like(p, z, dim)
 
 
