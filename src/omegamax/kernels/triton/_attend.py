@@ -7,7 +7,7 @@ import triton.language as tl
 
 from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum3
 from omegamax.kernels.triton._powers import end_of, power, powers, start_of, step_of, unsettled
-from omegamax.kernels.triton._scores import LEFT, block_of, head_of, scores, seen_by, view_of
+from omegamax.kernels.triton._scores import block_of, head_of, scores, seen_by, view_of
 
 ROUNDS = tl.constexpr(64)  # 2 to 4 are needed; for what nobody thought of
 
@@ -56,63 +56,48 @@ def forward(
 
     # The largest scores of columns that are BN apart: some of the keys, whose threshold is at most that of all.
     peaks = tl.full([BM, BN], float("-inf"), tl.float32)
-    if LEFT & FLAGS:
-        peaks = peaks_of(peaks, queries, view, row, low, whole, FLAGS, True, DEPTH, D, BN)
-    peaks = peaks_of(peaks, queries, view, row, whole, full, FLAGS, False, DEPTH, D, BN)
-    peaks = peaks_of(peaks, queries, view, row, full, high, FLAGS, True, DEPTH, D, BN)
+    for start in range(low, high, BN):
+        w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+        peaks = tl.maximum(peaks, w, propagate_nan=tl.PropagateNan.ALL)
     top, t = threshold_of(peaks, e, KIND, EXACT)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
 
     rounds = 0
     go = True
     while go:
-        zero = tl.zeros([BM, 1], tl.float32)
-        sums = (zero, zero, zero)
-        if LEFT & FLAGS:
-            sums = sums_of(sums, queries, view, row, t, low, whole, block_ptr, KIND, FLAGS, EXACT, True, DEPTH, D, BN)
-        sums = sums_of(sums, queries, view, row, t, whole, full, block_ptr, KIND, FLAGS, EXACT, False, DEPTH, D, BN)
-        sums = sums_of(sums, queries, view, row, t, full, high, block_ptr, KIND, FLAGS, EXACT, True, DEPTH, D, BN)
-        step = step_of(sums[0], sums[1], sums[2], e, KIND, EXACT)
-        moving = unsettled(sums[0], step, t, e, KIND, EXACT)
+        mass = tl.zeros([BM, 1], tl.float32)
+        slope = tl.zeros([BM, 1], tl.float32)
+        bend = tl.zeros([BM, 1], tl.float32)
+        for start in range(low, high, BN):
+            w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+            s, r, u = powers(w, t, e, KIND, EXACT)
+            s, r, u = sum3(s, r, u)
+            tl.store(block_ptr + start // BN, (tl.max(s) > 0.0).to(tl.int8))
+            mass += s
+            slope += r
+            bend += u
+        step = step_of(mass, slope, bend, e, KIND, EXACT)
+        moving = unsettled(mass, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
 
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
-    values = (v_ptr, v[3], block_ptr)
-    out = (tl.zeros([BM, W], tl.float32), tl.zeros([BM, 1], tl.float32))
-    if LEFT & FLAGS:
-        out = outputs_of(
-            out, queries, view, values, row, t, low, whole, KIND, FLAGS, EXACT, True, DEPTH, D, WIDTH, W, BN
-        )
-    out = outputs_of(out, queries, view, values, row, t, whole, full, KIND, FLAGS, EXACT, False, DEPTH, D, WIDTH, W, BN)
-    out = outputs_of(out, queries, view, values, row, t, full, high, KIND, FLAGS, EXACT, True, DEPTH, D, WIDTH, W, BN)
-    total = tl.where(out[1] > 0.0, out[1], 1.0)
-    result = tl.where(top < float("inf"), out[0] / total, float("nan"))
+    out = tl.zeros([BM, W], tl.float32)
+    total = tl.zeros([BM, 1], tl.float32)
+    for start in range(low, high, BN):
+        if tl.load(block_ptr + start // BN) > 0:
+            w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+            p = power(w, t, e, KIND, EXACT)
+            values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+            out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
+            total += sum1(p)
+    out = out / tl.where(total > 0.0, total, 1.0)
+    out = tl.where(top < float("inf"), out, float("nan"))
     column = tl.arange(0, W)[None, :]
     at = head.to(tl.int64) * rows + row
-    tl.store(out_ptr + at * WIDTH + column, result, mask=(row < rows) & (column < WIDTH))
+    tl.store(out_ptr + at * WIDTH + column, out, mask=(row < rows) & (column < WIDTH))
     tl.store(t_ptr + at, tl.where(top < float("inf"), t, float("nan")), mask=row < rows)
-
-
-@triton.jit
-def peaks_of(
-    peaks,
-    queries,
-    view,
-    row,
-    begin,
-    end,
-    FLAGS: tl.constexpr,
-    EDGE: tl.constexpr,
-    DEPTH: tl.constexpr,
-    D: tl.constexpr,
-    BN: tl.constexpr,
-):
-    for start in range(begin, end, BN):
-        w = scores(queries, view, row, start, FLAGS, EDGE, DEPTH, D, BN)
-        peaks = tl.maximum(peaks, w, propagate_nan=tl.PropagateNan.ALL)
-    return peaks
 
 
 @triton.jit
@@ -137,72 +122,3 @@ def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         rounds += 1
         go = any_row(moving, w) & (rounds < ROUNDS)
     return t
-
-
-@triton.jit
-def sums_of(
-    sums,
-    queries,
-    view,
-    row,
-    t,
-    begin,
-    end,
-    block_ptr,
-    KIND: tl.constexpr,
-    FLAGS: tl.constexpr,
-    EXACT: tl.constexpr,
-    EDGE: tl.constexpr,
-    DEPTH: tl.constexpr,
-    D: tl.constexpr,
-    BN: tl.constexpr,
-):
-    """Mass above the thresholds and its slopes added to ``sums``, and which blocks have any."""
-    mass, slope, bend = sums
-    for start in range(begin, end, BN):
-        w = scores(queries, view, row, start, FLAGS, EDGE, DEPTH, D, BN)
-        s, r, u = powers(w, t, e_of(view), KIND, EXACT)
-        s, r, u = sum3(s, r, u)
-        tl.store(block_ptr + start // BN, (tl.max(s) > 0.0).to(tl.int8))
-        mass += s
-        slope += r
-        bend += u
-    return mass, slope, bend
-
-
-@triton.jit
-def e_of(view):
-    return view[8]
-
-
-@triton.jit
-def outputs_of(
-    out,
-    queries,
-    view,
-    values,
-    row,
-    t,
-    begin,
-    end,
-    KIND: tl.constexpr,
-    FLAGS: tl.constexpr,
-    EXACT: tl.constexpr,
-    EDGE: tl.constexpr,
-    DEPTH: tl.constexpr,
-    D: tl.constexpr,
-    WIDTH: tl.constexpr,
-    W: tl.constexpr,
-    BN: tl.constexpr,
-):
-    """Values weighted by the probabilities, and the sums of these, added to ``out``."""
-    gathered, total = out
-    v_ptr, v_stride, block_ptr = values
-    for start in range(begin, end, BN):
-        if tl.load(block_ptr + start // BN) > 0:
-            w = scores(queries, view, row, start, FLAGS, EDGE, DEPTH, D, BN)
-            p = power(w, t, e_of(view), KIND, EXACT)
-            block = block_of(v_ptr, v_stride, start + tl.arange(0, BN), view[2], EDGE, WIDTH, W)
-            gathered = tl.dot(p.to(block.dtype), block, gathered, input_precision="tf32x3")
-            total += sum1(p)
-    return gathered, total

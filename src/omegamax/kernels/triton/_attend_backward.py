@@ -7,7 +7,7 @@ import triton.language as tl
 
 from omegamax.kernels.triton._numbers import sum2
 from omegamax.kernels.triton._powers import alpha_slope_at, slopes
-from omegamax.kernels.triton._scores import LOCAL, block_of, head_of, scores, scores_from, seen_by, view_of
+from omegamax.kernels.triton._scores import LOCAL, block_of, head_of, scores, scores_from, seen_by, seen_only, view_of
 
 
 @triton.jit
@@ -64,7 +64,7 @@ def queries_backward(
     change = tl.zeros([BM, 1], tl.float32)
     for start in range(low, high, BN):
         if tl.load(block_ptr + start // BN) > 0:
-            w = scores(queries, view, row, start, FLAGS, True, DEPTH, D, BN)
+            w = scores(queries, view, row, start, True, FLAGS, DEPTH, D, BN)
             s = slopes(w, t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             dp = tl.dot(incoming, tl.trans(values), input_precision="tf32x3")
@@ -86,7 +86,8 @@ def queries_backward(
         if tl.load(block_ptr + start // BN) > 0:
             block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
             product = tl.dot(queries, tl.trans(block), input_precision="tf32x3")
-            s = slopes(scores_from(product, view, row, start, FLAGS, True), t, e, KIND, EXACT)[1]
+            w = seen_only(scores_from(product, view, row, start, FLAGS), view, row, start, FLAGS)
+            s = slopes(w, t, e, KIND, EXACT)[1]
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             ds = s * (tl.dot(incoming, tl.trans(values), input_precision="tf32x3") - mean)
             dq = tl.dot(ds.to(block.dtype), block, dq, input_precision="tf32x3")
@@ -155,7 +156,7 @@ def keys_backward(
                 t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
                 mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
                 product = tl.dot(queries, tl.trans(k_block), input_precision="tf32x3")
-                w = scores_from(product, view, row, start, FLAGS, True)
+                w = seen_only(scores_from(product, view, row, start, FLAGS), view, row, start, FLAGS)
                 p, s = slopes(w, t, e, KIND, EXACT)
                 ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3") - mean)
                 dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="tf32x3")

@@ -40,31 +40,23 @@ def seen_by(first, size, offset, left, right, FLAGS: tl.constexpr, BM: tl.conste
 
 
 @triton.jit
-def scores(
-    q,
-    view,
-    row,
-    start,
-    FLAGS: tl.constexpr,
-    EDGE: tl.constexpr,
-    DEPTH: tl.constexpr,
-    D: tl.constexpr,
-    BN: tl.constexpr,
-):
+def scores(q, view, row, start, edge, FLAGS: tl.constexpr, DEPTH: tl.constexpr, D: tl.constexpr, BN: tl.constexpr):
     """``w`` of queries ``q [BM, D]`` in rows ``row [BM, 1]`` and the keys from ``start``, ``[BM, BN]``.
 
-    ``EDGE``: not all of these keys are there, or seen by all of these queries.
+    ``edge``: not all of these keys are there, or seen by all of these queries.
     """
-    k = block_of(view[0], view[1], start + tl.arange(0, BN), view[2], EDGE, DEPTH, D)
-    product = tl.dot(q, tl.trans(k), input_precision="tf32x3")
-    return scores_from(product, view, row, start, FLAGS, EDGE)
+    k = block_of(view[0], view[1], start + tl.arange(0, BN), view[2], True, DEPTH, D)
+    w = scores_from(tl.dot(q, tl.trans(k), input_precision="tf32x3"), view, row, start, FLAGS)
+    if edge:
+        w = seen_only(w, view, row, start, FLAGS)
+    return w
 
 
 @triton.jit
-def scores_from(product, view, row, start, FLAGS: tl.constexpr, EDGE: tl.constexpr):
-    """``w`` of products of queries and keys."""
+def scores_from(product, view, row, start, FLAGS: tl.constexpr):
+    """``w`` of products of queries and keys, which may not all be seen."""
     size, mask_ptr, mask_row, mask_column, rows = view[2], view[3], view[4], view[5], view[6]
-    slope, e, gain, offset, left, right = view[7], view[8], view[9], view[10], view[11], view[12]
+    slope, e, gain, offset = view[7], view[8], view[9], view[10]
     w = product if RAW & FLAGS else product * gain
     column = start + tl.arange(0, product.shape[1])[None, :]
     if ALIBI & FLAGS:
@@ -79,13 +71,19 @@ def scores_from(product, view, row, start, FLAGS: tl.constexpr, EDGE: tl.constex
             w = tl.where(tl.load(at, mask=there, other=0) != 0, w, float("-inf"))
         else:
             w += e * tl.load(at, mask=there, other=0.0).to(tl.float32)
-    if EDGE:
-        seen = column < size
-        if LOCAL & FLAGS:
-            ahead = column - row - offset
-            seen &= (ahead <= right) & (ahead >= -left)
-        w = tl.where(seen, w, float("-inf"))
     return w
+
+
+@triton.jit
+def seen_only(w, view, row, start, FLAGS: tl.constexpr):
+    """``w`` with ``-inf`` in place of keys that are not there or not seen."""
+    size, offset, left, right = view[2], view[10], view[11], view[12]
+    column = start + tl.arange(0, w.shape[1])[None, :]
+    seen = column < size
+    if LOCAL & FLAGS:
+        ahead = column - row - offset
+        seen &= (ahead <= right) & (ahead >= -left)
+    return tl.where(seen, w, float("-inf"))
 
 
 @triton.jit

@@ -82,7 +82,7 @@ def count(
         some = first * 0
         none = first * 0
         for part in tl.static_range(0, BLOCK, BN):
-            w = scores(queries, view, row, start + part, FLAGS, True, DEPTH, D, BN)
+            w = scores(queries, view, row, start + part, True, FLAGS, DEPTH, D, BN)
             there = (w != float("-inf")) & (row < rows)
             # Where there is no threshold, there are no numbers for weights, and none of them is zero.
             zero = there & ~(power(w, t, e, KIND, EXACT) > 0.0) & (t == t)

@@ -1,8 +1,8 @@
 """Entmax attention on the GPU, forward and backward, from tensors to launches.
 
-Two ways share the work, tile by tile of queries: lists of the few keys above the threshold (`_listed`), and all keys in
-blocks (`_attend`) where the support is wide or nothing is known of it. Neither stores anything of size queries x keys:
-marks are made for some tiles at a time.
+Two ways share the work, tile by tile of queries: lists of the few keys above the threshold (`_marks`, `_listed`), and
+all keys in blocks (`_attend`) where the support is wide or nothing is known of it. Neither stores anything of size
+queries x keys: marks are made for some tiles at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 import triton
 from torch import Tensor
 
-from omegamax.kernels.triton import _attend, _attend_backward, _listed, _listed_backward
+from omegamax.kernels.triton import _attend, _attend_backward, _listed, _listed_backward, _marks
 from omegamax.kernels.triton._call import ADD, ALIBI, LENGTH, RAW, Attention, state_of, strided
 from omegamax.kernels.triton._layout import on_device
 
-MARKS = 1 << 27  # bytes for marks, at most
+MARKS = 1 << 28  # bytes for marks, at most
 
 
 def forward(call: Attention) -> list[Tensor]:
@@ -79,7 +79,7 @@ def _list(
     common: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
     common |= {"KIND": call.kind, "FLAGS": call.flags | raw, "num_stages": 3}
     most = way.bounds * 7 // 8
-    _listed.bound[(call.tiles, blocks.shape[0])](
+    _marks.bound[(call.tiles, blocks.shape[0])](
         q, k, mask, numbers, t, dense, **common, BN=way.bounds, MOST=most, num_warps=way.bound_warps
     )
     marking = common | {"BN": way.marks, "num_warps": way.mark_warps}
@@ -90,7 +90,7 @@ def _list(
     reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "C": way.chunk, "num_warps": 1}
     for first in range(0, dense.numel(), at_once):
         some = min(at_once, dense.numel() - first)
-        _listed.mark[(some,)](q, k, mask, numbers, t, bits, dense, first, call.tiles, **marking)
+        _marks.mark[(some,)](q, k, mask, numbers, t, bits, dense, first, call.tiles, **marking)
         _listed.gather[(way.tile, some)](
             q, k, v, mask, numbers, out, t, bits, dense, lists, p, count, first, call.tiles, **reading
         )
