@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import quick_log2
+from omegamax.kernels.triton._numbers import exact_exp2, quick_log2
 
 SPARSEMAX = tl.constexpr(0)
 ENTMAX15 = tl.constexpr(1)
@@ -47,7 +47,8 @@ def power(b, M: tl.constexpr):
 def terms(b, fraction, KIND: tl.constexpr, N: tl.constexpr):
     """``b^q`` and ``b^(q - 1)``, both 0 at 0.
 
-    The hardware's logarithm has an error of 1e-7, which counts by the fraction: the rest is multiplied.
+    The hardware's logarithm has an error of 1e-7, which counts by the fraction: the rest is multiplied. In tiles of
+    several rows, whose probabilities may well be large, its power is not used either.
     """
     if KIND == SPARSEMAX:
         return b, (b > 0.0).to(tl.float32)
@@ -56,7 +57,10 @@ def terms(b, fraction, KIND: tl.constexpr, N: tl.constexpr):
     if N < 0:
         r = power(b, -N - 1)
     else:
-        r = tl.exp2(fraction * quick_log2(b))
+        if b.shape[0] > 1:
+            r = tl.where(b > 0.0, exact_exp2(fraction * quick_log2(b)), 0.0)
+        else:
+            r = tl.exp2(fraction * quick_log2(b))
         if N > 1:
             r = r * power(b, N - 1)
     return r * b, r

@@ -24,6 +24,17 @@ def quick_log2(x):
 
 
 @triton.jit
+def exact_exp2(y):
+    """2^y for y <= 0, to the last digit, at least 2^-126; the hardware's is off by two units."""
+    y = tl.maximum(y, -126.0)
+    n = tl.floor(y + 0.5)
+    r = y - n
+    series = 0.0096181291 + r * (0.0013333558 + r * (0.00015403530 + r * 1.5252734e-5))
+    series = 1.0 + r * (0.69314718 + r * (0.24022651 + r * (0.055504109 + r * series)))
+    return series * ((n.to(tl.int32) + 127) << 23).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def log_base(base, above):
     """log(base) to three units in the last place, given ``above = base - 1`` as exactly as it is known.
 
