@@ -13,9 +13,10 @@ pytest.importorskip("triton")
 
 
 @pytest.mark.slow
-def test_kernels_compile_for_hopper(tmp_path):
+@pytest.mark.parametrize("program, kernels", [("compile_for_hopper", 52), ("compile_attention", 21)])
+def test_kernels_compile_for_hopper(program, kernels, tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    program = Path(__file__).with_name("compile_for_hopper.py")
-    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=280)
+    path = Path(__file__).with_name(f"{program}.py")
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len(done.stdout.splitlines()) == 52, done.stdout
+    assert len(done.stdout.splitlines()) == kernels, done.stdout

@@ -1,0 +1,57 @@
+"""Compile the kernels of attention for a GPU that need not be there; run by test_triton_compiles.py."""
+
+from __future__ import annotations
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from omegamax.kernels.triton import _attend, _attend_backward, _call, _listed, _listed_backward, _marks
+
+HOPPER = GPUTarget("cuda", 90, 32)
+INTEGERS = {"heads", "tiles", "first_tile", "queries"}
+FULL = _call.LOCAL | _call.LEFT | _call.ADD | _call.ALIBI  # every option of the scores but one
+
+
+def types(dtype: str, options: bool) -> dict[str, object]:
+    """Of all arguments: tensors with their strides, and the numbers of a call."""
+    vectors = (f"*{dtype}", "i64", "i64", "i32")
+    pointers = ("*fp32", "*fp32", "*i32") if options else ("constexpr",) * 3
+    numbers = ("fp32", *pointers, *("i32",) * 7, "fp32")
+    named: dict[str, object] = {"mask": (f"*{dtype}", *("i64",) * 4), "extra": numbers}
+    named |= {name: vectors for name in ("q", "k", "v", "g")}
+    named |= {name: f"*{dtype}" for name in ("out_ptr", "dq_ptr")}
+    named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
+    named |= {name: "*i32" for name in ("bit_ptr", "list_ptr", "count_ptr")}
+    return named | {name: "i32" for name in INTEGERS}
+
+
+def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None:
+    known = types(dtype, options)
+    if not options:
+        constants |= {name: None for name in kernel.arg_names if name == "dalpha_ptr"}
+    signature = {name: "constexpr" if name in constants else known.get(name, "*fp32") for name in kernel.arg_names}
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    for i, kinds in enumerate(signature.values()):
+        if isinstance(kinds, tuple):
+            places |= {(i, j): None for j, kind in enumerate(kinds) if kind == "constexpr"}
+    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": warps}).asm["cubin"]
+    print(kernel.__name__, dtype, constants, len(binary), flush=True)
+
+
+def main() -> None:
+    for dtype, kind, options in (("bf16", _call.ENTMAX15, False), ("fp32", _call.ENTMAX, True), ("fp16", 4, False)):
+        marked = {"KIND": kind, "FLAGS": FULL if options else _call.RAW, "DEPTH": 40, "D": 64, "BM": 64, "BN": 64}
+        compiled(_marks.bound, dtype, options, 4, **marked, MOST=56)
+        compiled(_marks.mark, dtype, options, 4, **marked)
+        sizes = {**marked, "FLAGS": FULL if options else _call.LOCAL, "WIDTH": 64, "W": 64}
+        compiled(_listed.gather, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
+        exact = {"EXACT": dtype == "fp32"}
+        for dense in (_attend.forward, _attend_backward.queries_backward, _attend_backward.keys_backward):
+            compiled(dense, dtype, options, 4, **{**sizes, "BN": 32}, **exact)
+        kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
+        compiled(_listed_backward.scatter, dtype, options, 1, **kept, LENGTH=128, C=8)
+
+
+if __name__ == "__main__":
+    main()
