@@ -22,7 +22,7 @@ def types(dtype: str, options: bool) -> dict[str, object]:
     named |= {name: vectors for name in ("q", "k", "v", "g")}
     named |= {name: f"*{dtype}" for name in ("out_ptr", "dq_ptr")}
     named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
-    named |= {name: "*i32" for name in ("bit_ptr", "list_ptr", "count_ptr")}
+    named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16"}
     return named | {name: "i32" for name in INTEGERS}
 
 

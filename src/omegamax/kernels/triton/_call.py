@@ -152,13 +152,15 @@ def state_of(call: Attention) -> list[Tensor]:
     q = call.q
     batch, heads, rows = q.shape[:3]
     length = LENGTH if call.listed else 0
-    blocks = -(-call.k.shape[-2] // call.way.block)
+    keys = call.k.shape[-2]
+    number = torch.int16 if keys <= 1 << 15 else torch.int32
+    blocks = -(-keys // call.way.block)
     return [
         q.new_empty(batch, heads, rows, call.v.shape[-1]),
         q.new_empty(batch, heads, rows, dtype=torch.float32),
         q.new_zeros(batch * heads, call.tiles, blocks, dtype=torch.int8),
         q.new_ones(batch * heads * call.tiles, dtype=torch.int8),
-        q.new_empty(batch, heads, rows, length, dtype=torch.int32),
+        q.new_empty(batch, heads, rows, length, dtype=number),
         q.new_empty(batch, heads, rows, length, dtype=torch.float32),
         q.new_empty(batch, heads, rows if length else 0, dtype=torch.int32),
     ]
