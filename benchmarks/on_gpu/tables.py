@@ -99,7 +99,7 @@ def errors(rows: list[Row]) -> str:
 
 def attention(rows: list[Row]) -> str:
     mine = [row for row in rows if row["section"] == "attention"]
-    columns = ("attention", "shape", "map", "FlashAttention, ms", "adasplash", "omegamax", "aim", "MiB, omegamax")
+    columns = ("attention", "shape", "map", "FlashAttention, ms", "adasplash", "omegamax", "as a graph", "aim", "MiB")
     lines = [*titles(*columns)]
     settings = unique((row["way"].rsplit(", ", 1)[0], row["shape"]) for row in mine)
     for setting, shape in settings:
@@ -108,6 +108,7 @@ def attention(rows: list[Row]) -> str:
                 continue
             dense = ways(rows, "softmax", shape, setting, "torch", "ms")
             cells = [ways(rows, work, shape, setting, name) for name in ("adasplash", "omegamax")]
+            cells.append(ways(rows, work, shape, setting, "omegamax", "graph_over"))
             aims = ways(rows, work, shape, setting, "omegamax", "bar")
             memory = ways(rows, work, shape, setting, "omegamax", "peak_mib")
             lines.append(joined(setting, shape.replace("x", " x "), work, dense, *cells, aims, memory))
