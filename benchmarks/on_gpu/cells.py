@@ -40,7 +40,8 @@ def ways(rows: list[Row], work: str, shape: str, setting: str, name: str, column
     wanted = {"section": "attention", "work": work, "shape": shape, "name": name}
     mine = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     found = [row for way in ways for row in mine if row["way"] == way]
-    form = {"over": number, "graph_over": number, "ms": number, "peak_mib": lambda x: f"{float(x):,.0f}"}.get(column, str)
+    forms = {"over": number, "graph_over": number, "ms": number, "peak_mib": lambda x: f"{float(x):,.0f}"}
+    form = forms.get(column, str)
     cells = [form(row[column]) if row[column] else ("fails" if row["note"] else "") for row in found]
     cells = [cell + _star(row, column) for cell, row in zip(cells, found, strict=True)]
     return " / ".join(cells) if any(cells) else ""
