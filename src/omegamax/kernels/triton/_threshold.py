@@ -80,7 +80,9 @@ def deformed_step(s, r, u, e, level):
     excess = tl.where(s > 0.0, s, 1.0) - 1.0
     log_s = log_base(1.0 + excess, excess)
     fall = tl.where(flat, log_s, one_minus_exp(-e * log_s) / tl.where(flat, 1.0, e))
-    bend = (1.0 - e) * fall * (s * u - r * r) / (2.0 * r * r)
+    # Beyond e = 1/2 the second slope is that of the smallest entries alone, and a step by it may go past the solution
+    # and back for ever: Newton's, then, which comes from the left and stays there.
+    bend = tl.where(e > 0.5, 0.0, (1.0 - e) * fall * (s * u - r * r) / (2.0 * r * r))
     step = tl.where(r > 0.0, s * fall / r / tl.maximum(1.0 - bend, 0.5), 0.0)
     # What the last step drops counts by its power 1 / e; beyond 1e-3 Halley itself is not exact enough. And below a few
     # units in the last place of the level, steps would go back and forth.
