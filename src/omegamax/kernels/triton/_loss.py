@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import exp, largest, log_base, one_minus_exp, sum1, sum2, sum3
+from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, one_minus_exp, sum1, sum2, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._steep import steep
 from omegamax.kernels.triton._threshold import (
@@ -27,6 +27,7 @@ from omegamax.kernels.triton._threshold import (
 from omegamax.kernels.triton._threshold import log_deformed as log_deformed
 
 INF = tl.constexpr(float("inf"))
+ABSENT = tl.constexpr(-1e30)
 
 
 @triton.jit
@@ -37,9 +38,9 @@ def place(rows, R: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def scaled(x, e):
-    """``e x``, with what is absent still absent where ``e`` is negative."""
-    return tl.where(x > -INF, e * x, x)
+def measured(z, top):
+    """Scores measured from their maximum, and the absent ones far below it: products with infinity may be NaN."""
+    return tl.maximum(z - tl.where(top == -INF, 0.0, top), ABSENT)
 
 
 @triton.jit
@@ -67,7 +68,7 @@ def terms(x, a, t, KIND: tl.constexpr):
         r, u = s, s
     else:
         e = tl.minimum(a - 1.0, 1.0)
-        s, r, u = deformed_terms(x, scaled(x, e), e, t)
+        s, r, u = deformed_terms(x, e * x, e, t)
     return s, r, u
 
 
@@ -104,7 +105,7 @@ def solved(x, a, size, KIND: tl.constexpr):
         step, moving = moved(s, r, u, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < ROUNDS)
     if KIND == STEEP:
         if tl.max(a) > 2.0:
             p = steep(x, tl.maximum(a - 1.0, 1.0))
@@ -128,7 +129,7 @@ def entries(x, a, t, step, KIND: tl.constexpr):
         power = p
     else:
         e = tl.minimum(a - 1.0, 1.0)
-        log_p, base, inside = log_deformed(x, scaled(x, e), e, t, step)
+        log_p, base, inside = log_deformed(x, e * x, e, t, step)
         p = tl.where(inside, exp(log_p), 0.0)
         power = tl.where(inside, p * base, 0.0)
         if KIND == STEEP:
@@ -226,14 +227,14 @@ def forward(
     row, column = place(rows, R, BLOCK)
     there = row < rows
     here = there & (column < K)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    top = largest(x)
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    top = largest(z)
     shift = tl.where(top == -INF, 0.0, top)
-    x -= shift
     index = tl.load(index_ptr + row, mask=there, other=0)
     met = tl.load(z_ptr + row * z_stride + index, mask=there, other=0.0).to(tl.float32) - shift
     if SMOOTH:
-        met = (1.0 - smoothing) * met + smoothing / K * sum1(tl.where(here, x, 0.0))
+        met = (1.0 - smoothing) * met + smoothing / K * sum1(tl.where(here, z - shift, 0.0))
+    x = measured(z, top)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
     t, step = solved(x, a, K, KIND)
     p, power = entries(x, a, t, step, KIND)
@@ -282,9 +283,9 @@ def backward(
     step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
     index = tl.load(index_ptr + row, mask=there, other=0)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    p, _ = entries(x - tl.where(top == -INF, 0.0, top), a, t, step, KIND)
-    p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    p, _ = entries(measured(z, top), a, t, step, KIND)
+    p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
     y = tl.where(column == index, 1.0 - smoothing, 0.0) + smoothing / K
     # A row that does not count stays out of it, whatever it holds.
     tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)

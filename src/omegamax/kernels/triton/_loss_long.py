@@ -15,6 +15,7 @@ from omegamax.kernels.triton._loss import (
     conjugate,
     entries,
     finished,
+    measured,
     moved,
     slopes,
     solved,
@@ -22,7 +23,7 @@ from omegamax.kernels.triton._loss import (
     store,
     terms,
 )
-from omegamax.kernels.triton._numbers import exp, largest, log_base, sum1, sum3
+from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, sum1, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._threshold import ROUNDS
 
@@ -120,15 +121,15 @@ def forward(
     else:
         kept, dropped, top = sifted(row_ptr, K, BLOCK)
         shift = tl.where(top == -INF, 0.0, top)
-        kept -= shift
+        kept = measured(kept, top)
         t, step = solved(kept, a, K, KIND)
         p, power = entries(kept, a, t, step, KIND)
         power = sum1(power)
         slope = power
         if SLOPE:
             slope = sum1(slopes(p, a))
-        if tl.max((dropped - shift > edge(a, t, step, KIND)).to(tl.int32)) > 0:
-            t, step, power, slope = whole(row_ptr, shift, a, t, K, KIND, SLOPE, BLOCK)
+        if any_row(dropped - shift > edge(a, t, step, KIND), kept):
+            t, step, power, slope = whole(row_ptr, top, a, t, K, KIND, SLOPE, BLOCK)
 
     index = tl.load(index_ptr + row)
     met = tl.load(row_ptr + index).to(tl.float32) - shift
@@ -144,7 +145,7 @@ def forward(
 
 
 @triton.jit
-def whole(row_ptr, shift, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr):
+def whole(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr):
     """Level, last step and the sums at it, from a level below on; with a pass over the row for each step."""
     _, last = start(a, K, KIND)
     step = 0.0 * a
@@ -155,7 +156,7 @@ def whole(row_ptr, shift, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.c
         r = tl.zeros([1, BLOCK], tl.float32)
         u = tl.zeros([1, BLOCK], tl.float32)
         for begin in range(0, K, BLOCK):
-            ds, dr, du = terms(block_of(row_ptr, begin, K, BLOCK) - shift, a, t, KIND)
+            ds, dr, du = terms(measured(block_of(row_ptr, begin, K, BLOCK), top), a, t, KIND)
             s += ds
             r += dr
             u += du
@@ -163,11 +164,11 @@ def whole(row_ptr, shift, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.c
         step, moving = moved(mass, slope, bend, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = any_row(moving, s) & (rounds < ROUNDS)
     powers = tl.zeros([1, BLOCK], tl.float32)
     changes = tl.zeros([1, BLOCK], tl.float32)
     for begin in range(0, K, BLOCK):
-        p, power = entries(block_of(row_ptr, begin, K, BLOCK) - shift, a, t, step, KIND)
+        p, power = entries(measured(block_of(row_ptr, begin, K, BLOCK), top), a, t, step, KIND)
         powers += power
         if SLOPE:
             changes += slopes(p, a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._loss import INF, entries, place, root_of, slopes
+from omegamax.kernels.triton._loss import INF, entries, measured, place, root_of, slopes
 from omegamax.kernels.triton._numbers import one_minus_exp, sum1, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SPARSEMAX, STEEP, alpha_of
 
@@ -84,13 +84,13 @@ def forward(
     while begin < K:
         column = begin + tl.arange(0, BLOCK)[None, :]
         here = column < K
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32) - shift
+        z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
         y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
-        p, _ = entries(x, a, t, step, KIND)
-        p = tl.where(x > -INF, p, 0.0)
+        p, _ = entries(measured(z, top), a, t, step, KIND)
+        p = tl.where(z > -INF, p, 0.0)
         # One difference: it cancels where the map returns the target. And what no mass meets may be -inf.
         move = p - y
-        gap += tl.where(move == 0.0, 0.0, move * x) - (omega_of(p, a, KIND) - omega_of(y, a, KIND))
+        gap += tl.where(move == 0.0, 0.0, move * (z - shift)) - (omega_of(p, a, KIND) - omega_of(y, a, KIND))
         mass += p
         aim += y
         if SLOPE:
@@ -136,8 +136,8 @@ def backward(
     t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
     step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
     y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
-    p, _ = entries(x - tl.where(top == -INF, 0.0, top), a, t, step, KIND)
-    p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
+    p, _ = entries(measured(z, top), a, t, step, KIND)
+    p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
     tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)

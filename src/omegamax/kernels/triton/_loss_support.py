@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._loss import INF, entries
+from omegamax.kernels.triton._loss import INF, entries, measured
 from omegamax.kernels.triton._loss_long import edge
 from omegamax.kernels.triton._simplex import alpha_of
 
@@ -49,12 +49,13 @@ def listed(
         low = edge(a, t, step, KIND)
         for begin in range(0, K, BLOCK):
             column = begin + tl.arange(0, BLOCK)[None, :]
-            x = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32) - tl.where(top == -INF, 0.0, top)
+            z = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32)
+            x = measured(z, top)
             own = column == index
             near = (x > low) | own
             if tl.max(near.to(tl.int32)) > 0:
                 p, _ = entries(x, a, t, step, KIND)
-                p = tl.where(x > -INF, p, 0.0)
+                p = tl.where(z > -INF, p, 0.0)
                 on = ((p > 0.0) | own).to(tl.int32)
                 place = count + tl.cumsum(on, 1) - 1
                 fits = (on > 0) & (place < room)
