@@ -78,7 +78,8 @@ def bend_term(b, r, KIND: tl.constexpr, N: tl.constexpr):
 def step_of(s, r, bend, q, KIND: tl.constexpr):
     """From sums of terms, Newton's step on the norm ``s^(1/q)``, convex in ``t``: from below never past the solution.
 
-    ``bend = s u / r^2 - 1``, with ``u`` the sum of the third terms, makes it Halley's.
+    ``bend = s u / r^2 - 1``, with ``u`` the sum of the third terms, makes it Halley's; not below ``q = 2``, where ``u``
+    is that of the smallest entries alone, and a step by it may go past the solution and back for ever.
     """
     r = tl.where(r > 0.0, r, 1.0)
     if KIND == SPARSEMAX:
@@ -88,6 +89,7 @@ def step_of(s, r, bend, q, KIND: tl.constexpr):
         over = 1.0 / tl.sqrt(safe)
     else:
         over = tl.exp2(-tl.log2(safe) / q)
+        bend = tl.where(q < 2.0, 0.0, bend)
     return (s - s * over) / r / tl.maximum(1.0 - 0.5 * (1.0 - over) * (q - 1.0) * bend, 0.5)
 
 
