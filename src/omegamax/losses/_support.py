@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from omegamax.losses._chunks import Projection
 
 # By the bytes of a number: so many numbers of a product of matrices take as long, on Hopper, as one that is fetched.
-FEW = {2: 256, 4: 32}
+FEW = {2: 640, 4: 64}
 
 
 class Support:
