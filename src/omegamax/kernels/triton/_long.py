@@ -13,10 +13,12 @@ import triton.language as tl
 from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2, sum3
 from omegamax.kernels.triton._simplex import NORMMAX, alpha_of, backward_weight
 from omegamax.kernels.triton._threshold import (
+    FAR,
     ROUNDS,
     deformed_step,
     deformed_terms,
     log_deformed,
+    straight,
     tied_level,
 )
 
@@ -74,6 +76,7 @@ def forward(
     t = zero
     last = tied_level(e, K)
     step = zero
+    past = zero
     rounds = 0
     go = True
     while go:
@@ -87,6 +90,8 @@ def forward(
             r += dr
             u += du
         mass, slope, bend = sum3(s, r, u)
+        past = tl.where(mass < FAR, 1.0, past)
+        bend = straight(mass, slope, bend, past)
         step, moving = deformed_step(mass, slope, bend, e, t)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1

@@ -25,6 +25,9 @@ from omegamax.kernels.triton._exponent import (
 from omegamax.kernels.triton._numbers import add2, add3, larger
 
 ROUNDS = tl.constexpr(64)  # 2 to 11 are needed; for what nobody thought of
+# A step of Halley's that went past the solution to a mass as small as this may leap to and fro for ever. From there on
+# steps are Newton's: at most one of them goes back past it, the others come from the left and stay there.
+FAR = tl.constexpr(0.8)
 
 
 @triton.jit
@@ -76,6 +79,7 @@ def begin(x, t, fraction, KIND: tl.constexpr, N: tl.constexpr, ENOUGH: tl.conste
         tied = -tl.exp2(-tl.log2(size) / q)
     step = tl.zeros_like(t)
     bend = tl.zeros_like(t)
+    past = tl.zeros_like(t)
     rounds = 0
     go = True
     while go:
@@ -84,9 +88,12 @@ def begin(x, t, fraction, KIND: tl.constexpr, N: tl.constexpr, ENOUGH: tl.conste
         if KIND == SPARSEMAX:
             s, r = total2(s, r)
             bend = r
+        elif KIND == POWER and N == 1:
+            s, r = total2(s, r)
         else:
             s, r, u = total3(s, r, bend_term(b, r, KIND, N))
-            bend = tl.where(r > 0.0, s * u / (r * r) - 1.0, 0.0)
+            past = tl.where(s < FAR, 1.0, past)
+            bend = tl.where((r > 0.0) & (past == 0.0), s * u / (r * r) - 1.0, 0.0)
         step = step_of(s, r, bend, q, KIND)
         moving = unsettled(s, step, t, KIND, ENOUGH)
         t = tl.where(moving, tl.minimum(t + step, tied), t)
@@ -128,6 +135,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
         while go:
             b = tl.maximum(0.5 * x - t, 0.0)
             s, slope = total2(b * b, b)
+            bend = tl.where(s < FAR, 0.0, bend)
             step = step_of(s, slope, bend, q, KIND)
             # Entries that the last step drops are smaller than it, and count by their square.
             moving = unsettled(s, step, t, KIND, 1e-4)
@@ -138,6 +146,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
     while go:
         p, r = terms(lifted(x, t, q, KIND), fraction, KIND, N)
         s, slope = total2(p, r)
+        bend = tl.where(s < FAR, 0.0, bend)
         step = step_of(s, slope, bend, q, KIND)
         moving = unsettled(s, step, t, KIND, 2e-5)
         excess = (s - 1.0) / tl.where(slope > 0.0, slope, 1.0)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._exponent import SPARSEMAX, exponent, lifted, step_of, terms, unsettled
-from omegamax.kernels.triton._sparse import ROUNDS, begin, finish, largest, total2
+from omegamax.kernels.triton._sparse import FAR, ROUNDS, begin, finish, largest, total2
 
 
 @triton.jit
@@ -102,6 +102,7 @@ def again(
             s += ds
             r += dr
         mass, slope = total2(s, r)
+        bend = tl.where(mass < FAR, 0.0, bend)
         step = step_of(mass, slope, bend, q, KIND)
         moving = unsettled(mass, step, t, KIND, 4e-7 if KIND == SPARSEMAX else 2e-5)
         t = tl.where(moving, t + step, t)
