@@ -31,10 +31,10 @@ def of_kind(name: str, kind: int, per_row: bool) -> None:
     if name not in ("SPARSEMAX", "ENTMAX15"):
         compiled(_simplex.forward, FORWARD, "fp32", **constants, EVEN=True, R=2, BLOCK=256)
         if name != "STEEP":
-            compiled(_long.forward, FORWARD, "bf16", **constants, K=50000, BLOCK=1024)
+            compiled(_long.forward, FORWARD, "bf16", **constants, BLOCK=1024)
     compiled(_simplex.backward, BACKWARD, "bf16", **constants, EVEN=False, R=1, BLOCK=1024)
     if name not in ("STEEP", "NORMMAX"):
-        compiled(_long.backward, BACKWARD, "fp32", **constants, K=50000, BLOCK=1024)
+        compiled(_long.backward, BACKWARD, "fp32", **constants, BLOCK=1024)
 
 
 def main() -> None:
@@ -46,7 +46,8 @@ def main() -> None:
         for dtype in ("fp32", "bf16"):
             compiled(_sparse.forward, FORWARD, dtype, 1, **constants, EVEN=True, R=4, C=4, L=32)
             compiled(_sparse.forward, FORWARD, dtype, 2, **constants, EVEN=False, R=1, C=8, L=512)
-            compiled(_survivors.forward, FORWARD, dtype, 8, **constants, K=50000, BLOCK=4096, MEMBERS=16, LIST=256)
+            sizes = {"EVEN": dtype == "fp32", "BLOCK": 4096, "MEMBERS": 16, "LIST": 256}
+            compiled(_survivors.forward, FORWARD, dtype, 8, **constants, **sizes)
     compiled(_box.subsets, FORWARD, "fp32", k_ptr=None, PER_ROW=False, R=1, BLOCK=1024)
     compiled(_box.subsets, FORWARD, "bf16", PER_ROW=True, R=4, BLOCK=128)
     compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)

@@ -198,7 +198,7 @@ def test_double_precision_stays_double():
 
 
 @pytest.fixture
-def long_rows(monkeypatch):
+def long_rows(monkeypatch, run_time_loops):
     """Rows of more than 8 entries count as long, and are read 4 at a time."""
     if DEVICE == "cpu":
         monkeypatch.setattr(rows, "LONGEST", 8)

@@ -1,8 +1,6 @@
 """Entmax and normmax of rows too long for one program's registers: read a block at a time, once for each step.
 
 Those that leave few entries above zero are in ``_survivors``.
-
-The length of the rows is known to the compiler: there are few lengths as large as a vocabulary.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from omegamax.kernels.triton._threshold import (
 
 
 @triton.jit
-def block_of(start, K: tl.constexpr, BLOCK: tl.constexpr):
+def block_of(start, K, BLOCK: tl.constexpr):
     """Numbers ``[1, BLOCK]`` of entries, and which of them there are."""
     column = start + tl.arange(0, BLOCK)[None, :]
     return column, column < K
 
 
 @triton.jit
-def scores_of(row_ptr, start, K: tl.constexpr, shift, BLOCK: tl.constexpr):
+def scores_of(row_ptr, start, K, shift, BLOCK: tl.constexpr):
     """A block of a row, measured from its maximum."""
     column, here = block_of(start, K, BLOCK)
     return tl.load(row_ptr + column, mask=here, other=float("-inf")).to(tl.float32) - shift
@@ -52,7 +50,7 @@ def forward(
     alpha_ptr,
     alpha,
     rows,
-    K: tl.constexpr,
+    K,
     z_stride,
     KIND: tl.constexpr,
     PER_ROW: tl.constexpr,
@@ -127,7 +125,7 @@ def backward(
     alpha_ptr,
     alpha,
     rows,
-    K: tl.constexpr,
+    K,
     p_stride,
     g_stride,
     KIND: tl.constexpr,

@@ -68,11 +68,13 @@ def forward(
         a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
         if KIND == NORMMAX:
             p = _threshold.deformed(x, x, 1.0 - 1.0 / a, 1.0 / a)
+        elif KIND == STEEP and not PER_ROW:
+            p = steep(x, a - 1.0)
         else:
             e = tl.minimum(a - 1.0, 1.0)
             v = tl.where(x > float("-inf"), e * x, x)
             p = _threshold.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32))
-        if KIND == STEEP:
+        if KIND == STEEP and PER_ROW:
             if tl.max(a) > 2.0:
                 p = tl.where(a > 2.0, steep(x, tl.maximum(a - 1.0, 1.0)), p)
     p = tl.where(top < float("inf"), p, float("nan"))

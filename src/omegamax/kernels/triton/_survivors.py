@@ -16,17 +16,17 @@ from omegamax.kernels.triton._sparse import FAR, ROUNDS, begin, finish, largest,
 
 
 @triton.jit
-def scores_of(row_ptr, start, K: tl.constexpr, BLOCK: tl.constexpr):
+def scores_of(row_ptr, start, K, EVEN: tl.constexpr, BLOCK: tl.constexpr):
     """A block of a row ``[1, 1, BLOCK]``, and the numbers of its entries."""
     column = start + tl.arange(0, BLOCK)[None, None, :]
-    if K % BLOCK == 0:
+    if EVEN:
         return tl.load(row_ptr + column).to(tl.float32), column
     return tl.load(row_ptr + column, mask=column < K, other=float("-inf")).to(tl.float32), column
 
 
 @triton.jit
-def write(row_ptr, column, p, K: tl.constexpr, BLOCK: tl.constexpr):
-    if K % BLOCK == 0:
+def write(row_ptr, column, p, K, EVEN: tl.constexpr):
+    if EVEN:
         tl.store(row_ptr + column, p)
     else:
         tl.store(row_ptr + column, p, mask=column < K)
@@ -39,18 +39,19 @@ def forward(
     list_ptr,
     fraction,
     rows,
-    K: tl.constexpr,
+    K,
     z_stride,
     KIND: tl.constexpr,
     N: tl.constexpr,
+    EVEN: tl.constexpr,
     BLOCK: tl.constexpr,
     MEMBERS: tl.constexpr,
     LIST: tl.constexpr,
 ):
     """Probabilities ``p [rows, K]`` of scores ``z``, a row for each program.
 
-    ``list [rows, LIST]`` is memory for the numbers of groups, of at most ``MEMBERS`` entries. ``N`` and ``fraction`` as
-    for short rows.
+    ``list [rows, LIST]`` is memory for the numbers of groups, of at most ``MEMBERS`` entries. ``EVEN``: ``K`` is a
+    multiple of ``BLOCK``. ``N`` and ``fraction`` as for short rows.
     """
     row = tl.program_id(0).to(tl.int64)
     z_ptr += row * z_stride
@@ -59,8 +60,8 @@ def forward(
     q = exponent(fraction, KIND, N)
     highest = tl.full([1, 1, BLOCK], float("-inf"), tl.float32)
     for start in range(0, K, BLOCK):
-        x, column = scores_of(z_ptr, start, K, BLOCK)
-        write(p_ptr, column, tl.zeros([1, 1, BLOCK], tl.float32), K, BLOCK)
+        x, column = scores_of(z_ptr, start, K, EVEN, BLOCK)
+        write(p_ptr, column, tl.zeros([1, 1, BLOCK], tl.float32), K, EVEN)
         highest = tl.maximum(highest, x, propagate_nan=tl.PropagateNan.ALL)
     top = largest(highest)
     finite = tl.max((tl.abs(top) < float("inf")).to(tl.int32)) > 0
@@ -80,12 +81,22 @@ def forward(
         p = finish(x, top, cut, bend, fraction, KIND, N)
         tl.store(p_ptr + column, p, mask=(column < K) & (p > 0.0))
     elif tl.max((top != float("-inf")).to(tl.int32)) > 0:
-        again(z_ptr, p_ptr, top, cut, bend, fraction, K, KIND, N, BLOCK)
+        again(z_ptr, p_ptr, top, cut, bend, fraction, K, KIND, N, EVEN, BLOCK)
 
 
 @triton.jit
 def again(
-    z_ptr, p_ptr, top, t, bend, fraction, K: tl.constexpr, KIND: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr
+    z_ptr,
+    p_ptr,
+    top,
+    t,
+    bend,
+    fraction,
+    K,
+    KIND: tl.constexpr,
+    N: tl.constexpr,
+    EVEN: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """The same from threshold ``t`` on by reading the row for each step; NaN where the largest score is not finite."""
     q = exponent(fraction, KIND, N)
@@ -97,7 +108,7 @@ def again(
         s = tl.zeros([1, 1, BLOCK], tl.float32)
         r = tl.zeros([1, 1, BLOCK], tl.float32)
         for start in range(0, K, BLOCK):
-            x, _ = scores_of(z_ptr, start, K, BLOCK)
+            x, _ = scores_of(z_ptr, start, K, EVEN, BLOCK)
             ds, dr = terms(lifted(x - top, t, q, KIND), fraction, KIND, N)
             s += ds
             r += dr
@@ -111,7 +122,7 @@ def again(
     # The last step to first order, as for short rows.
     excess = tl.where(slope > 0.0, (mass - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)
     for start in range(0, K, BLOCK):
-        x, column = scores_of(z_ptr, start, K, BLOCK)
+        x, column = scores_of(z_ptr, start, K, EVEN, BLOCK)
         p, r = terms(lifted(x - top, t, q, KIND), fraction, KIND, N)
         p = tl.maximum(p - excess * r, 0.0)
-        write(p_ptr, column, tl.where(top < float("inf"), p, float("nan")), K, BLOCK)
+        write(p_ptr, column, tl.where(top < float("inf"), p, float("nan")), K, EVEN)

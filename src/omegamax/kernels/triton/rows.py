@@ -149,7 +149,13 @@ def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Ten
         members = triton.next_power_of_2(-(-size // part.block))
         groups = max(LISTED[kind == POWER] // members, 1)
         work = torch.empty(count, groups, dtype=torch.int32, device=rows.device)
-        launch(_survivors.forward, count, (rows, p, work), (*arguments, part.block, members, groups), part.warps)
+        launch(
+            _survivors.forward,
+            count,
+            (rows, p, work),
+            (*arguments, size % part.block == 0, part.block, members, groups),
+            part.warps,
+        )
     else:
         here, depth, width, warps = sheaf(size, rows.itemsize)
         arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
