@@ -121,8 +121,10 @@ def backward(
         p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
     else:
         p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
-    # Off the support g is not read, which is most of it.
-    g = tl.load(g_ptr + row * g_stride + column, mask=p > 0.0, other=0.0).to(tl.float32)
+    if KIND == SOFTMAX:
+        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
+    else:  # off the support, which is most of it, g is not read
+        g = tl.load(g_ptr + row * g_stride + column, mask=p > 0.0, other=0.0).to(tl.float32)
     a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
     on = p > 0.0
     if KIND == NORMMAX:
