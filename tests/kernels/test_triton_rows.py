@@ -83,6 +83,19 @@ def test_one_alpha_for_each_row(name: str):
     torch.testing.assert_close(dz.double(), wanted, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(("seed", "row", "ties"), [(1, 229, False), (2, 202, False), (28, 175, False), (25, 248, True)])
+def test_steps_that_would_leap_to_and_fro(seed: int, row: int, ties: bool):
+    """Rows for which Halley's steps go past the solution and back for ever; alpha is about 1.5 to 1.9."""
+    torch.manual_seed(seed)
+    count, scale, low = (512, 1.3, 1.02) if ties else (256, 1.0, 1.05)
+    z = (torch.randn(count, 200) * scale).masked_fill(torch.rand(count, 200) < 0.3, -INF)
+    z = (z.round() if ties else z)[row : row + 1].to(DEVICE)
+    alpha = torch.linspace(low, 2.0, count)[row : row + 1, None].to(DEVICE)
+    wanted = exact("entmax", z, alpha.double())
+    torch.testing.assert_close(rows.entmax(z, alpha, 1).double(), wanted, rtol=0, atol=4e-7)
+    torch.testing.assert_close(rows.entmax(z, float(alpha), 1).double(), wanted, rtol=0, atol=4e-7)
+
+
 @pytest.mark.parametrize("dim", [0, 2])
 def test_gradient_in_alpha(dim: int):
     shape = [2, 6, 12]
