@@ -8,6 +8,7 @@ import triton.language as tl
 from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum3
 from omegamax.kernels.triton._powers import end_of, power, powers, start_of, step_of, unsettled
 from omegamax.kernels.triton._scores import block_of, head_of, scores, seen_by, view_of
+from omegamax.kernels.triton._threshold import FAR, straight
 
 ROUNDS = tl.constexpr(64)  # 2 to 4 are needed; for what nobody thought of
 
@@ -62,6 +63,7 @@ def forward(
     top, t = threshold_of(peaks, e, KIND, EXACT)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
 
+    past = tl.zeros([BM, 1], tl.float32)
     rounds = 0
     go = True
     while go:
@@ -76,7 +78,8 @@ def forward(
             mass += s
             slope += r
             bend += u
-        step = step_of(mass, slope, bend, e, KIND, EXACT)
+        past = tl.where(mass < FAR, 1.0, past)
+        step = step_of(mass, slope, straight(mass, slope, bend, past), e, KIND, EXACT)
         moving = unsettled(mass, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
@@ -111,12 +114,14 @@ def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr):
 @triton.jit
 def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """The threshold of each row of a tile, from a start ``t`` to ``last`` at most."""
+    past = tl.zeros_like(t)
     rounds = 0
     go = True
     while go:
         s, r, u = powers(w, t, e, KIND, EXACT)
         s, r, u = sum3(s, r, u)
-        step = step_of(s, r, u, e, KIND, EXACT)
+        past = tl.where(s < FAR, 1.0, past)
+        step = step_of(s, r, straight(s, r, u, past), e, KIND, EXACT)
         moving = unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1

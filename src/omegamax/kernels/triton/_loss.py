@@ -15,6 +15,7 @@ from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, on
 from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._steep import steep
 from omegamax.kernels.triton._threshold import (
+    FAR,
     ROUNDS,
     deformed_step,
     deformed_terms,
@@ -22,6 +23,7 @@ from omegamax.kernels.triton._threshold import (
     entmax15_terms,
     sparsemax_step,
     sparsemax_terms,
+    straight,
     tied_level,
 )
 from omegamax.kernels.triton._threshold import log_deformed as log_deformed
@@ -92,6 +94,7 @@ def solved(x, a, size, KIND: tl.constexpr):
     """Level and last step of a tile ``[R, BLOCK]``; of rows with alpha > 2 their smallest score and probability."""
     t, last = start(a, size, KIND)
     step = 0.0 * a
+    past = 0.0 * a
     rounds = 0
     go = True
     while go:
@@ -102,6 +105,8 @@ def solved(x, a, size, KIND: tl.constexpr):
             s = sum1(s)
         else:
             s, r, u = sum3(s, r, u)
+            past = tl.where(s < FAR, 1.0, past)
+            u = straight(s, r, u, past)
         step, moving = moved(s, r, u, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1

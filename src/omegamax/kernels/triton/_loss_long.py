@@ -25,7 +25,7 @@ from omegamax.kernels.triton._loss import (
 )
 from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, sum1, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
-from omegamax.kernels.triton._threshold import ROUNDS
+from omegamax.kernels.triton._threshold import FAR, ROUNDS, straight
 
 
 @triton.jit
@@ -149,6 +149,7 @@ def whole(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.con
     """Level, last step and the sums at it, from a level below on; with a pass over the row for each step."""
     _, last = start(a, K, KIND)
     step = 0.0 * a
+    past = 0.0 * a
     rounds = 0
     go = True
     while go:
@@ -161,6 +162,8 @@ def whole(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.con
             r += dr
             u += du
         mass, slope, bend = sum3(s, r, u)
+        past = tl.where(mass < FAR, 1.0, past)
+        bend = straight(mass, slope, bend, past)
         step, moving = moved(mass, slope, bend, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
