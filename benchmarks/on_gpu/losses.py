@@ -79,7 +79,7 @@ def cases(scale: str = "full") -> list[Case]:
     if scale == "tiny":
         return [Case(8, 20, width, "float32") for width in (0, 4)]
     found = [Case(TOKENS // 2, VOCABULARY, 0, dtype) for dtype in ("float32", "bfloat16")]
-    return [*found[1 if scale == "quick" else 0 :], Case(TOKENS, VOCABULARY, WIDTH, "bfloat16")]
+    return [*found[1 if scale == "quick" else 0 :], Case(2 * TOKENS, VOCABULARY, WIDTH, "bfloat16")]
 
 
 def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
