@@ -54,7 +54,9 @@ def _star(row: Row, column: str) -> str:
 def failures(rows: list[Row], section: str) -> list[str]:
     """What did not run, and why."""
     failed = [row for row in rows if row["section"] == section and row["note"] and not row["ms"]]
-    return [f"Fails: {r['name']} {r['work']}, {r['shape']}, {r['dtype']}, {r['way']}: {r['note']}  " for r in failed]
+    stopped = [f"Not all was measured: it {row['note']}." for row in failed if row["work"] == "all"]
+    failed = [row for row in failed if row["work"] != "all"]
+    return stopped + [f"Fails: {r['name']} {r['work']}, {r['shape']}, {r['dtype']}, {r['way']}: {r['note']}  " for r in failed]
 
 
 def unique(items: Iterable) -> list:

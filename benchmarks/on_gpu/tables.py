@@ -123,7 +123,7 @@ def losses(rows: list[Row]) -> str:
         peak = f"{float(row['peak_mib']):,.0f}" if row["peak_mib"] else ""
         shape = row["shape"].replace("x", " x ")
         lines.append(joined(row["work"], shape, row["dtype"], row["name"], row["ms"], over, peak, row["note"]))
-    return "\n".join(lines) if mine else ""
+    return "\n\n".join(["\n".join(lines), *failures(rows, "losses")]) if mine else ""
 
 
 def contracts(rows: list[Row]) -> str:
@@ -148,7 +148,7 @@ def programs(rows: list[Row]) -> str:
     first = [row for row in rows if row["section"] == "first" and row["error"]]
     lines = [*titles("first call", "size", "", "seconds")]
     lines += [joined(row["work"], row["shape"], row["way"], row["error"]) for row in first]
-    models = [row for row in rows if row["section"] == "model_speed" and row["name"] == "omegamax"]
+    models = [row for row in rows if row["section"] == "model_speed" and row["name"] == "omegamax" and row["shape"]]
     more = [*titles("model", "shape", "way", "over torch's attention")]
     more += [joined(r["work"], r["shape"], r["way"], number(r["over"]) if r["over"] else r["note"]) for r in models]
     return "\n\n".join("\n".join(part) for part in (lines, more) if len(part) > 2)
