@@ -112,6 +112,15 @@ def test_options_with_lists(name, fused, listed):
     check(heads(), fused, 2e-6, **OPTIONS[name]())
 
 
+def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
+    monkeypatch.setattr(kernels, "MARKS", 1)
+    check(heads(2), fused, 2e-6, is_causal=True)
+
+
+def test_whole_powers(fused):
+    check(heads(), fused, 2e-6, transform=omegamax.Tsallis(1.25))
+
+
 def test_half_precision(fused):
     check(heads(dtype=torch.float16), fused, 2e-3, is_causal=True)
 

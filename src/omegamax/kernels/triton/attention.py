@@ -17,7 +17,7 @@ from omegamax.kernels.triton import _attend, _attend_backward, _listed, _listed_
 from omegamax.kernels.triton._call import ADD, ALIBI, LENGTH, RAW, Attention, state_of, strided
 from omegamax.kernels.triton._layout import on_device
 
-MARKS = 1 << 28  # bytes for marks, at most
+MARKS = 1 << 10  # bytes for marks, at most, for each query
 
 
 def forward(call: Attention) -> list[Tensor]:
@@ -84,7 +84,7 @@ def _list(
     )
     marking = common | {"BN": way.marks, "num_warps": way.mark_warps}
     words = -(-call.k.shape[-2] // way.marks) * (way.marks // 32)
-    at_once = max(MARKS // (4 * words * way.tile), 1)
+    at_once = max(MARKS * count.numel() // (4 * words * way.tile), 1)
     bits = dense.new_empty(min(at_once, dense.numel()) * way.tile * words, dtype=torch.int32)
     reading: dict[str, Any] = {"KIND": call.kind, "FLAGS": call.flags, "BN": way.marks, **sizes, "LENGTH": LENGTH}
     reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "C": way.chunk, "num_warps": 1}
