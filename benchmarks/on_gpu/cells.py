@@ -56,7 +56,8 @@ def failures(rows: list[Row], section: str) -> list[str]:
     failed = [row for row in rows if row["section"] == section and row["note"] and not row["ms"]]
     stopped = [f"Not all was measured: it {row['note']}." for row in failed if row["work"] == "all"]
     failed = [row for row in failed if row["work"] != "all"]
-    return stopped + [f"Fails: {r['name']} {r['work']}, {r['shape']}, {r['dtype']}, {r['way']}: {r['note']}  " for r in failed]
+    what = ("name", "work", "shape", "dtype", "way")
+    return stopped + [f"Fails: {', '.join(row[part] for part in what)}: {row['note']}  " for row in failed]
 
 
 def unique(items: Iterable) -> list:

@@ -40,8 +40,9 @@ def write(path: Path, rows: list[Row], into_pages: bool) -> None:
     for page, names in PAGES.items():
         text = (ROOT / page).read_text() if (ROOT / page).exists() else ""
         for name in names:
-            if parts[name] and f"<!-- gpu-{name}:begin -->" in text:
-                _runner.write_between(ROOT / page, f"gpu-{name}", f"{head(rows)}\n\n{parts[name]}")
+            if f"<!-- gpu-{name}:begin -->" in text:
+                table = f"{head(rows)}\n\n{parts[name]}" if parts[name] else "Not measured yet."
+                _runner.write_between(ROOT / page, f"gpu-{name}", table)
 
 
 def head(rows: list[Row]) -> str:

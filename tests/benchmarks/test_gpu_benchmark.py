@@ -209,7 +209,7 @@ def test_tables_say_what_the_rows_say(parts):
     assert [r["work"] for r in tables.broken(rows)] == ["sparsemax"]  # a missed aim breaks nothing
     assert tables.kept(rows) == 1
     assert "| entmax15 | 8192 x 4096 | 100 / 100 | 20 / 20 | fails / fails | 0.50* / 0.50* |" in tables.row_maps(rows)
-    assert "Fails: adasplash entmax15, 8192x4096, float32, forward: CompilationError: at 1:2" in tables.row_maps(rows)
+    assert "Fails: adasplash, entmax15, 8192x4096, float32, forward: CompilationError: at 1:2" in tables.row_maps(rows)
     ours = "| causal | 2 x 16 x 8192 x 64 | entmax(1.5) | 1.00 / 1.00 |  | 1.20 / 1.20 |  | 1.5 / 1.5 | 7 / 7 |"
     assert ours in tables.attention(rows)
     assert (
