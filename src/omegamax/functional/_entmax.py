@@ -131,7 +131,8 @@ def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tenso
     if not isinstance(alpha, float):
         alpha = row_parameter("entmax", "alpha", alpha, z, dim)
     z = masked("entmax", z, mask)
-    if isinstance(alpha, float) and alpha > 2 and z.dtype.itemsize == 2 and not torch.is_autocast_enabled(z.device.type):
+    half = z.dtype.itemsize == 2 and not torch.is_autocast_enabled(z.device.type)
+    if half and isinstance(alpha, float) and alpha > 2:
         # Beyond sparsemax slopes are negative powers of probabilities: these are kept in float32 for them.
         return _entmax(z.float(), alpha, dim=dim).to(z.dtype)
     return _entmax(z, alpha, dim=dim)
