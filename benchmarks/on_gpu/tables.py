@@ -129,7 +129,7 @@ def losses(rows: list[Row]) -> str:
 
 def contracts(rows: list[Row]) -> str:
     """One line for each work: how many promises, how many kept, and how near the worst came to its limit."""
-    mine = [row for row in rows if row["section"] in PROMISED and row["ok"]]
+    mine = [row for row in rows if row["section"] in PROMISED and row["ok"] and row["work"] != "all"]
     lines = [*titles("work", "contracts", "kept", "worst error in float32", "nearest to a limit")]
     for work in unique(row["work"] for row in mine):
         own = [row for row in mine if row["work"] == work]
@@ -138,7 +138,7 @@ def contracts(rows: list[Row]) -> str:
         worst = f"{max(full):.1e}" if full else ""
         near = f"{max(shares):.2f}" if shares else ""
         lines.append(joined(work, str(len(own)), str(sum(r["ok"] == "yes" for r in own)), worst, near))
-    lost = broken(rows)
+    lost = broken(mine)
     said = [f"{sum(row['ok'] == 'yes' for row in mine)} of {len(mine)} contracts kept."]
     said += [f"Broken: {r['work']} {r['dtype']} {r['way']}: {r['error']} > {r['limit']} {r['note']}" for r in lost]
     return "\n".join([*lines, "", "  \n".join(said)]) if mine else ""
