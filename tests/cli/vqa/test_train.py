@@ -196,6 +196,7 @@ def test_checkpoints_and_loggers_can_be_turned_off(tmp_path):
     assert (out / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_advertisements_and_idle_warnings_do_not_reach_the_user(tmp_path):
     code = "import sys; from omegamax.cli.main import main; sys.exit(main(sys.argv[1:]))"
     shown = program(code, "vqa", "fit", *scenes(tmp_path, max_steps=8))

@@ -84,6 +84,7 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, uninterrupt
         assert len(samples) == 24 and len(set(samples)) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -117,6 +118,7 @@ run("fit", sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_killed_process_loses_one_validation_interval(tmp_path, uninterrupted):
     wanted = uninterrupted("half")
     done = program(KILLED, *scenes(tmp_path, **INTERVALS["half"]))
@@ -224,6 +226,7 @@ def test_middle_of_an_epoch_is_not_taken_up_with_other_batches(tmp_path, monkeyp
     assert "over other batches (batch_size 4, not 3; seed 0, not 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_run_that_ends_between_validations_is_kept_and_goes_on(tmp_path, uninterrupted):
     out = fit(tmp_path, max_steps=4)
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["last.ckpt"]
