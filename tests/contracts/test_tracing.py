@@ -16,6 +16,8 @@ NUMBERS = {"dim": 1, "k": 2, "at_most": False}
 # Those of other arguments than scores and a parameter or two for a row have tests of their own.
 OTHERS = {"contour", "best_pairs", "best_sequential_subset_score", "sequential_k_subsets"}
 OTHERS |= {"tv_prox_1d_spread", "tv_prox_2d_spread", "tv_prox_graph", "tv_prox_graph_spread"}
+OTHERS |= {"attention", "attention_backward", "attention_support"}
+OTHERS |= {"entmax_loss_rows", "entmax_loss_rows_vjp", "linear_entmax_loss"}
 EVERY = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")}
 OPERATORS = sorted(EVERY - {f"omegamax::{name}" for name in OTHERS})
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
@@ -117,7 +119,7 @@ def test_operator_passes_the_checks_of_torch_library(name: str, grad: bool):
         if argument.name == "z":
             arguments.append(torch.randn(3, 5, dtype=torch.float64, requires_grad=grad))
         elif str(argument.type) != "Tensor":
-            arguments.append(NUMBERS[argument.name])
+            arguments.append((NUMBERS if argument.name in NUMBERS else ARGUMENTS)[argument.name])
         elif argument.name == "edges":
             arguments.append(torch.tensor([[0], [1]]))
         else:

@@ -224,3 +224,13 @@ def test_it_compiles_into_one_graph(reduction: str, learnt: bool):
     torch.testing.assert_close(found, wanted)
     for ours, theirs in zip(grads(found, *inputs), grads(wanted, *inputs), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_operation_keeps_the_rules_of_torch(reduced: bool):
+    hidden, weight = torch.randn(4, 3, requires_grad=True), torch.randn(6, 3, requires_grad=True)
+    index, each = torch.tensor([0, 2, 5, 1]), torch.ones(4)
+    scale = torch.tensor(0.25) if reduced else None
+    arguments = (hidden, weight, None, None, index, each, scale, 1.5, 2, 0.0, [True, True, False, False])
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.omegamax.linear_entmax_loss.default, arguments, test_utils=tests)

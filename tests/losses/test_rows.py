@@ -285,6 +285,17 @@ def test_it_compiles_into_one_graph(fused, learnt: bool):
         torch.testing.assert_close(ours, theirs)
 
 
+def test_operations_keep_the_rules_of_torch(fused):
+    z = torch.randn(3, 6, device=DEVICE)
+    index = torch.tensor([0, 2, 5], device=DEVICE)
+    tests = ("test_schema", "test_faketensor")
+    arguments = (z, index, None, 1.5, 0.0, False)
+    torch.library.opcheck(torch.ops.omegamax.entmax_loss_rows.default, arguments, test_utils=tests)
+    _, state, _ = torch.ops.omegamax.entmax_loss_rows(*arguments)
+    backward = (z, index, state, torch.ones(3, device=DEVICE), None, 1.5, 0.0)
+    torch.library.opcheck(torch.ops.omegamax.entmax_loss_rows_vjp.default, backward, test_utils=tests)
+
+
 @pytest.mark.slow
 def test_kernels_compile_for_hopper(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

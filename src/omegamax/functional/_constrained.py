@@ -82,6 +82,7 @@ _softmax = Map(
     partial(kernels.solve, "capped_softmax"),
     _softmax_vjp,
     _softmax_jvp,
+    numbers=False,
 )
 _sparsemax = Map("constrained_sparsemax", ["upper", "lower"], _solve_sparsemax, _sparsemax_vjp, _sparsemax_jvp)
 

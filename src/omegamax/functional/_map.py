@@ -28,9 +28,12 @@ class Map:
         vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
             evaluated only if that gradient is wanted.
         jvp: ``(tangents, p, *parameters, dim) -> dp``, tangents being ``[dz | None, *dparameters | None]``.
+        numbers: whether ``solve`` takes a parameter that is a number as it is.
     """
 
-    def __init__(self, name: str, parameters: Sequence[str], solve: Callable, vjp: Callable, jvp: Callable):
+    def __init__(
+        self, name: str, parameters: Sequence[str], solve: Callable, vjp: Callable, jvp: Callable, numbers: bool = True
+    ):
         self.name = name
         self.solve = solve
         self.function = _function(name, solve, vjp, jvp)
@@ -39,7 +42,8 @@ class Map:
         self.quick = super(torch.autograd.Function, _quick(name, solve, self.function)).apply  # type: ignore[misc]
         self.op = _custom_op(name, [f"Tensor {a}" for a in parameters], solve, self.function)
         # A number stays one: a kernel that sees it need not be ready for every other.
-        if len(parameters) == 1:
+        self.number_op = None
+        if len(parameters) == 1 and numbers:
             self.number_op = _custom_op(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
@@ -61,7 +65,7 @@ class Map:
             return self.solve(z, *parameters, dim)
         if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
             return self.function.apply(z, *parameters, dim)
-        if len(parameters) == 1 and type(parameters[0]) is float:
+        if self.number_op is not None and type(parameters[0]) is float:
             return self.number_op(z, *parameters, dim)
         wide = torch.promote_types(dtype, torch.float32)
         one = (1,) * z.dim()
