@@ -19,7 +19,7 @@ from on_gpu.sheet import Sheet
 Map = Callable[..., Tensor]
 INF = math.inf
 DTYPES = ("float32", "float16", "bfloat16")
-SMOOTH = ("normal", "long", "-inf", "noncontiguous")  # where gradients are compared: no entry is about to leave
+SMOOTH = ("normal", "long", "-inf", "noncontiguous")  # where gradients are compared
 VALUE = 4e-7  # float32's few roundings of a probability
 SLOPE = 4e-6  # and of a gradient, as a part of the largest
 TOTAL = 2e-5  # and of the sum of a row
@@ -143,8 +143,8 @@ def values(function: Map, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gradients(function: Map, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same three of the gradient of one weighted sum."""
-    g = torch.randn(z.shape, device=z.device).to(z.dtype)
+    """The same three of the gradient of one weighted sum, over the rows that have one."""
+    g = torch.randn(z.shape, device=z.device).to(z.dtype) * settled(function, z)
 
     def gradient(x: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
@@ -153,6 +153,19 @@ def gradients(function: Map, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     with omegamax.backend("reference"):
         exact, plain = gradient(z.double()), gradient(z)
     return exact, plain, gradient(z)
+
+
+def settled(function: Map, z: Tensor) -> Tensor:
+    """Rows in which no entry is about to enter or leave the support, ``[*, 1]``: elsewhere there is no derivative.
+
+    Half precision has few numbers, so that scores at the very edge of the support are common there.
+    """
+    with omegamax.backend("reference"):
+        wide, narrow = (function(z.double() * scale) > 0 for scale in (1 - 1e-6, 1 + 1e-6))
+    rows = (wide == narrow).all(-1, keepdim=True)
+    if not rows.any():
+        raise ValueError("settled: no row without an entry at the edge of the support")
+    return rows
 
 
 def _any_layout(sheet: Sheet, name: str, function: Map, dtype: torch.dtype, device: str) -> None:
