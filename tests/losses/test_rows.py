@@ -17,6 +17,7 @@ pytest.importorskip("triton")
 import omegamax
 from omegamax import kernels
 from omegamax.kernels.triton import loss
+from omegamax.losses import _rows
 from omegamax.omegas import Tsallis
 from omegamax.omegas._conjugate import conjugate_minus
 
@@ -283,6 +284,15 @@ def test_it_compiles_into_one_graph(fused, learnt: bool):
     torch.testing.assert_close(value, wanted)
     for ours, theirs in zip(torch.autograd.grad(value, inputs), torch.autograd.grad(wanted, inputs), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_plain_tensors_do_without_the_operations(fused, monkeypatch):
+    for name in ("_loss", "_loss_vjp"):  # whose first call imports a compiler, for seconds
+        monkeypatch.setattr(_rows, name, None)
+    z, index = torch.randn(3, 6, device=DEVICE, requires_grad=True), torch.tensor([0, 2, 5], device=DEVICE)
+    wanted = omegamax.entmax15(z.detach()) - torch.nn.functional.one_hot(index, 6)
+    omegamax.entmax15_loss(z, index, reduction="sum").backward()
+    torch.testing.assert_close(z.grad, wanted, rtol=0, atol=1e-6)
 
 
 def test_operations_keep_the_rules_of_torch(fused):

@@ -37,8 +37,17 @@ def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Ten
         number = float(alpha)
     target = _as_rows(target) if target.is_floating_point() else target.reshape(-1)
     wants_slope = by_row is not None and by_row.requires_grad and torch.is_grad_enabled()
-    value, _, _ = _loss(_as_rows(z), target, by_row, number, smoothing, wants_slope)
+    value, _, _ = _outputs(_as_rows(z), target, by_row, number, smoothing, wants_slope)
     return value.reshape(z.shape[:-1])
+
+
+def _outputs(z: Tensor, target: Tensor, alpha: Tensor | None, *numbers) -> tuple[Tensor, Tensor, Tensor]:
+    """The operation, or what it does without torch's machinery for one, which takes seconds to import."""
+    if not is_plain(z, target):
+        return _loss(z, target, alpha, *numbers)
+    if torch.is_grad_enabled() and (z.requires_grad or (alpha is not None and alpha.requires_grad)):
+        return _apply(z, target, alpha, *numbers)
+    return _forward(z, target, alpha, *numbers)
 
 
 def _as_rows(x: Tensor) -> Tensor:
@@ -53,6 +62,10 @@ def _as_rows(x: Tensor) -> Tensor:
     " -> (Tensor, Tensor, Tensor)",
 )
 def _loss(z, target, alpha, number, smoothing, slope):
+    return _forward(z, target, alpha, number, smoothing, slope)
+
+
+def _forward(z, target, alpha, number, smoothing, slope):
     return triton.load("entmax_loss")(z, target, number if alpha is None else alpha, smoothing, slope)
 
 
@@ -69,6 +82,10 @@ def _(z, target, alpha, number, smoothing, slope):
     schema="(Tensor z, Tensor target, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
 )
 def _loss_vjp(z, target, state, g, alpha, number, smoothing):
+    return _gradient(z, target, state, g, alpha, number, smoothing)
+
+
+def _gradient(z, target, state, g, alpha, number, smoothing):
     return triton.load("entmax_loss_vjp")(z, target, state, g, number if alpha is None else alpha, smoothing, False)
 
 
@@ -94,7 +111,8 @@ def _backward(ctx, g, _state, _slope):
         return (*_differentiable(g, z, target, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
     dz = d_alpha = None
     if wanted[0]:
-        dz = _loss_vjp(z, target, state, g, alpha, ctx.number, ctx.smoothing)
+        gradient = _gradient if is_plain(g) else _loss_vjp
+        dz = gradient(z, target, state, g, alpha, ctx.number, ctx.smoothing)
     if wanted[2]:
         d_alpha = g * slope
     return dz, None, d_alpha, None, None, None
@@ -118,4 +136,19 @@ def _differentiable(g, z, target, alpha, number, smoothing, wanted):
     return dz, None, d_alpha
 
 
+class _Loss(torch.autograd.Function):
+    """The operation for tensors that nobody traces."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _forward(*inputs)
+        _setup_context(ctx, inputs, output)
+        ctx.mark_non_differentiable(*output[1:])
+        return output
+
+    backward = staticmethod(_backward)
+
+
+# Function.apply looks up the signature of forward each time.
+_apply = super(torch.autograd.Function, _Loss).apply  # type: ignore[misc]
 _loss.register_autograd(_backward, setup_context=_setup_context)
