@@ -142,7 +142,7 @@ def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
     peers.tune_quickly()
     for case in cases(scale):
         rivals = case.rivals()
-        readings = clock.compare(rivals, BASELINE, graphs=list(rivals) if case.queries == 1 else ())
+        readings = clock.compare(rivals, BASELINE)
         for (work, name), reading in readings.items():
             aim = case.bar(work) if name == "omegamax" else ""
             sheet.add(

@@ -10,15 +10,16 @@ Row = dict[str, str]
 PRECISIONS = ("float32", "bfloat16")
 
 
-def line(rows: list[Row], work: str, shape: str, way: str, first: tuple[str, ...], graph: bool = False) -> list[str]:
+def line(rows: list[Row], work: str, shape: str, way: str, first: tuple[str, ...], call: bool = False) -> list[str]:
     """A line of ratios, float32 / bfloat16, or none where ours was not measured."""
     mine = [row for row in rows if row["section"] == "rows" and row["way"] == way]
     if not any(True for dtype in PRECISIONS for _ in find(mine, work, shape, dtype, "omegamax")):
         return []
     cells = [pair(mine, work, shape, name, "over", number) for name in (*PEERS, "omegamax")]
-    if graph:
-        cells.append(pair(mine, work, shape, "omegamax", "graph_over", number))
-    return [joined(*first, *cells, pair(mine, work, shape, "omegamax", "bar", str))]
+    cells.append(pair(mine, work, shape, "omegamax", "bar", str))
+    if call:
+        cells.append(pair(mine, work, shape, "omegamax", "call_over", number))
+    return [joined(*first, *cells)]
 
 
 def find(rows: Iterable[Row], work: str, shape: str, dtype: str, name: str) -> list[Row]:
@@ -40,7 +41,7 @@ def ways(rows: list[Row], work: str, shape: str, setting: str, name: str, column
     wanted = {"section": "attention", "work": work, "shape": shape, "name": name}
     mine = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     found = [row for way in ways for row in mine if row["way"] == way]
-    forms = {"over": number, "graph_over": number, "ms": number, "peak_mib": lambda x: f"{float(x):,.0f}"}
+    forms = {"over": number, "call_over": number, "ms": number, "peak_mib": lambda x: f"{float(x):,.0f}"}
     form = forms.get(column, str)
     cells = [form(row[column]) if row[column] else ("fails" if row["note"] else "") for row in found]
     cells = [cell + _star(row, column) for cell, row in zip(cells, found, strict=True)]

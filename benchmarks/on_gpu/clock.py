@@ -1,10 +1,15 @@
-"""Time and memory of rivals on a GPU, taking turns, each with a cold L2 cache."""
+"""Time and memory of rivals on a GPU, taking turns, each with a cold L2 cache.
+
+The GPU and the processor have a clock each. Before a reading the GPU is kept busy until the call has been issued, so
+that its time is what it does, not what it waits for; the processor's time to issue the call is read beside it. A
+program takes about the larger of the two, each summed over all that it calls.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import _runner
@@ -15,17 +20,17 @@ from on_gpu.sheet import said
 Run = Callable[[], object]
 Name = Hashable
 FLUSH = 256 * 2**20  # bytes written before each reading; more than the L2 cache of any GPU
-LAUNCHES_MATTER = 1.0  # milliseconds; a longer call hides what its launches cost
+LONGEST_WAIT = 20.0  # milliseconds that the GPU waits for the processor before a reading
 
 
 @dataclass
 class Reading:
     """Milliseconds of one rival, and its time over the baseline's; NaN where it did not run, for the reason noted."""
 
-    ms: float = float("nan")
+    ms: float = float("nan")  # of the GPU
     over: float = float("nan")
-    graph_ms: float = float("nan")
-    graph_over: float = float("nan")
+    call_ms: float = float("nan")  # of the processor
+    call_over: float = float("nan")
     note: str = ""
 
 
@@ -43,79 +48,77 @@ class Clock:
         if self.on_gpu:
             self.stream = torch.cuda.Stream()
             self.cache = torch.empty(FLUSH, dtype=torch.int8, device=device)
+            self.cycles = self._cycles_per_millisecond()
 
-    def compare(self, rivals: dict[Name, Run], baseline: Name, graphs: Collection[Name] = ()) -> dict[Name, Reading]:
-        """One reading for each rival. ``graphs``: whose calls, if short, are also replayed from a CUDA graph."""
+    def compare(self, rivals: dict[Name, Run], baseline: Name) -> dict[Name, Reading]:
+        """One reading for each rival."""
         readings = {name: Reading() for name in rivals}
         if not self.on_gpu:
-            self._compare(rivals, readings, baseline, ("ms", "over"))
+            self._compare(rivals, readings, baseline)
             return readings
         # Backward passes run on the stream of their forward pass: all is done on one.
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            self._compare(rivals, readings, baseline, ("ms", "over"))
-            if graphs:
-                short = {name: rivals[name] for name in graphs if readings[name].ms < LAUNCHES_MATTER}
-                replays = {name: g.replay for name, run in short.items() if (g := self._captured(run)) is not None}
-                if baseline in replays:
-                    self._compare(replays, readings, baseline, ("graph_ms", "graph_over"))
+            self._compare(rivals, readings, baseline)
         torch.cuda.synchronize()
         return readings
 
-    def _compare(self, rivals: dict[Name, Run], readings: dict[Name, Reading], baseline: Name, into: tuple) -> None:
-        expected: dict[Name, float] = {}
+    def _compare(self, rivals: dict[Name, Run], readings: dict[Name, Reading], baseline: Name) -> None:
+        expected: dict[Name, tuple[float, float]] = {}
         for name, run in rivals.items():
             try:
                 for _ in range(2):  # the first call compiles
                     run()
-                expected[name] = self._milliseconds([self._reading(run)])[0]
+                expected[name] = self._reading(run, LONGEST_WAIT)
             except Exception as problem:
                 self._recover(problem)
                 readings[name].note = said(problem)
         fewest, most = self.rounds
         share = 1e3 * self.seconds / max(len(expected), 1)
-        rounds = {name: max(fewest, min(most, int(share / max(ms, 1e-3)))) for name, ms in expected.items()}
+        rounds = {name: max(fewest, min(most, int(share / max(*both, 1e-3)))) for name, both in expected.items()}
         if baseline in rounds:
             rounds[baseline] = max(rounds.values())
-        taken: dict[Name, list] = {name: [] for name in expected}
+        taken: dict[Name, list[tuple[float, float]]] = {name: [] for name in expected}
         for turn in range(max(rounds.values(), default=0)):
-            for name in expected:
+            for name, (_, call) in expected.items():
                 if turn < rounds[name]:
-                    taken[name].append(self._reading(rivals[name]))
-        times = {name: self._milliseconds(several) for name, several in taken.items()}
-        for name, several in times.items():
-            setattr(readings[name], into[0], statistics.median(several))
+                    taken[name].append(self._reading(rivals[name], min(2 * call, LONGEST_WAIT)))
+        times = {name: tuple(zip(*several, strict=True)) for name, several in taken.items()}
+        for name, (gpu, call) in times.items():
+            reading = readings[name]
+            reading.ms, reading.call_ms = statistics.median(gpu), statistics.median(call)
             if baseline in times:
-                setattr(readings[name], into[1], _runner.ratio(several, times[baseline]))
+                reading.over = _runner.ratio(gpu, times[baseline][0])
+                reading.call_over = _runner.ratio(call, times[baseline][1])
 
-    def _reading(self, run: Run):
-        """One call: its events, which the GPU has yet to reach, or its seconds."""
+    def _reading(self, run: Run, wait: float) -> tuple[float, float]:
+        """Milliseconds of the GPU and of the processor for one call, for which the GPU waits so many milliseconds."""
         if not self.on_gpu:
             start = time.perf_counter()
             run()
-            return time.perf_counter() - start
+            taken = 1e3 * (time.perf_counter() - start)
+            return taken, taken
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
         self.cache.zero_()
+        torch.cuda._sleep(int(self.cycles * wait))
         begin.record()
+        start = time.perf_counter()
         run()
+        call = 1e3 * (time.perf_counter() - start)
         end.record()
-        return begin, end
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end), call
 
-    def _milliseconds(self, taken: list) -> list[float]:
-        if not self.on_gpu:
-            return [1e3 * seconds for seconds in taken]
-        torch.cuda.synchronize()  # only now, so that the processor could run ahead
-        return [begin.elapsed_time(end) for begin, end in taken]
-
-    def _captured(self, run: Run) -> torch.cuda.CUDAGraph | None:
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, stream=self.stream):
-                run()
-        except Exception as problem:
-            self._recover(problem)
-            return None
-        return graph
+    def _cycles_per_millisecond(self) -> float:
+        cycles = 10_000_000
+        for _ in range(2):  # the first wakes the GPU up
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            torch.cuda._sleep(cycles)
+            end.record()
+            torch.cuda.synchronize()
+        return cycles / begin.elapsed_time(end)
 
     def _recover(self, problem: Exception) -> None:
         """After a failure others may go on, unless the GPU itself no longer answers."""

@@ -117,10 +117,8 @@ def measure(sheet: Sheet, scale: str = "full") -> Iterator[str]:
     """Rows of the sheet for every case; yields a line about each."""
     clock = Clock(DEVICE, {"full": 0.3, "quick": 0.15, "tiny": 0.01}[scale])
     peers.tune_quickly()
-    others = {work for work, _ in _others(1, DEVICE)}  # they look at their parameters, which a graph cannot
     for case in cases(scale):
-        family = [(work, name) for work, name in case.names() if name in ("torch", "omegamax") and work not in others]
-        readings = clock.compare(case.rivals(), BASELINE, graphs=family)
+        readings = clock.compare(case.rivals(), BASELINE)
         errors = _errors(case) if case.way == "forward" else {}
         for (work, name), reading in readings.items():
             aim = bar(work, case.size, case.dtype, case.way) if name == "omegamax" else ""

@@ -15,10 +15,10 @@ COLUMNS = (
     "dtype",
     "way",  # forward, backward, forward+backward; for a contract the input and what is compared
     "name",  # who computes it: omegamax, torch, entmax, adasplash
-    "ms",  # median, by CUDA events, the L2 cache flushed
+    "ms",  # of the GPU: median, by CUDA events, the L2 cache flushed
     "over",  # median of the time over the baseline's in the same round
-    "graph_ms",  # the same two where a CUDA graph is replayed, so that the processor's part does not count
-    "graph_over",
+    "call_ms",  # the same two of the processor, until the call is issued
+    "call_over",
     "bar",  # the most that ``over`` (or what ``note`` says) should be
     "peak_mib",  # GPU memory at its peak over what was held before
     "error",  # largest, against float64

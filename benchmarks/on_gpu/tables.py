@@ -72,7 +72,7 @@ def row_maps(rows: list[Row]) -> str:
     parts = []
     for way in ("forward", "backward", "forward+backward"):
         mine = [row for row in rows if row["section"] == "rows" and row["way"] == way]
-        columns = ("map", "rows x size", "`torch.softmax`, us", *PEERS, "omegamax", "omegamax, as a graph", "aim")
+        columns = ("map", "rows x size", "`torch.softmax`, us", *PEERS, "omegamax", "aim", "omegamax, its call")
         lines = [*titles(*columns)]
         for shape in unique(row["shape"] for row in mine):
             dense = " / ".join(
@@ -82,7 +82,7 @@ def row_maps(rows: list[Row]) -> str:
             )
             for work in unique(row["work"] for row in mine if row["shape"] == shape and row["name"] == "omegamax"):
                 first = (work, shape.replace("x", " x "), dense)
-                lines += line(rows, work, shape, way, first, graph=True)
+                lines += line(rows, work, shape, way, first, call=True)
         if len(lines) > 2:
             parts.append(f"**{way.capitalize()}**, float32 / bfloat16:\n\n" + "\n".join(lines))
     return "\n\n".join([*parts, *failures(rows, "rows")])
@@ -100,7 +100,7 @@ def errors(rows: list[Row]) -> str:
 
 def attention(rows: list[Row]) -> str:
     mine = [row for row in rows if row["section"] == "attention"]
-    columns = ("attention", "shape", "map", "FlashAttention, ms", "adasplash", "omegamax", "as a graph", "aim", "MiB")
+    columns = ("attention", "shape", "map", "FlashAttention, ms", "adasplash", "omegamax", "aim", "its call", "MiB")
     lines = [*titles(*columns)]
     settings = unique((row["way"].rsplit(", ", 1)[0], row["shape"]) for row in mine)
     for setting, shape in settings:
@@ -109,10 +109,10 @@ def attention(rows: list[Row]) -> str:
                 continue
             dense = ways(rows, "softmax", shape, setting, "torch", "ms")
             cells = [ways(rows, work, shape, setting, name) for name in ("adasplash", "omegamax")]
-            cells.append(ways(rows, work, shape, setting, "omegamax", "graph_over"))
-            aims = ways(rows, work, shape, setting, "omegamax", "bar")
+            cells.append(ways(rows, work, shape, setting, "omegamax", "bar"))
+            cells.append(ways(rows, work, shape, setting, "omegamax", "call_over"))
             memory = ways(rows, work, shape, setting, "omegamax", "peak_mib")
-            lines.append(joined(setting, shape.replace("x", " x "), work, dense, *cells, aims, memory))
+            lines.append(joined(setting, shape.replace("x", " x "), work, dense, *cells, memory))
     return "\n\n".join(["\n".join(lines), *failures(rows, "attention")]) if len(lines) > 2 else ""
 
 
