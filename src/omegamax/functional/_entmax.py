@@ -30,7 +30,14 @@ def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     return entmax_vjp(p, move, alpha, dim)
 
 
-_entmax = Map("entmax", ["alpha"], partial(kernels.solve, "entmax"), _vjp, _jvp)
+_entmax = Map(
+    "entmax",
+    ["alpha"],
+    partial(kernels.solve, "entmax"),
+    _vjp,
+    _jvp,
+    gradient=partial(kernels.solve, "entmax_vjp"),
+)
 
 
 def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:

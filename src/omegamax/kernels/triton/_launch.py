@@ -12,20 +12,26 @@ from torch import Tensor
 from omegamax.kernels.triton._layout import on_device
 
 MOST = 4096  # launches that are kept
-KNOWN = ((3, 3), (3, 7))  # versions of Triton whose compiled kernels are run as in Launch.__call__
+VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
+KNOWN = (3, 3) <= VERSION <= (3, 7)  # compiled kernels are run as in Launch.__call__
+DIRECT = VERSION == (3, 6)  # and their launcher in C is called as there, past the one in Python
 
 
 class Launch:
     """A compiled kernel with its grid and all its arguments but the pointers."""
 
-    __slots__ = ("arguments", "device", "function", "metadata", "programs", "run", "stream")
+    __slots__ = ("arguments", "device", "grid", "middle", "run", "stream")
 
     def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int):
+        unheard = (None, None, None)  # metadata for hooks, and the hooks
         self.run: Callable = kernel.run
-        self.function = kernel.function
-        self.metadata = kernel.packed_metadata
+        self.middle: tuple = (kernel.function, kernel.packed_metadata, *unheard)
+        if DIRECT and not (self.run.global_scratch_size or self.run.profile_scratch_size):
+            ways = (self.run.launch_cooperative_grid, self.run.launch_pdl)
+            self.middle = (kernel.function, *ways, None, None, kernel.packed_metadata, *unheard)
+            self.run = self.run.launch
         self.stream = triton.runtime.driver.active.get_current_stream
-        self.programs, self.arguments, self.device = programs, arguments, device
+        self.grid, self.arguments, self.device = (programs, 1, 1), arguments, device
 
     def __call__(self, *pointers: int) -> bool:
         """Run it; or not, if a pointer is not as aligned as it was, or a profiler listens, or the device is another."""
@@ -35,9 +41,7 @@ class Launch:
         for pointer in pointers:
             if pointer & 15:
                 return False
-        grid, unheard = (self.programs, 1, 1), (None, None, None)
-        stream = self.stream(self.device)
-        self.run(*grid, stream, self.function, self.metadata, *unheard, *pointers, *self.arguments)
+        self.run(*self.grid, self.stream(self.device), *self.middle, *pointers, *self.arguments)
         return True
 
 
@@ -70,5 +74,4 @@ def launch(
 
 
 def _known(kernel: Any) -> bool:
-    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    return KNOWN[0] <= version <= KNOWN[1] and all(hasattr(kernel, a) for a in ("run", "function", "packed_metadata"))
+    return KNOWN and all(hasattr(kernel, a) for a in ("run", "function", "packed_metadata"))
