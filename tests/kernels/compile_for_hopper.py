@@ -6,7 +6,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _alpha, _box, _capped, _exponent, _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _box, _capped, _exponent, _long, _simplex, _sparse, _spectrum, _survivors
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
@@ -46,8 +46,11 @@ def main() -> None:
         for dtype in ("fp32", "bf16"):
             compiled(_sparse.forward, FORWARD, dtype, 1, **constants, EVEN=True, R=4, C=4, L=32)
             compiled(_sparse.forward, FORWARD, dtype, 2, **constants, EVEN=False, R=1, C=8, L=512)
-            sizes = {"EVEN": dtype == "fp32", "BLOCK": 4096, "MEMBERS": 16, "LIST": 256}
+            sizes = {"EVEN": dtype == "fp32", "DEPTH": 4, "BLOCK": 4096, "MEMBERS": 16, "LIST": 256}
             compiled(_survivors.forward, FORWARD, dtype, 8, **constants, **sizes)
+    compiled(_spectrum.forward, FORWARD, "fp32", PER_ROW=True, EVEN=True, R=1, C=8, L=512)
+    compiled(_spectrum.forward, FORWARD, "bf16", 1, PER_ROW=False, alpha_ptr=None, EVEN=False, R=4, C=4, L=32)
+    compiled(_spectrum.outside, FORWARD, "fp32", TURNS=8, R=2, BLOCK=256)
     compiled(_box.subsets, FORWARD, "fp32", k_ptr=None, PER_ROW=False, R=1, BLOCK=1024)
     compiled(_box.subsets, FORWARD, "bf16", PER_ROW=True, R=4, BLOCK=128)
     compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)

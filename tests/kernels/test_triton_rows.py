@@ -72,8 +72,6 @@ def test_gradient_at_the_same_probabilities(name: str, alpha: float):
 @pytest.mark.parametrize("name", ["entmax", "normmax"])
 def test_one_alpha_for_each_row(name: str):
     alpha = torch.tensor([1.5, 2.0, 1.2, 3.0, INF], device=DEVICE).reshape(1, 5, 1)
-    if name == "entmax":
-        alpha[0, 2] = 1.0
     z = scores(2, 5, 12)
     p = getattr(rows, name)(z, alpha, 2)
     torch.testing.assert_close(p.double(), exact(name, z, alpha.double()), rtol=0, atol=3e-7)
@@ -81,6 +79,51 @@ def test_one_alpha_for_each_row(name: str):
     dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 2)
     wanted = getattr(jacobians, f"{name}_vjp")(p.double(), g.double(), alpha.double(), 2)
     torch.testing.assert_close(dz.double(), wanted, rtol=1e-5, atol=2e-6)
+
+
+MANY = (1.0, 1.001, 1.02, 1.1, 1.25, 1.4, 1.5, 1.6, 1.8, 1.95, 2.0, 2.001, 3.0, INF, 0.5, 0.95)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 10.0])
+def test_any_alphas_in_one_tensor(dtype: torch.dtype, scale: float):
+    alpha = torch.tensor(MANY, device=DEVICE)[:, None]
+    for size in SIZES:
+        z = (scores(len(MANY), size) * scale).to(dtype)
+        if size > 2:
+            z[:, 1] = -INF
+        p = rows.entmax(z, alpha, 1)
+        assert p.dtype == dtype
+        wanted = exact("entmax", z, alpha.double())
+        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7 if dtype == torch.float32 else 5e-4)
+        assert size <= 2 or not bool(p[:, 1].any())
+
+
+def test_odd_rows_with_an_alpha_each():
+    alpha = torch.tensor(MANY, device=DEVICE)[:, None]
+    for odd in (math.nan, INF):
+        z = scores(len(MANY), 9)
+        z[:, 4] = odd
+        assert bool(rows.entmax(z, alpha, 1).isnan().all())
+    z = torch.full((len(MANY), 9), -INF, device=DEVICE)
+    assert not bool(rows.entmax(z, alpha, 1).any())
+    z[:, 3] = 1e30
+    assert bool((rows.entmax(z, alpha, 1) == (z > 0)).all())
+    z = torch.full((len(MANY), 9), 1e30, device=DEVICE)
+    torch.testing.assert_close(rows.entmax(z, alpha, 1), torch.full_like(z, 1 / 9), rtol=0, atol=4e-7)
+    assert bool(rows.entmax(scores(2, 9), torch.full((2, 1), math.nan, device=DEVICE), 1).isnan().all())
+
+
+def test_more_rows_of_other_alphas_than_a_program_takes(monkeypatch):
+    """Programs that have several tiles to look through."""
+    monkeypatch.setattr(rows, "TURNS", 2)
+    monkeypatch.setattr(rows, "FEW", 0)
+    count = 2 * _layout.tile(40).rows * 3 - 5
+    z = scores(count, 40)
+    alpha = torch.full((count, 1), 1.7, device=DEVICE)
+    alpha[3], alpha[count - 1] = 2.5, 0.8
+    p = rows.entmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("entmax", z, alpha.double()), rtol=0, atol=4e-7)
 
 
 @pytest.mark.parametrize(("seed", "row", "ties"), [(1, 229, False), (2, 202, False), (28, 175, False), (25, 248, True)])
@@ -216,7 +259,7 @@ def long_rows(monkeypatch, run_time_loops):
     if DEVICE == "cpu":
         monkeypatch.setattr(rows, "LONGEST", 8)
         monkeypatch.setattr(rows, "LONG", _layout.Tile(1, 4, 1))
-        monkeypatch.setattr(rows, "stretch", lambda size, itemsize, dense: _layout.Tile(1, 4, 1))
+        monkeypatch.setattr(rows, "stretch", lambda size, itemsize, dense: _layout.Stretch(2, 4, 1))
         monkeypatch.setattr(rows, "LISTED", (16, 16))  # two groups
 
 

@@ -8,11 +8,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import exact_exp2, quick_log2
+from omegamax.kernels.triton._numbers import NVIDIA, exact_exp2, quick_log2
 
 SPARSEMAX = tl.constexpr(0)
 ENTMAX15 = tl.constexpr(1)
 POWER = tl.constexpr(2)  # another, whose whole part N is known to the compiler; -N says that there is no fraction
+
+
+@triton.jit
+def inverse(x):
+    """1 / x of numbers above 1e-38, to a few units in the last place."""
+    if NVIDIA:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    return 1.0 / x
 
 
 @triton.jit
@@ -94,8 +104,8 @@ def step_of(s, r, bend, q, KIND: tl.constexpr):
 
 
 @triton.jit
-def unsettled(s, step, t, KIND: tl.constexpr, ENOUGH: tl.constexpr):
+def unsettled(s, step, t, KIND: tl.constexpr, enough):
     """Whether another step is needed; not where it would be lost in the rounding of ``t``, nor without entries."""
     if KIND == SPARSEMAX:  # finite, because it only rises
-        return (s - 1.0 > ENOUGH) & (t + step > t)
-    return (tl.abs(s - 1.0) > ENOUGH) & (tl.abs(step) > 1.2e-7 * tl.abs(t)) & (s > 0.0)
+        return (s - 1.0 > enough) & (t + step > t)
+    return (tl.abs(s - 1.0) > enough) & (tl.abs(step) > 1.2e-7 * tl.abs(t)) & (s > 0.0)

@@ -58,13 +58,13 @@ WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}
 
 
 @functools.cache
-def sheaf(size: int, itemsize: int) -> Sheaf:
-    """As :func:`tile`, for the kernels of sparsemax and its kin."""
+def sheaf(size: int, itemsize: int, heavy: bool = False) -> Sheaf:
+    """As :func:`tile`, for the kernels of sparsemax and its kin; ``heavy``: that of any alpha, with more registers."""
     block = triton.next_power_of_2(size)
     if block <= 512:
         rows, width = SHEAVES.get((block, itemsize), (8, min(block, 16)))
         return Sheaf(rows, block // width, width, 1)
-    warps = WARPS.get(block, 8)
+    warps = max(block // 2048, 1) if heavy else WARPS.get(block, 8)
     width = 16 // itemsize * 32 * warps  # as many as one vector load of all threads brings
     return Sheaf(1, max(block // width, 1), min(block, width), warps)
 
@@ -73,17 +73,25 @@ LONG = Tile(1, 4096, 8)  # a block of a row that is longer
 LISTED = (4096, 8192)  # entries of such a row that are looked at again, for sparsemax and entmax15 and for other powers
 
 
+class Stretch(NamedTuple):
+    """``depth`` blocks of ``block`` entries, which are read at a time."""
+
+    depth: int
+    block: int
+    warps: int
+
+
 @functools.cache
-def stretch(size: int, itemsize: int, dense: bool) -> Tile | None:
-    """A block of a row whose survivors are listed, or None where the whole row is kept; ``dense``: many may survive."""
+def stretch(size: int, itemsize: int, dense: bool) -> Stretch | None:
+    """How a row is read whose survivors are listed, or None where all of it is kept; ``dense``: many may survive."""
     if size <= (8192 if dense else 16384 if itemsize < 4 else LONGEST):
         return None
     if dense:
         block = min(triton.next_power_of_2(size) // 16, 8192)
-        return Tile(1, block, max(block // 512, 4))
+        return Stretch(4, block, max(block // 512, 4))
     if size <= LONGEST:
-        return Tile(1, 2048, 4)
-    return LONG if size <= 131072 else Tile(1, 8192, 16)
+        return Stretch(4, 2048, 4)
+    return Stretch(4, 4096, 8) if size <= 131072 else Stretch(4, 8192, 16)
 
 
 def as_rows(x: Tensor, dim: int) -> Tensor:

@@ -12,13 +12,14 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._exponent import SPARSEMAX, exponent, lifted, step_of, terms, unsettled
+from omegamax.kernels.triton._numbers import larger
 from omegamax.kernels.triton._sparse import FAR, ROUNDS, begin, finish, largest, total2
 
 
 @triton.jit
-def scores_of(row_ptr, start, K, EVEN: tl.constexpr, BLOCK: tl.constexpr):
-    """A block of a row ``[1, 1, BLOCK]``, and the numbers of its entries."""
-    column = start + tl.arange(0, BLOCK)[None, None, :]
+def scores_of(row_ptr, start, K, EVEN: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Blocks of a row ``[1, DEPTH, BLOCK]``, and the numbers of their entries."""
+    column = start + tl.arange(0, DEPTH)[None, :, None] * BLOCK + tl.arange(0, BLOCK)[None, None, :]
     if EVEN:
         return tl.load(row_ptr + column).to(tl.float32), column
     return tl.load(row_ptr + column, mask=column < K, other=float("-inf")).to(tl.float32), column
@@ -44,14 +45,15 @@ def forward(
     KIND: tl.constexpr,
     N: tl.constexpr,
     EVEN: tl.constexpr,
+    DEPTH: tl.constexpr,
     BLOCK: tl.constexpr,
     MEMBERS: tl.constexpr,
     LIST: tl.constexpr,
 ):
     """Probabilities ``p [rows, K]`` of scores ``z``, a row for each program.
 
-    ``list [rows, LIST]`` is memory for the numbers of groups, of at most ``MEMBERS`` entries. ``EVEN``: ``K`` is a
-    multiple of ``BLOCK``. ``N`` and ``fraction`` as for short rows.
+    ``list [rows, LIST]`` is memory for the numbers of groups, of at most ``MEMBERS`` entries. ``DEPTH``
+    blocks are read at a time; ``EVEN``: ``K`` is a multiple of them. ``N`` and ``fraction`` as for short rows.
     """
     row = tl.program_id(0).to(tl.int64)
     z_ptr += row * z_stride
@@ -59,10 +61,10 @@ def forward(
     list_ptr += row * LIST
     q = exponent(fraction, KIND, N)
     highest = tl.full([1, 1, BLOCK], float("-inf"), tl.float32)
-    for start in range(0, K, BLOCK):
-        x, column = scores_of(z_ptr, start, K, EVEN, BLOCK)
-        write(p_ptr, column, tl.zeros([1, 1, BLOCK], tl.float32), K, EVEN)
-        highest = tl.maximum(highest, x, propagate_nan=tl.PropagateNan.ALL)
+    for start in range(0, K, DEPTH * BLOCK):
+        x, column = scores_of(z_ptr, start, K, EVEN, DEPTH, BLOCK)
+        write(p_ptr, column, tl.zeros([1, DEPTH, BLOCK], tl.float32), K, EVEN)
+        highest = larger(highest, tl.reduce(x, 1, larger, keep_dims=True))
     top = largest(highest)
     finite = tl.max((tl.abs(top) < float("inf")).to(tl.int32)) > 0
     highest -= tl.where(top == float("-inf"), 0.0, top)
@@ -108,7 +110,7 @@ def again(
         s = tl.zeros([1, 1, BLOCK], tl.float32)
         r = tl.zeros([1, 1, BLOCK], tl.float32)
         for start in range(0, K, BLOCK):
-            x, _ = scores_of(z_ptr, start, K, EVEN, BLOCK)
+            x, _ = scores_of(z_ptr, start, K, EVEN, 1, BLOCK)
             ds, dr = terms(lifted(x - top, t, q, KIND), fraction, KIND, N)
             s += ds
             r += dr
@@ -122,7 +124,7 @@ def again(
     # The last step to first order, as for short rows.
     excess = tl.where(slope > 0.0, (mass - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)
     for start in range(0, K, BLOCK):
-        x, column = scores_of(z_ptr, start, K, EVEN, BLOCK)
+        x, column = scores_of(z_ptr, start, K, EVEN, 1, BLOCK)
         p, r = terms(lifted(x - top, t, q, KIND), fraction, KIND, N)
         p = tl.maximum(p - excess * r, 0.0)
         write(p_ptr, column, tl.where(top < float("inf"), p, float("nan")), K, EVEN)

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _alpha, _exponent, _long, _simplex, _sparse, _survivors
+from omegamax.kernels.triton import _alpha, _exponent, _long, _simplex, _sparse, _spectrum, _survivors
 from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import (
     LISTED,
@@ -33,6 +33,7 @@ Parameter = float | Tensor
 SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(_simplex, name).value for name in _simplex.KINDS)
 HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
 POWER = _exponent.POWER.value
+TURNS, FEW = 8, 1024  # tiles for each program that mostly has nothing to do, where tiles are not few
 EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 
@@ -129,6 +130,8 @@ def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None
         pass
     elif sparse is not None:
         _forward_sparse(*sparse, rows, p, sizes, key)
+    elif kind != NORMMAX and size <= LONGEST and (isinstance(alpha, Tensor) or 1 < alpha < 2):
+        _forward_spectrum(alpha if not isinstance(alpha, Tensor) else by_row(alpha, z, dim), rows, p, sizes, key)
     else:
         many, number = (by_row(alpha, z, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
         arguments: tuple = (many, number, *sizes, kind, many is not None)
@@ -153,13 +156,26 @@ def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Ten
             _survivors.forward,
             count,
             (rows, p, work),
-            (*arguments, size % part.block == 0, part.block, members, groups),
+            (*arguments, size % (part.depth * part.block) == 0, part.depth, part.block, members, groups),
             part.warps,
         )
     else:
         here, depth, width, warps = sheaf(size, rows.itemsize)
         arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
         launch(_sparse.forward, -(-count // here), (rows, p), arguments, warps, key)
+
+
+def _forward_spectrum(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
+    count, size, _ = sizes
+    many, number = (alpha, 2.0) if isinstance(alpha, Tensor) else (None, alpha)
+    here, depth, width, warps = sheaf(size, rows.itemsize, True)
+    even = size == depth * width and count % here == 0
+    arguments: tuple = (many, number, *sizes, many is not None, even, here, depth, width)
+    launch(_spectrum.forward, -(-count // here), (rows, p), arguments, warps, key)
+    if many is not None:
+        here, block, warps = tile(size)
+        turns = 1 if count <= FEW * here else TURNS
+        launch(_spectrum.outside, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
 
 
 def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
