@@ -35,7 +35,14 @@ def _jvp(tangents, p: Tensor, k: float | Tensor, *, dim: int) -> Tensor:
     return out if dk is None else out + dk * _dk(p, dim)
 
 
-_k_subsets = Map("k_subsets", ["k"], partial(kernels.solve, "k_subsets"), _vjp, _jvp)
+_k_subsets = Map(
+    "k_subsets",
+    ["k"],
+    partial(kernels.solve, "k_subsets"),
+    _vjp,
+    _jvp,
+    gradient=lambda p, g, k, dim: kernels.solve("k_subsets_vjp", p, g, dim),
+)
 
 
 def k_subsets(

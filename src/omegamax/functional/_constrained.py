@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_bounds, check_scores, entry_parameter
+from omegamax._checks import check_bounds, check_scores, entry_parameter, is_number, is_plain
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import centred
+from omegamax.kernels.jacobians import box_simplex_vjp, capped_softmax_vjp, centred
+
+Bound = float | Tensor
 
 
-def _softmax_parts(p: Tensor, upper: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def _softmax_parts(p: Tensor, upper: Bound, dim: int) -> tuple[Tensor, Tensor]:
     """Which entries sit at their bound, and the probabilities of the others as shares of what is left."""
     capped = p >= upper
     free = torch.where(capped, 0.0, p)
@@ -23,15 +25,19 @@ def _softmax_parts(p: Tensor, upper: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return capped, free / torch.where(mass > 0, mass, 1.0)
 
 
-def _softmax_vjp(g: Tensor, p: Tensor, upper: Tensor, *, dim: int):
-    capped, share = _softmax_parts(p, upper, dim)
-    moved = g - (share * g).sum(dim, keepdim=True)
-    # With every entry at its bound nothing can move.
-    stuck = capped.all(dim, keepdim=True)
-    return torch.where(capped, 0.0, p * moved), lambda: torch.where(capped & ~stuck, moved, 0.0)
+def _softmax_vjp(g: Tensor, p: Tensor, upper: Bound, *, dim: int):
+    def bound() -> Tensor:
+        capped, share = _softmax_parts(p, upper, dim)
+        # With every entry at its bound nothing can move.
+        stuck = capped.all(dim, keepdim=True)
+        return torch.where(capped & ~stuck, g - (share * g).sum(dim, keepdim=True), 0.0)
+
+    if not torch.is_grad_enabled() and is_plain(g, p):
+        return kernels.solve("capped_softmax_vjp", p, g, upper, dim), bound
+    return capped_softmax_vjp(p, g, upper, dim), bound
 
 
-def _softmax_jvp(tangents, p: Tensor, upper: Tensor, *, dim: int) -> Tensor:
+def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
     dz, du = tangents
     capped, share = _softmax_parts(p, upper, dim)
     out = torch.zeros_like(p)
@@ -43,24 +49,26 @@ def _softmax_jvp(tangents, p: Tensor, upper: Tensor, *, dim: int) -> Tensor:
     return out
 
 
-def _sparsemax_parts(p: Tensor, upper: Tensor, lower: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """Which entries are free, at their upper and at their lower bound; no bound moves anything if none is free."""
     free = (p > lower) & (p < upper)
     some = free.any(dim, keepdim=True)
     return free, some & (p >= upper) & (upper > lower), some & (p <= lower)
 
 
-def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Tensor, lower: Tensor, *, dim: int):
-    free, high, low = _sparsemax_parts(p, upper, lower, dim)
-    moved = centred(g, free, dim)
-    return (
-        torch.where(free, moved, 0.0),
-        lambda: torch.where(high, moved, 0.0),
-        lambda: torch.where(low, moved, 0.0),
-    )
+def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int):
+    def bound(which: int) -> Tensor:
+        free, *ends = _sparsemax_parts(p, upper, lower, dim)
+        return torch.where(ends[which], centred(g, free, dim), 0.0)
+
+    if not torch.is_grad_enabled() and is_plain(g, p):
+        dz = kernels.solve("box_simplex_vjp", p, g, lower, upper, dim)
+    else:
+        dz = box_simplex_vjp(p, g, lower, upper, dim)
+    return dz, partial(bound, 0), partial(bound, 1)
 
 
-def _sparsemax_jvp(tangents, p: Tensor, upper: Tensor, lower: Tensor, *, dim: int) -> Tensor:
+def _sparsemax_jvp(tangents, p: Tensor, upper: Bound, lower: Bound, *, dim: int) -> Tensor:
     dz, du, dl = tangents
     free, high, low = _sparsemax_parts(p, upper, lower, dim)
     push = torch.zeros_like(p)
@@ -71,20 +79,31 @@ def _sparsemax_jvp(tangents, p: Tensor, upper: Tensor, lower: Tensor, *, dim: in
     return push - torch.where(free, push.sum(dim, keepdim=True) / count, 0.0)
 
 
-def _solve_sparsemax(z: Tensor, upper: Tensor, lower: Tensor, dim: int) -> Tensor:
-    one = z.new_ones((1,) * z.dim(), dtype=torch.float64)
-    return kernels.solve("box_simplex", z, lower, upper, one, dim)
-
-
 _softmax = Map(
     "constrained_softmax",
     ["upper"],
     partial(kernels.solve, "capped_softmax"),
     _softmax_vjp,
     _softmax_jvp,
-    numbers=False,
+    gradient=partial(kernels.solve, "capped_softmax_vjp"),
+    bounded="capped_softmax",
 )
-_sparsemax = Map("constrained_sparsemax", ["upper", "lower"], _solve_sparsemax, _sparsemax_vjp, _sparsemax_jvp)
+_sparsemax = Map(
+    "constrained_sparsemax",
+    ["upper", "lower"],
+    lambda z, upper, lower, dim: kernels.solve("box_simplex", z, lower, upper, 1.0, dim),
+    _sparsemax_vjp,
+    _sparsemax_jvp,
+    gradient=lambda p, g, upper, lower, dim: kernels.solve("box_simplex_vjp", p, g, lower, upper, dim),
+    bounded="box_simplex",
+)
+
+
+def _bound(name: str, argument: str, value: Bound, z: Tensor) -> Bound:
+    """A bound as its kernel takes it: for GPUs a number stays one, which need not be read for each entry."""
+    if z.is_cuda and is_number(value):
+        return float(value)
+    return entry_parameter(name, argument, value, z)
 
 
 def constrained_softmax(z: Tensor, upper: float | Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -108,9 +127,10 @@ def constrained_softmax(z: Tensor, upper: float | Tensor, dim: int = -1, *, mask
     """
     name = "constrained_softmax"
     dim = check_scores(name, z, dim)
-    upper = entry_parameter(name, "upper", upper, z)
+    upper = _bound(name, "upper", upper, z)
     z = masked(name, z, mask)
-    check_bounds(name, z, upper, None, dim)
+    if isinstance(upper, Tensor):
+        check_bounds(name, z, upper, None, dim)
     return _softmax(z, upper, dim=dim)
 
 
@@ -145,11 +165,13 @@ def constrained_sparsemax(
     """
     name = "constrained_sparsemax"
     dim = check_scores(name, z, dim)
-    upper = entry_parameter(name, "upper", upper, z)
-    floor = entry_parameter(name, "lower", 0.0 if lower is None else lower, z)
+    upper = _bound(name, "upper", upper, z)
+    floor = _bound(name, "lower", 0.0 if lower is None else lower, z)
     z = masked(name, z, mask)
-    check_bounds(name, z, upper, floor, dim)
-    if lower is not None:
+    if isinstance(upper, Tensor) and isinstance(floor, Tensor):
+        check_bounds(name, z, upper, floor, dim)
+    if isinstance(floor, Tensor) and lower is not None:
         gone = z == -math.inf
+        upper = entry_parameter(name, "upper", upper, z)
         upper, floor = torch.where(gone, 0.0, upper), torch.where(gone, 0.0, floor)
     return _sparsemax(z, upper, floor, dim=dim)

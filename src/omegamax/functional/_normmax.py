@@ -42,7 +42,14 @@ def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     return out if dalpha is None else out + dalpha * _dalpha(p, alpha, dim)
 
 
-_normmax = Map("normmax", ["alpha"], partial(kernels.solve, "normmax"), _vjp, _jvp)
+_normmax = Map(
+    "normmax",
+    ["alpha"],
+    partial(kernels.solve, "normmax"),
+    _vjp,
+    _jvp,
+    gradient=partial(kernels.solve, "normmax_vjp"),
+)
 
 
 def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:

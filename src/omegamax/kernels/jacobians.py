@@ -74,6 +74,19 @@ def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
     return torch.where(free, centred(g, free, dim), 0.0)
 
 
+def box_simplex_vjp(p: Tensor, g: Tensor, lower: float | Tensor, upper: float | Tensor, dim: int) -> Tensor:
+    """The same for entries strictly between bounds of any kind."""
+    free = (p > lower) & (p < upper)
+    return torch.where(free, centred(g, free, dim), 0.0)
+
+
+def capped_softmax_vjp(p: Tensor, g: Tensor, upper: float | Tensor, dim: int) -> Tensor:
+    """``J g`` with J that of softmax on the entries below their ceilings, which share what the others leave."""
+    free = torch.where(p < upper, p, 0.0)
+    mass = free.sum(dim, keepdim=True)
+    return free * (g - (free * g).sum(dim, keepdim=True) / torch.where(mass > 0, mass, 1.0))
+
+
 def norm(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     """``||p||_alpha`` along ``dim``, kept; scaled by the largest entry so that no power underflows."""
     top = p.amax(dim, keepdim=True).detach()

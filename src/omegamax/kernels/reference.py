@@ -44,11 +44,12 @@ def k_subsets(z: Tensor, k: float | Tensor) -> Tensor:
     return box_simplex(z, low, high, budget.double())
 
 
-def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tensor:
+def box_simplex(z: Tensor, lower: float | Tensor, upper: float | Tensor, total: float | Tensor) -> Tensor:
     """Projection onto ``{lower <= p <= upper, sum p = total}`` (``total`` is ``[*, 1]`` or a scalar)."""
     rows = z.shape[:-1]
-    low = lower.double().expand(z.shape).reshape(-1, z.shape[-1])
-    high = upper.double().expand(z.shape).reshape(-1, z.shape[-1])
+    low = _double(lower, z).expand(z.shape).reshape(-1, z.shape[-1])
+    high = _double(upper, z).expand(z.shape).reshape(-1, z.shape[-1])
+    total = _double(total, z)
     total = total.expand(*rows, 1).reshape(-1, 1) if total.dim() else total
 
     def solve(u: Tensor) -> Tensor:
@@ -89,9 +90,9 @@ def box_simplex(z: Tensor, lower: Tensor, upper: Tensor, total: Tensor) -> Tenso
     return _by_row(z, solve, shifted=False)
 
 
-def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
+def capped_softmax(z: Tensor, upper: float | Tensor) -> Tensor:
     """``min(upper, c exp(z))`` with ``c`` such that it sums to one."""
-    cap = upper.double().expand(z.shape).reshape(-1, z.shape[-1])
+    cap = _double(upper, z).expand(z.shape).reshape(-1, z.shape[-1])
 
     def solve(u: Tensor) -> Tensor:
         # Entries reach their cap in the order of cap / exp(u). With the first n of them capped, the scale of the
@@ -121,6 +122,11 @@ def capped_softmax(z: Tensor, upper: Tensor) -> Tensor:
         return torch.where(capped, caps, torch.where(free, share, 0.0))
 
     return _by_row(z, solve, shifted=False)
+
+
+def _double(a: float | Tensor, z: Tensor) -> Tensor:
+    """A parameter of scores ``z`` in float64."""
+    return a.double() if isinstance(a, Tensor) else z.new_full((), a, dtype=torch.float64)
 
 
 def _difference(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

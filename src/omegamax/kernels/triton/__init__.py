@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 
-BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "capped_softmax")
+BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "box_simplex_vjp", "capped_softmax", "capped_softmax_vjp")
 OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
 _FOUND = importlib.util.find_spec("triton") is not None  # known before anything is traced: compilers look for nothing
 

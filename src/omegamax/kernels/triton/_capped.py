@@ -5,8 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._box import INF, settled
-from omegamax.kernels.triton._numbers import exp, largest, sum2
+from omegamax.kernels.triton._clip import INF, beside, rounded
+from omegamax.kernels.triton._numbers import any_row, exp, largest, sum1, sum2
 from omegamax.kernels.triton._simplex import tile_of
 
 
@@ -15,21 +15,58 @@ def capped_softmax(
     z_ptr,
     p_ptr,
     upper_ptr,
+    upper,
     rows,
     K,
     z_stride,
     upper_row,
     upper_column,
+    GIVEN: tl.constexpr,
+    EVEN: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``p [rows, K]``; the ceilings have any strides."""
+    """``p [rows, K]``; the ceiling is a number, or where ``GIVEN`` there is one for each entry, of any strides.
+
+    Entries below their ceilings are not rounded to them, by which a gradient knows them.
+    """
     row, column, here = tile_of(rows, K, R, BLOCK)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    upper = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
+    if EVEN:
+        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+    else:
+        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    top = largest(x)
+    share = exp(x - tl.where(top == -INF, 0.0, top))
+    mass = sum1(share)
+    scale = 1.0 / tl.where(mass > 0.0, mass, 1.0)
+    if GIVEN:
+        ceiling = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
+    else:
+        ceiling = tl.zeros([R, 1], tl.float32) + upper
+    share *= scale
+    limit = rounded(ceiling, p_ptr)
+    least = beside(limit, p_ptr, False)
+    if GIVEN:
+        over = (tl.max(((share > ceiling) & here).to(tl.int32), 1, keep_dims=True) > 0) & (top < INF)
+    else:
+        over = (scale > ceiling) & (tl.abs(top) < INF)  # the share of the largest
+    if any_row(over, x):
+        capped, share = capped_shares(x, share, ceiling)
+        p = tl.where(capped, limit, tl.minimum(share, least))
+    else:
+        p = tl.where(share < ceiling, tl.minimum(share, least), limit)
+    p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
+    if EVEN:
+        tl.store(p_ptr + row * K + column, p)
+    else:
+        tl.store(p_ptr + row * K + column, p, mask=here)
+
+
+@triton.jit
+def capped_shares(x, share, upper):
+    """Which entries are at their ceilings, and the shares of the others, from the softmax ``share`` on."""
     there = x > -INF
-    capped = tl.zeros_like(x) > 0.0
-    share = tl.zeros_like(x)
+    capped = there & (share > upper)
     go = True
     while go:
         # What those at their ceilings leave is shared by the others. More may then pass theirs, none falls back.
@@ -37,10 +74,9 @@ def capped_softmax(
         free = there & ~capped
         anchor = tl.max(tl.where(free, x, -INF), 1, keep_dims=True)
         weight = tl.where(free, exp(x - tl.where(anchor > -INF, anchor, 0.0)), 0.0)
-        taken, mass = sum2(tl.where(there & capped, upper, 0.0), weight)
+        taken, mass = sum2(tl.where(capped, upper, 0.0), weight)
         share = weight * (tl.maximum(1.0 - taken, 0.0) / tl.where(mass > 0.0, mass, 1.0))
         over = free & (share > upper)
         capped = capped | over
         go = tl.max(over.to(tl.int32)) > 0
-    p = tl.where(capped, tl.where(there, upper, 0.0), share)
-    tl.store(p_ptr + row * K + column, settled(p, largest(x)), mask=here)
+    return capped, share

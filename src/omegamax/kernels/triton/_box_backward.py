@@ -1,0 +1,103 @@
+"""Gradients of maps with bounds at given probabilities: read once, written once.
+
+Bounds are numbers, or tensors of any strides; probabilities meet them as they are rounded to their own precision.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import sum2
+from omegamax.kernels.triton._simplex import tile_of
+
+
+@triton.jit
+def bound_of(number, ptr, place, here, like, GIVEN: tl.constexpr):
+    """A bound as probabilities like these meet it: a number, or where ``GIVEN`` one for each entry."""
+    if GIVEN:
+        bound = tl.load(ptr + place, mask=here, other=0.0)
+    else:
+        bound = tl.zeros([1, 1], tl.float32) + number
+    return bound.to(like.dtype.element_ty).to(tl.float32)
+
+
+@triton.jit
+def pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN: tl.constexpr):
+    """Probabilities and incoming gradients."""
+    if EVEN:
+        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
+        g = tl.load(g_ptr + row * g_stride + column).to(tl.float32)
+    else:
+        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
+        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
+    return p, g
+
+
+@triton.jit
+def write(out_ptr, row, column, here, out, K, EVEN: tl.constexpr):
+    if EVEN:
+        tl.store(out_ptr + row * K + column, out)
+    else:
+        tl.store(out_ptr + row * K + column, out, mask=here)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def clipped(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    lower_ptr,
+    upper_ptr,
+    lower,
+    upper,
+    rows,
+    K,
+    p_stride,
+    g_stride,
+    lower_row,
+    lower_column,
+    upper_row,
+    upper_column,
+    GIVEN: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``g`` measured from its mean over the entries strictly between their bounds, on those."""
+    row, column, here = tile_of(rows, K, R, BLOCK)
+    p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
+    low = bound_of(lower, lower_ptr, row * lower_row + column * lower_column, here, p_ptr, GIVEN)
+    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    free = (p > low) & (p < high)
+    moved, count = sum2(tl.where(free, g, 0.0), free.to(tl.float32))
+    out = tl.where(free, g - moved / tl.maximum(count, 1.0), 0.0)
+    write(out_ptr, row, column, here, out, K, EVEN)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def capped(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    upper_ptr,
+    upper,
+    rows,
+    K,
+    p_stride,
+    g_stride,
+    upper_row,
+    upper_column,
+    GIVEN: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Softmax of the entries below their ceilings: ``p (g - m)``, ``m`` the mean of ``g`` by their probabilities."""
+    row, column, here = tile_of(rows, K, R, BLOCK)
+    p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
+    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    p = tl.where(p < high, p, 0.0)
+    moved, mass = sum2(tl.where(p > 0.0, p * g, 0.0), p)
+    out = tl.where(p > 0.0, p * (g - moved / tl.where(mass > 0.0, mass, 1.0)), 0.0)
+    write(out_ptr, row, column, here, out, K, EVEN)

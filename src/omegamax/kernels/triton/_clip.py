@@ -1,0 +1,197 @@
+"""Rows between two bounds that all entries share: ``p = clip(x - t, lower, upper)``, summing to a goal.
+
+Measured from the lower bound this is ``x - t`` cut to ``[0, width]``, whose sum falls with ``t`` along a broken line. A
+tile ``[R, C, L]`` holds ``R`` rows of ``C L`` entries, and a thread has entries with all numbers along ``C``. The
+largest along ``C`` are solved first: they are few, hold most of what is above 0, and their threshold is never above
+that of all. Then all are measured from it, so that however large scores are, what is left to find is a small number.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._numbers import add2
+from omegamax.kernels.triton._sparse import any_row, largest
+
+INF = tl.constexpr(float("inf"))
+HALVINGS = tl.constexpr(24)  # rounds before the numbers between two ends are halved, rather than the way between them
+ROUNDS = tl.constexpr(96)
+MANY = tl.constexpr(65536)  # more than the entries of a row
+
+
+@triton.jit
+def in_order(x):
+    """Floats as integers in the same order, and back."""
+    bits = x.to(tl.int32, bitcast=True)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+@triton.jit
+def between(low, high):
+    """The number half-way from ``low`` to ``high`` among all that float32 has; ``low`` if there is none."""
+    a, b = in_order(low), in_order(high)
+    middle = (a >> 1) + (b >> 1) + (a & b & 1)
+    return (middle ^ ((middle >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def sums(x, t, width):
+    """Sum of the entries between 0 and ``width``, how many they are, and how many are at ``width``."""
+    y = x - t
+    full = y >= width
+    count = tl.where(full, MANY, (y > 0.0).to(tl.int32))
+    inside, count = tl.reduce((tl.where(full, 0.0, tl.maximum(y, 0.0)), count), 1, add2, keep_dims=True)
+    inside, count = tl.reduce((inside, count), 2, add2, keep_dims=True)
+    return inside, (count & 0xFFFF).to(tl.float32), ((count >> 16) & 0xFFFF).to(tl.float32)
+
+
+@triton.jit
+def level(x, width, goal, rest, slack, t, low, high, above):
+    """The threshold from ``t`` on between two ends, and the last step; and where no number is right the upper end.
+
+    ``above`` is by how much the sum at ``low`` is too large, 0 if that is not known. Newton's steps are taken while
+    they halve what is missing, and the chord between the ends where they do not.
+    """
+    below = -(goal + rest)
+    step = tl.zeros_like(t)
+    before = tl.zeros_like(t) + INF
+    right = tl.zeros_like(t) > 0.0
+    rounds = 0
+    go = True
+    while go:
+        inside, free, full = sums(x, t, width)
+        off = inside + ((full * width - goal) - rest)
+        step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
+        right = tl.abs(off) <= 4e-7 * tl.maximum(inside, width) + slack
+        heavy = off >= 0.0
+        low, above = tl.where(heavy, t, low), tl.where(heavy, off, above)
+        high, below = tl.where(heavy, high, t), tl.where(heavy, below, off)
+        part = tl.where(above > 0.0, above / tl.maximum(above - below, 1e-37), 0.5)
+        part = tl.minimum(tl.maximum(part, 0.1), 0.9)
+        following = (1.0 - part) * low + part * high
+        following = tl.where(
+            (following > low) & (following < high) & (rounds < HALVINGS), following, between(low, high)
+        )
+        newton = t + step
+        sound = (free > 0.0) & (newton > low) & (newton < high) & (tl.abs(off) < 0.5 * before)
+        following = tl.where(sound, newton, following)
+        before = tl.where(sound, tl.abs(off), INF)
+        moving = (following > low) & (following < high) & ~right
+        t = tl.where(moving, following, t)
+        rounds += 1
+        go = any_row(moving, x) & (rounds < ROUNDS)
+    return t, step, tl.where(right, t, high)
+
+
+@triton.jit
+def project(x, top, width, goal, rest, slack):
+    """``x`` measured from its threshold, for rows of finite maxima ``top``; far from it if all are at a bound.
+
+    The goal is ``goal + rest``, whole numbers and what is beyond them, as most of a large sum may be at a bound of 1.
+    """
+    groups = tl.max(x, 1, keep_dims=True)
+    present = tl.sum((groups > -INF).to(tl.float32), 2, keep_dims=True)
+    sound = (tl.abs(top) < INF) & (goal + rest > 0.0)
+    few = sound & (present * width > goal + rest)  # groups whose largest alone reach the goal
+    least = tl.min(tl.where(groups > -INF, groups, top), 2, keep_dims=True) - width
+    low, high = tl.where(few, least - 4e-7 * tl.abs(least), 0.0), tl.where(few, top, 0.0)
+    first = tl.where(few, tl.maximum(0.5 * low + 0.5 * high, high - width), 0.0)
+    _, _, anchor = level(groups, width, goal, rest, slack, first, low, high, tl.zeros_like(top))
+    every = tl.zeros_like(top) > 0.0
+    many = sound & ~few
+    if any_row(many, x):
+        there = x > -INF
+        room = width * tl.sum(tl.sum(there.to(tl.float32), 1, keep_dims=True), 2, keep_dims=True)
+        every = many & (room <= goal + rest)
+        many = many & ~every
+        least = tl.min(tl.min(tl.where(there, x, top), 1, keep_dims=True), 2, keep_dims=True) - width
+        low, high = tl.where(many, least - 4e-7 * tl.abs(least), 0.0), tl.where(many, top, 0.0)
+        above = tl.where(many, room - goal - rest, 0.0)
+        part = above / tl.where(many, room, 1.0)
+        first = (1.0 - part) * low + part * high
+        _, _, found = level(x, width, goal, rest, slack, first, low, high, above)
+        anchor = tl.where(many, found, anchor)
+    # The sum is not too small a width below, also where numbers around the anchor are further apart than that: what is
+    # at no bound then is at the anchor.
+    x -= anchor
+    able = sound & ~every
+    low, high = tl.where(able, -1.0001 * width, 0.0), tl.where(able, top - anchor + width, 0.0)
+    t, step, _ = level(x, width, goal, rest, slack, tl.zeros_like(top), low, high, tl.zeros_like(top))
+    return tl.where(able | (x == -INF), x - t - step, tl.where(every, INF, -3e38))
+
+
+@triton.jit
+def rounded(x, like):
+    """``x`` as a tensor ``like`` this holds it."""
+    return x.to(like.dtype.element_ty).to(tl.float32)
+
+
+@triton.jit
+def beside(x, like, UP: tl.constexpr):
+    """The next number above or below ``x >= 0`` that such a tensor holds."""
+    one: tl.constexpr = 1 << (23 - like.dtype.element_ty.fp_mantissa_width)
+    bits = x.to(tl.int32, bitcast=True)
+    if UP:
+        return (bits + one).to(tl.float32, bitcast=True)
+    return (tl.maximum(bits, one) - one).to(tl.float32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def forward(
+    z_ptr,
+    p_ptr,
+    goal_ptr,
+    lower,
+    upper,
+    whole,
+    rest,
+    rows,
+    K,
+    z_stride,
+    PER_ROW: tl.constexpr,
+    FLOOR: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    C: tl.constexpr,
+    L: tl.constexpr,
+):
+    """``p [rows, K]`` between two numbers, summing to ``whole + rest`` or to one number for each row.
+
+    ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. Entries that are at
+    no bound are not rounded to one, by which a gradient knows them.
+    """
+    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
+    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
+    here = (row < rows) & (column < K)
+    if EVEN:
+        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+    else:
+        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    nothing = tl.zeros([R, 1, 1], tl.float32)
+    lower, upper = nothing + lower, nothing + upper
+    goal, over = nothing + whole, nothing + rest
+    if PER_ROW:
+        k = tl.load(goal_ptr + row, mask=row < rows, other=0.0)
+        goal = tl.floor(k)
+        over = k - goal
+    top = largest(x)
+    if FLOOR:
+        goal -= lower * tl.sum(tl.sum((x > -INF).to(tl.float32), 1, keep_dims=True), 2, keep_dims=True)
+    width = upper - lower
+    # Sums of ones are exact, of other numbers rounded.
+    slack = tl.where(width == 1.0, 0.0, 1e-7 * (whole + rest))
+    y = project(x, top, width, goal, over, slack)
+    ceiling = rounded(upper, p_ptr)
+    p = tl.minimum(lower + y, beside(ceiling, p_ptr, False))
+    if FLOOR:
+        p = tl.where(y > 0.0, tl.maximum(p, beside(rounded(lower, p_ptr), p_ptr, True)), lower)
+        p = tl.where(y > -INF, p, 0.0)
+    else:
+        p = tl.maximum(p, 0.0)
+    p = tl.where(y >= width, ceiling, p)
+    p = tl.where(top < INF, p, float("nan"))
+    if EVEN:
+        tl.store(p_ptr + row * K + column, p)
+    else:
+        tl.store(p_ptr + row * K + column, p, mask=here)

@@ -1,0 +1,132 @@
+"""Normmax for alpha up to 2 of rows that fit into one program, and its gradient: read once, written once.
+
+With ``q = alpha / (alpha - 1)``, at least 2, and ``b = [z - t]_+`` the threshold makes the powers ``b^q`` sum to 1, as
+for an entmax; the probabilities are the shares of ``b^(q - 1)``. Tiles are those of sparsemax: ``[R, C, L]``, the
+largest along ``C``, which a thread has to itself, being solved first.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.triton._exponent import ENTMAX15, bend_term, exponent, step_of, terms, unsettled
+from omegamax.kernels.triton._numbers import quick_log2
+from omegamax.kernels.triton._simplex import tile_of
+from omegamax.kernels.triton._sparse import FAR, ROUNDS, any_row, largest, total, total2, total3
+
+
+@triton.jit
+def level(x, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr, ENOUGH: tl.constexpr, FIRST: tl.constexpr):
+    """The threshold from ``t`` on, a last step, and the bend there, which only the ``FIRST`` search finds out."""
+    q = exponent(fraction, KIND, N)
+    tied = -tl.exp2(-tl.log2(1.0 * x.shape[1] * x.shape[2] + 0.0 * t) / q)  # of equal scores, which none passes
+    step = tl.zeros_like(t)
+    rounds = 0
+    go = True
+    while go:
+        b = tl.maximum(x - t, 0.0)
+        s, r = terms(b, fraction, KIND, N)
+        if FIRST:
+            s, r, u = total3(s, r, bend_term(b, r, KIND, N))
+            bend = tl.where((r > 0.0) & (bend >= 0.0), s * u / tl.where(r > 0.0, r * r, 1.0) - 1.0, -1.0)
+        else:
+            s, r = total2(s, r)
+        bend = tl.where(s < FAR, -1.0, bend)  # too far past the solution: from now on steps are Newton's
+        step = step_of(s, r, tl.maximum(bend, 0.0), q, KIND)
+        moving = unsettled(s, step, t, KIND, ENOUGH)
+        t = tl.where(moving, tl.minimum(t + step, tied), t)
+        rounds += 1
+        go = any_row(moving, x) & (rounds < ROUNDS)
+    return t, step, bend
+
+
+@triton.jit(do_not_specialize=["rows"])
+def forward(
+    z_ptr,
+    p_ptr,
+    fraction,
+    rows,
+    K,
+    z_stride,
+    KIND: tl.constexpr,
+    N: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    C: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Probabilities ``p [rows, K]`` of scores ``z``. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries."""
+    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
+    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
+    here = (row < rows) & (column < K)
+    if EVEN:
+        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+    else:
+        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    top = largest(x)
+    x -= tl.where(top == float("-inf"), 0.0, top)
+    t = tl.zeros([R, 1, 1], tl.float32) - 1.0
+    bend = tl.zeros([R, 1, 1], tl.float32)
+    # Entries that the last step drops are smaller than it, and count by their power q.
+    enough: tl.constexpr = 1e-4 if KIND == ENTMAX15 else 2e-5
+    if C > 1:
+        t, step, bend = level(tl.max(x, 1, keep_dims=True), t, bend, fraction, KIND, N, 1e-3, True)
+        t, step, bend = level(x, t + step, bend, fraction, KIND, N, enough, False)
+    else:
+        t, step, bend = level(x, t, bend, fraction, KIND, N, enough, True)
+    _, p = terms(tl.maximum(x - t - step, 0.0), fraction, KIND, N)
+    mass = total(p)
+    p *= 1.0 / tl.where(mass > 0.0, mass, 1.0)
+    p = tl.where(top < float("inf"), p, float("nan"))
+    if EVEN:
+        tl.store(p_ptr + row * K + column, p)
+    else:
+        tl.store(p_ptr + row * K + column, p, mask=here)
+
+
+@triton.jit
+def add4(a0, a1, a2, a3, b0, b1, b2, b3):
+    return a0 + b0, a1 + b1, a2 + b2, a3 + b3
+
+
+@triton.jit(do_not_specialize=["rows"])
+def backward(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    alpha,
+    rows,
+    K,
+    p_stride,
+    g_stride,
+    SQUARE: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``||p||^(alpha - 1) / (alpha - 1)`` times ``diag(w) - w p^T - p w^T + sum(w) p p^T`` times ``g``.
+
+    ``w = p^(2 - alpha)`` on the support, which is 1 where alpha is 2 (``SQUARE``).
+    """
+    row, column, here = tile_of(rows, K, R, BLOCK)
+    if EVEN:
+        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
+    else:
+        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
+    on = p > 0.0
+    g = tl.load(g_ptr + row * g_stride + column, mask=on, other=0.0).to(tl.float32)
+    if SQUARE:
+        w = on.to(tl.float32)
+        power = p * p
+    else:
+        logarithm = quick_log2(p)
+        w = tl.exp2((2.0 - alpha) * logarithm)
+        power = tl.exp2(alpha * logarithm)
+    power, mean, weight, moved = tl.reduce((power, p * g, w, w * g), 1, add4, keep_dims=True)
+    size = tl.exp2((1.0 - 1.0 / alpha) * tl.log2(tl.where(power > 0.0, power, 1.0))) / (alpha - 1.0)
+    out = tl.where(on, size * (w * (g - mean) - p * (moved - weight * mean)), 0.0)
+    if EVEN:
+        tl.store(out_ptr + row * K + column, out)
+    else:
+        tl.store(out_ptr + row * K + column, out, mask=here)
