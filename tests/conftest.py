@@ -16,6 +16,12 @@ if not torch.cuda.is_available():
     # Triton then runs its kernels by NumPy. Read when they are first imported.
     os.environ["TRITON_INTERPRET"] = "1"
 
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    # Processes that share the cores, each with threads for all of them, wait four times as long as they work.
+    THREADS = max((os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), 1)
+    os.environ["OMP_NUM_THREADS"] = str(THREADS)
+    torch.set_num_threads(THREADS)
+
 # No deadline: the first call of a torch function is slow. No database: the draws do not depend on earlier runs.
 settings.register_profile(
     "quick",
