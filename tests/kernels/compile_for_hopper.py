@@ -6,7 +6,20 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.triton import _alpha, _box, _capped, _exponent, _long, _simplex, _sparse, _spectrum, _survivors
+from omegamax.kernels.triton import (
+    _alpha,
+    _box,
+    _box_backward,
+    _capped,
+    _clip,
+    _exponent,
+    _long,
+    _normmax,
+    _simplex,
+    _sparse,
+    _spectrum,
+    _survivors,
+)
 
 HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
@@ -14,8 +27,8 @@ BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 
 def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
-    types = {name: "*fp32" for name in ("alpha_ptr", "k_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
-    types |= {name: "fp32" for name in ("alpha", "fraction", "whole", "rest")}
+    types = {name: "*fp32" for name in ("alpha_ptr", "goal_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
+    types |= {name: "fp32" for name in ("alpha", "fraction", "lower", "upper", "whole", "rest")}
     types |= {name: f"*{dtype}" for name in tensors} | {"list_ptr": "*i32"}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
@@ -37,6 +50,23 @@ def of_kind(name: str, kind: int, per_row: bool) -> None:
         compiled(_long.backward, BACKWARD, "fp32", **constants, BLOCK=1024)
 
 
+def bounds_and_norms() -> None:
+    sizes = {"EVEN": True, "R": 1, "C": 16, "L": 256}
+    compiled(_clip.forward, FORWARD, "fp32", 2, goal_ptr=None, PER_ROW=False, FLOOR=False, **sizes)
+    compiled(_clip.forward, FORWARD, "bf16", 2, PER_ROW=True, FLOOR=True, **sizes | {"EVEN": False})
+    compiled(_normmax.forward, FORWARD, "fp32", 2, KIND=_exponent.ENTMAX15.value, N=0, **sizes)
+    compiled(_normmax.forward, FORWARD, "bf16", 2, KIND=_exponent.POWER.value, N=3, **sizes)
+    compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)
+    for given in (False, True):
+        none = {} if given else {"upper_ptr": None}
+        neither = {} if given else {"lower_ptr": None, "upper_ptr": None}
+        sizes = {"GIVEN": given, "EVEN": not given, "R": 1, "BLOCK": 1024}
+        compiled(_capped.capped_softmax, FORWARD, "fp32", **none, **sizes)
+        compiled(_box_backward.capped, BACKWARD, "bf16", **none, **sizes)
+        compiled(_box_backward.clipped, BACKWARD, "bf16", **neither, **sizes)
+        compiled(_normmax.backward, BACKWARD, "bf16", SQUARE=given, EVEN=given, R=1, BLOCK=1024)
+
+
 def main() -> None:
     for name in _simplex.KINDS:
         for per_row in (False, True) if name in ("NORMMAX", "STEEP") else (False,):
@@ -51,12 +81,8 @@ def main() -> None:
     compiled(_spectrum.forward, FORWARD, "fp32", PER_ROW=True, EVEN=True, R=1, C=8, L=512)
     compiled(_spectrum.forward, FORWARD, "bf16", 1, PER_ROW=False, alpha_ptr=None, EVEN=False, R=4, C=4, L=32)
     compiled(_spectrum.outside, FORWARD, "fp32", TURNS=8, R=2, BLOCK=256)
-    compiled(_box.subsets, FORWARD, "fp32", k_ptr=None, PER_ROW=False, R=1, BLOCK=1024)
-    compiled(_box.subsets, FORWARD, "bf16", PER_ROW=True, R=4, BLOCK=128)
-    compiled(_box.bounded, FORWARD, "fp32", R=1, BLOCK=1024)
-    compiled(_box.subsets_backward, BACKWARD, "bf16", R=1, BLOCK=1024)
+    bounds_and_norms()
     compiled(_alpha.backward, ("p_ptr", "dz_ptr"), "bf16", R=4, BLOCK=128)
-    compiled(_capped.capped_softmax, FORWARD, "fp32", R=1, BLOCK=1024)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _alpha, _exponent, _long, _simplex, _sparse, _spectrum, _survivors
+from omegamax.kernels.triton import _alpha, _exponent, _long, _normmax, _simplex, _sparse, _spectrum, _survivors
 from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import (
     LISTED,
@@ -61,7 +61,19 @@ def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
         key = None
     if z.dtype is float64:
         return along_last(reference.normmax, z, alpha, dim)
-    return _forward(NORMMAX, z, alpha, dim, key)
+    known = _norm_kind(alpha) if type(alpha) is float and z.shape[dim] <= LONGEST else None
+    if known is None:
+        return _forward(NORMMAX, z, alpha, dim, key)
+    kind, whole, fraction = known
+    rows = as_rows(z, dim)
+    p = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    count, size = rows.shape
+    if count:
+        here, depth, width, warps = sheaf(size, rows.itemsize)
+        even = size == depth * width and count % here == 0
+        arguments = (fraction, count, size, rows.stride(0), kind, whole, even, here, depth, width)
+        launch(_normmax.forward, -(-count // here), (rows, p), arguments, warps, key)
+    return like(p, z, dim)
 
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
@@ -94,9 +106,26 @@ def alpha_vjp(p: Tensor, dz: Tensor, alpha: Parameter, dim: int) -> Tensor:
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
+        key = ("normmax_vjp", alpha, p.shape, p.dtype, g.dtype, p.device)
+        out = again(key, p, g)
+        if out is not None:
+            return out
+    else:
+        key = None
     if p.dtype is float64 or p.shape[dim] > LONGEST:
         return jacobians.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
-    return _backward(NORMMAX, p, g, alpha, dim)
+    if isinstance(alpha, Tensor) or alpha > 2:
+        return _backward(NORMMAX, p, g, alpha, dim, key)
+    rows, incoming = as_rows(p, dim), as_rows(g, dim)
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    count, size = rows.shape
+    if count:
+        here, block, warps = tile(size, light=True)
+        even = size == block and count % here == 0
+        arguments = (alpha, count, size, rows.stride(0), incoming.stride(0), alpha == 2, even, here, block)
+        launch(_normmax.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
+    return like(out, p, dim)
 
 
 def _kind(alpha: Parameter) -> int:
@@ -118,6 +147,12 @@ def _sparse_kind(alpha: float) -> tuple[int, int, float] | None:
     if abs(q - round(q)) < 1e-7:
         return _exponent.POWER.value, -round(q), 0.0
     return _exponent.POWER.value, math.floor(q), q - math.floor(q)
+
+
+@functools.cache
+def _norm_kind(alpha: float) -> tuple[int, int, float] | None:
+    """The sparse kind of the entmax that has the threshold of normmax, up to alpha = 2."""
+    return _sparse_kind(2 - 1 / alpha) if alpha <= 2 else None
 
 
 def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
