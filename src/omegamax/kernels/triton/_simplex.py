@@ -55,11 +55,12 @@ def forward(
     """
     row, column, here = tile_of(rows, K, R, BLOCK)
     if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+        z = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
     else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
-    top = largest(x)
-    x -= tl.where(top == float("-inf"), 0.0, top)
+        z = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    top = largest(z)
+    zero = tl.where(top == float("-inf"), 0.0, top)
+    x = z - zero
     if KIND == SOFTMAX:
         p = exp(x)
         s = sum1(p)
@@ -67,16 +68,13 @@ def forward(
     else:
         a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
         if KIND == NORMMAX:
-            p = _threshold.deformed(x, x, 1.0 - 1.0 / a, 1.0 / a)
-        elif KIND == STEEP and not PER_ROW:
+            p = _threshold.normed(z, x, zero, a)
+        elif KIND == STEEP:
             p = steep(x, a - 1.0)
         else:
-            e = tl.minimum(a - 1.0, 1.0)
+            e = a - 1.0
             v = tl.where(x > float("-inf"), e * x, x)
             p = _threshold.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32))
-        if KIND == STEEP and PER_ROW:
-            if tl.max(a) > 2.0:
-                p = tl.where(a > 2.0, steep(x, tl.maximum(a - 1.0, 1.0)), p)
     p = tl.where(top < float("inf"), p, float("nan"))
     if EVEN:
         tl.store(p_ptr + row * K + column, p)

@@ -106,11 +106,8 @@ def tied_level(e, size):
 
 
 @triton.jit
-def deformed(x, v, e, share):
-    """``exp_e(x - level)^share`` of a tile ``[R, BLOCK]``, brought to sum one; ``exp_e`` itself does, for ``e <= 1``.
-
-    ``share`` is 1, or 1 / alpha for normmax, whose threshold is that of an entmax.
-    """
+def level_of(x, v, e):
+    """The level of a tile ``[R, BLOCK]``, and a last step; ``e <= 1``."""
     tied = tied_level(e, x.shape[1])
     level = tl.zeros_like(e)
     step = tl.zeros_like(e)
@@ -126,7 +123,53 @@ def deformed(x, v, e, share):
         level = tl.where(moving, tl.minimum(level + step, tied), level)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
+    return level, step
+
+
+@triton.jit
+def deformed(x, v, e, share):
+    """``exp_e(x - level)^share`` of a tile ``[R, BLOCK]``, brought to sum one; ``exp_e`` itself does."""
+    level, step = level_of(x, v, e)
     log_p, _, inside = log_deformed(x, v, e, level, step)
     p = tl.where(inside, exp(log_p * share), 0.0)
     s = sum1(p)
     return p / tl.where(s > 0.0, s, 1.0)
+
+
+@triton.jit
+def normed(z, x, top, a):
+    """Normmax of scores ``z``, or ``x`` measured from their maxima ``top``: its threshold is that of an entmax.
+
+    Beyond alpha = 2 the smallest probabilities are roots of their distances to it, which then have to be known to more
+    digits than float32 has.
+    """
+    e = 1.0 - 1.0 / a
+    level, step = level_of(x, x, e)
+    log_p, _, inside = log_deformed(x, x, e, level, step)
+    p = tl.where(inside, exp(log_p / a), 0.0)
+    if tl.max(a) > 2.0:
+        wide = 1.0 - 1.0 / a.to(tl.float64)
+        t = wide * (level.to(tl.float64) + step.to(tl.float64)) - 1.0
+        b = above(z.to(tl.float64) - top.to(tl.float64), t, wide)
+        root = exp(log_base(tl.where(b > 0.0, b, 1.0), b - 1.0) / (a - 1.0))
+        p = tl.where(a > 2.0, tl.where(b > 0.0, root, 0.0), p)
+    s = sum1(p)
+    return p / tl.where(s > 0.0, s, 1.0)
+
+
+@triton.jit
+def above(x, t, e):
+    """``[x - t]_+`` such that its powers ``1 / e`` sum to one, in float64 from a ``t`` near the right one; in float32."""
+    rounds = 0
+    go = True
+    while go:
+        b = tl.maximum(x - t, 0.0)
+        some = b > 0.0
+        power = tl.where(some, tl.exp2(tl.log2(tl.where(some, b, 1.0)) / e), 0.0)
+        slope = sum1(tl.where(some, power.to(tl.float32) / tl.where(some, b, 1.0).to(tl.float32), 0.0)).to(tl.float64)
+        step = e * (sum1(power) - 1.0) / tl.where(slope > 0.0, slope, 1.0)
+        t = tl.where(tl.abs(step) < 1.0, t + step, t)  # not for rows without entries, or of NaN
+        moving = (tl.abs(step) > 1e-8) & (tl.abs(step) < 1.0)
+        rounds += 1
+        go = any_row(moving, x) & (rounds < ROUNDS)
+    return tl.maximum(x - t, 0.0).to(tl.float32)
