@@ -159,8 +159,9 @@ interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide 
 
 
 @interpreted
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("alpha", [1.5, 2.0, "learnt"])
+@pytest.mark.parametrize(
+    ("reduction", "alpha"), [("mean", 1.5), ("sum", 2.0), ("none", 2.0), ("mean", "learnt"), ("none", "learnt")]
+)
 def test_kernels_of_a_gpu(fused, reduction: str, alpha):
     hidden, weight, bias, target = parts(2, 4, dtype=torch.float32, device=GPU)
     exact = [x.detach().double().requires_grad_() for x in (hidden, weight, bias)]
