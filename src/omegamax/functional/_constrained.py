@@ -86,7 +86,7 @@ _softmax = Map(
     _softmax_vjp,
     _softmax_jvp,
     gradient=partial(kernels.solve, "capped_softmax_vjp"),
-    bounded="capped_softmax",
+    kernel="capped_softmax",
 )
 _sparsemax = Map(
     "constrained_sparsemax",
@@ -95,7 +95,7 @@ _sparsemax = Map(
     _sparsemax_vjp,
     _sparsemax_jvp,
     gradient=lambda p, g, upper, lower, dim: kernels.solve("box_simplex_vjp", p, g, lower, upper, dim),
-    bounded="box_simplex",
+    kernel="box_simplex",
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._clip import HALVINGS, INF, ROUNDS, beside, between, rounded
+from omegamax.kernels.triton._clip import HALVINGS, INF, ROUNDS, between, from_above, from_below
 from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum2
 from omegamax.kernels.triton._simplex import tile_of
 
@@ -97,7 +97,7 @@ def bounded(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``."""
+    """``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``; rounded as between two numbers."""
     row, column, here = tile_of(rows, K, R, BLOCK)
     x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
     lower = tl.load(lower_ptr + row * lower_row + column * lower_column, mask=here, other=0.0)
@@ -105,10 +105,11 @@ def bounded(
     total = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, total))
     p = project(x, x > -INF, lower, upper, total)
-    # What is at no bound is not rounded to one, by which a gradient knows it.
-    inner = tl.maximum(p, beside(rounded(lower, p_ptr), p_ptr, True))
-    inner = tl.minimum(inner, beside(rounded(upper, p_ptr), p_ptr, False))
-    p = tl.where((p > lower) & (p < upper), inner, p)
+    ceiling, most = from_above(upper, p_ptr)
+    floor, least = from_below(lower, p_ptr)
+    inner = tl.minimum(tl.maximum(p, least), most)
+    p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
+    p = tl.where(x > -INF, p, 0.0)
     top = largest(x)
     p = tl.where(top < INF, tl.where(top > -INF, p, 0.0), float("nan"))
     tl.store(p_ptr + row * K + column, p, mask=here)

@@ -11,13 +11,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import add2
-from omegamax.kernels.triton._sparse import any_row, largest
+from omegamax.kernels.triton._sparse import any_row, largest, total, total3
 
 INF = tl.constexpr(float("inf"))
 HALVINGS = tl.constexpr(24)  # rounds before the numbers between two ends are halved, rather than the way between them
 ROUNDS = tl.constexpr(96)
-MANY = tl.constexpr(65536)  # more than the entries of a row
 
 
 @triton.jit
@@ -39,11 +37,10 @@ def between(low, high):
 def sums(x, t, width):
     """Sum of the entries between 0 and ``width``, how many they are, and how many are at ``width``."""
     y = x - t
-    full = y >= width
-    count = tl.where(full, MANY, (y > 0.0).to(tl.int32))
-    inside, count = tl.reduce((tl.where(full, 0.0, tl.maximum(y, 0.0)), count), 1, add2, keep_dims=True)
-    inside, count = tl.reduce((inside, count), 2, add2, keep_dims=True)
-    return inside, (count & 0xFFFF).to(tl.float32), ((count >> 16) & 0xFFFF).to(tl.float32)
+    some = (y > 0.0).to(tl.float32)
+    full = (y >= width).to(tl.float32)
+    inside, some, full = total3(tl.where(y < width, tl.maximum(y, 0.0), 0.0), some, full)
+    return inside, some - full, full
 
 
 @triton.jit
@@ -90,51 +87,68 @@ def project(x, top, width, goal, rest, slack):
 
     The goal is ``goal + rest``, whole numbers and what is beyond them, as most of a large sum may be at a bound of 1.
     """
+    nothing = tl.zeros_like(top)
     groups = tl.max(x, 1, keep_dims=True)
     present = tl.sum((groups > -INF).to(tl.float32), 2, keep_dims=True)
-    sound = (tl.abs(top) < INF) & (goal + rest > 0.0)
-    few = sound & (present * width > goal + rest)  # groups whose largest alone reach the goal
+    able = (tl.abs(top) < INF) & (goal + rest > 0.0)
+    few = able & (present * width > goal + rest)  # groups whose largest alone reach the goal
     least = tl.min(tl.where(groups > -INF, groups, top), 2, keep_dims=True) - width
     low, high = tl.where(few, least - 4e-7 * tl.abs(least), 0.0), tl.where(few, top, 0.0)
     first = tl.where(few, tl.maximum(0.5 * low + 0.5 * high, high - width), 0.0)
-    _, _, anchor = level(groups, width, goal, rest, slack, first, low, high, tl.zeros_like(top))
-    every = tl.zeros_like(top) > 0.0
-    many = sound & ~few
-    if any_row(many, x):
-        there = x > -INF
-        room = width * tl.sum(tl.sum(there.to(tl.float32), 1, keep_dims=True), 2, keep_dims=True)
-        every = many & (room <= goal + rest)
-        many = many & ~every
-        least = tl.min(tl.min(tl.where(there, x, top), 1, keep_dims=True), 2, keep_dims=True) - width
-        low, high = tl.where(many, least - 4e-7 * tl.abs(least), 0.0), tl.where(many, top, 0.0)
-        above = tl.where(many, room - goal - rest, 0.0)
-        part = above / tl.where(many, room, 1.0)
-        first = (1.0 - part) * low + part * high
-        _, _, found = level(x, width, goal, rest, slack, first, low, high, above)
-        anchor = tl.where(many, found, anchor)
+    _, _, anchor = level(groups, width, goal, rest, slack, first, low, high, nothing)
     # The sum is not too small a width below, also where numbers around the anchor are further apart than that: what is
     # at no bound then is at the anchor.
-    x -= anchor
-    able = sound & ~every
-    low, high = tl.where(able, -1.0001 * width, 0.0), tl.where(able, top - anchor + width, 0.0)
-    t, step, _ = level(x, width, goal, rest, slack, tl.zeros_like(top), low, high, tl.zeros_like(top))
-    return tl.where(able | (x == -INF), x - t - step, tl.where(every, INF, -3e38))
-
-
-@triton.jit
-def rounded(x, like):
-    """``x`` as a tensor ``like`` this holds it."""
-    return x.to(like.dtype.element_ty).to(tl.float32)
+    low, high = tl.where(few, -1.0001 * width, 0.0), tl.where(few, top - anchor + width, 0.0)
+    first, heavy = nothing, nothing
+    every = nothing > 0.0
+    many = able & ~few
+    if any_row(many, x):
+        there = x > -INF
+        room = width * total(there.to(tl.float32))
+        every = many & (room <= goal + rest)
+        many = many & ~every
+        able = able & ~every
+        least = tl.min(tl.min(tl.where(there, x, top), 1, keep_dims=True), 2, keep_dims=True) - width
+        low = tl.where(many, least - 4e-7 * tl.abs(least), low)
+        high = tl.where(many, top, high)
+        heavy = tl.where(many, room - goal - rest, 0.0)
+        first = tl.where(many, low + heavy / tl.maximum(room, 1e-37) * (high - low), 0.0)
+    t, step = nothing, nothing
+    go = True
+    while go:
+        x -= anchor
+        t, step, anchor = level(x, width, goal, rest, slack, first, low, high, heavy)
+        # Where there was no anchor yet, that was to find one.
+        go = any_row(many, x)
+        anchor = tl.where(many, anchor, 0.0)
+        low, high = tl.where(many, -1.0001 * width, low), tl.where(many, top - anchor + width, high)
+        first, heavy = tl.where(many, 0.0, t), tl.where(many, 0.0, heavy)
+        many = nothing > 0.0
+    return x - tl.where(able, t + step, tl.where(every, -3e38, 3e38))
 
 
 @triton.jit
 def beside(x, like, UP: tl.constexpr):
-    """The next number above or below ``x >= 0`` that such a tensor holds."""
+    """The next number above or below ``x >= 0`` that a tensor ``like`` this holds, as it does ``x``."""
     one: tl.constexpr = 1 << (23 - like.dtype.element_ty.fp_mantissa_width)
     bits = x.to(tl.int32, bitcast=True)
     if UP:
         return (bits + one).to(tl.float32, bitcast=True)
     return (tl.maximum(bits, one) - one).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def from_above(x, like):
+    """The smallest number from ``x`` on that a tensor ``like`` this holds, and the largest below ``x``."""
+    near = x.to(like.dtype.element_ty).to(tl.float32)
+    return tl.where(near < x, beside(near, like, True), near), tl.where(near < x, near, beside(near, like, False))
+
+
+@triton.jit
+def from_below(x, like):
+    """The largest number up to ``x`` that a tensor ``like`` this holds, and the smallest above ``x``."""
+    near = x.to(like.dtype.element_ty).to(tl.float32)
+    return tl.where(near > x, beside(near, like, False), near), tl.where(near > x, near, beside(near, like, True))
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -158,8 +172,8 @@ def forward(
 ):
     """``p [rows, K]`` between two numbers, summing to ``whole + rest`` or to one number for each row.
 
-    ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. Entries that are at
-    no bound are not rounded to one, by which a gradient knows them.
+    ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. In half precision
+    what is at a bound is rounded to it or beyond, and nothing else is, by which a gradient knows it.
     """
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
     column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
@@ -177,16 +191,16 @@ def forward(
         over = k - goal
     top = largest(x)
     if FLOOR:
-        goal -= lower * tl.sum(tl.sum((x > -INF).to(tl.float32), 1, keep_dims=True), 2, keep_dims=True)
+        goal -= lower * total((x > -INF).to(tl.float32))
     width = upper - lower
     # Sums of ones are exact, of other numbers rounded.
     slack = tl.where(width == 1.0, 0.0, 1e-7 * (whole + rest))
     y = project(x, top, width, goal, over, slack)
-    ceiling = rounded(upper, p_ptr)
-    p = tl.minimum(lower + y, beside(ceiling, p_ptr, False))
+    ceiling, most = from_above(upper, p_ptr)
+    p = tl.minimum(lower + y, most)
     if FLOOR:
-        p = tl.where(y > 0.0, tl.maximum(p, beside(rounded(lower, p_ptr), p_ptr, True)), lower)
-        p = tl.where(y > -INF, p, 0.0)
+        floor, least = from_below(lower, p_ptr)
+        p = tl.where(y > 0.0, tl.maximum(p, least), tl.where(y > -INF, floor, 0.0))
     else:
         p = tl.maximum(p, 0.0)
     p = tl.where(y >= width, ceiling, p)

@@ -159,7 +159,7 @@ def normed(z, x, top, a):
 
 @triton.jit
 def above(x, t, e):
-    """``[x - t]_+`` such that its powers ``1 / e`` sum to one, in float64 from a ``t`` near the right one; in float32."""
+    """``[x - t]_+`` such that its powers ``1 / e`` sum to one, in float64 from a ``t`` near the right one on."""
     rounds = 0
     go = True
     while go:

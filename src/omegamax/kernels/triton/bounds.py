@@ -1,7 +1,7 @@
 """The kernels of maps with bounds as the dispatcher calls them; float64 and very long rows go to plain torch.
 
-Bounds are numbers or tensors with the rank of the scores. Gradients know entries at a bound by their probabilities,
-which the kernels round to a bound nowhere else.
+Bounds are numbers or tensors with the rank of the scores. Gradients know by a probability whether it is at a bound: in
+half precision one that is not is never rounded to it, and one that is not to less.
 """
 
 from __future__ import annotations
@@ -142,23 +142,19 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def _apart(p: Tensor, lower: Parameter, upper: Parameter, dtype: torch.dtype) -> Tensor:
-    """Probabilities in half precision, rounded to a bound only where they are at it."""
+    """Probabilities in half precision: what is at a bound is rounded to it or beyond, and nothing else is."""
     if p.dtype is dtype:
         return p
     low, high = (torch.as_tensor(a, dtype=p.dtype, device=p.device) for a in (lower, upper))
-    free, q = (p > low) & (p < high), p.to(dtype)
-    below = (high.to(dtype).view(torch.int16) - 1).clamp(min=0).view(dtype)
-    above = (low.to(dtype).view(torch.int16) + 1).view(dtype)
-    return torch.where(free, torch.maximum(torch.minimum(q, below), above), q)
+    near, bits = p.to(dtype), p.to(dtype).view(torch.int16)
+    up, down = (bits + 1).view(dtype), (bits - 1).clamp(min=0).view(dtype)
+    near = torch.where((p > low) & (near <= low) | (p >= high) & (near < high), up, near)
+    return torch.where((p < high) & (near >= high) | (p <= low) & (near > low), down, near)
 
 
 def _plain(jacobian, p: Tensor, g: Tensor, *rest) -> Tensor:
-    """A gradient by plain torch, at least in float32, of bounds as probabilities in their own precision meet them."""
-    *bounds, dim = rest
-    wide = _wide(p)
-    if p.dtype is not wide:
-        bounds = [torch.as_tensor(a, device=p.device).to(p.dtype).to(wide) for a in bounds]
-    return jacobian(p.to(wide), g.to(wide), *bounds, dim).to(p.dtype)
+    """A gradient by plain torch, at least in float32."""
+    return jacobian(p.to(_wide(p)), g.to(_wide(p)), *rest).to(p.dtype)
 
 
 def _spread(bound: Parameter, x: Tensor, dim: int) -> Tensor:
