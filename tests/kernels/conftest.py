@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.interpreter import reduced_by_halves as reduced_by_halves
+
 
 @pytest.fixture
 def run_time_loops(monkeypatch: pytest.MonkeyPatch) -> None:
