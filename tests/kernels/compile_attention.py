@@ -22,7 +22,7 @@ def types(dtype: str, options: bool) -> dict[str, object]:
     named |= {name: vectors for name in ("q", "k", "v", "g")}
     named |= {name: f"*{dtype}" for name in ("out_ptr", "dq_ptr")}
     named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
-    named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16"}
+    named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16", "wanted_ptr": "*i32"}
     return named | {name: "i32" for name in INTEGERS}
 
 
@@ -48,7 +48,7 @@ def main() -> None:
         compiled(_listed.gather, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
         exact = {"EXACT": dtype == "fp32"}
         for dense in (_attend.forward, _attend_backward.queries_backward, _attend_backward.keys_backward):
-            compiled(dense, dtype, options, 4, **{**sizes, "BN": 32}, **exact)
+            compiled(dense, dtype, options, 4, **{**sizes, "BN": 32, "PART": 2}, **exact)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
         compiled(_listed_backward.scatter, dtype, options, 1, **kept, LENGTH=128, C=8)
 

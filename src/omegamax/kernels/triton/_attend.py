@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum3
-from omegamax.kernels.triton._powers import end_of, power, powers, start_of, step_of, unsettled
-from omegamax.kernels.triton._scores import block_of, head_of, scores, seen_by, view_of
+from omegamax.kernels.triton._powers import distant, end_of, moves, power, powers, start_of, step_of, unsettled
+from omegamax.kernels.triton._scores import ADD, ALIBI, RAW, block_of, head_of, scores, seen_by, view_of
 from omegamax.kernels.triton._threshold import FAR, straight
 
 ROUNDS = tl.constexpr(64)  # 2 to 4 are needed; for what nobody thought of
@@ -33,17 +33,18 @@ def forward(
     W: tl.constexpr,
     BM: tl.constexpr,
     BN: tl.constexpr,
+    PART: tl.constexpr,
 ):
     """Outputs ``[batch, heads, rows, WIDTH]``, thresholds ``[batch, heads, rows]``, and which blocks have support.
 
     The last, ``[batch, heads, tiles, blocks]``, also tells the backward passes what to skip. Where ``dense_ptr`` is
-    given, only the tiles it names are done.
+    given, only what it names is done, PART tiles by one number.
     """
     tiles = tl.num_programs(0)
     tile = tiles - 1 - tl.program_id(0)  # causal: those with the most work first
     head = tl.program_id(1)
     if dense_ptr is not None:
-        if tl.load(dense_ptr + head * tiles + tile) == 0:
+        if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
             return
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
     b, h = head_of(head, heads)
@@ -58,43 +59,57 @@ def forward(
     # The largest scores of columns that are BN apart: some of the keys, whose threshold is at most that of all.
     peaks = tl.full([BM, BN], float("-inf"), tl.float32)
     for start in range(low, high, BN):
-        w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+        w = scores(queries, view, row, start, (start < whole) | (start >= full), RAW | FLAGS, DEPTH, D, BN)
         peaks = tl.maximum(peaks, w, propagate_nan=tl.PropagateNan.ALL)
-    top, t = threshold_of(peaks, e, KIND, EXACT)
+    if not (ADD | ALIBI) & FLAGS:
+        peaks *= view[9]
+    top, t = threshold_of(peaks, e, KIND, EXACT, not EXACT)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
-
-    past = tl.zeros([BM, 1], tl.float32)
-    rounds = 0
-    go = True
-    while go:
-        mass = tl.zeros([BM, 1], tl.float32)
-        slope = tl.zeros([BM, 1], tl.float32)
-        bend = tl.zeros([BM, 1], tl.float32)
-        for start in range(low, high, BN):
-            w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
-            s, r, u = powers(w, t, e, KIND, EXACT)
-            s, r, u = sum3(s, r, u)
-            tl.store(block_ptr + start // BN, (tl.max(s) > 0.0).to(tl.int8))
-            mass += s
-            slope += r
-            bend += u
-        past = tl.where(mass < FAR, 1.0, past)
-        step = step_of(mass, slope, straight(mass, slope, bend, past), e, KIND, EXACT)
-        moving = unsettled(mass, step, t, e, KIND, EXACT)
-        t = tl.minimum(t + step, last)
-        rounds += 1
-        go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
 
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
     out = tl.zeros([BM, W], tl.float32)
     total = tl.zeros([BM, 1], tl.float32)
-    for start in range(low, high, BN):
-        if tl.load(block_ptr + start // BN) > 0:
+    past = tl.zeros([BM, 1], tl.float32)
+    enough = 1e-4 if EXACT else (5e-3 if v[0].dtype.element_ty == tl.bfloat16 else 2e-3)  # of the mass may be missing
+    rounds = 0
+    go = True
+    while go:
+        slope = tl.zeros([BM, 1], tl.float32)
+        far = True
+        while far:
+            mass = tl.zeros([BM, 1], tl.float32)
+            slope = tl.zeros([BM, 1], tl.float32)
+            bend = tl.zeros([BM, 1], tl.float32)
+            for start in range(low, high, BN):
+                w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+                s, r, u = powers(w, t, e, KIND, EXACT)
+                s, r, u = sum3(s, r, u)
+                mass += s
+                slope += r
+                bend += u
+            past = tl.where(mass < FAR, 1.0, past)
+            step = step_of(mass, slope, straight(mass, slope, bend, past), e, KIND, EXACT)
+            moving = unsettled(mass, step, t, e, KIND, EXACT) if EXACT else distant(mass, step, t, e)
+            t = tl.minimum(t + step, last)
+            rounds += 1
+            far = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+
+        out = tl.zeros([BM, W], tl.float32)
+        total = tl.zeros([BM, 1], tl.float32)
+        for start in range(low, high, BN):
             w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
             p = power(w, t, e, KIND, EXACT)
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
-            total += sum1(p)
+            s = sum1(p)
+            tl.store(block_ptr + start // BN, (tl.max(s) > 0.0).to(tl.int8))
+            total += s
+        # What the last step left over, by the slope that it knew: to see whether it matters, and for the backward pass.
+        rest = tl.where(total > 0.0, e * (total - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)
+        off = (tl.abs(total - 1.0) > enough) & moves(rest, t)
+        if not EXACT:
+            t = tl.minimum(t + rest, last)
+        go = (tl.max(off.to(tl.int32)) > 0) & (rounds < ROUNDS)
     out = out / tl.where(total > 0.0, total, 1.0)
     out = tl.where(top < float("inf"), out, float("nan"))
     column = tl.arange(0, W)[None, :]
@@ -104,16 +119,16 @@ def forward(
 
 
 @triton.jit
-def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
     """Largest score and threshold of each row of a tile ``[BM, BN]``; any where there is no score."""
     top = largest(w)
     some = tl.where(top > float("-inf"), top, 0.0)
-    return top, settled(w, start_of(some, KIND), end_of(some, e, w.shape[1], KIND), e, KIND, EXACT)
+    return top, settled(w, start_of(some, KIND), end_of(some, e, w.shape[1], KIND), e, KIND, EXACT, ROUGH)
 
 
 @triton.jit
-def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """The threshold of each row of a tile, from a start ``t`` to ``last`` at most."""
+def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
+    """The threshold of each row of a tile, from a start ``t`` to ``last`` at most; ``ROUGH``: about so much."""
     past = tl.zeros_like(t)
     rounds = 0
     go = True
@@ -122,7 +137,7 @@ def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         s, r, u = sum3(s, r, u)
         past = tl.where(s < FAR, 1.0, past)
         step = step_of(s, r, straight(s, r, u, past), e, KIND, EXACT)
-        moving = unsettled(s, step, t, e, KIND, EXACT)
+        moving = distant(s, step, t, e) if ROUGH else unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
         go = any_row(moving, w) & (rounds < ROUNDS)

@@ -22,6 +22,7 @@ ALIBI = 32  # a slope times the distance, subtracted
 RAW = 64  # products as they are, not yet times the scale: for comparisons
 
 LENGTH = 128  # of a list; a query with more keys to look at makes its tile a dense one
+SEEN = 1536  # keys that queries see on average, from which lists are tried
 LISTED = 1.4  # alpha from which lists are tried: below it they would be long
 FAR = 1 << 30  # a distance that limits nothing
 
@@ -29,7 +30,8 @@ FAR = 1 << 30  # a distance that limits nothing
 class Way(NamedTuple):
     """How the work is cut."""
 
-    tile: int  # queries to a program
+    tile: int  # queries to a program where lists are made
+    rows: int  # and where all keys are looked at: as many, or a part of them
     block: int  # keys at a time
     warps: int
     back_warps: int  # of the backward passes
@@ -38,6 +40,9 @@ class Way(NamedTuple):
     marks: int  # keys at a time where lists are made
     mark_warps: int
     chunk: int  # keys of a list at a time
+    stages: int = 1  # blocks of keys on their way
+    registers: int | None = None  # of a thread, at most, so that more programs run side by side
+    back_registers: int | None = None
 
 
 class Attention(NamedTuple):
@@ -66,24 +71,30 @@ class Attention(NamedTuple):
         """Measured on Hopper; elsewhere, and in float32, small enough to fit."""
         size = max(self.q.shape[-1], self.v.shape[-1])
         if not hopper(self.q.device) or self.q.dtype == torch.float32:
-            return Way(64, 32, 4, 4, 64, 4, 64, 4, 16) if size <= 64 else Way(32, 32, 4, 4, 64, 4, 64, 4, 8)
+            return Way(64, 64, 32, 4, 4, 64, 4, 64, 4, 16, 2) if size <= 64 else Way(32, 32, 32, 4, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            warps = 4 if self.kind <= ENTMAX15 else 8  # other powers need more registers
-            return Way(128, 64, warps, 8, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8)
+            return Way(128, 64, 64, 4, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, 2, 128, 168)
         if size <= 128:
-            return Way(128, 64, 8, 8, 64, 8, 64, 8, 8)
-        return Way(64, 32, 8, 8, 64, 4, 64, 4, 8)
+            return Way(128, 128, 64, 8, 8, 64, 8, 64, 8, 8, 2)
+        return Way(64, 64, 32, 8, 8, 64, 4, 64, 4, 8, 2)
 
     @property
     def listed(self) -> bool:
         """Whether lists are worth a try. Their gradients are added up in any order."""
         if self.deterministic or (self.mask is not None and self.mask.stride(-2) != 0):
             return False
-        return self.k.shape[-2] >= 8 * LENGTH and (self.alphas is not None or self.alpha >= LISTED)
+        seen = min(self.k.shape[-2], self.left + self.right + 1)
+        if self.right < self.left and seen == self.k.shape[-2]:
+            seen //= 2  # causal
+        return seen >= SEEN and (self.alphas is not None or self.alpha >= LISTED)
 
     @property
     def tiles(self) -> int:
         return -(-self.q.shape[-2] // self.way.tile)
+
+    @property
+    def parts(self) -> int:
+        return -(-self.q.shape[-2] // self.way.rows)
 
     @property
     def kind(self) -> int:
@@ -158,8 +169,8 @@ def state_of(call: Attention) -> list[Tensor]:
     return [
         q.new_empty(batch, heads, rows, call.v.shape[-1]),
         q.new_empty(batch, heads, rows, dtype=torch.float32),
-        q.new_zeros(batch * heads, call.tiles, blocks, dtype=torch.int8),
-        q.new_ones(batch * heads * call.tiles, dtype=torch.int8),
+        q.new_empty(batch * heads, call.parts, blocks, dtype=torch.int8),
+        q.new_empty(batch * heads * call.tiles, dtype=torch.int8),
         q.new_empty(batch, heads, rows, length, dtype=number),
         q.new_empty(batch, heads, rows, length, dtype=torch.float32),
         q.new_empty(batch, heads, rows if length else 0, dtype=torch.int32),

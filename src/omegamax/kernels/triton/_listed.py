@@ -128,7 +128,7 @@ def weigh(p_ptr, count, t, e, KIND: tl.constexpr, LENGTH: tl.constexpr):
     w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
     top = tl.max(w, 1, keep_dims=True)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
-    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, True)
+    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, True, False)
     p = power(w, thresholds, e, KIND, True)
     total = sum1(p)
     tl.debug_barrier()

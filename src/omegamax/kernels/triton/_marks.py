@@ -58,7 +58,7 @@ def bound(
     peaks = peaks_of(peaks, queries, view, row, full, high, FLAGS, True, DEPTH, D, BN)
     if RAW & FLAGS:
         peaks *= view[9]
-    top, t = threshold_of(peaks, e, KIND, False)
+    top, t = threshold_of(peaks, e, KIND, False, False)
     # If most of these few are in the support, so are more than a list holds. NaN and infinity are not for lists either.
     crowd = tl.sum((power(peaks, t, e, KIND, False) > 0.0).to(tl.int32), 1)
     odd = ((crowd > MOST) | ~(tl.max(top, 1) < float("inf"))) & (index < rows)

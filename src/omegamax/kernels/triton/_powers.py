@@ -10,12 +10,14 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton import _call
-from omegamax.kernels.triton._numbers import log_base, one_minus_exp, quick_log2
+from omegamax.kernels.triton._numbers import NVIDIA, log_base, one_minus_exp
 
 SPARSEMAX = tl.constexpr(_call.SPARSEMAX)
 ENTMAX15 = tl.constexpr(_call.ENTMAX15)
 ENTMAX = tl.constexpr(_call.ENTMAX)
 LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
+LITTLE = tl.constexpr(1e-6)  # a power that is 1 on the support and 0 outside
 
 
 @triton.jit
@@ -33,10 +35,13 @@ def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     if KIND > ENTMAX:
         u = whole_power(root, KIND - 2)
         return root * root * u, root * u, u
-    logarithm, base, on = log_power(w, t, EXACT)
-    p = tl.where(on, tl.exp2(logarithm / e), 0.0)
-    over = tl.where(on, 1.0 / base, 0.0)
-    return p, p * over, p * over * over
+    if EXACT:
+        logarithm, base, on = log_power(w, t)
+        p = tl.where(on, tl.exp2(logarithm / e), 0.0)
+        over = tl.where(on, 1.0 / base, 0.0)
+        return p, p * over, p * over * over
+    p, s, logarithm = quick_powers(w, t, e)
+    return p, s, flush_exp2(logarithm * tl.maximum(1.0 / e - 2.0, LITTLE))
 
 
 @triton.jit
@@ -49,36 +54,75 @@ def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         return root * root
     if KIND > ENTMAX:
         return whole_power(root, KIND)
-    logarithm, _base, on = log_power(w, t, EXACT)
-    return tl.where(on, tl.exp2(logarithm / e), 0.0)
+    if EXACT:
+        logarithm, _base, on = log_power(w, t)
+        return tl.where(on, tl.exp2(logarithm / e), 0.0)
+    return flush_exp2(flush_log2(tl.maximum(w + (1.0 - t), 0.0)) * (1.0 / e))
+
+
+@triton.jit
+def quick_powers(w, t, e):
+    """``p``, ``p^(2 - alpha)`` and ``log2 p^e`` with as few of the slow operations as there can be."""
+    base = tl.maximum(w + (1.0 - t), 0.0)
+    logarithm = flush_log2(base)  # -inf outside the support, which powers above 0 make 0
+    s = flush_exp2(logarithm * tl.maximum(1.0 / e - 1.0, LITTLE))
+    return s * base, s, logarithm
+
+
+@triton.jit
+def flush_log2(x):
+    """The hardware's own log2, for which numbers below 2^-126 are zeros."""
+    if NVIDIA:
+        log2: tl.constexpr = "lg2.approx.ftz.f32 $0, $1;"
+        return tl.inline_asm_elementwise(log2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.log2(x)
+
+
+@triton.jit
+def flush_exp2(x):
+    """The hardware's own 2^x, off by two units, and 0 below 2^-126."""
+    if NVIDIA:
+        exp2: tl.constexpr = "ex2.approx.ftz.f32 $0, $1;"
+        return tl.inline_asm_elementwise(exp2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.exp2(x)
 
 
 @triton.jit
 def whole_power(x, N: tl.constexpr):
-    """``x^N``."""
+    """``x^N`` for N from 1 to 8, with the fewest products."""
     y = x
-    for _i in tl.static_range(1, N):
-        y = y * x
+    if N >= 2:
+        y = x * x
+        square = y
+        if N >= 4:
+            y = y * y
+        if N == 8:
+            y = y * y
+        if N >= 6 and N < 8:
+            y = y * square
+        if N % 2 == 1:
+            y = y * x
     return y
 
 
 @triton.jit
 def slopes(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """``p`` and ``p^(2 - alpha)``."""
-    p, s, _u = powers(w, t, e, KIND, EXACT)
+    if KIND == ENTMAX and not EXACT:
+        p, s, _logarithm = quick_powers(w, t, e)
+    else:
+        p, s, _u = powers(w, t, e, KIND, EXACT)
     return p, s
 
 
 @triton.jit
-def log_power(w, t, EXACT: tl.constexpr):
-    """``log2 p^e``, ``p^e``, and where it is positive."""
+def log_power(w, t):
+    """``log2 p^e``, ``p^e``, and where it is positive; to the last digits."""
     above = w - t
     base = above + 1.0
     on = base > 0.0
     base = tl.where(on, base, 1.0)
-    if EXACT:
-        return log_base(base, tl.where(on, above, 0.0)) * LOG2E, base, on
-    return quick_log2(base), base, on
+    return log_base(base, tl.where(on, above, 0.0)) * LOG2E, base, on
 
 
 @triton.jit
@@ -132,7 +176,23 @@ def unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         enough = tl.where(e > 0.5, 1e-6, 1e-4)
     else:
         enough = tl.where(e > 0.5, 1e-3, 1e-2)
-    return (tl.abs(s - 1.0) > enough) & (tl.abs(step) > 2e-7 * (1.0 + tl.abs(t)))
+    return (tl.abs(s - 1.0) > enough) & moves(step, t)
+
+
+@triton.jit
+def distant(s, step, t, e):
+    """The same for half precision where the mass is looked at once more: the step will leave a few thousandths of it.
+
+    From less than the mass a step goes to a wider support, and what was skipped may have to be looked at.
+    """
+    enough = tl.where(e > 0.5, 1e-2, tl.where(e > 0.45, 0.6, 1.0))
+    return ((s > 1.0 + enough) | (s < 0.99)) & moves(step, t)
+
+
+@triton.jit
+def moves(step, t):
+    """Whether a step is more than the last digits of a threshold."""
+    return tl.abs(step) > 2e-7 * (1.0 + tl.abs(t))
 
 
 @triton.jit
@@ -145,12 +205,14 @@ def alpha_slope(logarithm, base, e):
 
 
 @triton.jit
-def alpha_slope_at(w, t, e, KIND: tl.constexpr):
-    """The same of scores and threshold; 0 outside the support."""
-    if KIND == ENTMAX:
-        logarithm, base, on = log_power(w, t, True)
-    else:
-        on = w > t
-        base = tl.where(on, w - t, 1.0)
-        logarithm = log_base(base, base - 1.0) * LOG2E
-    return tl.where(on, alpha_slope(logarithm, base, e), 0.0)
+def alpha_slope_at(w, t, e, EXACT: tl.constexpr):
+    """The same of scores and threshold; where there is no support, any number."""
+    if EXACT:
+        logarithm, base, _on = log_power(w, t)
+        return alpha_slope(logarithm, base, e)
+    # b - 1 is at hand, and without rounding: b log b - (b - 1), by its series where the two are nearly the same.
+    above = tl.maximum(w - t, -1.0)
+    base = tl.maximum(w + (1.0 - t), 0.0)
+    far = base * (tl.maximum(flush_log2(base), -126.0) * LN2) - above
+    near = 0.5 + above * (-0.1666666667 + above * (0.0833333333 + above * (-0.05 + above * 0.0333333333)))
+    return tl.where(tl.abs(above) < 0.25, above * above * near, far) * (-1.0 / (e * e))

@@ -46,10 +46,10 @@ def scores(q, view, row, start, edge, FLAGS: tl.constexpr, DEPTH: tl.constexpr, 
     ``edge``: not all of these keys are there, or seen by all of these queries.
     """
     k = block_of(view[0], view[1], start + tl.arange(0, BN), view[2], True, DEPTH, D)
-    w = scores_from(tl.dot(q, tl.trans(k), input_precision="tf32x3"), view, row, start, FLAGS)
-    if edge:
-        w = seen_only(w, view, row, start, FLAGS)
-    return w
+    product = tl.dot(q, tl.trans(k), input_precision="tf32x3")
+    if edge:  # before the rest, which may then be one operation with what follows
+        product = seen_only(product, view, row, start, FLAGS)
+    return scores_from(product, view, row, start, FLAGS)
 
 
 @triton.jit
@@ -57,7 +57,7 @@ def scores_from(product, view, row, start, FLAGS: tl.constexpr):
     """``w`` of products of queries and keys, which may not all be seen."""
     size, mask_ptr, mask_row, mask_column, rows = view[2], view[3], view[4], view[5], view[6]
     slope, e, gain, offset = view[7], view[8], view[9], view[10]
-    w = product if RAW & FLAGS else product * gain
+    w = product if (RAW & FLAGS) and not ((ADD | ALIBI) & FLAGS) else product * gain
     column = start + tl.arange(0, product.shape[1])[None, :]
     if ALIBI & FLAGS:
         w -= slope * tl.abs(column - row - offset).to(tl.float32)
@@ -76,13 +76,16 @@ def scores_from(product, view, row, start, FLAGS: tl.constexpr):
 
 @triton.jit
 def seen_only(w, view, row, start, FLAGS: tl.constexpr):
-    """``w`` with ``-inf`` in place of keys that are not there or not seen."""
+    """Products or scores with ``-inf`` in place of keys that are not there or not seen."""
     size, offset, left, right = view[2], view[10], view[11], view[12]
-    column = start + tl.arange(0, w.shape[1])[None, :]
-    seen = column < size
+    # Limits are those of rows, one number each: what is compared with them does not change from block to block.
+    local = tl.arange(0, w.shape[1])[None, :]
+    end = size - start
     if LOCAL & FLAGS:
-        ahead = column - row - offset
-        seen &= (ahead <= right) & (ahead >= -left)
+        end = tl.minimum(end, row + (offset + right + 1 - start))
+    seen = local < end
+    if LEFT & FLAGS:
+        seen &= local >= row + (offset - left - start)
     return tl.where(seen, w, float("-inf"))
 
 

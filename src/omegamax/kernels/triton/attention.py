@@ -7,6 +7,7 @@ queries x keys: marks are made for some tiles at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,63 +15,104 @@ import triton
 from torch import Tensor
 
 from omegamax.kernels.triton import _attend, _attend_backward, _listed, _listed_backward, _marks
+from omegamax.kernels.triton._ahead import Launch, ahead, known
 from omegamax.kernels.triton._call import ADD, ALIBI, LENGTH, RAW, Attention, state_of, strided
 from omegamax.kernels.triton._layout import on_device
 
 MARKS = 1 << 10  # bytes for marks, at most, for each query
 
 
-def forward(call: Attention) -> list[Tensor]:
-    """Outputs ``[B, H, L, W]``, and what :func:`backward` wants to know."""
+def forward(call: Attention, learnt: bool = False) -> list[Tensor]:
+    """Outputs ``[B, H, L, W]``, and what :func:`backward` wants to know; ``learnt``: it will be called."""
     state = state_of(call)
     out, t, blocks, dense = state[:4]
     if not out.numel():
         return state
     with on_device(call.q):
-        only = None
-        if call.listed:
-            _list(call, *state)
-            only = dense
-        _attend.forward[(call.tiles, blocks.shape[0])](*call.tensors, out, t, blocks, only, **_constants(call))
+        constants = _constants(call)
+        only = dense if call.listed else None
+        steps = list(_listing(call, *state)) if call.listed else []
+        attending = (*call.tensors, out, t, blocks, only)
+        steps.append(Launch(_attend.forward, (call.parts, blocks.shape[0]), attending, constants))
+        key = (learnt, *_key(call, constants))
+        if not known(key):
+            # Stand-ins of the right types: nothing is read or written.
+            wide = t if call.listed else out
+            back = _differentiating(call, strided(out), out, wide, wide, t, *state[1:]) if learnt else []
+            ahead(key, [*steps, *back], out)
+        for step in steps:
+            step.run()
     return state
 
 
 def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
     """Gradients with respect to queries, keys, values and, if there are any, alphas; ``state`` is that of forward."""
     q, k, v = call.q, call.k, call.v
-    t, blocks, dense = state[:3]
+    t = state[0]
     dq = torch.empty_like(q, memory_format=torch.contiguous_format)
     wide = torch.float32 if call.listed else None  # many small parts are added
-    dk, dv = (torch.zeros_like(x, dtype=wide, memory_format=torch.contiguous_format) for x in (k, v))
-    dalpha = None if call.alphas is None else torch.zeros_like(t)
-    if q.numel() and g.numel():
+    some = q.numel() > 0 and g.numel() > 0
+    new = torch.zeros_like if call.listed or not some else torch.empty_like
+    dk, dv = (new(x, dtype=wide, memory_format=torch.contiguous_format) for x in (k, v))
+    dalpha = None if call.alphas is None else torch.empty_like(t) if some else torch.zeros_like(t)
+    if some:
         incoming = strided(g if g.stride(-1) == 1 else g.contiguous())
         with on_device(q):
-            only = None
-            if call.listed:
-                _scatter(call, incoming, dq, dk, dv, dalpha, *state[2:])
-                only = dense
-            mean = torch.empty_like(t)
-            constants = _constants(call) | {"num_warps": call.way.back_warps}
-            _attend_backward.queries_backward[(call.tiles, blocks.shape[0])](
-                *call.tensors, incoming, t, mean, dq, dalpha, blocks, only, **constants
-            )
-            _attend_backward.keys_backward[(blocks.shape[-1], k.shape[0] * k.shape[1])](
-                *call.tensors, incoming, t, mean, dk, dv, blocks, only, call.tiles, **constants
-            )
+            steps = _differentiating(call, incoming, dq, dk, dv, dalpha, *state)
+            key = (None, *_key(call, steps[-1].constants))
+            if not known(key):
+                ahead(key, steps, dq)
+            for step in steps:
+                step.run()
     grads = [dq, dk.to(k.dtype), dv.to(v.dtype)]
     return grads if dalpha is None else [*grads, dalpha.sum((0, 2))]
 
 
-def _constants(call: Attention) -> dict[str, Any]:
+def _differentiating(
+    call: Attention, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
+) -> list[Launch]:
+    """The backward pass: of the queries that have lists, and their parts of the others' gradients, then of the rest."""
+    q, k, v, _, numbers = call.tensors
+    batch, heads, rows = call.q.shape[:3]
+    t, blocks, dense = state[:3]
+    dalpha = None if call.alphas is None else dalpha
+    only, steps = None, []
+    if call.listed:
+        constants = {"KIND": call.kind, **call.sizes, "LENGTH": LENGTH, "C": call.way.chunk, "num_warps": 1}
+        scattering = (q, k, v, numbers, incoming, dq, dk, dv, dalpha, *state[2:], call.tiles)
+        steps.append(Launch(_listed_backward.scatter, (rows, heads, batch), scattering, constants))
+        only = dense
+    mean = torch.empty_like(t)
+    constants = _constants(call, backward=True)
+    wanted = torch.empty_like(blocks, dtype=torch.int32)
+    by_query = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted)
+    by_key = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted)
+    parts, groups = (call.parts, blocks.shape[0]), (blocks.shape[-1], call.k.shape[0] * call.k.shape[1])
+    steps.append(Launch(_attend_backward.queries_backward, parts, by_query, constants))
+    steps.append(Launch(_attend_backward.keys_backward, groups, by_key, constants))
+    return steps
+
+
+def _constants(call: Attention, backward: bool = False) -> dict[str, Any]:
+    """Of the kernels that look at all keys."""
+    way = call.way
+    cut = {"BM": way.rows, "BN": way.block, "PART": way.tile // way.rows}
+    launch = {"num_warps": way.back_warps if backward else way.warps, "num_stages": way.stages}
+    registers = way.back_registers if backward else way.registers
+    if registers is not None:
+        launch["maxnreg"] = registers
     exact = call.q.dtype == torch.float32
-    launch = {"num_warps": call.way.warps, "num_stages": 2}
-    return {"KIND": call.kind, "FLAGS": call.flags, "EXACT": exact, **call.sizes, "BN": call.way.block, **launch}
+    return {"KIND": call.kind, "FLAGS": call.flags, "EXACT": exact, **call.sizes, **cut, **launch}
 
 
-def _list(
+def _key(call: Attention, constants: dict[str, Any]) -> tuple:
+    """Of calls that need the same kernels."""
+    return (call.q.device.index, call.q.dtype, call.listed, call.alphas is None, *constants.values())
+
+
+def _listing(
     call: Attention, out: Tensor, t: Tensor, blocks: Tensor, dense: Tensor, lists: Tensor, p: Tensor, count: Tensor
-) -> None:
+) -> Iterator[Launch]:
     """Outputs and lists of the tiles that have few keys to look at; the others are named in ``dense``."""
     way, sizes = call.way, call.sizes
     q, k, v, mask, numbers = call.tensors
@@ -79,9 +121,8 @@ def _list(
     common: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
     common |= {"KIND": call.kind, "FLAGS": call.flags | raw, "num_stages": 3}
     most = way.bounds * 7 // 8
-    _marks.bound[(call.tiles, blocks.shape[0])](
-        q, k, mask, numbers, t, dense, **common, BN=way.bounds, MOST=most, num_warps=way.bound_warps
-    )
+    bounding = common | {"BN": way.bounds, "MOST": most, "num_warps": way.bound_warps}
+    yield Launch(_marks.bound, (call.tiles, blocks.shape[0]), (q, k, mask, numbers, t, dense), bounding)
     marking = common | {"BN": way.marks, "num_warps": way.mark_warps}
     words = -(-call.k.shape[-2] // way.marks) * (way.marks // 32)
     at_once = max(MARKS * count.numel() // (4 * words * way.tile), 1)
@@ -90,19 +131,6 @@ def _list(
     reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "C": way.chunk, "num_warps": 1}
     for first in range(0, dense.numel(), at_once):
         some = min(at_once, dense.numel() - first)
-        _marks.mark[(some,)](q, k, mask, numbers, t, bits, dense, first, call.tiles, **marking)
-        _listed.gather[(way.tile, some)](
-            q, k, v, mask, numbers, out, t, bits, dense, lists, p, count, first, call.tiles, **reading
-        )
-
-
-def _scatter(
-    call: Attention, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
-) -> None:
-    """Gradients of the queries that have lists, and their parts of the others'."""
-    q, k, v, _, numbers = call.tensors
-    batch, heads, rows = call.q.shape[:3]
-    constants = {"KIND": call.kind, **call.sizes, "LENGTH": LENGTH, "C": call.way.chunk, "num_warps": 1}
-    _listed_backward.scatter[(rows, heads, batch)](
-        q, k, v, numbers, incoming, dq, dk, dv, dalpha, *state, call.tiles, **constants
-    )
+        yield Launch(_marks.mark, (some,), (q, k, mask, numbers, t, bits, dense, first, call.tiles), marking)
+        tensors = (q, k, v, mask, numbers, out, t, bits, dense, lists, p, count)
+        yield Launch(_listed.gather, (way.tile, some), (*tensors, first, call.tiles), reading)
