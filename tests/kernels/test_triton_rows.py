@@ -116,8 +116,7 @@ def test_odd_rows_with_an_alpha_each():
 
 def test_more_rows_of_other_alphas_than_a_program_takes(monkeypatch):
     """Programs that have several tiles to look through."""
-    monkeypatch.setattr(rows, "TURNS", 2)
-    monkeypatch.setattr(rows, "FEW", 0)
+    monkeypatch.setattr(rows, "turns_of", lambda tiles: 2)
     count = 2 * _layout.tile(40).rows * 3 - 5
     z = scores(count, 40)
     alpha = torch.full((count, 1), 1.7, device=DEVICE)
@@ -260,6 +259,7 @@ def long_rows(monkeypatch, run_time_loops):
         monkeypatch.setattr(rows, "LONGEST", 8)
         monkeypatch.setattr(rows, "LONG", _layout.Tile(1, 4, 1))
         monkeypatch.setattr(rows, "stretch", lambda size, itemsize, dense: _layout.Stretch(2, 4, 1))
+        monkeypatch.setattr(rows, "STRETCH", _layout.Stretch(2, 4, 1))
         monkeypatch.setattr(rows, "LISTED", (16, 16))  # two groups
 
 
@@ -267,7 +267,8 @@ LONG = 70001 if DEVICE == "cuda" else 18
 
 
 @pytest.mark.parametrize(
-    ("name", "alpha"), [*(("entmax", a) for a in (0.5, 1.0, 1.25, 1.5, 2.0, 3.0)), ("normmax", 1.5), ("normmax", INF)]
+    ("name", "alpha"),
+    [*(("entmax", a) for a in (0.5, 1.0, 1.02, 1.25, 1.5, 2.0, 3.0, INF)), ("normmax", 1.5), ("normmax", INF)],
 )
 def test_long_rows(long_rows, name: str, alpha: float):
     z = scores(7, LONG) * torch.tensor([0.1, 1.0, 10.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)[:, None]
@@ -284,8 +285,14 @@ def test_long_rows(long_rows, name: str, alpha: float):
 
 
 def test_long_rows_with_an_alpha_each(long_rows):
-    z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)
+    z, alpha = scores(len(MANY), LONG), torch.tensor(MANY, device=DEVICE)[:, None]
+    z[:, 2] = -INF
     p = rows.entmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha.double()), rtol=0, atol=4e-7)
+    for odd, wanted in ((math.nan, True), (-INF, False)):
+        p = rows.entmax(torch.full_like(z, odd), alpha, 1)
+        assert bool(p.isnan().all()) == wanted
+        assert wanted or not bool(p.any())
+    z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)
     p = rows.normmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("normmax", z, alpha.double()), rtol=0, atol=4e-7)

@@ -36,6 +36,11 @@ def tile(size: int, light: bool = False) -> Tile:
     return Tile(rows, block, min(max(rows * block // 512, 1), 32))
 
 
+def turns_of(tiles: int) -> int:
+    """How many tiles a program has that mostly finds that there is nothing to do: a few programs for each processor."""
+    return 1 if tiles <= 256 else 8 if tiles <= 2048 else 64
+
+
 class Sheaf(NamedTuple):
     """``rows`` of ``depth`` times ``width`` entries for each program; a thread has those ``width`` apart."""
 
@@ -64,7 +69,7 @@ def sheaf(size: int, itemsize: int, heavy: bool = False) -> Sheaf:
     if block <= 512:
         rows, width = SHEAVES.get((block, itemsize), (8, min(block, 16)))
         return Sheaf(rows, block // width, width, 1)
-    warps = max(block // 2048, 1) if heavy else WARPS.get(block, 8)
+    warps = min(max(block // 1024, 1), 16) if heavy else WARPS.get(block, 8)
     width = 16 // itemsize * 32 * warps  # as many as one vector load of all threads brings
     return Sheaf(1, max(block // width, 1), min(block, width), warps)
 
@@ -81,6 +86,9 @@ class Stretch(NamedTuple):
     warps: int
 
 
+STRETCH = Stretch(4, 4096, 8)
+
+
 @functools.cache
 def stretch(size: int, itemsize: int, dense: bool) -> Stretch | None:
     """How a row is read whose survivors are listed, or None where all of it is kept; ``dense``: many may survive."""
@@ -91,7 +99,7 @@ def stretch(size: int, itemsize: int, dense: bool) -> Stretch | None:
         return Stretch(4, block, max(block // 512, 4))
     if size <= LONGEST:
         return Stretch(4, 2048, 4)
-    return Stretch(4, 4096, 8) if size <= 131072 else Stretch(4, 8192, 16)
+    return STRETCH if size <= 131072 else Stretch(4, 8192, 16)
 
 
 def as_rows(x: Tensor, dim: int) -> Tensor:

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._numbers import exp, largest, sum1, sum2, sum3
-from omegamax.kernels.triton._simplex import NORMMAX, alpha_of, backward_weight
+from omegamax.kernels.triton._simplex import ENTMAX, NORMMAX, alpha_of, backward_weight
 from omegamax.kernels.triton._threshold import (
     FAR,
     ROUNDS,
@@ -56,10 +56,19 @@ def forward(
     PER_ROW: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """As the kernel of short rows, one row for each program."""
+    """As the kernel of short rows, one row for each program; of entmax with an alpha each, those below 1 alone."""
     row = tl.program_id(0).to(tl.int64)
-    z_ptr += row * z_stride
-    p_ptr += row * K
+    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    if PER_ROW and KIND == ENTMAX:
+        if tl.max((a < 1.0).to(tl.int32)) > 0:
+            solve(z_ptr + row * z_stride, p_ptr + row * K, a, K, KIND, BLOCK)
+    else:
+        solve(z_ptr + row * z_stride, p_ptr + row * K, a, K, KIND, BLOCK)
+
+
+@triton.jit
+def solve(z_ptr, p_ptr, a, K, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """The row at ``z``."""
     peak = tl.full([1, BLOCK], float("-inf"), tl.float32)
     for start in range(0, K, BLOCK):
         x = scores_of(z_ptr, start, K, 0.0, BLOCK)
@@ -67,7 +76,6 @@ def forward(
     top = largest(peak)
     shift = tl.where(top == float("-inf"), 0.0, top)
     zero = tl.zeros([1, 1], tl.float32)
-    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
     e = a - 1.0
     if KIND == NORMMAX:
         e = 1.0 - 1.0 / a

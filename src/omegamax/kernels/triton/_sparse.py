@@ -17,7 +17,6 @@ from omegamax.kernels.triton._exponent import (
     SPARSEMAX,
     bend_term,
     exponent,
-    inverse,
     lifted,
     step_of,
     terms,
@@ -128,7 +127,7 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
             t, step, _ = begin(x, t, fraction, KIND, N, 4e-7)
         return at_threshold(x, top, t, step, fraction, KIND, N)
     r = tl.zeros_like(x)
-    drop = tl.zeros_like(t)
+    excess = tl.zeros_like(t)
     step = tl.zeros_like(t)
     rounds = 0
     go = True
@@ -144,24 +143,18 @@ def finish(x, top, t, bend, fraction, KIND: tl.constexpr, N: tl.constexpr):
             rounds += 1
             go = any_row(moving, x) & (rounds < ROUNDS)
         return at_threshold(x, top, t, step, fraction, KIND, N)
-    # The last step drops entries of up to its size, whose probabilities are its power q.
-    enough = tl.minimum(tl.maximum(tl.exp2(-23.0 / (0.0 * t + q)), 4e-7), 1e-3)
-    curve = 0.5 * (q - 1.0) / q
     while go:
         p, r = terms(lifted(x, t, q, KIND), fraction, KIND, N)
         s, slope = total2(p, r)
         bend = tl.where(s < FAR, 0.0, bend)
         step = step_of(s, slope, bend, q, KIND)
-        moving = unsettled(s, step, t, KIND, enough)
-        over = tl.where(s > 0.0, s - 1.0, 0.0)
-        drop = over / tl.maximum(slope, 1e-30) * (1.0 + curve * (1.0 + bend) * over / tl.maximum(s, 1e-30))
+        moving = unsettled(s, step, t, KIND, 2e-5)
+        excess = (s - 1.0) / tl.where(slope > 0.0, slope, 1.0)
         t = tl.where(moving, t + step, t)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
-    # The last step to second order, with q times it, drop, from the sums: 1 - s^(-1/q) would lose their last digits.
-    b = lifted(x, t, q, KIND)
-    p = r * tl.maximum(b - drop + (curve * drop * drop) * inverse(tl.maximum(b, 1e-30)), 0.0)
-    p = tl.where(q * b > drop, p, 0.0)
+    # The last step to first order, b^q - excess b^(q - 1): the rest of it is beyond the digits of a probability.
+    p = r * tl.maximum(lifted(x, t, q, KIND) - excess, 0.0)
     return tl.where(top < float("inf"), p, float("nan"))
 
 

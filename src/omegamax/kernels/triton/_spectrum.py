@@ -1,7 +1,7 @@
 """Entmax from softmax to sparsemax, alpha from 1 to 2, which only the kernel sees and each row may have its own of.
 
-With ``e = alpha - 1`` they are ``p = [1 + e (z - t)]_+^(1/e)``, and ``exp(z - t)`` for ``e = 0``. Tiles are those of
-``_sparse``, and so is the order of things: the largest along ``C`` are solved first, then one to three rounds over all.
+With ``e = alpha - 1`` they are ``p = [1 + e (z - t)]_+^(1/e)``, of which ``exp(z - t)`` is the limit. Tiles are those
+of ``_sparse``, and so is the order of things: the largest along ``C`` are solved first, then all, in one to three more.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import triton.language as tl
 
 from omegamax.kernels.triton import _simplex, _steep, _threshold
 from omegamax.kernels.triton._exponent import inverse
-from omegamax.kernels.triton._numbers import NVIDIA, log_base, one_minus_exp
+from omegamax.kernels.triton._numbers import NVIDIA
 from omegamax.kernels.triton._numbers import largest as largest_of_row
 from omegamax.kernels.triton._sparse import FAR, ROUNDS, any_row, largest, total2, total3
 
-LOWEST = tl.constexpr(-3e38)  # instead of -inf, of which softmax's e = 0 would make what is not a number
+LEAST = tl.constexpr(1e-20)  # e of softmax, whose b is 1 + e (z - t) to more digits than there are, and b^(1/e) exp
 
 
 @triton.jit
@@ -38,65 +38,78 @@ def exp2(x):
 
 
 @triton.jit
+def above(x, t, e):
+    """``e (x - t)``, in one rounding but for that of ``e t``, which all entries share."""
+    return x * e - e * t
+
+
+@triton.jit
 def base(x, t, e):
     """``b = [1 + e (x - t)]_+``, which is ``p^e``."""
-    return tl.maximum(1.0 + e * (x - t), 0.0)
+    return tl.maximum(1.0 + above(x, t, e), 0.0)
 
 
 @triton.jit
-def powers(e):
-    """``1 - e`` and ``1/e - 1``; this is above 0, so that it makes 0 of 0."""
-    return 1.0 - e, tl.maximum((1.0 - e) / e, 1e-30)
-
-
-@triton.jit
-def terms(x, t, e, rest, most):
-    """``p = b^(1/e)`` and ``p^(2 - alpha) = b^(1/e - 1)``, given :func:`powers`.
+def terms(x, t, e):
+    """``p = b^(1/e)`` and ``p^(2 - alpha) = b^(1/e - 1)``, both 0 at 0.
 
     The hardware's logarithm is off by 1e-7 around 1, which ``1/e`` makes large: there ``log2(1 + y)`` is ``y`` times a
-    polynomial, to the last digit, and ``y / e`` is known without a division, so that ``e = 0`` is no exception.
+    polynomial, to the last digit.
     """
-    d = x - t
-    y = e * d
+    y = above(x, t, e)
     b = tl.maximum(1.0 + y, 0.0)
-    near = 0.480210643 + y * (-0.371925961 + y * (0.207625517 - y * 0.490224277))
-    near = (d * rest) * (1.44269499 + y * (-0.721362672 + y * near))
-    r = exp2(tl.where(y > -0.25, near, most * log2(b)))
+    near = 1.44269521 + y * (-0.721301852 + y * (0.48279658 + y * (-0.333562129 + y * 0.439528463)))
+    # The power is above 0 also for sparsemax, so that it makes 0 of 0.
+    r = exp2(tl.maximum((1.0 - e) / e, 1e-30) * tl.where(y > -0.1875, y * near, log2(b)))
     return r * b, r
+
+
+@triton.jit
+def fall(log_s, e):
+    """``(1 - s^-e) / e`` of ``log2 s``, roughly."""
+    return tl.where(e < 1e-3, 0.6931472 * log_s, (1.0 - exp2(-e * log_s)) * inverse(e))
 
 
 @triton.jit
 def step_of(s, r, bend, e):
     """From sums of terms, Halley's step on ``(s^e - 1) / e``, or Newton's where ``bend = s u / r^2 - 1`` is 0.
 
-    Beyond ``e = 1/2`` the sum ``u`` of ``p^(3 - 2 alpha)`` is that of the smallest entries alone, and not used.
+    To a few digits: it need not be exact but in its last, for which see :func:`drop_of`.
     """
-    some = r > 0.0
-    flat = e == 0.0
-    excess = tl.where(some, s, 1.0) - 1.0
-    log_s = log_base(1.0 + excess, excess)
-    fall = tl.where(flat, log_s, one_minus_exp(-e * log_s) / tl.where(flat, 1.0, e))
-    bend = tl.where(e > 0.5, 0.0, 0.5 * (1.0 - e) * fall * bend)
-    return tl.where(some, s * fall / tl.where(some, r, 1.0) / tl.maximum(1.0 - bend, 0.5), 0.0)
+    down = fall(log2(tl.maximum(s, 1e-30)), e)
+    turn = tl.maximum(1.0 - 0.5 * (1.0 - e) * down * bend, 0.5)
+    return s * down * inverse(tl.maximum(r * turn, 1e-30))
+
+
+@triton.jit
+def drop_of(s, r, bend, e):
+    """The last step, exact: to second order it makes the mass 1."""
+    over = tl.where(s > 0.0, s - 1.0, 0.0)
+    return over * inverse(tl.maximum(r, 1e-30)) * (1.0 + 0.5 * (1.0 - e) * (1.0 + bend) * over * inverse(s + 1e-30))
+
+
+@triton.jit
+def tied_at(e, size):
+    """The threshold of ``size`` equal scores, which none passes; a little above it."""
+    return 1.001 * fall(tl.log2(1.0 * size) + 0.0 * e, e) + 1e-6
 
 
 @triton.jit
 def begin(x, e, tied):
     """The threshold ``t`` of a tile, roughly, and the bend there; from 0 on, where the largest would have all mass."""
-    rest, most = powers(e)
     t = tl.zeros_like(e)
     bend = tl.zeros_like(e)
-    past = tl.zeros_like(e)
+    past = tl.where(e > 0.5, 1.0, 0.0)  # there u is that of the smallest entries alone, and not used
     rounds = 0
     go = True
     while go:
-        p, r = terms(x, t, e, rest, most)
-        s, slope, u = total3(p, r, r / tl.maximum(base(x, t, e), 1e-30))
+        p, r = terms(x, t, e)
+        s, slope, u = total3(p, r, r * inverse(tl.maximum(base(x, t, e), 1e-30)))
         past = tl.where(s < FAR, 1.0, past)
-        bend = tl.where((slope > 0.0) & (past == 0.0), s * u / (slope * slope) - 1.0, 0.0)
+        bend = tl.where((slope > 0.0) & (past == 0.0), s * u * inverse(slope * slope + 1e-30) - 1.0, 0.0)
         step = step_of(s, slope, bend, e)
-        # Where alpha is near 1, the entries that are not seen here change more than this.
-        moving = unsettled(s, step, t, tl.where(e < 0.25, 0.01, 0.001))
+        # Up to alpha = 1.5 the entries that are not seen here change more than this.
+        moving = unsettled(s, step, t, tl.where(e < 0.5, 0.1, 0.01))
         t = tl.minimum(tl.maximum(t + step, 0.0), tied)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
@@ -104,30 +117,45 @@ def begin(x, e, tied):
 
 
 @triton.jit
-def probabilities(x, e):
-    """``p`` of a tile ``[R, C, L]`` of scores measured from their maxima, for ``e [R, 1, 1]`` from 0 to 1."""
-    rest, most = powers(e)
-    tied = _threshold.tied_level(e, x.shape[1] * x.shape[2])  # the threshold of equal scores, which none passes
+def probabilities(x, top, e):
+    """``p`` of a tile ``[R, C, L]`` of scores measured from their maxima ``top``, for ``e [R, 1, 1]`` up to 1."""
+    tied = tied_at(e, x.shape[1] * x.shape[2])
     t, bend = begin(tl.max(x, 1, keep_dims=True), e, tied)
-    # The last step drops entries of up to its size, whose probabilities are the power 1/e of it.
-    enough = tl.minimum(tl.maximum(tl.exp2(-23.0 * e), 4e-7), 1e-3)
+    enough = enough_of(e)
     r = tl.zeros_like(x)
-    step = tl.zeros_like(e)
+    drop = tl.zeros_like(e)
     rounds = 0
     go = True
     while go:
-        p, r = terms(x, t, e, rest, most)
+        p, r = terms(x, t, e)
         s, slope = total2(p, r)
         bend = tl.where(s < FAR, 0.0, bend)
         step = step_of(s, slope, bend, e)
+        drop = drop_of(s, slope, bend, e)
         moving = unsettled(s, step, t, enough)
         t = tl.where(moving, tl.minimum(tl.maximum(t + step, 0.0), tied), t)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
-    # The last step to second order, b^(1/e - 1) (b - step + (1 - e) step^2 / 2b).
+    return last_step(x, top, r, t, drop, e)
+
+
+@triton.jit
+def enough_of(e):
+    """How near to 1 a mass is for the last step, which drops entries of up to its size, and thus their power 1/e."""
+    return tl.minimum(tl.maximum(tl.exp2(-23.0 * e), 4e-7), 1e-3)
+
+
+@triton.jit
+def last_step(x, top, r, t, drop, e):
+    """``p`` at ``t + drop`` to second order; NaN where the largest score is not finite.
+
+    That is ``b^(1/e - 1) (b - drop + (1 - e) drop^2 / 2b)``, in which ``b`` below ``e drop`` would be dropped.
+    """
     b = base(x, t, e)
-    p = r * tl.maximum(b - step + (0.5 * rest * step * step) * inverse(tl.maximum(b, 1e-30)), 0.0)
-    return tl.where(b > e * step, p, 0.0)
+    back = inverse(tl.maximum(b, e * tl.abs(drop) + 1e-30))
+    drop = tl.where(top < float("inf"), drop, float("nan"))
+    change = b - drop + (0.5 * (1.0 - e) * drop * drop) * back
+    return r * tl.maximum(change, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -166,9 +194,8 @@ def forward(
         else:
             x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
         top = largest(x)
-        x = tl.maximum(x - tl.where(top == float("-inf"), 0.0, top), LOWEST)
-        p = probabilities(x, tl.where(ours, a - 1.0, 1.0))
-        p = tl.where(top < float("inf"), p, float("nan"))
+        x -= tl.where(top == float("-inf"), 0.0, top)
+        p = probabilities(x, top, tl.where(ours, tl.maximum(a - 1.0, LEAST), 1.0))
         if EVEN and R == 1:
             tl.store(p_ptr + row * K + column, p)
         else:
@@ -189,15 +216,16 @@ def outside(
 ):
     """The other rows, whose alpha is below 1 or above 2: mostly none, so that a program has ``TURNS`` tiles of ``R``.
 
-    An alpha that is not a number gives rows that are none.
+    They are far from each other, since alphas of neighbours may be alike. NaN for alpha gives rows of it.
     """
-    first = tl.program_id(0).to(tl.int64) * (R * TURNS)
-    row = first + tl.arange(0, R * TURNS)
+    first = tl.program_id(0).to(tl.int64) * R
+    apart = tl.num_programs(0).to(tl.int64) * R
+    row = first + tl.arange(0, TURNS)[:, None] * apart + tl.arange(0, R)[None, :]
     a = tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
     if tl.max(((a >= 1.0) & (a <= 2.0)).to(tl.int32) ^ 1) > 0:
         turn = 0
         while turn < TURNS:
-            tile(z_ptr, p_ptr, alpha_ptr, first + turn * R, rows, K, z_stride, R, BLOCK)
+            tile(z_ptr, p_ptr, alpha_ptr, first + turn * apart, rows, K, z_stride, R, BLOCK)
             turn += 1
 
 

@@ -13,12 +13,24 @@ import triton
 from torch import Tensor, float64
 
 from omegamax.kernels import jacobians, reference
-from omegamax.kernels.triton import _alpha, _exponent, _long, _normmax, _simplex, _sparse, _spectrum, _survivors
+from omegamax.kernels.triton import (
+    _alpha,
+    _exponent,
+    _long,
+    _normmax,
+    _simplex,
+    _sparse,
+    _spectrum,
+    _spectrum_long,
+    _steep_long,
+    _survivors,
+)
 from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import (
     LISTED,
     LONG,
     LONGEST,
+    STRETCH,
     along_last,
     as_rows,
     by_row,
@@ -26,6 +38,7 @@ from omegamax.kernels.triton._layout import (
     sheaf,
     stretch,
     tile,
+    turns_of,
 )
 
 Parameter = float | Tensor
@@ -33,7 +46,6 @@ Parameter = float | Tensor
 SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(_simplex, name).value for name in _simplex.KINDS)
 HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
 POWER = _exponent.POWER.value
-TURNS, FEW = 8, 1024  # tiles for each program that mostly has nothing to do, where tiles are not few
 EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 
@@ -46,7 +58,7 @@ def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
     else:
         key = None
     kind = _kind(alpha)
-    if z.dtype is float64 or (kind == STEEP and z.shape[dim] > LONGEST):
+    if z.dtype is float64:
         return along_last(reference.entmax, z, alpha, dim)
     return _forward(kind, z, alpha, dim, key)
 
@@ -165,8 +177,11 @@ def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None
         pass
     elif sparse is not None:
         _forward_sparse(*sparse, rows, p, sizes, key)
-    elif kind != NORMMAX and size <= LONGEST and (isinstance(alpha, Tensor) or 1 < alpha < 2):
-        _forward_spectrum(alpha if not isinstance(alpha, Tensor) else by_row(alpha, z, dim), rows, p, sizes, key)
+    elif kind != NORMMAX and (isinstance(alpha, Tensor) or 1 < alpha < 2):
+        forward = _forward_spectrum if size <= LONGEST else _forward_spectrum_long
+        forward(by_row(alpha, z, dim) if isinstance(alpha, Tensor) else alpha, rows, p, sizes, key)
+    elif kind == STEEP and size > LONGEST:
+        launch(_steep_long.forward, count, (rows, p), (None, alpha, *sizes, False, LONG.block), LONG.warps, key)
     else:
         many, number = (by_row(alpha, z, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
         arguments: tuple = (many, number, *sizes, kind, many is not None)
@@ -209,8 +224,20 @@ def _forward_spectrum(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, k
     launch(_spectrum.forward, -(-count // here), (rows, p), arguments, warps, key)
     if many is not None:
         here, block, warps = tile(size)
-        turns = 1 if count <= FEW * here else TURNS
+        turns = turns_of(count // here)
         launch(_spectrum.outside, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
+
+
+def _forward_spectrum_long(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
+    count, size, _ = sizes
+    many, number = (alpha, 2.0) if isinstance(alpha, Tensor) else (None, alpha)
+    arguments: tuple = (many, number, *sizes)
+    even = size % (STRETCH.depth * STRETCH.block) == 0
+    inside = (*arguments, many is not None, even, STRETCH.depth, STRETCH.block)
+    launch(_spectrum_long.forward, count, (rows, p), inside, STRETCH.warps, key)
+    if many is not None:
+        launch(_long.forward, count, (rows, p), (*arguments, ENTMAX, True, LONG.block), LONG.warps)
+        launch(_steep_long.forward, count, (rows, p), (*arguments, True, LONG.block), LONG.warps)
 
 
 def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
