@@ -91,6 +91,30 @@ def test_box(bound: str):
         torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7 if size < 10000 else 2e-6)
 
 
+@pytest.mark.parametrize("lower", [0.0, 0.25])
+@pytest.mark.parametrize("upper", [1.0, 2.0, 9.0, INF])
+def test_box_between_two_numbers(lower: float, upper: float):
+    for size in SIZES:
+        z = odd(size)
+        low, high = lower / size, upper / size
+        p = bounds.box_simplex(z, low, high, 1.0, 1)
+        # As the kernel has them, in float32.
+        exact = (torch.tensor(a, device=DEVICE).double().clamp(max=1.0) for a in (low, high))
+        wanted = reference.box_simplex(z.double(), *exact, 1.0)
+        torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7)
+
+
+def test_numbers_are_tensors_of_one():
+    z = odd(17)
+    for a, b in ((0.0, 0.25), (0.01, 0.3)):
+        given = (torch.full((1, 1), x, device=DEVICE) for x in (a, b, 1.0))
+        torch.testing.assert_close(
+            bounds.box_simplex(z, a, b, 1.0, 1), bounds.box_simplex(z, *given, 1), rtol=0, atol=2e-7
+        )
+        one = torch.full((1, 1), b, device=DEVICE)
+        assert torch.equal(bounds.capped_softmax(z, b, 1), bounds.capped_softmax(z, one, 1))
+
+
 @pytest.mark.parametrize("room", [1.0, 1.5, 4.0, 1e9])
 def test_capped_softmax(room: float):
     for size in SIZES:
@@ -121,6 +145,60 @@ def test_gradient_at_the_same_probabilities():
         dz = bounds.k_subsets_vjp(p, g, 1)
         wanted = jacobians.k_subsets_vjp(p.double(), g.nan_to_num(posinf=0.0).double(), 1)
         torch.testing.assert_close(dz.double(), wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "tensors", "mixed"])
+def test_gradients_of_box_and_ceilings(kind: str):
+    for size in SIZES:
+        lower, upper = 0.25 / size, 2.0 / size
+        if kind != "numbers":
+            upper = upper + torch.rand(3, size, device=DEVICE)
+        if kind == "tensors":
+            lower = torch.rand(1, size, device=DEVICE) / (4 * size)
+        low, high = (a.double() if isinstance(a, Tensor) else torch.tensor(a).double() for a in (lower, upper))
+        z, g = scores(3, size), scores(3, size)
+        p = bounds.box_simplex(z, lower, upper, 1.0, 1)
+        dz = bounds.box_simplex_vjp(p, g, lower, upper, 1)
+        wanted = jacobians.box_simplex_vjp(p.double(), g.double(), low, high, 1)
+        torch.testing.assert_close(dz.double(), wanted, rtol=0, atol=1e-6)
+        p = bounds.capped_softmax(z, upper, 1)
+        dz = bounds.capped_softmax_vjp(p, g, upper, 1)
+        wanted = jacobians.capped_softmax_vjp(p.double(), g.double(), high, 1)
+        torch.testing.assert_close(dz.double(), wanted, rtol=0, atol=4e-7)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 0.3), (0.02, 0.3003), (0.02001, 0.25)])
+def test_half_precision_rounds_nothing_else_to_a_bound(lower: float, upper: float):
+    """Ten entries with one close to the ceiling and one to the floor, on either side of what float16 can hold."""
+    shift = torch.linspace(-2e-4, 2e-4, 17, device=DEVICE)[:, None]
+    for place in (upper, lower):
+        # Free entries share 1 - 2 upper - 5 lower, one of them near the bound in question.
+        rest = (1 - 2 * upper - 5 * lower - place - shift) / 2
+        z = torch.cat([place + shift, rest.expand(-1, 2), rest.new_tensor([1.0, 1.0] + [-1.0] * 5).expand(17, 7)], 1)
+        for given in ((lower, upper), tuple(torch.full((1, 10), a, device=DEVICE) for a in (lower, upper))):
+            p = bounds.box_simplex(z, *given, 1.0, 1)
+            assert (p.sum(1) - 1).abs().max() <= 1e-6
+            z16 = z.half()
+            p, half = bounds.box_simplex(z16.float(), *given, 1.0, 1), bounds.box_simplex(z16, *given, 1.0, 1)
+            g = torch.randn_like(p)
+            dz = bounds.box_simplex_vjp(p, g, *given, 1)
+            torch.testing.assert_close(bounds.box_simplex_vjp(half, g, *given, 1).float(), dz, rtol=2e-3, atol=2e-3)
+            assert (half.float() - p).abs().max() <= 2.5e-4  # float16 has 2.4e-4 to the next number
+            ceiling = given[1]
+            p, half = bounds.capped_softmax(z16.float(), ceiling, 1), bounds.capped_softmax(z16, ceiling, 1)
+            free = p != torch.as_tensor(ceiling, device=DEVICE)
+            assert torch.equal(free, half != torch.as_tensor(ceiling, device=DEVICE).half())
+
+
+def test_long_rows_by_plain_torch(monkeypatch):
+    z, g = scores(4, 20).half(), scores(4, 20).half()
+    for low, high in ((0.0, 0.2), (0.01, 0.3)):
+        p = bounds.box_simplex(z, low, high, 1.0, 1)
+        monkeypatch.setattr(bounds, "LONGEST", 8)
+        torch.testing.assert_close(bounds.box_simplex(z, low, high, 1.0, 1), p, rtol=0, atol=3e-4)
+        dz = bounds.box_simplex_vjp(p, g, low, high, 1)
+        monkeypatch.undo()
+        torch.testing.assert_close(dz, bounds.box_simplex_vjp(p, g, low, high, 1), rtol=1e-3, atol=1e-3)
 
 
 def test_half_precision_is_one_rounding_of_float32():

@@ -12,14 +12,14 @@ from omegamax import kernels
 from omegamax._checks import check_bounds, check_scores, entry_parameter, is_number, is_plain
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import box_simplex_vjp, capped_softmax_vjp, centred
+from omegamax.kernels.jacobians import between, box_simplex_vjp, capped_softmax_vjp, centred
 
 Bound = float | Tensor
 
 
 def _softmax_parts(p: Tensor, upper: Bound, dim: int) -> tuple[Tensor, Tensor]:
     """Which entries sit at their bound, and the probabilities of the others as shares of what is left."""
-    capped = p >= upper
+    capped = p == upper
     free = torch.where(capped, 0.0, p)
     mass = free.sum(dim, keepdim=True)
     return capped, free / torch.where(mass > 0, mass, 1.0)
@@ -51,9 +51,9 @@ def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
 
 def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """Which entries are free, at their upper and at their lower bound; no bound moves anything if none is free."""
-    free = (p > lower) & (p < upper)
+    free = between(p, lower, upper)
     some = free.any(dim, keepdim=True)
-    return free, some & (p >= upper) & (upper > lower), some & (p <= lower)
+    return free, some & (p == upper) & (upper > lower), some & (p == lower)
 
 
 def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int):
@@ -86,7 +86,7 @@ _softmax = Map(
     _softmax_vjp,
     _softmax_jvp,
     gradient=partial(kernels.solve, "capped_softmax_vjp"),
-    kernel="capped_softmax",
+    bounded="capped_softmax",
 )
 _sparsemax = Map(
     "constrained_sparsemax",
@@ -95,7 +95,7 @@ _sparsemax = Map(
     _sparsemax_vjp,
     _sparsemax_jvp,
     gradient=lambda p, g, upper, lower, dim: kernels.solve("box_simplex_vjp", p, g, lower, upper, dim),
-    kernel="box_simplex",
+    bounded="box_simplex",
 )
 
 

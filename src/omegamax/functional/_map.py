@@ -31,7 +31,8 @@ class Map:
         numbers: whether ``solve`` takes a parameter that is a number as it is.
         gradient: ``(p, g, *parameters, dim) -> dz`` for parameters that are numbers, in the dtype of ``p`` and never
             differentiated: what ``vjp`` gives then, with less around it.
-        kernel: its name, if it is not that of the map.
+        bounded: the name of the kernel, for parameters that are bounds: probabilities at a bound are equal to it, in
+            half precision to the rounded bound.
     """
 
     def __init__(
@@ -43,12 +44,12 @@ class Map:
         jvp: Callable,
         numbers: bool = True,
         gradient: Callable | None = None,
-        kernel: str | None = None,
+        bounded: str | None = None,
     ):
         self.name = name
-        self.kernel = kernel or name
+        self.kernel = bounded or name
         self.solve = solve
-        self.function = _function(name, solve, vjp, jvp)
+        self.function = _function(name, solve, vjp, jvp, bounded is not None)
         # Function.apply looks up the signature of forward each time, which takes longer than a small map itself.
         self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
         quick = _quick(name, solve, self.function)
@@ -105,7 +106,7 @@ def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
     return False
 
 
-def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[torch.autograd.Function]:
+def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded: bool) -> type[torch.autograd.Function]:
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(z, *rest):
@@ -130,6 +131,8 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[
             if dtype.itemsize == 2:
                 # Kernels that take half precision compute in float32; plain torch would not.
                 g, p = g.float(), p.float()
+                if bounded:
+                    parameters = _as_rounded(parameters, dtype)
             grads = []
             for i, grad in enumerate(vjp(g, p, *parameters, dim=ctx.dim)):
                 if not wanted[i]:
@@ -145,6 +148,8 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable) -> type[
             dz, *others = tangents[:-1]
             if p.dtype.itemsize == 2:
                 dz = dz if dz is None else dz.float()
+                if bounded:
+                    parameters = _as_rounded(parameters, p.dtype)
                 return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
             return jvp((dz, *others), p, *parameters, dim=ctx.dim)
 
@@ -217,6 +222,11 @@ def _saved(ctx) -> list:
         return [p, *ctx.floats]
     rest = iter(tensors)
     return [p, *(next(rest) if a is None else a for a in ctx.floats)]
+
+
+def _as_rounded(bounds: Sequence[Parameter], dtype: torch.dtype) -> list:
+    """Bounds as probabilities of this dtype hold them, in their own."""
+    return [a.to(dtype).to(a.dtype) if isinstance(a, Tensor) else torch.tensor(a, dtype=dtype).item() for a in bounds]
 
 
 def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: Parameter) -> list:

@@ -75,14 +75,19 @@ def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
 
 
 def box_simplex_vjp(p: Tensor, g: Tensor, lower: float | Tensor, upper: float | Tensor, dim: int) -> Tensor:
-    """The same for entries strictly between bounds of any kind."""
-    free = (p > lower) & (p < upper)
+    """The same for bounds of any kind."""
+    free = between(p, lower, upper)
     return torch.where(free, centred(g, free, dim), 0.0)
+
+
+def between(p: Tensor, lower: float | Tensor, upper: float | Tensor) -> Tensor:
+    """Which probabilities are at no bound: those that are at one are equal to it; masked entries are 0."""
+    return (p > 0) & (p != lower) & (p != upper)
 
 
 def capped_softmax_vjp(p: Tensor, g: Tensor, upper: float | Tensor, dim: int) -> Tensor:
     """``J g`` with J that of softmax on the entries below their ceilings, which share what the others leave."""
-    free = torch.where(p < upper, p, 0.0)
+    free = torch.where(p == upper, 0.0, p)
     mass = free.sum(dim, keepdim=True)
     return free * (g - (free * g).sum(dim, keepdim=True) / torch.where(mass > 0, mass, 1.0))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._clip import HALVINGS, INF, ROUNDS, between, from_above, from_below
+from omegamax.kernels.triton._clip import HALVINGS, INF, ROUNDS, between, off_lower, off_upper, rounded
 from omegamax.kernels.triton._numbers import any_row, largest, sum1, sum2
 from omegamax.kernels.triton._simplex import tile_of
 
@@ -105,9 +105,8 @@ def bounded(
     total = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, total))
     p = project(x, x > -INF, lower, upper, total)
-    ceiling, most = from_above(upper, p_ptr)
-    floor, least = from_below(lower, p_ptr)
-    inner = tl.minimum(tl.maximum(p, least), most)
+    ceiling, floor = rounded(upper, p_ptr), rounded(lower, p_ptr)
+    inner = off_upper(off_lower(p, floor, p_ptr), ceiling, p_ptr)
     p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
     p = tl.where(x > -INF, p, 0.0)
     top = largest(x)

@@ -1,6 +1,6 @@
 """Gradients of maps with bounds at given probabilities: read once, written once.
 
-Bounds are numbers, or tensors of any strides.
+Bounds are numbers, or tensors of any strides. What is at a bound is equal to it, rounded as probabilities are.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.triton._clip import rounded
 from omegamax.kernels.triton._numbers import sum2
 from omegamax.kernels.triton._simplex import tile_of
 
 
 @triton.jit
-def bound_of(number, ptr, place, here, GIVEN: tl.constexpr):
-    """A number, or where ``GIVEN`` one for each entry."""
+def bound_of(number, ptr, place, here, like, GIVEN: tl.constexpr):
+    """A number, or where ``GIVEN`` one for each entry, as probabilities ``like`` these hold it."""
     if GIVEN:
         bound = tl.load(ptr + place, mask=here, other=0.0)
     else:
         bound = tl.zeros([1, 1], tl.float32) + number
-    return bound
+    return rounded(bound, like)
 
 
 @triton.jit
@@ -64,12 +65,12 @@ def clipped(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``g`` measured from its mean over the entries strictly between their bounds, on those."""
+    """``g`` measured from its mean over the entries that are at no bound, on those."""
     row, column, here = tile_of(rows, K, R, BLOCK)
     p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
-    low = bound_of(lower, lower_ptr, row * lower_row + column * lower_column, here, GIVEN)
-    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, GIVEN)
-    free = (p > low) & (p < high)
+    low = bound_of(lower, lower_ptr, row * lower_row + column * lower_column, here, p_ptr, GIVEN)
+    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    free = (p > 0.0) & (p != low) & (p != high)
     moved, count = sum2(tl.where(free, g, 0.0), free.to(tl.float32))
     out = tl.where(free, g - moved / tl.maximum(count, 1.0), 0.0)
     write(out_ptr, row, column, here, out, K, EVEN)
@@ -96,8 +97,8 @@ def capped(
     """Softmax of the entries below their ceilings: ``p (g - m)``, ``m`` the mean of ``g`` by their probabilities."""
     row, column, here = tile_of(rows, K, R, BLOCK)
     p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
-    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, GIVEN)
-    p = tl.where(p < high, p, 0.0)
+    high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    p = tl.where(p == high, 0.0, p)
     moved, mass = sum2(tl.where(p > 0.0, p * g, 0.0), p)
     out = tl.where(p > 0.0, p * (g - moved / tl.where(mass > 0.0, mass, 1.0)), 0.0)
     write(out_ptr, row, column, here, out, K, EVEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._clip import INF, from_above
+from omegamax.kernels.triton._clip import INF, off_upper, rounded
 from omegamax.kernels.triton._numbers import any_row, exp, largest, sum1, sum2
 from omegamax.kernels.triton._simplex import tile_of
 
@@ -28,7 +28,7 @@ def capped_softmax(
 ):
     """``p [rows, K]``; the ceiling is a number, or where ``GIVEN`` there is one for each entry, of any strides.
 
-    In half precision what is at a ceiling is rounded to it or beyond, and nothing else is, as for other bounds.
+    Entries below their ceilings are not rounded to them, by which a gradient knows them.
     """
     row, column, here = tile_of(rows, K, R, BLOCK)
     if EVEN:
@@ -44,16 +44,16 @@ def capped_softmax(
     else:
         ceiling = tl.zeros([R, 1], tl.float32) + upper
     share *= scale
-    limit, most = from_above(ceiling, p_ptr)
+    limit = rounded(ceiling, p_ptr)
     if GIVEN:
         over = (tl.max(((share > ceiling) & here).to(tl.int32), 1, keep_dims=True) > 0) & (top < INF)
     else:
         over = (scale > ceiling) & (tl.abs(top) < INF)  # the share of the largest
     if any_row(over, x):
         capped, share = capped_shares(x, share, ceiling)
-        p = tl.where(capped, limit, tl.minimum(share, most))
+        p = tl.where(capped, limit, off_upper(share, limit, p_ptr))
     else:
-        p = tl.where(share < ceiling, tl.minimum(share, most), limit)
+        p = tl.where(share < ceiling, off_upper(share, limit, p_ptr), limit)
     p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
     if EVEN:
         tl.store(p_ptr + row * K + column, p)

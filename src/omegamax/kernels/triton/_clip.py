@@ -138,17 +138,21 @@ def beside(x, like, UP: tl.constexpr):
 
 
 @triton.jit
-def from_above(x, like):
-    """The smallest number from ``x`` on that a tensor ``like`` this holds, and the largest below ``x``."""
-    near = x.to(like.dtype.element_ty).to(tl.float32)
-    return tl.where(near < x, beside(near, like, True), near), tl.where(near < x, near, beside(near, like, False))
+def rounded(x, like):
+    """``x`` as a tensor ``like`` this holds it."""
+    return x.to(like.dtype.element_ty).to(tl.float32)
 
 
 @triton.jit
-def from_below(x, like):
-    """The largest number up to ``x`` that a tensor ``like`` this holds, and the smallest above ``x``."""
-    near = x.to(like.dtype.element_ty).to(tl.float32)
-    return tl.where(near > x, beside(near, like, False), near), tl.where(near > x, near, beside(near, like, True))
+def off_upper(p, bound, like):
+    """``p`` such that a tensor ``like`` this does not hold it as a ``bound``, itself rounded, that it is below."""
+    return tl.where(p > bound, beside(bound, like, True), tl.minimum(p, beside(bound, like, False)))
+
+
+@triton.jit
+def off_lower(p, bound, like):
+    """The same of a bound that it is above."""
+    return tl.where(p < bound, beside(bound, like, False), tl.maximum(p, beside(bound, like, True)))
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -172,8 +176,8 @@ def forward(
 ):
     """``p [rows, K]`` between two numbers, summing to ``whole + rest`` or to one number for each row.
 
-    ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. In half precision
-    what is at a bound is rounded to it or beyond, and nothing else is, by which a gradient knows it.
+    ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. Entries that are at
+    no bound are not rounded to one, by which a gradient knows them.
     """
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
     column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
@@ -196,11 +200,11 @@ def forward(
     # Sums of ones are exact, of other numbers rounded.
     slack = tl.where(width == 1.0, 0.0, 1e-7 * (whole + rest))
     y = project(x, top, width, goal, over, slack)
-    ceiling, most = from_above(upper, p_ptr)
-    p = tl.minimum(lower + y, most)
+    ceiling = rounded(upper, p_ptr)
+    p = off_upper(lower + y, ceiling, p_ptr)
     if FLOOR:
-        floor, least = from_below(lower, p_ptr)
-        p = tl.where(y > 0.0, tl.maximum(p, least), tl.where(y > -INF, floor, 0.0))
+        floor = rounded(lower, p_ptr)
+        p = tl.where(y > 0.0, off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
     else:
         p = tl.maximum(p, 0.0)
     p = tl.where(y >= width, ceiling, p)

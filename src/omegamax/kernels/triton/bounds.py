@@ -1,7 +1,7 @@
 """The kernels of maps with bounds as the dispatcher calls them; float64 and very long rows go to plain torch.
 
-Bounds are numbers or tensors with the rank of the scores. Gradients know by a probability whether it is at a bound: in
-half precision one that is not is never rounded to it, and one that is not to less.
+Bounds are numbers or tensors with the rank of the scores. Gradients know by a probability whether it is at a bound: it
+is then equal to it, rounded as probabilities are, and nothing else is rounded to that.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def capped_softmax(z: Tensor, upper: Parameter, dim: int) -> Tensor:
     if count:
         high, number = (_spread(upper, z, dim), 0.0) if isinstance(upper, Tensor) else (None, upper)
         here, block, warps = tile(size)
+        warps = max(warps // 2, 1)
         even = size == block and count % here == 0
         strides = (0, 0) if high is None else high.stride()
         arguments = (high, number, count, size, rows.stride(0), *strides, high is not None, even, here, block)
@@ -142,19 +143,26 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def _apart(p: Tensor, lower: Parameter, upper: Parameter, dtype: torch.dtype) -> Tensor:
-    """Probabilities in half precision: what is at a bound is rounded to it or beyond, and nothing else is."""
+    """Probabilities in half precision, of which those that are at no bound are not rounded to one."""
     if p.dtype is dtype:
         return p
-    low, high = (torch.as_tensor(a, dtype=p.dtype, device=p.device) for a in (lower, upper))
-    near, bits = p.to(dtype), p.to(dtype).view(torch.int16)
-    up, down = (bits + 1).view(dtype), (bits - 1).clamp(min=0).view(dtype)
-    near = torch.where((p > low) & (near <= low) | (p >= high) & (near < high), up, near)
-    return torch.where((p < high) & (near >= high) | (p <= low) & (near > low), down, near)
+    near = p.to(dtype)
+    for bound in (lower, upper):
+        exact = torch.as_tensor(bound, dtype=p.dtype, device=p.device)
+        bits = exact.to(dtype).view(torch.int16)
+        up, down = (bits + 1).view(dtype), (bits - 1).clamp(min=0).view(dtype)
+        higher = p >= exact.to(dtype) if bound is lower else p > exact.to(dtype)
+        near = torch.where((p != exact) & (near == exact.to(dtype)), torch.where(higher, up, down), near)
+    return near
 
 
 def _plain(jacobian, p: Tensor, g: Tensor, *rest) -> Tensor:
-    """A gradient by plain torch, at least in float32."""
-    return jacobian(p.to(_wide(p)), g.to(_wide(p)), *rest).to(p.dtype)
+    """A gradient by plain torch, at least in float32; bounds as probabilities in their own precision hold them."""
+    *bounds, dim = rest
+    wide = _wide(p)
+    if p.dtype is not wide:
+        bounds = [torch.as_tensor(a, device=p.device).to(p.dtype).to(wide) for a in bounds]
+    return jacobian(p.to(wide), g.to(wide), *bounds, dim).to(p.dtype)
 
 
 def _spread(bound: Parameter, x: Tensor, dim: int) -> Tensor:

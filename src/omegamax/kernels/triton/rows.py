@@ -133,7 +133,7 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     out = torch.empty_like(rows, memory_format=torch.contiguous_format)
     count, size = rows.shape
     if count:
-        here, block, warps = tile(size, light=True)
+        here, block, warps = tile(size)
         even = size == block and count % here == 0
         arguments = (alpha, count, size, rows.stride(0), incoming.stride(0), alpha == 2, even, here, block)
         launch(_normmax.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
