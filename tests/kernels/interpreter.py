@@ -1,8 +1,12 @@
-"""Triton's interpreter with reductions of several tensors by NumPy's vectors: its own take one entry after another."""
+"""Triton's interpreter, made quicker.
+
+Its reductions of several tensors take one entry after another: here NumPy's vectors. And each call of a function inside
+a kernel changes all of Triton's language to that of the interpreter, which it is already.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,17 +14,31 @@ import torch
 
 
 @pytest.fixture(autouse=True, scope="session")
-def reduced_by_halves() -> Iterator[None]:
+def quick_interpreter() -> Iterator[None]:
     """For all tests of a folder whose conftest imports it. Triton need not be there, nor be interpreted."""
     try:
-        from triton.runtime.interpreter import ReduceOps
+        from triton.runtime.interpreter import InterpretedFunction, ReduceOps
     except ImportError:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
             patch.setattr(ReduceOps, "generic_reduce", by_halves)
+            patch.setattr(InterpretedFunction, "__call__", once_changed(InterpretedFunction.__call__))
         yield
+
+
+def once_changed(call: Callable) -> Callable:
+    """Calls of functions of a module whose language was changed when its first was called."""
+    changed: set[str] = set()
+
+    def quick(function, *args, **kwargs):
+        if function.fn.__module__ in changed:
+            return function.rewrite()(*args, **kwargs)
+        changed.add(function.fn.__module__)
+        return call(function, *args, **kwargs)
+
+    return quick
 
 
 def by_halves(reduction, tensors: tuple) -> list:

@@ -1,3 +1,3 @@
 """Losses by interpreted kernels."""
 
-from kernels.interpreter import reduced_by_halves as reduced_by_halves
+from kernels.interpreter import quick_interpreter as quick_interpreter
