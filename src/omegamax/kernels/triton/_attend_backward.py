@@ -60,6 +60,9 @@ def queries_backward(
     block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
 
+    # dq is the sum of s (dp - mean) k. The mean is known at the end: until then it is that of the keys so far, and what
+    # was added with another is made good by the sum of s k.
+    mean = tl.zeros([BM, 1], tl.float32)
     weight = tl.zeros([BM, 1], tl.float32)
     moved = tl.zeros([BM, 1], tl.float32)
     bent = tl.zeros([BM, 1], tl.float32)
@@ -86,10 +89,11 @@ def queries_backward(
             a, c = sum2(bend, bend * dp)
             bent += a
             change += c
-        dq = tl.dot((s * dp).to(block.dtype), block, dq, input_precision="tf32x3")
+        now = moved / tl.where(weight > 0.0, weight, 1.0)
+        dq += (mean - now) * near
+        mean = now
+        dq = tl.dot((s * (dp - mean)).to(block.dtype), block, dq, input_precision="tf32x3")
         near = tl.dot(s.to(block.dtype), block, near, input_precision="tf32x3")
-    mean = moved / tl.where(weight > 0.0, weight, 1.0)
-    dq -= mean * near
     tl.store(mean_ptr + at, mean, mask=row < rows)
     if dalpha_ptr is not None:
         tl.store(dalpha_ptr + at, change - bent * mean, mask=row < rows)

@@ -84,10 +84,11 @@ def gather(
         w = listed_scores(products, view, row, key, item < count, FLAGS)
         tl.store(p_ptr + item, w, mask=item < count)
     tl.debug_barrier()
+    exact: tl.constexpr = k[0].dtype.element_ty == tl.float32
     if count <= LENGTH // 4:
-        t = weigh(p_ptr, count, t, e, KIND, LENGTH // 4)
+        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH // 4)
     else:
-        t = weigh(p_ptr, count, t, e, KIND, LENGTH)
+        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH)
     tl.store(t_ptr + at, t)
     tl.debug_barrier()
     out = tl.zeros([W], tl.float32)
@@ -122,14 +123,14 @@ def list_of(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.const
 
 
 @triton.jit
-def weigh(p_ptr, count, t, e, KIND: tl.constexpr, LENGTH: tl.constexpr):
+def weigh(p_ptr, count, t, e, KIND: tl.constexpr, EXACT: tl.constexpr, LENGTH: tl.constexpr):
     """Probabilities in the place of listed scores, and their threshold, from a lower bound ``t``."""
     item = tl.arange(0, LENGTH)[None, :]
     w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
     top = tl.max(w, 1, keep_dims=True)
     last = end_of(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
-    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, True, False)
-    p = power(w, thresholds, e, KIND, True)
+    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, EXACT, not EXACT)
+    p = power(w, thresholds, e, KIND, EXACT)
     total = sum1(p)
     tl.debug_barrier()
     tl.store(p_ptr + item, p / tl.where(total > 0.0, total, 1.0), mask=item < count)
