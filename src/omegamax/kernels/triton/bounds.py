@@ -49,8 +49,11 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
     count, size = rows.shape
     if count:
         here, block, warps = tile(size)
+        depth = min(max(block // 32, 1), 4 if block <= 16384 else 8)
         sums = by_row(total if isinstance(total, Tensor) else low.new_tensor(total), z, dim)
-        arguments = (low, high, sums, count, size, rows.stride(0), *low.stride(), *high.stride(), here, block)
+        strides = (*low.stride(), *high.stride())
+        floors = isinstance(lower, Tensor) or lower != 0
+        arguments = (low, high, sums, count, size, rows.stride(0), *strides, floors, here, depth, block // depth)
         launch(_box.bounded, -(-count // here), (rows, p), arguments, warps)
     return like(p, z, dim)
 
