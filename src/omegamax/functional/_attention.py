@@ -88,10 +88,10 @@ def _attention(q, k, v, *options):
     return _forward(q, k, v, *options)
 
 
-def _forward(q, k, v, *options):
+def _forward(q, k, v, *options, learnt=False):
     from omegamax.kernels.triton import attention
 
-    return tuple(attention.forward(_call(q, k, v, *options)))
+    return tuple(attention.forward(_call(q, k, v, *options), learnt))
 
 
 @_attention.register_fake
@@ -171,7 +171,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *inputs):
-        output = _forward(*inputs)
+        output = _forward(*inputs, learnt=True)
         _setup_context(ctx, inputs, output)
         ctx.mark_non_differentiable(*output[1:])
         return output
