@@ -200,14 +200,15 @@ def forward(
     # Sums of ones are exact, of other numbers rounded.
     slack = tl.where(width == 1.0, 0.0, 1e-7 * (whole + rest))
     y = project(x, top, width, goal, over, slack)
-    ceiling = rounded(upper, p_ptr)
-    p = off_upper(lower + y, ceiling, p_ptr)
-    if FLOOR:
-        floor = rounded(lower, p_ptr)
-        p = tl.where(y > 0.0, off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
+    if p_ptr.dtype.element_ty == tl.float32 and not FLOOR:
+        p = tl.minimum(tl.maximum(y, 0.0), upper)  # nothing is rounded
     else:
-        p = tl.maximum(p, 0.0)
-    p = tl.where(y >= width, ceiling, p)
+        ceiling = rounded(upper, p_ptr)
+        p = off_upper(tl.maximum(lower + y, 0.0), ceiling, p_ptr)
+        if FLOOR:
+            floor = rounded(lower, p_ptr)
+            p = tl.where(y > 0.0, off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
+        p = tl.where(y >= width, ceiling, p)
     p = tl.where(top < INF, p, float("nan"))
     if EVEN:
         tl.store(p_ptr + row * K + column, p)
