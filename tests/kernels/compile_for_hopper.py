@@ -58,7 +58,7 @@ def bounds_and_norms() -> None:
     compiled(_clip.forward, FORWARD, "bf16", 2, PER_ROW=True, FLOOR=True, **sizes | {"EVEN": False})
     compiled(_normmax.forward, FORWARD, "fp32", 2, KIND=_exponent.ENTMAX15.value, N=0, **sizes)
     compiled(_normmax.forward, FORWARD, "bf16", 2, KIND=_exponent.POWER.value, N=3, **sizes)
-    compiled(_box.bounded, FORWARD, "fp32", FLOORS=True, R=1, C=4, L=256)
+    compiled(_box.bounded, FORWARD, "fp32", FLOORS=True, EVEN=False, R=1, C=4, L=256)
     for given in (False, True):
         none = {} if given else {"upper_ptr": None}
         neither = {} if given else {"lower_ptr": None, "upper_ptr": None}

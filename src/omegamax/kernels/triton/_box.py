@@ -1,9 +1,9 @@
 """Projections of rows onto boxes cut by a sum: ``p = clip(x - t, lower, upper)``, bounds differing between entries.
 
 The sum falls with ``t`` along a broken line that is neither convex nor concave, so Newton's steps are kept between two
-ends that close in. Where scores are large, neighbouring numbers are too far apart to hold ``t``: which entries are at a
-bound follows from the ends, and the rest is solved again, measured from the largest of them. Tiles are those of
-``_clip``, whose solution for the largest along ``C`` between bounds of the mean width is where to begin.
+ends that close in. Where scores are large, neighbouring numbers are too far apart to hold ``t``: all are measured from
+it, and what is left of it found again. Tiles are those of ``_clip``, whose solution for the largest along ``C`` between
+bounds of the mean width is where to begin.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ def largest_of(x):
 
 @triton.jit
 def level(x, lower, upper, goal, t, low, high):
-    """``t`` from a first guess and two ends on; the ends, equal where the sum is right, and the last step."""
+    """``t`` from a first guess and two ends on, and the last step; and where no number is right the upper end."""
     step = tl.zeros_like(t)
     before = tl.zeros_like(t) + INF
+    right = tl.zeros_like(t) > 0.0
     rounds = 0
     go = True
     while go:
-        inside = (x - t > lower) & (x - t < upper)
-        mass, free = total2(clipped(x - t, lower, upper), inside.to(tl.float32))
+        y = x - t
+        inside = (y > lower) & (y < upper)
+        mass, free = total2(clipped(y, lower, upper), inside.to(tl.float32))
         off = mass - goal
         right = tl.abs(off) <= 4e-7 * tl.maximum(goal, 1.0)
-        step = off / tl.maximum(free, 1.0)
-        low = tl.where(right | (off >= 0.0), t, low)
-        high = tl.where(right | (off < 0.0), t, high)
+        step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
+        low = tl.where(off >= 0.0, t, low)
+        high = tl.where(off < 0.0, t, high)
         # Newton's steps while they halve what is missing; else half the way, later half of the numbers on it, by which
         # each of them is met if need be.
         near = 0.5 * low + 0.5 * high
@@ -54,11 +56,11 @@ def level(x, lower, upper, goal, t, low, high):
         sound = (free > 0.0) & (newton > low) & (newton < high) & (tl.abs(off) < 0.5 * before)
         following = tl.where(sound, newton, following)
         before = tl.where(sound, tl.abs(off), INF)
-        moving = (following > low) & (following < high)
+        moving = (following > low) & (following < high) & ~right
         t = tl.where(moving, following, t)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
-    return t, low, high, step
+    return t, step, tl.where(right, t, high)
 
 
 @triton.jit
@@ -93,21 +95,16 @@ def project(x, lower, upper, goal):
     low, high = tl.where(some, low - 4e-7 * tl.abs(low), -1.0), tl.where(some, high + 4e-7 * tl.abs(high), 1.0)
     first = guess(x, there, least, most, goal, low, high)
     x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the level
-    t, low, high, step = level(x, lower, upper, goal, first, low, high)
-    full = x - high >= upper
-    free = there & ~full & (x - low > lower)
-    fixed = tl.where(full, upper, tl.where(free, 0.0, lower))
-    goal -= total(fixed)
-    anchor = largest_of(tl.where(free, x, -INF))
-    anchor = tl.where(anchor > -INF, anchor, 0.0)
-    x = tl.where(free, x - anchor, 0.0)
-    lower, upper = tl.where(free, lower, 0.0), tl.where(free, upper, 0.0)
-    low = smallest_of(tl.where(free, x - upper, 0.0)) - 1e-6
-    high = largest_of(tl.where(free, x - lower, -INF)) + 1e-6
-    high = tl.where(high > -INF, high, 1e-6)
-    first = tl.minimum(tl.maximum(t + step - anchor, low), high)
-    t, low, high, step = level(x, lower, upper, goal, first, low, high)
-    return tl.where(free, clipped(x - t - step, lower, upper), fixed)
+    anchor = tl.zeros_like(first)
+    t, step = anchor, anchor
+    again = 2
+    while again > 0:
+        x -= anchor
+        t, step, anchor = level(x, lower, upper, goal, first, low, high)
+        # Measured from it, what is at no bound is at most as large as the sum.
+        first, low, high = tl.zeros_like(first), -1.0001 * goal - 1e-6, 1.0001 * goal + 1e-6
+        again -= 1
+    return clipped(x - (t + step), lower, upper)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -125,23 +122,29 @@ def bounded(
     upper_row,
     upper_column,
     FLOORS: tl.constexpr,
+    EVEN: tl.constexpr,
     R: tl.constexpr,
     C: tl.constexpr,
     L: tl.constexpr,
 ):
     """``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``; rounded as between two numbers.
 
-    ``FLOORS``: the lower bounds are not all 0.
+    ``FLOORS``: the lower bounds are not all 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries.
     """
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
     column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
     here = (row < rows) & (column < K)
-    x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    if FLOORS:
-        lower = tl.load(lower_ptr + row * lower_row + column * lower_column, mask=here, other=0.0)
+    lower = tl.zeros([R, C, L], tl.float32)
+    if EVEN:
+        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
+        upper = tl.load(upper_ptr + row * upper_row + column * upper_column)
+        if FLOORS:
+            lower = tl.load(lower_ptr + row * lower_row + column * lower_column)
     else:
-        lower = tl.zeros([R, C, L], tl.float32)
-    upper = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
+        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+        upper = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
+        if FLOORS:
+            lower = tl.load(lower_ptr + row * lower_row + column * lower_column, mask=here, other=0.0)
     goal = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, goal))
     top = largest(x)
@@ -151,4 +154,7 @@ def bounded(
     p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
     p = tl.where(x > -INF, p, 0.0)
     p = tl.where(top < INF, p, float("nan"))
-    tl.store(p_ptr + row * K + column, p, mask=here)
+    if EVEN:
+        tl.store(p_ptr + row * K + column, p)
+    else:
+        tl.store(p_ptr + row * K + column, p, mask=here)

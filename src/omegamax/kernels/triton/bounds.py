@@ -49,11 +49,12 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
     count, size = rows.shape
     if count:
         here, block, warps = tile(size)
-        depth = min(max(block // 32, 1), 4 if block <= 16384 else 8)
+        # As many along a tile as all threads hold by one vector each; and a few beside them in short rows.
+        width = min(max(block // 4, 1) if here > 1 else block, 16 // rows.itemsize * 32 * warps)
         sums = by_row(total if isinstance(total, Tensor) else low.new_tensor(total), z, dim)
         strides = (*low.stride(), *high.stride())
-        floors = isinstance(lower, Tensor) or lower != 0
-        arguments = (low, high, sums, count, size, rows.stride(0), *strides, floors, here, depth, block // depth)
+        ways = (isinstance(lower, Tensor) or lower != 0, size == block and count % here == 0)
+        arguments = (low, high, sums, count, size, rows.stride(0), *strides, *ways, here, block // width, width)
         launch(_box.bounded, -(-count // here), (rows, p), arguments, warps)
     return like(p, z, dim)
 
