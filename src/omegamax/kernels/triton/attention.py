@@ -106,8 +106,10 @@ def _constants(call: Attention, backward: bool = False) -> dict[str, Any]:
 
 
 def _key(call: Attention, constants: dict[str, Any]) -> tuple:
-    """Of calls that need the same kernels."""
-    return (call.q.device.index, call.q.dtype, call.listed, call.alphas is None, *constants.values())
+    """Of calls that need the same kernels; Triton makes others for numbers that 16 divides, and for 1."""
+    numbers = (*call.q.shape[1:3], *call.k.shape[1:3], call.offset, call.left, call.right, call.parts)
+    cases = [2 if n == 1 else n & 15 == 0 for n in numbers]
+    return (call.q.device.index, call.q.dtype, call.listed, call.alphas is None, *constants.values(), *cases)
 
 
 def _listing(
