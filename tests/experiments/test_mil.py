@@ -12,6 +12,7 @@ import pytest
 from tests.tasks.mil.sets import write_benchmark, write_digits
 
 pytest.importorskip("lightning")
+pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "mil"
 ALL = """

@@ -32,6 +32,7 @@ def rows(name, folder=FOLDER / "results"):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_page_shows_what_the_rows_say(tmp_path):
     page = shutil.copy(FOLDER / "README.md", tmp_path)
     done = script("tables", page)
@@ -68,6 +69,7 @@ def test_rows_are_bounds_of_codes_on_faces():
         assert {"gumbel_softmax": zero == 0, "straight_through": float(row["corner"]) == 1}.get(row["kind"], zero > 0)
 
 
+@pytest.mark.slow
 def test_pictures_are_there_for_every_law():
     code = "from job import KINDS, SETS; from tables import SIZE\n"
     code += "print(*(f'{s}-{c}-{k}-{SIZE[c]}' for s in SETS for c in KINDS for k in KINDS[c]))"
@@ -76,6 +78,7 @@ def test_pictures_are_there_for_every_law():
     assert all((FOLDER / f"{name}.png").exists() for name in ("bits", "simplex"))
 
 
+@pytest.mark.slow
 def test_without_data_the_variable_is_named(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "OMEGAMAX_DATA"}
     command = [sys.executable, str(FOLDER / "run.py"), "--results", str(tmp_path)]

@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
 SETS = ("scenes", "easy_vqa", "shapes", "daquar")
 
 
+@pytest.mark.slow
 def test_readme_has_the_tables_of_the_rows(tmp_path: Path) -> None:
     again = tmp_path / "README.md"
     shutil.copy(FOLDER / "README.md", again)
