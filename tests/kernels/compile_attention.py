@@ -46,9 +46,10 @@ def main() -> None:
         compiled(_marks.mark, dtype, options, 4, **marked)
         sizes = {**marked, "FLAGS": FULL if options else _call.LOCAL, "WIDTH": 64, "W": 64}
         compiled(_listed.gather, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
-        exact = {"EXACT": dtype == "fp32"}
-        for dense in (_attend.forward, _attend_backward.queries_backward, _attend_backward.keys_backward):
-            compiled(dense, dtype, options, 4, **{**sizes, "BN": 32, "PART": 2}, **exact)
+        dense = {**sizes, "BN": 32, "PART": 2, "EXACT": dtype == "fp32"}
+        compiled(_attend.forward, dtype, options, 4, **dense, WIDE=2)
+        compiled(_attend_backward.queries_backward, dtype, options, 4, **dense)
+        compiled(_attend_backward.keys_backward, dtype, options, 4, **dense)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
         compiled(_listed_backward.scatter, dtype, options, 1, **kept, LENGTH=128, C=8)
 

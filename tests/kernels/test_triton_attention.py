@@ -41,7 +41,7 @@ def fused(monkeypatch, run_time_loops):
     monkeypatch.setattr(_attention, "attend", spy)
     if not GPU:
         way = _call.Attention.way.fget
-        small = {"tile": 32, "rows": 16, "block": 16, "bounds": 16, "marks": 32}
+        small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
         monkeypatch.setattr(_call.Attention, "way", property(lambda call: way(call)._replace(**small)))
         monkeypatch.setattr(_attention, "usable", lambda q: q.dtype != torch.float64)
         monkeypatch.setattr(_support, "BLOCK", 32)

@@ -34,11 +34,12 @@ def forward(
     BM: tl.constexpr,
     BN: tl.constexpr,
     PART: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
     """Outputs ``[batch, heads, rows, WIDTH]``, thresholds ``[batch, heads, rows]``, and which blocks have support.
 
-    The last, ``[batch, heads, tiles, blocks]``, also tells the backward passes what to skip. Where ``dense_ptr`` is
-    given, only what it names is done, PART tiles by one number.
+    The last, ``[batch, heads, tiles, blocks]``, found for WIDE blocks at a time, tells the backward passes what to
+    skip. Where ``dense_ptr`` is given, only what it names is done, PART tiles by one number.
     """
     tiles = tl.num_programs(0)
     tile = tiles - 1 - tl.program_id(0)  # causal: those with the most work first
@@ -54,7 +55,8 @@ def forward(
     row = index[:, None]
     queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
     low, whole, full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
-    block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
+    blocks = tl.cdiv(keys, BN // WIDE)
+    block_ptr += (head.to(tl.int64) * tiles + tile) * blocks
 
     # The largest scores of columns that are BN apart: some of the keys, whose threshold is at most that of all.
     peaks = tl.full([BM, BN], float("-inf"), tl.float32)
@@ -102,7 +104,8 @@ def forward(
             values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
             s = sum1(p)
-            tl.store(block_ptr + start // BN, (tl.max(s) > 0.0).to(tl.int8))
+            these = start // BN * WIDE + tl.arange(0, WIDE)
+            tl.store(block_ptr + these, (tl.max(s) > 0.0).to(tl.int8), mask=these < blocks)
             total += s
         # What the last step left over, by the slope that it knew: to see whether it matters, and for the backward pass.
         rest = tl.where(total > 0.0, e * (total - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)

@@ -22,8 +22,9 @@ ALIBI = 32  # a slope times the distance, subtracted
 RAW = 64  # products as they are, not yet times the scale: for comparisons
 
 LENGTH = 128  # of a list; a query with more keys to look at makes its tile a dense one
-SEEN = 1536  # keys that queries see on average, from which lists are tried
-LISTED = 1.4  # alpha from which lists are tried: below it they would be long
+SEEN = 1536  # keys that a query sees on average, from which lists are tried
+FEW = 512  # the same for alpha near 2, whose lists are short
+LISTED = 1.42  # alpha from which lists are tried: below it they would be long
 FAR = 1 << 30  # a distance that limits nothing
 
 
@@ -32,15 +33,16 @@ class Way(NamedTuple):
 
     tile: int  # queries to a program where lists are made
     rows: int  # and where all keys are looked at: as many, or a part of them
-    block: int  # keys at a time
+    block: int  # keys at a time in the backward passes
     warps: int
-    back_warps: int  # of the backward passes
     bounds: int  # keys at a time where the bounds are found
     bound_warps: int
     marks: int  # keys at a time where lists are made
     mark_warps: int
     chunk: int  # keys of a list at a time
+    wide: int = 1  # blocks at a time in the forward pass
     stages: int = 1  # blocks of keys on their way
+    back_stages: int = 1
     registers: int | None = None  # of a thread, at most, so that more programs run side by side
     back_registers: int | None = None
 
@@ -71,12 +73,12 @@ class Attention(NamedTuple):
         """Measured on Hopper; elsewhere, and in float32, small enough to fit."""
         size = max(self.q.shape[-1], self.v.shape[-1])
         if not hopper(self.q.device) or self.q.dtype == torch.float32:
-            return Way(64, 64, 32, 4, 4, 64, 4, 64, 4, 16, 2) if size <= 64 else Way(32, 32, 32, 4, 4, 64, 4, 64, 4, 8)
+            return Way(64, 64, 32, 4, 64, 4, 64, 4, 16, 1, 2, 2) if size <= 64 else Way(32, 32, 32, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            return Way(128, 64, 64, 4, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, 2, 128, 168)
+            return Way(128, 64, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, 1, 2, 3, 128, 168)
         if size <= 128:
-            return Way(128, 128, 64, 8, 8, 64, 8, 64, 8, 8, 2)
-        return Way(64, 64, 32, 8, 8, 64, 4, 64, 4, 8, 2)
+            return Way(128, 64, 64, 4, 64, 8, 64, 8, 8, 1, 3, 2)
+        return Way(64, 64, 32, 8, 64, 4, 64, 4, 8, 1, 2, 2)
 
     @property
     def listed(self) -> bool:
@@ -86,7 +88,7 @@ class Attention(NamedTuple):
         seen = min(self.k.shape[-2], self.left + self.right + 1)
         if self.right < self.left and seen == self.k.shape[-2]:
             seen //= 2  # causal
-        return seen >= SEEN and (self.alphas is not None or self.alpha >= LISTED)
+        return seen >= (SEEN if self.alpha < 1.75 else FEW) and (self.alphas is not None or self.alpha >= LISTED)
 
     @property
     def tiles(self) -> int:

@@ -17,6 +17,7 @@ ENTMAX15 = tl.constexpr(_call.ENTMAX15)
 ENTMAX = tl.constexpr(_call.ENTMAX)
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+HUGE = tl.constexpr(1e30)  # times a positive number is more than 1, in fewer operations than a comparison and a choice
 LITTLE = tl.constexpr(1e-6)  # a power that is 1 on the support and 0 outside
 
 
@@ -26,12 +27,11 @@ def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
 
     ``EXACT``: with logarithms to the last digits, rather than as exact as half precision needs.
     """
-    if KIND == SPARSEMAX:
-        on = w > t
-        return tl.where(on, w - t, 0.0), tl.where(on, 1.0, 0.0), tl.zeros_like(w)
     root = tl.maximum(w - t, 0.0)
+    if KIND == SPARSEMAX:
+        return root, tl.minimum(root * HUGE, 1.0), tl.zeros_like(w)
     if KIND == ENTMAX15:
-        return root * root, root, tl.where(root > 0.0, 1.0, 0.0)
+        return root * root, root, tl.minimum(root * HUGE, 1.0)
     if KIND > ENTMAX:
         u = whole_power(root, KIND - 2)
         return root * root * u, root * u, u

@@ -97,7 +97,9 @@ def _constants(call: Attention, backward: bool = False) -> dict[str, Any]:
     """Of the kernels that look at all keys."""
     way = call.way
     cut = {"BM": way.rows, "BN": way.block, "PART": way.tile // way.rows}
-    launch = {"num_warps": way.back_warps if backward else way.warps, "num_stages": way.stages}
+    if not backward:
+        cut |= {"BN": way.block * way.wide, "WIDE": way.wide}
+    launch = {"num_warps": way.warps, "num_stages": way.back_stages if backward else way.stages}
     registers = way.back_registers if backward else way.registers
     if registers is not None:
         launch["maxnreg"] = registers
