@@ -59,13 +59,23 @@ def again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
 
 
 def launch(
-    kernel: Any, programs: int, tensors: tuple[Tensor | None, ...], arguments: tuple, warps: int, key: Hashable = None
+    kernel: Any,
+    programs: int,
+    tensors: tuple[Tensor | None, ...],
+    arguments: tuple,
+    warps: int,
+    key: Hashable = None,
+    registers: int | None = None,
 ) -> None:
-    """Run ``kernel(*tensors, *arguments)``, and keep the launch under ``key``, which tells it from all others."""
+    """Run ``kernel(*tensors, *arguments)``, and keep the launch under ``key``, which tells it from all others.
+
+    ``registers``: at most so many for a thread, on NVIDIA's GPUs, so that more programs run at a time.
+    """
     first = tensors[0]
     assert first is not None
     with on_device(first):
-        made = kernel[(programs, 1, 1)](*tensors, *arguments, num_warps=warps)
+        limit = {"maxnreg": registers} if registers is not None and torch.version.hip is None else {}
+        made = kernel[(programs, 1, 1)](*tensors, *arguments, num_warps=warps, **limit)
     if key is None or not first.is_cuda or not _known(made) or any(t is None or t.data_ptr() & 15 for t in tensors):
         return
     if len(_kept) >= MOST:

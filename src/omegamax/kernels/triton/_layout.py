@@ -36,9 +36,10 @@ def tile(size: int, light: bool = False) -> Tile:
     return Tile(rows, block, min(max(rows * block // 512, 1), 32))
 
 
-def turns_of(tiles: int) -> int:
-    """How many tiles a program has that mostly finds that there is nothing to do: a few programs for each processor."""
-    return 1 if tiles <= 256 else 8 if tiles <= 2048 else 64
+def turns_of(tiles: int, warps: int) -> int:
+    """How many tiles a program has that mostly finds that there is nothing to do: as many programs as run at a time."""
+    programs = 1024 // warps
+    return 64 if tiles >= 64 * programs else 8 if tiles >= 8 * programs else 1
 
 
 class Sheaf(NamedTuple):
@@ -63,14 +64,32 @@ WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}
 
 
 @functools.cache
-def sheaf(size: int, itemsize: int, heavy: bool = False) -> Sheaf:
-    """As :func:`tile`, for the kernels of sparsemax and its kin; ``heavy``: that of any alpha, with more registers."""
+def sheaf(size: int, itemsize: int) -> Sheaf:
+    """As :func:`tile`, for the kernels of sparsemax and its kin."""
     block = triton.next_power_of_2(size)
     if block <= 512:
         rows, width = SHEAVES.get((block, itemsize), (8, min(block, 16)))
         return Sheaf(rows, block // width, width, 1)
-    warps = min(max(block // 1024, 1), 16) if heavy else WARPS.get(block, 8)
-    width = 16 // itemsize * 32 * warps  # as many as one vector load of all threads brings
+    return _wide_sheaf(block, itemsize, WARPS.get(block, 8))
+
+
+REGISTERS = 168  # for a thread of the kernel of any alpha, so that six programs of two warps run at a time
+
+
+@functools.cache
+def heavy_sheaf(size: int, itemsize: int) -> Sheaf:
+    """The same for the kernel of any alpha, whose threads hold two numbers for each entry."""
+    block = triton.next_power_of_2(size)
+    if block == 512 and itemsize == 2:
+        return Sheaf(2, 4, 128, 1)
+    if block <= 512:
+        return sheaf(size, itemsize)
+    return _wide_sheaf(block, itemsize, max(block // 2048, 1))
+
+
+def _wide_sheaf(block: int, itemsize: int, warps: int) -> Sheaf:
+    """One row, as wide as one vector load of all threads brings."""
+    width = 16 // itemsize * 32 * warps
     return Sheaf(1, max(block // width, 1), min(block, width), warps)
 
 

@@ -66,15 +66,18 @@ def terms(x, t, e):
 
 @triton.jit
 def fall(log_s, e):
-    """``(1 - s^-e) / e`` of ``log2 s``, roughly."""
-    return tl.where(e < 1e-3, 0.6931472 * log_s, (1.0 - exp2(-e * log_s)) * inverse(e))
+    """``(1 - s^-e) / e`` of ``log2 s``, to nearly all digits."""
+    y = 0.6931472 * log_s
+    u = e * y
+    near = y * (1.0 - u * (0.5 - u * (0.16666667 - u * (0.041666667 - u * 0.0083333333))))
+    return tl.where(tl.abs(u) < 0.25, near, (1.0 - exp2(-e * log_s)) * inverse(e))
 
 
 @triton.jit
 def step_of(s, r, bend, e):
     """From sums of terms, Halley's step on ``(s^e - 1) / e``, or Newton's where ``bend = s u / r^2 - 1`` is 0.
 
-    To a few digits: it need not be exact but in its last, for which see :func:`drop_of`.
+    To about 1e-7; for the last see :func:`drop_of`.
     """
     down = fall(log2(tl.maximum(s, 1e-30)), e)
     turn = tl.maximum(1.0 - 0.5 * (1.0 - e) * down * bend, 0.5)
@@ -110,7 +113,7 @@ def begin(x, e, tied):
         step = step_of(s, slope, bend, e)
         # Up to alpha = 1.5 the entries that are not seen here change more than this.
         moving = unsettled(s, step, t, tl.where(e < 0.5, 0.1, 0.01))
-        t = tl.minimum(tl.maximum(t + step, 0.0), tied)
+        t = agreed(tl.minimum(tl.maximum(t + step, 0.0), tied), x)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
     return t, bend
@@ -133,7 +136,7 @@ def probabilities(x, top, e):
         step = step_of(s, slope, bend, e)
         drop = drop_of(s, slope, bend, e)
         moving = unsettled(s, step, t, enough)
-        t = tl.where(moving, tl.minimum(tl.maximum(t + step, 0.0), tied), t)
+        t = agreed(tl.where(moving, tl.minimum(tl.maximum(t + step, 0.0), tied), t), x)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
     return last_step(x, top, r, t, drop, e)
@@ -156,6 +159,17 @@ def last_step(x, top, r, t, drop, e):
     drop = tl.where(top < float("inf"), drop, float("nan"))
     change = b - drop + (0.5 * (1.0 - e) * drop * drop) * back
     return r * tl.maximum(change, 0.0, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def agreed(t, x):
+    """``t [R, 1, 1]`` as all lanes of a row of the tile ``x`` have it; their sums may differ in the last digit.
+
+    They do not in a wide tile of one row, for which see ``any_row``.
+    """
+    if x.shape[0] > 1 or x.shape[2] < 128:
+        return tl.max(tl.broadcast_to(t, [x.shape[0], 1, x.shape[2]]), 2, keep_dims=True)
+    return t
 
 
 @triton.jit

@@ -30,10 +30,12 @@ from omegamax.kernels.triton._layout import (
     LISTED,
     LONG,
     LONGEST,
+    REGISTERS,
     STRETCH,
     along_last,
     as_rows,
     by_row,
+    heavy_sheaf,
     like,
     sheaf,
     stretch,
@@ -46,6 +48,8 @@ Parameter = float | Tensor
 SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(_simplex, name).value for name in _simplex.KINDS)
 HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
 POWER = _exponent.POWER.value
+BROAD = (512, 8192)  # where powers with a fraction are as quick by the kernel that knows none of them
+STEEPEST = 64  # alpha up to which normmax takes powers as its threshold does
 EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
 
 
@@ -83,7 +87,7 @@ def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if count:
         here, depth, width, warps = sheaf(size, rows.itemsize)
         even = size == depth * width and count % here == 0
-        arguments = (fraction, count, size, rows.stride(0), kind, whole, even, here, depth, width)
+        arguments = (alpha, fraction, count, size, rows.stride(0), kind, whole, alpha > 2, even, here, depth, width)
         launch(_normmax.forward, -(-count // here), (rows, p), arguments, warps, key)
     return like(p, z, dim)
 
@@ -163,8 +167,8 @@ def _sparse_kind(alpha: float) -> tuple[int, int, float] | None:
 
 @functools.cache
 def _norm_kind(alpha: float) -> tuple[int, int, float] | None:
-    """The sparse kind of the entmax that has the threshold of normmax, up to alpha = 2."""
-    return _sparse_kind(2 - 1 / alpha) if alpha <= 2 else None
+    """The sparse kind of the entmax that has the threshold of normmax; none where that is nearly sparsemax."""
+    return _sparse_kind(2 - 1 / alpha) if alpha <= STEEPEST else None
 
 
 def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
@@ -175,7 +179,7 @@ def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None
     sparse = None if isinstance(alpha, Tensor) or kind == NORMMAX else _sparse_kind(alpha)
     if not count:
         pass
-    elif sparse is not None:
+    elif sparse is not None and not (sparse[2] > 0 and BROAD[0] < size <= BROAD[1]):
         _forward_sparse(*sparse, rows, p, sizes, key)
     elif kind != NORMMAX and (isinstance(alpha, Tensor) or 1 < alpha < 2):
         forward = _forward_spectrum if size <= LONGEST else _forward_spectrum_long
@@ -218,13 +222,14 @@ def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Ten
 def _forward_spectrum(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
     count, size, _ = sizes
     many, number = (alpha, 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-    here, depth, width, warps = sheaf(size, rows.itemsize, True)
+    here, depth, width, warps = heavy_sheaf(size, rows.itemsize)
+    registers = REGISTERS if here == 1 and warps <= 4 else None
     even = size == depth * width and count % here == 0
     arguments: tuple = (many, number, *sizes, many is not None, even, here, depth, width)
-    launch(_spectrum.forward, -(-count // here), (rows, p), arguments, warps, key)
+    launch(_spectrum.forward, -(-count // here), (rows, p), arguments, warps, key, registers)
     if many is not None:
         here, block, warps = tile(size)
-        turns = turns_of(count // here)
+        turns = turns_of(count // here, warps)
         launch(_spectrum.outside, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
 
 
