@@ -117,6 +117,25 @@ def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
     check(heads(2), fused, 2e-6, is_causal=True)
 
 
+@pytest.mark.parametrize(
+    ("keys", "options", "wanted"),
+    [
+        (4096, {}, True),
+        (2048, {}, False),
+        (2048, {"right": _call.FAR}, True),
+        (8192, {"left": 1024}, False),
+        (2048, {"alpha": 2.0}, True),
+        (4096, {"alpha": 1.3}, False),
+        (4096, {"alpha": 0.0, "alphas": torch.tensor([1.3, 1.8])}, True),
+        (4096, {"deterministic": True}, False),
+    ],
+)
+def test_lists_are_tried_where_they_are_short_and_keys_many(keys, options, wanted):
+    q = torch.empty(1, 2, keys, 64, device="meta")
+    numbers = {"alpha": 1.5, "alphas": None, "mask": None, "slopes": None, "lengths": None, "offset": 0, "scale": 1.0}
+    assert _call.Attention(q, q, q, **{**numbers, "left": _call.FAR, "right": 0, **options}).listed == wanted
+
+
 def test_whole_powers(fused):
     check(heads(), fused, 2e-6, transform=omegamax.Tsallis(1.25))
 
