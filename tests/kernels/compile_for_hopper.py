@@ -56,8 +56,8 @@ def bounds_and_norms() -> None:
     sizes = {"EVEN": True, "R": 1, "C": 16, "L": 256}
     compiled(_clip.forward, FORWARD, "fp32", 2, goal_ptr=None, PER_ROW=False, FLOOR=False, **sizes)
     compiled(_clip.forward, FORWARD, "bf16", 2, PER_ROW=True, FLOOR=True, **sizes | {"EVEN": False})
-    compiled(_normmax.forward, FORWARD, "fp32", 2, KIND=_exponent.ENTMAX15.value, N=0, **sizes)
-    compiled(_normmax.forward, FORWARD, "bf16", 2, KIND=_exponent.POWER.value, N=3, **sizes)
+    compiled(_normmax.forward, FORWARD, "fp32", 2, KIND=_exponent.ENTMAX15.value, N=0, STEEP=False, **sizes)
+    compiled(_normmax.forward, FORWARD, "bf16", 2, KIND=_exponent.POWER.value, N=1, STEEP=True, **sizes)
     compiled(_box.bounded, FORWARD, "fp32", FLOORS=True, EVEN=False, R=1, C=4, L=256)
     for given in (False, True):
         none = {} if given else {"upper_ptr": None}

@@ -169,7 +169,7 @@ def above(x, t, e):
         slope = sum1(tl.where(some, power.to(tl.float32) / tl.where(some, b, 1.0).to(tl.float32), 0.0)).to(tl.float64)
         step = e * (sum1(power) - 1.0) / tl.where(slope > 0.0, slope, 1.0)
         t = tl.where(tl.abs(step) < 1.0, t + step, t)  # not for rows without entries, or of NaN
-        moving = (tl.abs(step) > 1e-8) & (tl.abs(step) < 1.0)
+        moving = (tl.abs(step) > 2e-7) & (tl.abs(step) < 1.0)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
     return tl.maximum(x - t, 0.0).to(tl.float32)
