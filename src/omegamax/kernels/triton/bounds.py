@@ -18,6 +18,9 @@ from omegamax.kernels.triton._layout import LONGEST, along_last, as_rows, by_row
 
 Parameter = float | Tensor
 
+REGISTERS = 128  # for a thread of at most MOST entries, so that twice as many programs run at a time
+MOST = 64
+
 
 def k_subsets(z: Tensor, k: Parameter, dim: int) -> Tensor:
     key = _key("k_subsets", z, None, dim, k)
@@ -55,7 +58,7 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
         strides = (*low.stride(), *high.stride())
         ways = (isinstance(lower, Tensor) or lower != 0, size == block and count % here == 0)
         arguments = (low, high, sums, count, size, rows.stride(0), *strides, *ways, here, block // width, width)
-        launch(_box.bounded, -(-count // here), (rows, p), arguments, warps)
+        launch(_box.bounded, -(-count // here), (rows, p), arguments, warps, None, REGISTERS if warps <= 8 else None)
     return like(p, z, dim)
 
 
@@ -110,7 +113,8 @@ def _clipped(z: Tensor, many: Tensor | None, numbers: tuple[float, ...], dim: in
         here, depth, width, warps = sheaf(size, rows.itemsize)
         even = size == depth * width and count % here == 0
         arguments = (many, *numbers, count, size, rows.stride(0), many is not None, numbers[0] != 0, even)
-        launch(_clip.forward, -(-count // here), (rows, p), (*arguments, here, depth, width), warps, key)
+        registers = REGISTERS if numbers[0] == 0 and here * depth * width <= 32 * warps * MOST else None
+        launch(_clip.forward, -(-count // here), (rows, p), (*arguments, here, depth, width), warps, key, registers)
     return like(p, z, dim)
 
 
