@@ -75,7 +75,8 @@ class Attention(NamedTuple):
         if not hopper(self.q.device) or self.q.dtype == torch.float32:
             return Way(64, 64, 32, 4, 64, 4, 64, 4, 16, 1, 2, 2) if size <= 64 else Way(32, 32, 32, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            return Way(128, 64, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, 1, 2, 3, 128, 168)
+            wide, registers = (2, 168) if self.kind > ENTMAX else (1, 128)
+            return Way(128, 64, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, wide, 2, 3, registers, 168)
         if size <= 128:
             return Way(128, 64, 64, 4, 64, 8, 64, 8, 8, 1, 3, 2)
         return Way(64, 64, 32, 8, 64, 4, 64, 4, 8, 1, 2, 2)
