@@ -79,8 +79,9 @@ class Case:
             if (self.keys, self.dim) == PEER and len(self.alphas) > 1:
                 found[work, "adasplash"] = peers.attention(alpha, self.is_causal)
         if self.per_head:
-            slopes = torch.linspace(1.2, 1.9, self.heads, device=self.device).reshape(-1, 1, 1)
-            found["entmax(alpha of each head)", "omegamax"] = self._sparse(slopes.requires_grad_())
+            alphas = torch.linspace(1.2, 1.9, self.heads)
+            learnt = omegamax.nn.Entmax(alphas, learnable=True, per=self.heads).to(self.device)
+            found["entmax(alpha of each head)", "omegamax"] = self._sparse(learnt)
         return {key: function for key, function in found.items() if function is not None}
 
     def tuned(self, part: int) -> list[str]:
@@ -106,9 +107,9 @@ class Case:
         with sdpa_kernel(backends):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=self.heads != self.groups)
 
-    def _sparse(self, alpha: float | Tensor) -> Callable:
-        named = {} if isinstance(alpha, Tensor) else {1.5: "entmax15", 2.0: "sparsemax"}
-        transform = named[alpha] if alpha in named else omegamax.Tsallis(alpha)
+    def _sparse(self, alpha: float | torch.nn.Module) -> Callable:
+        named = {1.5: "entmax15", 2.0: "sparsemax"}
+        transform = alpha if isinstance(alpha, torch.nn.Module) else named.get(alpha) or omegamax.Tsallis(alpha)
         options = {} if self.window is None else {"window": self.window}
         causal = self.is_causal and self.queries > 1
         return lambda q, k, v: omegamax.attention(q, k, v, transform, is_causal=causal, **options)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,9 +26,9 @@ def _map(size: int) -> None:
     omegamax.entmax15(z).square().sum().backward()
 
 
-def _attention(length: int) -> None:
+def _attention(length: int, is_causal: bool = True) -> None:
     q, k, v = (torch.randn(1, 4, length, 64, device=DEVICE).bfloat16().requires_grad_() for _ in range(3))
-    omegamax.attention(q, k, v, "entmax15", is_causal=True).square().sum().backward()
+    omegamax.attention(q, k, v, "entmax15", is_causal=is_causal).square().sum().backward()
 
 
 def _loss(size: int) -> None:
@@ -38,7 +39,8 @@ def _loss(size: int) -> None:
 # Work -> (function of a size, sizes one after another). The first includes what every first kernel of a process costs.
 WORKS = {
     "entmax15, forward+backward": (_map, (1000, 3000, 3001)),
-    "attention(entmax15), forward+backward": (_attention, (1000, 3000, 3001)),
+    "attention(entmax15), causal, forward+backward": (_attention, (1000, 3000, 3001)),
+    "attention(entmax15), full, forward+backward": (partial(_attention, is_causal=False), (4000, 4001)),
     "entmax15_loss, forward+backward": (_loss, (1000, 50257, 50258)),
 }
 

@@ -20,9 +20,9 @@ DIRECT = VERSION == (3, 6)  # and their launcher in C is called as there, past t
 class Launch:
     """A compiled kernel with its grid and all its arguments but the pointers."""
 
-    __slots__ = ("arguments", "device", "grid", "middle", "run", "stream")
+    __slots__ = ("arguments", "device", "grid", "middle", "run", "stream", "work")
 
-    def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int):
+    def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int, work: tuple[int, ...] | None):
         unheard = (None, None, None)  # metadata for hooks, and the hooks
         self.run: Callable = kernel.run
         self.middle: tuple = (kernel.function, kernel.packed_metadata, *unheard)
@@ -32,6 +32,7 @@ class Launch:
             self.run = self.run.launch
         self.stream = triton.runtime.driver.active.get_current_stream
         self.grid, self.arguments, self.device = (programs, 1, 1), arguments, device
+        self.work = work  # shape of whole numbers that the kernel writes to itself
 
     def __call__(self, *pointers: int) -> bool:
         """Run it; or not, if a pointer is not as aligned as it was, or a profiler listens, or the device is another."""
@@ -55,7 +56,11 @@ def again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
     if known is None:
         return None
     out = torch.empty_like(x)
-    return out if known(x.data_ptr(), *(t.data_ptr() for t in others), out.data_ptr()) else None
+    pointers = (x.data_ptr(), *(t.data_ptr() for t in others), out.data_ptr())
+    if known.work is None:
+        return out if known(*pointers) else None
+    work = torch.empty(known.work, dtype=torch.int32, device=x.device)
+    return out if known(*pointers, work.data_ptr()) else None
 
 
 def launch(
@@ -66,13 +71,18 @@ def launch(
     warps: int,
     key: Hashable = None,
     registers: int | None = None,
+    work: tuple[int, ...] | None = None,
 ) -> None:
     """Run ``kernel(*tensors, *arguments)``, and keep the launch under ``key``, which tells it from all others.
 
-    ``registers``: at most so many for a thread, on NVIDIA's GPUs, so that more programs run at a time.
+    Args:
+        registers: at most so many for a thread, on NVIDIA's GPUs, so that more programs run at a time.
+        work: shape of one more tensor, int32, that the kernel writes to itself.
     """
     first = tensors[0]
     assert first is not None
+    if work is not None:
+        tensors = (*tensors, torch.empty(work, dtype=torch.int32, device=first.device))
     with on_device(first):
         limit = {"maxnreg": registers} if registers is not None and torch.version.hip is None else {}
         made = kernel[(programs, 1, 1)](*tensors, *arguments, num_warps=warps, **limit)
@@ -80,7 +90,7 @@ def launch(
         return
     if len(_kept) >= MOST:
         _kept.clear()
-    _kept[key] = Launch(made, programs, arguments, first.device.index)
+    _kept[key] = Launch(made, programs, arguments, first.device.index, work)
 
 
 def _known(kernel: Any) -> bool:

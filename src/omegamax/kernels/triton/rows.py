@@ -205,16 +205,10 @@ def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Ten
     if part is not None:
         members = triton.next_power_of_2(-(-size // part.block))
         groups = max(LISTED[kind == POWER] // members, 1)
-        work = torch.empty(count, groups, dtype=torch.int32, device=rows.device)
-        launch(
-            _survivors.forward,
-            count,
-            (rows, p, work),
-            (*arguments, size % (part.depth * part.block) == 0, part.depth, part.block, members, groups),
-            part.warps,
-        )
+        arguments = (*arguments, size % (part.depth * part.block) == 0, part.depth, part.block, members, groups)
+        launch(_survivors.forward, count, (rows, p), arguments, part.warps, key, work=(count, groups))
     else:
-        here, depth, width, warps = sheaf(size, rows.itemsize)
+        here, depth, width, warps = sheaf(size, rows.itemsize, kind == SPARSEMAX)
         arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
         launch(_sparse.forward, -(-count // here), (rows, p), arguments, warps, key)
 
