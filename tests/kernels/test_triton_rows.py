@@ -186,7 +186,7 @@ def test_any_layout(layout: str):
 @pytest.mark.parametrize("alpha", [1.05, 1.12, 1.25, 1.3, 1.5, 1.8, 2.0])
 @pytest.mark.parametrize("form", [(1, 4, 8, 1), (4, 8, 4, 1), (1, 1, 32, 1)])
 def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
-    monkeypatch.setattr(rows, "sheaf", lambda size, itemsize: _layout.Sheaf(*form))
+    monkeypatch.setattr(rows, "sheaf", lambda size, itemsize, linear=False: _layout.Sheaf(*form))
     monkeypatch.setattr(rows, "heavy_sheaf", rows.sheaf)
     monkeypatch.setattr(rows, "again", lambda key, z: None)  # launches of the usual form
     z = scores(6, 30) * torch.tensor([0.001, 0.1, 1.0, 10.0, 1.0, 1.0], device=DEVICE)[:, None]

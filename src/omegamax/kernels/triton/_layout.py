@@ -60,15 +60,17 @@ SHEAVES = {
     (512, 4): (2, 64),
     (512, 2): (4, 64),
 }
+LINEAR = {(128, 4): (4, 32), (128, 2): (4, 64)}  # those for sparsemax that differ: it takes less of a thread
 WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}
 
 
 @functools.cache
-def sheaf(size: int, itemsize: int) -> Sheaf:
-    """As :func:`tile`, for the kernels of sparsemax and its kin."""
+def sheaf(size: int, itemsize: int, linear: bool = False) -> Sheaf:
+    """As :func:`tile`, for the kernels of sparsemax, which is ``linear``, and its kin."""
     block = triton.next_power_of_2(size)
     if block <= 512:
-        rows, width = SHEAVES.get((block, itemsize), (8, min(block, 16)))
+        forms = SHEAVES | LINEAR if linear else SHEAVES
+        rows, width = forms.get((block, itemsize), (8, min(block, 16)))
         return Sheaf(rows, block // width, width, 1)
     return _wide_sheaf(block, itemsize, WARPS.get(block, 8))
 

@@ -58,9 +58,10 @@ def terms(x, t, e):
     """
     y = above(x, t, e)
     b = tl.maximum(1.0 + y, 0.0)
-    near = 1.44269521 + y * (-0.721301852 + y * (0.48279658 + y * (-0.333562129 + y * 0.439528463)))
+    near = 0.480210643 + y * (-0.371925961 + y * (0.207625517 - y * 0.490224277))
+    near = 1.44269499 + y * (-0.721362672 + y * near)
     # The power is above 0 also for sparsemax, so that it makes 0 of 0.
-    r = exp2(tl.maximum((1.0 - e) / e, 1e-30) * tl.where(y > -0.1875, y * near, log2(b)))
+    r = exp2(tl.maximum((1.0 - e) / e, 1e-30) * tl.where(y > -0.25, y * near, log2(b)))
     return r * b, r
 
 
