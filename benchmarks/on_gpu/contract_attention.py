@@ -63,7 +63,7 @@ SETTINGS = {
     "values of 48": Setting(width=48),
     "nearly flat": Setting(spread=0.02, alphas=(1.25, 1.5, 2.0)),
     "sharp": Setting(spread=8.0, alphas=(1.25, 1.5, 2.0)),
-    "long": Setting(heads=2, groups=2, queries=2100, keys=2100, alphas=(1.25, 1.5, 2.0), options={"is_causal": True}),
+    "long": Setting(heads=2, groups=2, queries=3300, keys=3300, alphas=(1.25, 1.5, 2.0), options={"is_causal": True}),
 }
 
 

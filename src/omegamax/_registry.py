@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -62,7 +63,11 @@ def get(omega: str | Omega, **parameters: Any) -> Omega:
         raise ValueError(f"get: no map is called {omega!r}; known: {', '.join(TRANSFORMS)}")
     factory = TRANSFORMS[omega].omega
     try:
-        inspect.signature(factory).bind(**parameters)
+        _signature(factory).bind(**parameters)
     except TypeError as error:
-        raise TypeError(f"get: {omega!r} takes {inspect.signature(factory)}: {error}") from None
+        raise TypeError(f"get: {omega!r} takes {_signature(factory)}: {error}") from None
     return factory(**parameters)
+
+
+# Attention by name asks at each call, and looking it up takes longer than a small kernel.
+_signature = functools.cache(inspect.signature)
