@@ -28,7 +28,6 @@ class Map:
         vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
             evaluated only if that gradient is wanted.
         jvp: ``(tangents, p, *parameters, dim) -> dp``, tangents being ``[dz | None, *dparameters | None]``.
-        numbers: whether ``solve`` takes a parameter that is a number as it is.
         gradient: ``(p, g, *parameters, dim) -> dz`` for parameters that are numbers, in the dtype of ``p`` and never
             differentiated: what ``vjp`` gives then, with less around it.
         bounded: the name of the kernel, for parameters that are bounds: probabilities at a bound are equal to it, in
@@ -42,7 +41,6 @@ class Map:
         solve: Callable,
         vjp: Callable,
         jvp: Callable,
-        numbers: bool = True,
         gradient: Callable | None = None,
         bounded: str | None = None,
     ):
@@ -61,7 +59,7 @@ class Map:
         self.op = _custom_op(name, [f"Tensor {a}" for a in parameters], solve, self.function)
         # A number stays one: a kernel that sees it need not be ready for every other.
         self.number_op = None
-        if len(parameters) == 1 and numbers:
+        if len(parameters) == 1:
             self.number_op = _custom_op(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:

@@ -33,7 +33,10 @@ def largest_of(x):
 
 @triton.jit
 def level(x, lower, upper, goal, t, low, high):
-    """``t`` from a first guess and two ends on, and the last step; and where no number is right the upper end."""
+    """``t`` from a first guess and two ends on, and the last step; and where no number is right the upper end.
+
+    The goal is for what is above the lower bounds: many of them would take digits from the sum.
+    """
     step = tl.zeros_like(t)
     before = tl.zeros_like(t) + INF
     right = tl.zeros_like(t) > 0.0
@@ -42,9 +45,9 @@ def level(x, lower, upper, goal, t, low, high):
     while go:
         y = x - t
         inside = (y > lower) & (y < upper)
-        mass, free = total2(clipped(y, lower, upper), inside.to(tl.float32))
+        mass, free = total2(clipped(y, lower, upper) - lower, inside.to(tl.float32))
         off = mass - goal
-        right = tl.abs(off) <= 4e-7 * tl.maximum(goal, 1.0)
+        right = tl.abs(off) <= 2e-7 * tl.maximum(goal, 1.0)
         step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
         low = tl.where(off >= 0.0, t, low)
         high = tl.where(off < 0.0, t, high)
@@ -64,11 +67,10 @@ def level(x, lower, upper, goal, t, low, high):
 
 
 @triton.jit
-def guess(x, there, least, most, goal, low, high):
+def guess(x, there, least, room, need, low, high):
     """Where to begin between two ends: by the largest along ``C``, as if all bounds were the mean ones."""
     count = tl.maximum(total(there.to(tl.float32)), 1.0)
-    width = (most - least) / count
-    need = goal - least
+    width = room / count
     groups = tl.max(x, 1, keep_dims=True)
     present = tl.sum((groups > -INF).to(tl.float32), 2, keep_dims=True)
     top = tl.max(groups, 2, keep_dims=True)
@@ -76,7 +78,7 @@ def guess(x, there, least, most, goal, low, high):
     bottom = tl.min(tl.where(groups > -INF, groups, top), 2, keep_dims=True) - width
     left, right = tl.where(few, bottom - 4e-7 * tl.abs(bottom), 0.0), tl.where(few, top, 0.0)
     first = tl.where(few, tl.maximum(0.5 * left + 0.5 * right, right - width), 0.0)
-    nothing = tl.zeros_like(goal)
+    nothing = tl.zeros_like(need)
     t, step, _ = _clip.level(groups, width, need, nothing, 0.02 * need, first, left, right, nothing)
     first = tl.where(few, t + step - least / count, tl.maximum(0.5 * low + 0.5 * high, high - 1.0))
     return tl.where((first > low) & (first < high), first, 0.5 * low + 0.5 * high)
@@ -88,12 +90,13 @@ def project(x, lower, upper, goal):
     there = x > -INF
     lower = tl.where(there, lower, 0.0)
     upper = tl.where(there, upper, 0.0)
-    least, most = total2(lower, upper)
-    goal = tl.minimum(tl.maximum(goal, least), most)
+    least, room = total2(lower, upper - lower)
+    reach = 1.0001 * (goal + least) + 1e-6
+    goal = tl.minimum(tl.maximum(goal - least, 0.0), room)
     low, high = smallest_of(tl.where(there, x - upper, INF)), largest_of(x - lower)
     some = high > -INF
     low, high = tl.where(some, low - 4e-7 * tl.abs(low), -1.0), tl.where(some, high + 4e-7 * tl.abs(high), 1.0)
-    first = guess(x, there, least, most, goal, low, high)
+    first = guess(x, there, least, room, goal, low, high)
     x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the level
     anchor = tl.zeros_like(first)
     t, step = anchor, anchor
@@ -102,7 +105,7 @@ def project(x, lower, upper, goal):
         x -= anchor
         t, step, anchor = level(x, lower, upper, goal, first, low, high)
         # Measured from it, what is at no bound is at most as large as the sum.
-        first, low, high = tl.zeros_like(first), -1.0001 * goal - 1e-6, 1.0001 * goal + 1e-6
+        first, low, high = tl.zeros_like(first), -reach, reach
         again -= 1
     return clipped(x - (t + step), lower, upper)
 

@@ -18,7 +18,7 @@ from omegamax.kernels.triton._layout import LONGEST, along_last, as_rows, by_row
 
 Parameter = float | Tensor
 
-REGISTERS = 128  # for a thread of at most MOST entries, so that twice as many programs run at a time
+REGISTERS = 128  # for a thread of at most MOST entries in float32, so that more programs run at a time
 MOST = 64
 
 
@@ -113,7 +113,8 @@ def _clipped(z: Tensor, many: Tensor | None, numbers: tuple[float, ...], dim: in
         here, depth, width, warps = sheaf(size, rows.itemsize)
         even = size == depth * width and count % here == 0
         arguments = (many, *numbers, count, size, rows.stride(0), many is not None, numbers[0] != 0, even)
-        registers = REGISTERS if numbers[0] == 0 and here * depth * width <= 32 * warps * MOST else None
+        few = rows.itemsize == 4 and numbers[0] == 0 and here * depth * width <= 32 * warps * MOST
+        registers = REGISTERS if few else None
         launch(_clip.forward, -(-count // here), (rows, p), (*arguments, here, depth, width), warps, key, registers)
     return like(p, z, dim)
 
