@@ -33,7 +33,7 @@ $(STAMP): $(SOURCES)
 	@touch $@
 
 test: lint
-	$(BIN)/python -m pytest -n 2 $(if $(CI),,-m "not slow")
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,-m "not slow")
 
 lint: $(STAMP)
 	$(BIN)/ruff check

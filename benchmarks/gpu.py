@@ -119,7 +119,7 @@ def checks(options: argparse.Namespace, folder: Path) -> None:
 
 def limit(section: str, options: argparse.Namespace) -> float:
     left = options.seconds - (time.monotonic() - START)
-    return max(min(LIMITS[section] * options.seconds / SECONDS, left), 1.0)
+    return max(min(LIMITS[section], left), 1.0)
 
 
 def timed(section: str, options: argparse.Namespace, folder: Path) -> None:
