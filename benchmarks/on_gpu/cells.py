@@ -32,7 +32,7 @@ def pair(rows: list[Row], work: str, shape: str, name: str, column: str, form: C
     found = [row for dtype in PRECISIONS for row in find(rows, work, shape, dtype, name)]
     cells = [form(row[column]) if row[column] else ("fails" if row["note"] else "") for row in found]
     cells = [cell + _star(row, column) for cell, row in zip(cells, found, strict=True)]
-    return " / ".join(cells) if any(cells) else ""
+    return " / ".join(cell or "-" for cell in cells) if any(cells) else ""
 
 
 def ways(rows: list[Row], work: str, shape: str, setting: str, name: str, column: str = "over") -> str:
@@ -45,7 +45,7 @@ def ways(rows: list[Row], work: str, shape: str, setting: str, name: str, column
     form = forms.get(column, str)
     cells = [form(row[column]) if row[column] else ("fails" if row["note"] else "") for row in found]
     cells = [cell + _star(row, column) for cell, row in zip(cells, found, strict=True)]
-    return " / ".join(cells) if any(cells) else ""
+    return " / ".join(cell or "-" for cell in cells) if any(cells) else ""
 
 
 def _star(row: Row, column: str) -> str:
