@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +25,11 @@ class Transform:
     cite: str
     example: dict[str, Any] = field(default_factory=dict)
     image: bool = False  # normalised over the last two axes, and so without ``dim``
+    signature: inspect.Signature = field(init=False, repr=False, compare=False)  # of the factory
+
+    def __post_init__(self) -> None:
+        # Attention by name asks for it at each call, and finding it out takes longer than a small kernel.
+        object.__setattr__(self, "signature", inspect.signature(self.omega))
 
     def __call__(self, z: Tensor, dim: int = -1, **options: Any) -> Tensor:
         """The map with the example's parameters."""
@@ -61,13 +65,9 @@ def get(omega: str | Omega, **parameters: Any) -> Omega:
         return omega
     if omega not in TRANSFORMS:
         raise ValueError(f"get: no map is called {omega!r}; known: {', '.join(TRANSFORMS)}")
-    factory = TRANSFORMS[omega].omega
+    transform = TRANSFORMS[omega]
     try:
-        _signature(factory).bind(**parameters)
+        transform.signature.bind(**parameters)
     except TypeError as error:
-        raise TypeError(f"get: {omega!r} takes {_signature(factory)}: {error}") from None
-    return factory(**parameters)
-
-
-# Attention by name asks at each call, and looking it up takes longer than a small kernel.
-_signature = functools.cache(inspect.signature)
+        raise TypeError(f"get: {omega!r} takes {transform.signature}: {error}") from None
+    return transform.omega(**parameters)

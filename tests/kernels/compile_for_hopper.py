@@ -15,6 +15,7 @@ from omegamax.kernels.triton import (
     _exponent,
     _long,
     _normmax,
+    _outside,
     _simplex,
     _sparse,
     _spectrum,
@@ -82,7 +83,7 @@ def main() -> None:
             compiled(_survivors.forward, FORWARD, dtype, 8, **constants, **sizes)
     compiled(_spectrum.forward, FORWARD, "fp32", PER_ROW=True, EVEN=True, R=1, C=8, L=512)
     compiled(_spectrum.forward, FORWARD, "bf16", 1, PER_ROW=False, alpha_ptr=None, EVEN=False, R=4, C=4, L=32)
-    compiled(_spectrum.outside, FORWARD, "fp32", TURNS=8, R=2, BLOCK=256)
+    compiled(_outside.forward, FORWARD, "fp32", TURNS=8, R=2, BLOCK=256)
     compiled(_spectrum_long.forward, FORWARD, "bf16", PER_ROW=True, EVEN=True, DEPTH=2, BLOCK=1024)
     compiled(_steep_long.forward, FORWARD, "fp32", PER_ROW=True, BLOCK=1024)
     compiled(_long.forward, FORWARD, "fp32", KIND=_simplex.ENTMAX.value, PER_ROW=True, BLOCK=1024)

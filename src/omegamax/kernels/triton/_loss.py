@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, one_minus_exp, sum1, sum2, sum3
+from omegamax.kernels.triton._numbers import any_row, exp, largest, log_base, one_minus_exp, root_of, sum1, sum2, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
 from omegamax.kernels.triton._steep import steep
 from omegamax.kernels.triton._threshold import (
@@ -155,12 +155,6 @@ def steep_entries(x, a, low, y):
     p = tl.where(above, root_of(base, 1.0 / e), y)
     power = tl.where(above, p * base, root_of(y, tl.where(sharp, 2.0, a)))
     return tl.where(x >= low, p, 0.0), tl.where(x >= low, power, 0.0)
-
-
-@triton.jit
-def root_of(x, q):
-    """``[x]_+^q``."""
-    return tl.where(x > 0.0, tl.exp2(q * tl.log2(tl.where(x > 0.0, x, 1.0))), 0.0)
 
 
 @triton.jit

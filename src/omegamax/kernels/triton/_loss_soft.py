@@ -5,8 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._loss import INF, entries, measured, place, root_of, slopes
-from omegamax.kernels.triton._numbers import one_minus_exp, sum1, sum3
+from omegamax.kernels.triton._loss import INF, entries, measured, place, slopes
+from omegamax.kernels.triton._numbers import one_minus_exp, root_of, sum1, sum3
 from omegamax.kernels.triton._simplex import ENTMAX15, SPARSEMAX, STEEP, alpha_of
 
 

@@ -24,6 +24,30 @@ def quick_log2(x):
 
 
 @triton.jit
+def flush_log2(x):
+    """The hardware's own log2, for which numbers below 2^-126 are zeros."""
+    if NVIDIA:
+        log2: tl.constexpr = "lg2.approx.ftz.f32 $0, $1;"
+        return tl.inline_asm_elementwise(log2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.log2(x)
+
+
+@triton.jit
+def flush_exp2(x):
+    """The hardware's own 2^x, off by two units, and 0 below 2^-126."""
+    if NVIDIA:
+        exp2: tl.constexpr = "ex2.approx.ftz.f32 $0, $1;"
+        return tl.inline_asm_elementwise(exp2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.exp2(x)
+
+
+@triton.jit
+def root_of(x, q):
+    """``[x]_+^q``."""
+    return tl.where(x > 0.0, tl.exp2(q * tl.log2(tl.where(x > 0.0, x, 1.0))), 0.0)
+
+
+@triton.jit
 def exact_exp2(y):
     """2^y for y <= 0, to the last digit, at least 2^-126; the hardware's is off by two units."""
     y = tl.maximum(y, -126.0)

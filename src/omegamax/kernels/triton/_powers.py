@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton import _call
-from omegamax.kernels.triton._numbers import NVIDIA, log_base, one_minus_exp
+from omegamax.kernels.triton._numbers import flush_exp2, flush_log2, log_base, one_minus_exp
 
 SPARSEMAX = tl.constexpr(_call.SPARSEMAX)
 ENTMAX15 = tl.constexpr(_call.ENTMAX15)
@@ -67,24 +67,6 @@ def quick_powers(w, t, e):
     logarithm = flush_log2(base)  # -inf outside the support, which powers above 0 make 0
     s = flush_exp2(logarithm * tl.maximum(1.0 / e - 1.0, LITTLE))
     return s * base, s, logarithm
-
-
-@triton.jit
-def flush_log2(x):
-    """The hardware's own log2, for which numbers below 2^-126 are zeros."""
-    if NVIDIA:
-        log2: tl.constexpr = "lg2.approx.ftz.f32 $0, $1;"
-        return tl.inline_asm_elementwise(log2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
-    return tl.log2(x)
-
-
-@triton.jit
-def flush_exp2(x):
-    """The hardware's own 2^x, off by two units, and 0 below 2^-126."""
-    if NVIDIA:
-        exp2: tl.constexpr = "ex2.approx.ftz.f32 $0, $1;"
-        return tl.inline_asm_elementwise(exp2, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
-    return tl.exp2(x)
 
 
 @triton.jit

@@ -9,32 +9,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton import _simplex, _steep, _threshold
 from omegamax.kernels.triton._exponent import inverse
-from omegamax.kernels.triton._numbers import NVIDIA
-from omegamax.kernels.triton._numbers import largest as largest_of_row
+from omegamax.kernels.triton._numbers import flush_exp2, flush_log2
 from omegamax.kernels.triton._sparse import FAR, ROUNDS, any_row, largest, total2, total3
 
 LEAST = tl.constexpr(1e-20)  # e of softmax, whose b is 1 + e (z - t) to more digits than there are, and b^(1/e) exp
-
-
-@triton.jit
-def log2(x):
-    """The hardware's own, without care for numbers below 1e-38."""
-    if NVIDIA:
-        return tl.inline_asm_elementwise(
-            "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    return tl.log2(x)
-
-
-@triton.jit
-def exp2(x):
-    if NVIDIA:
-        return tl.inline_asm_elementwise(
-            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    return tl.exp2(x)
 
 
 @triton.jit
@@ -61,7 +40,7 @@ def terms(x, t, e):
     near = 0.480210643 + y * (-0.371925961 + y * (0.207625517 - y * 0.490224277))
     near = 1.44269499 + y * (-0.721362672 + y * near)
     # The power is above 0 also for sparsemax, so that it makes 0 of 0.
-    r = exp2(tl.maximum((1.0 - e) / e, 1e-30) * tl.where(y > -0.25, y * near, log2(b)))
+    r = flush_exp2(tl.maximum((1.0 - e) / e, 1e-30) * tl.where(y > -0.25, y * near, flush_log2(b)))
     return r * b, r
 
 
@@ -71,7 +50,7 @@ def fall(log_s, e):
     y = 0.6931472 * log_s
     u = e * y
     near = y * (1.0 - u * (0.5 - u * (0.16666667 - u * (0.041666667 - u * 0.0083333333))))
-    return tl.where(tl.abs(u) < 0.25, near, (1.0 - exp2(-e * log_s)) * inverse(e))
+    return tl.where(tl.abs(u) < 0.25, near, (1.0 - flush_exp2(-e * log_s)) * inverse(e))
 
 
 @triton.jit
@@ -80,7 +59,7 @@ def step_of(s, r, bend, e):
 
     To about 1e-7; for the last see :func:`drop_of`.
     """
-    down = fall(log2(tl.maximum(s, 1e-30)), e)
+    down = fall(flush_log2(tl.maximum(s, 1e-30)), e)
     turn = tl.maximum(1.0 - 0.5 * (1.0 - e) * down * bend, 0.5)
     return s * down * inverse(tl.maximum(r * turn, 1e-30))
 
@@ -215,52 +194,3 @@ def forward(
             tl.store(p_ptr + row * K + column, p)
         else:
             tl.store(p_ptr + row * K + column, p, mask=here & ours)
-
-
-@triton.jit(do_not_specialize=["rows"])
-def outside(
-    z_ptr,
-    p_ptr,
-    alpha_ptr,
-    rows,
-    K,
-    z_stride,
-    TURNS: tl.constexpr,
-    R: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """The other rows, whose alpha is below 1 or above 2: mostly none, so that a program has ``TURNS`` tiles of ``R``.
-
-    They are far from each other, since alphas of neighbours may be alike. NaN for alpha gives rows of it.
-    """
-    first = tl.program_id(0).to(tl.int64) * R
-    apart = tl.num_programs(0).to(tl.int64) * R
-    row = first + tl.arange(0, TURNS)[:, None] * apart + tl.arange(0, R)[None, :]
-    a = tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
-    if tl.max(((a >= 1.0) & (a <= 2.0)).to(tl.int32) ^ 1) > 0:
-        turn = 0
-        while turn < TURNS:
-            tile(z_ptr, p_ptr, alpha_ptr, first + turn * apart, rows, K, z_stride, R, BLOCK)
-            turn += 1
-
-
-@triton.jit
-def tile(z_ptr, p_ptr, alpha_ptr, first, rows, K, z_stride, R: tl.constexpr, BLOCK: tl.constexpr):
-    row = first + tl.arange(0, R)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    a = _simplex.alpha_of(2.0, alpha_ptr, row, rows, True, R)
-    theirs = (a >= 1.0) & (a <= 2.0)
-    if tl.max(theirs.to(tl.int32) ^ 1) > 0:
-        x = tl.load(z_ptr + row * z_stride + column, mask=(row < rows) & (column < K), other=float("-inf"))
-        x = x.to(tl.float32)
-        top = largest_of_row(x)
-        x -= tl.where(top == float("-inf"), 0.0, top)
-        p = tl.full([R, BLOCK], float("nan"), tl.float32)
-        if tl.max((a < 1.0).to(tl.int32)) > 0:
-            e = tl.where(a < 1.0, a - 1.0, 1.0)
-            v = tl.where(x > float("-inf"), e * x, x)
-            p = tl.where(a < 1.0, _threshold.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32)), p)
-        if tl.max((a > 2.0).to(tl.int32)) > 0:
-            p = tl.where(a > 2.0, _steep.steep(x, tl.where(a > 2.0, a - 1.0, 1.0)), p)
-        p = tl.where(top < float("inf"), p, float("nan"))
-        tl.store(p_ptr + row * K + column, p, mask=(row < rows) & (column < K) & (theirs == 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.triton._numbers import any_row, sum1, sum2
+from omegamax.kernels.triton._numbers import any_row, root_of, sum1, sum2
 
 ROUNDS = tl.constexpr(64)
 
@@ -26,7 +26,7 @@ def steep(x, e):
     for _ in range(31):
         middle = low + (high - low) // 2
         t = -middle.to(tl.float32, bitcast=True)
-        heavy = sum1(_root(e * (x - t), q)) >= 1.0
+        heavy = sum1(root_of(e * (x - t), q)) >= 1.0
         high = tl.where(heavy, middle, high)
         low = tl.where(heavy, low, middle)
     edge = -high.to(tl.float32, bitcast=True)
@@ -35,7 +35,7 @@ def steep(x, e):
     go = True
     while go:
         following = tl.max(tl.where(x <= edge, x, float("-inf")), 1, keep_dims=True)
-        more = (following > float("-inf")) & (sum1(_root(e * (x - following), q)) < 1.0)
+        more = (following > float("-inf")) & (sum1(root_of(e * (x - following), q)) < 1.0)
         edge = tl.where(more, following - tl.abs(following) * 1e-7 - 1e-37, edge)
         go = any_row(more, x)
     kept = x > edge
@@ -63,17 +63,11 @@ def steep(x, e):
 
 
 @triton.jit
-def _root(x, q):
-    """``[x]_+^q``."""
-    return tl.where(x > 0.0, tl.exp2(q * tl.log2(tl.where(x > 0.0, x, 1.0))), 0.0)
-
-
-@triton.jit
 def _above(y, gap, kept, e, q):
     """The probabilities ``(y^e + gap)^q`` and their slopes in ``y``; ``y`` itself where the gap is none."""
-    p = tl.where(gap > 0.0, _root(_root(y, e) + gap, q), y)
+    p = tl.where(gap > 0.0, root_of(root_of(y, e) + gap, q), y)
     p = tl.where(kept, p, 0.0)
-    slope = tl.where(kept & (p > 0.0), _root(y / tl.where(p > 0.0, p, 1.0), e - 1.0), 0.0)
+    slope = tl.where(kept & (p > 0.0), root_of(y / tl.where(p > 0.0, p, 1.0), e - 1.0), 0.0)
     return p, slope
 
 

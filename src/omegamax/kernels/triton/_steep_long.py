@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._long import block_of, scores_of
-from omegamax.kernels.triton._numbers import largest, sum1, sum2
-from omegamax.kernels.triton._steep import ROUNDS, _above, _root
+from omegamax.kernels.triton._numbers import largest, root_of, sum1, sum2
+from omegamax.kernels.triton._steep import ROUNDS, _above
 
 
 @triton.jit
@@ -18,7 +18,7 @@ def mass_above(z_ptr, K, shift, t, e, q, BLOCK: tl.constexpr):
     """The sum of ``[e (x - t)]_+^q``."""
     s = tl.zeros([1, BLOCK], tl.float32)
     for start in range(0, K, BLOCK):
-        s += _root(e * (scores_of(z_ptr, start, K, shift, BLOCK) - t), q)
+        s += root_of(e * (scores_of(z_ptr, start, K, shift, BLOCK) - t), q)
     return sum1(s)
 
 

@@ -18,6 +18,7 @@ from omegamax.kernels.triton import (
     _exponent,
     _long,
     _normmax,
+    _outside,
     _simplex,
     _sparse,
     _spectrum,
@@ -224,7 +225,7 @@ def _forward_spectrum(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, k
     if many is not None:
         here, block, warps = tile(size)
         turns = turns_of(count // here, warps)
-        launch(_spectrum.outside, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
+        launch(_outside.forward, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
 
 
 def _forward_spectrum_long(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
