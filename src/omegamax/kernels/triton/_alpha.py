@@ -6,7 +6,8 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._numbers import exp, log_base, sum1
-from omegamax.kernels.triton._simplex import alpha_of, tile_of
+from omegamax.kernels.triton._simplex import alpha_of
+from omegamax.kernels.triton._tiles import tile_of
 
 
 @triton.jit

@@ -12,8 +12,9 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton import _clip
-from omegamax.kernels.triton._clip import HALVINGS, INF, ROUNDS, between, off_lower, off_upper, rounded
+from omegamax.kernels.triton._clip import INF, ROUNDS, following, off_lower, off_upper, rounded
 from omegamax.kernels.triton._sparse import any_row, largest, total, total2
+from omegamax.kernels.triton._tiles import read, sheaf_of, write
 
 
 @triton.jit
@@ -51,16 +52,8 @@ def level(x, lower, upper, goal, t, low, high):
         step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
         low = tl.where(off >= 0.0, t, low)
         high = tl.where(off < 0.0, t, high)
-        # Newton's steps while they halve what is missing; else half the way, later half of the numbers on it, by which
-        # each of them is met if need be.
         near = 0.5 * low + 0.5 * high
-        following = tl.where((near > low) & (near < high) & (rounds < HALVINGS), near, between(low, high))
-        newton = t + step
-        sound = (free > 0.0) & (newton > low) & (newton < high) & (tl.abs(off) < 0.5 * before)
-        following = tl.where(sound, newton, following)
-        before = tl.where(sound, tl.abs(off), INF)
-        moving = (following > low) & (following < high) & ~right
-        t = tl.where(moving, following, t)
+        t, before, moving = following(t, step, off, free, before, right, low, high, near, rounds)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
     return t, step, tl.where(right, t, high)
@@ -134,20 +127,12 @@ def bounded(
 
     ``FLOORS``: the lower bounds are not all 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries.
     """
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
-    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
-    here = (row < rows) & (column < K)
+    row, column, here = sheaf_of(rows, K, R, C, L)
     lower = tl.zeros([R, C, L], tl.float32)
-    if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-        upper = tl.load(upper_ptr + row * upper_row + column * upper_column)
-        if FLOORS:
-            lower = tl.load(lower_ptr + row * lower_row + column * lower_column)
-    else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-        upper = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
-        if FLOORS:
-            lower = tl.load(lower_ptr + row * lower_row + column * lower_column, mask=here, other=0.0)
+    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
+    upper = read(upper_ptr + row * upper_row, column * upper_column, here, 0.0, EVEN)
+    if FLOORS:
+        lower = read(lower_ptr + row * lower_row, column * lower_column, here, 0.0, EVEN)
     goal = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, goal))
     top = largest(x)
@@ -157,7 +142,4 @@ def bounded(
     p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
     p = tl.where(x > -INF, p, 0.0)
     p = tl.where(top < INF, p, float("nan"))
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from omegamax.kernels.triton._clip import rounded
 from omegamax.kernels.triton._numbers import sum2
-from omegamax.kernels.triton._simplex import tile_of
+from omegamax.kernels.triton._tiles import read, tile_of, write
 
 
 @triton.jit
@@ -21,26 +21,6 @@ def bound_of(number, ptr, place, here, like, GIVEN: tl.constexpr):
     else:
         bound = tl.zeros([1, 1], tl.float32) + number
     return rounded(bound, like)
-
-
-@triton.jit
-def pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN: tl.constexpr):
-    """Probabilities and incoming gradients."""
-    if EVEN:
-        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
-        g = tl.load(g_ptr + row * g_stride + column).to(tl.float32)
-    else:
-        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
-        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
-    return p, g
-
-
-@triton.jit
-def write(out_ptr, row, column, here, out, K, EVEN: tl.constexpr):
-    if EVEN:
-        tl.store(out_ptr + row * K + column, out)
-    else:
-        tl.store(out_ptr + row * K + column, out, mask=here)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -67,13 +47,14 @@ def clipped(
 ):
     """``g`` measured from its mean over the entries that are at no bound, on those."""
     row, column, here = tile_of(rows, K, R, BLOCK)
-    p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
+    p = read(p_ptr + row * p_stride, column, here, 0.0, EVEN)
+    g = read(g_ptr + row * g_stride, column, here, 0.0, EVEN)
     low = bound_of(lower, lower_ptr, row * lower_row + column * lower_column, here, p_ptr, GIVEN)
     high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
     free = (p > 0.0) & (p != low) & (p != high)
     moved, count = sum2(tl.where(free, g, 0.0), free.to(tl.float32))
     out = tl.where(free, g - moved / tl.maximum(count, 1.0), 0.0)
-    write(out_ptr, row, column, here, out, K, EVEN)
+    write(out_ptr + row * K, column, here, out, EVEN)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -96,9 +77,10 @@ def capped(
 ):
     """Softmax of the entries below their ceilings: ``p (g - m)``, ``m`` the mean of ``g`` by their probabilities."""
     row, column, here = tile_of(rows, K, R, BLOCK)
-    p, g = pair_of(p_ptr, g_ptr, row, column, here, K, p_stride, g_stride, EVEN)
+    p = read(p_ptr + row * p_stride, column, here, 0.0, EVEN)
+    g = read(g_ptr + row * g_stride, column, here, 0.0, EVEN)
     high = bound_of(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
     p = tl.where(p == high, 0.0, p)
     moved, mass = sum2(tl.where(p > 0.0, p * g, 0.0), p)
     out = tl.where(p > 0.0, p * (g - moved / tl.where(mass > 0.0, mass, 1.0)), 0.0)
-    write(out_ptr, row, column, here, out, K, EVEN)
+    write(out_ptr + row * K, column, here, out, EVEN)

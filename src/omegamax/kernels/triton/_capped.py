@@ -7,7 +7,7 @@ import triton.language as tl
 
 from omegamax.kernels.triton._clip import INF, off_upper, rounded
 from omegamax.kernels.triton._numbers import any_row, exp, largest, sum1, sum2
-from omegamax.kernels.triton._simplex import tile_of
+from omegamax.kernels.triton._tiles import read, tile_of, write
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -31,10 +31,7 @@ def capped_softmax(
     Entries below their ceilings are not rounded to them, by which a gradient knows them.
     """
     row, column, here = tile_of(rows, K, R, BLOCK)
-    if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-    else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
     top = largest(x)
     share = exp(x - tl.where(top == -INF, 0.0, top))
     mass = sum1(share)
@@ -55,10 +52,7 @@ def capped_softmax(
     else:
         p = tl.where(share < ceiling, off_upper(share, limit, p_ptr), limit)
     p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)
 
 
 @triton.jit

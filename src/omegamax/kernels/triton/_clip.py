@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.triton._sparse import any_row, largest, total, total3
+from omegamax.kernels.triton._tiles import read, sheaf_of, write
 
 INF = tl.constexpr(float("inf"))
 HALVINGS = tl.constexpr(24)  # rounds before the numbers between two ends are halved, rather than the way between them
@@ -44,11 +45,27 @@ def sums(x, t, width):
 
 
 @triton.jit
+def following(t, step, off, free, before, right, low, high, near, rounds):
+    """The next ``t`` between two ends, by how much the sum will have been off ``before`` it, and who moves.
+
+    Newton's steps are taken while they halve what is missing; else the number ``near``, and after many rounds the one
+    half-way among all numbers, by which each of them is met if need be.
+    """
+    other = tl.where((near > low) & (near < high) & (rounds < HALVINGS), near, between(low, high))
+    newton = t + step
+    sound = (free > 0.0) & (newton > low) & (newton < high) & (tl.abs(off) < 0.5 * before)
+    other = tl.where(sound, newton, other)
+    before = tl.where(sound, tl.abs(off), INF)
+    moving = (other > low) & (other < high) & ~right
+    return tl.where(moving, other, t), before, moving
+
+
+@triton.jit
 def level(x, width, goal, rest, slack, t, low, high, above):
     """The threshold from ``t`` on between two ends, and the last step; and where no number is right the upper end.
 
-    ``above`` is by how much the sum at ``low`` is too large, 0 if that is not known. Newton's steps are taken while
-    they halve what is missing, and the chord between the ends where they do not.
+    ``above`` is by how much the sum at ``low`` is too large, 0 if that is not known: beside Newton's steps there is the
+    chord between the ends.
     """
     below = -(goal + rest)
     step = tl.zeros_like(t)
@@ -66,16 +83,8 @@ def level(x, width, goal, rest, slack, t, low, high, above):
         high, below = tl.where(heavy, high, t), tl.where(heavy, below, off)
         part = tl.where(above > 0.0, above / tl.maximum(above - below, 1e-37), 0.5)
         part = tl.minimum(tl.maximum(part, 0.1), 0.9)
-        following = (1.0 - part) * low + part * high
-        following = tl.where(
-            (following > low) & (following < high) & (rounds < HALVINGS), following, between(low, high)
-        )
-        newton = t + step
-        sound = (free > 0.0) & (newton > low) & (newton < high) & (tl.abs(off) < 0.5 * before)
-        following = tl.where(sound, newton, following)
-        before = tl.where(sound, tl.abs(off), INF)
-        moving = (following > low) & (following < high) & ~right
-        t = tl.where(moving, following, t)
+        near = (1.0 - part) * low + part * high
+        t, before, moving = following(t, step, off, free, before, right, low, high, near, rounds)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
     return t, step, tl.where(right, t, high)
@@ -179,13 +188,8 @@ def forward(
     ``FLOOR``: the lower bound is not 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries. Entries that are at
     no bound are not rounded to one, by which a gradient knows them.
     """
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
-    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
-    here = (row < rows) & (column < K)
-    if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-    else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    row, column, here = sheaf_of(rows, K, R, C, L)
+    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
     nothing = tl.zeros([R, 1, 1], tl.float32)
     lower, upper = nothing + lower, nothing + upper
     goal, over = nothing + whole, nothing + rest
@@ -210,7 +214,4 @@ def forward(
             p = tl.where(y > 0.0, off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
         p = tl.where(y >= width, ceiling, p)
     p = tl.where(top < INF, p, float("nan"))
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)

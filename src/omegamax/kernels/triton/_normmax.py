@@ -12,8 +12,8 @@ import triton.language as tl
 
 from omegamax.kernels.triton._exponent import ENTMAX15, bend_term, exponent, step_of, terms, unsettled
 from omegamax.kernels.triton._numbers import quick_log2
-from omegamax.kernels.triton._simplex import tile_of
 from omegamax.kernels.triton._sparse import FAR, ROUNDS, any_row, largest, total, total2, total3
+from omegamax.kernels.triton._tiles import read, sheaf_of, tile_of, write
 
 
 @triton.jit
@@ -104,13 +104,8 @@ def forward(
     ``STEEP``: for alpha beyond 2, where the smallest probabilities are roots of their distances to the threshold, which
     then have to be known to more digits than float32 has.
     """
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
-    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
-    here = (row < rows) & (column < K)
-    if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-    else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    row, column, here = sheaf_of(rows, K, R, C, L)
+    x = read(z_ptr + row * z_stride, column, here, float("-inf"), EVEN)
     top = largest(x)
     zero = tl.where(top == float("-inf"), 0.0, top)
     if not STEEP:
@@ -134,10 +129,7 @@ def forward(
     mass = total(p)
     p *= 1.0 / tl.where(mass > 0.0, mass, 1.0)
     p = tl.where(top < float("inf"), p, float("nan"))
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)
 
 
 @triton.jit
@@ -165,10 +157,7 @@ def backward(
     ``w = p^(2 - alpha)`` on the support, which is 1 where alpha is 2 (``SQUARE``).
     """
     row, column, here = tile_of(rows, K, R, BLOCK)
-    if EVEN:
-        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
-    else:
-        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
+    p = read(p_ptr + row * p_stride, column, here, 0.0, EVEN)
     on = p > 0.0
     g = tl.load(g_ptr + row * g_stride + column, mask=on, other=0.0).to(tl.float32)
     if SQUARE:
@@ -181,7 +170,4 @@ def backward(
     power, mean, weight, moved = tl.reduce((power, p * g, w, w * g), 1, add4, keep_dims=True)
     size = tl.exp2((1.0 - 1.0 / alpha) * tl.log2(tl.where(power > 0.0, power, 1.0))) / (alpha - 1.0)
     out = tl.where(on, size * (w * (g - mean) - p * (moved - weight * mean)), 0.0)
-    if EVEN:
-        tl.store(out_ptr + row * K + column, out)
-    else:
-        tl.store(out_ptr + row * K + column, out, mask=here)
+    write(out_ptr + row * K, column, here, out, EVEN)

@@ -8,6 +8,7 @@ import triton.language as tl
 from omegamax.kernels.triton import _threshold
 from omegamax.kernels.triton._numbers import exp, largest, quick_log2, sum1, sum2
 from omegamax.kernels.triton._steep import steep, steep_backward
+from omegamax.kernels.triton._tiles import read, tile_of, write
 
 SPARSEMAX = tl.constexpr(0)
 ENTMAX15 = tl.constexpr(1)
@@ -16,14 +17,6 @@ NORMMAX = tl.constexpr(3)
 SOFTMAX = tl.constexpr(4)
 STEEP = tl.constexpr(5)  # entmax with some alpha above 2; apart, since it needs many registers
 KINDS = ("SPARSEMAX", "ENTMAX15", "ENTMAX", "NORMMAX", "SOFTMAX", "STEEP")
-
-
-@triton.jit
-def tile_of(rows, K, R: tl.constexpr, BLOCK: tl.constexpr):
-    """Numbers of this program's rows ``[R, 1]`` and entries ``[1, BLOCK]``, and which of them there are."""
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    return row, column, (row < rows) & (column < K)
 
 
 @triton.jit
@@ -54,10 +47,7 @@ def forward(
     ``EVEN``: every program has all its rows, and they are of ``BLOCK`` entries.
     """
     row, column, here = tile_of(rows, K, R, BLOCK)
-    if EVEN:
-        z = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-    else:
-        z = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    z = read(z_ptr + row * z_stride, column, here, float("-inf"), EVEN)
     top = largest(z)
     zero = tl.where(top == float("-inf"), 0.0, top)
     x = z - zero
@@ -76,10 +66,7 @@ def forward(
             v = tl.where(x > float("-inf"), e * x, x)
             p = _threshold.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32))
     p = tl.where(top < float("inf"), p, float("nan"))
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)
 
 
 @triton.jit
@@ -115,10 +102,7 @@ def backward(
 ):
     """The symmetric Jacobian at ``p`` times ``g``."""
     row, column, here = tile_of(rows, K, R, BLOCK)
-    if EVEN:
-        p = tl.load(p_ptr + row * p_stride + column).to(tl.float32)
-    else:
-        p = tl.load(p_ptr + row * p_stride + column, mask=here, other=0.0).to(tl.float32)
+    p = read(p_ptr + row * p_stride, column, here, 0.0, EVEN)
     if KIND == SOFTMAX:
         g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
     else:  # off the support, which is most of it, g is not read
@@ -142,7 +126,4 @@ def backward(
             if tl.max(a) > 2.0:
                 out = tl.where(a > 2.0, steep_backward(p, g, a), out)
     out = tl.where(on, out, 0.0)
-    if EVEN:
-        tl.store(out_ptr + row * K + column, out)
-    else:
-        tl.store(out_ptr + row * K + column, out, mask=here)
+    write(out_ptr + row * K, column, here, out, EVEN)

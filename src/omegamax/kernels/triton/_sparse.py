@@ -23,6 +23,7 @@ from omegamax.kernels.triton._exponent import (
     unsettled,
 )
 from omegamax.kernels.triton._numbers import add2, add3, larger
+from omegamax.kernels.triton._tiles import read, sheaf_of, write
 
 ROUNDS = tl.constexpr(64)  # 2 to 11 are needed; for what nobody thought of
 # A step of Halley's that went past the solution to a mass as small as this may leap to and fro for ever. From there on
@@ -189,17 +190,9 @@ def forward(
     L: tl.constexpr,
 ):
     """Probabilities ``p [rows, K]`` of scores ``z``. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries."""
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
-    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
-    here = (row < rows) & (column < K)
-    if EVEN:
-        x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-    else:
-        x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+    row, column, here = sheaf_of(rows, K, R, C, L)
+    x = read(z_ptr + row * z_stride, column, here, float("-inf"), EVEN)
     top = largest(x)
     x -= tl.where(top == float("-inf"), 0.0, top)
     p = probabilities(x, top, fraction, KIND, N)
-    if EVEN:
-        tl.store(p_ptr + row * K + column, p)
-    else:
-        tl.store(p_ptr + row * K + column, p, mask=here)
+    write(p_ptr + row * K, column, here, p, EVEN)

@@ -12,6 +12,7 @@ import triton.language as tl
 from omegamax.kernels.triton._exponent import inverse
 from omegamax.kernels.triton._numbers import flush_exp2, flush_log2
 from omegamax.kernels.triton._sparse import FAR, ROUNDS, any_row, largest, total2, total3
+from omegamax.kernels.triton._tiles import read, sheaf_of
 
 LEAST = tl.constexpr(1e-20)  # e of softmax, whose b is 1 + e (z - t) to more digits than there are, and b^(1/e) exp
 
@@ -174,19 +175,14 @@ def forward(
     L: tl.constexpr,
 ):
     """Probabilities ``p [rows, K]`` of scores ``z``, of rows whose alpha is from 1 to 2. ``EVEN`` as in ``_sparse``."""
-    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None, None]
-    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
-    here = (row < rows) & (column < K)
+    row, column, here = sheaf_of(rows, K, R, C, L)
     if PER_ROW:
         a = tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
     else:
         a = tl.full([R, 1, 1], 0.0, tl.float32) + alpha
     ours = (a >= 1.0) & (a <= 2.0)
     if tl.max(ours.to(tl.int32)) > 0:
-        if EVEN:
-            x = tl.load(z_ptr + row * z_stride + column).to(tl.float32)
-        else:
-            x = tl.load(z_ptr + row * z_stride + column, mask=here, other=float("-inf")).to(tl.float32)
+        x = read(z_ptr + row * z_stride, column, here, float("-inf"), EVEN)
         top = largest(x)
         x -= tl.where(top == float("-inf"), 0.0, top)
         p = probabilities(x, top, tl.where(ours, tl.maximum(a - 1.0, LEAST), 1.0))
