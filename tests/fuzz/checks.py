@@ -89,7 +89,8 @@ def _nudged(case: Case) -> Iterator[Tensor]:
     generator = torch.Generator().manual_seed(case.seed)
     for _ in range(NUDGES):
         by = 1 + ULPS * eps * (2 * torch.rand(z.shape, generator=generator, dtype=torch.float64) - 1)
-        yield torch.where(z.isfinite(), top + (z - top) * by, z)
+        moved = top + (z - top) * by  # not finite where the distance is beyond the largest number
+        yield torch.where(moved.isfinite(), moved, z)
 
 
 def _neighbours(case: Case, p: Tensor) -> Iterator[str]:
