@@ -39,6 +39,7 @@ def check(case: Case, device: str = "cpu") -> Iterator[str]:
         with omegamax.backend("reference"):
             yield from (f"plain torch, {said}" for said in _values(case, case.call(), truth))
     yield from _gradients(case, z, p, truth)
+    yield from _loss(case, device)
 
 
 def exact(case: Case, z: Tensor) -> Tensor:
@@ -131,6 +132,48 @@ def _gradients(case: Case, z: Tensor, p: Tensor, truth: Tensor) -> Iterator[str]
     worst = (error - allowed).nan_to_num(nan=-math.inf).argmax()
     if bool(error.flatten()[worst] > allowed.flatten()[worst]):
         yield f"gradient off by {error.flatten()[worst]:.3g}, allowed {allowed.flatten()[worst]:.3g}"
+
+
+LOSSES = {
+    "softmax": omegamax.softmax_loss,
+    "sparsemax": omegamax.sparsemax_loss,
+    "entmax15": omegamax.entmax15_loss,
+    "entmax": omegamax.entmax_loss,
+    "normmax": omegamax.normmax_loss,
+    "k_subsets": omegamax.k_subsets_loss,
+}
+
+
+def _loss(case: Case, device: str) -> Iterator[str]:
+    """Compare the map's loss, and that its gradient is ``p - y``, at a class of each row."""
+    loss = LOSSES.get(case.map)
+    by_number = not any(isinstance(a, Tensor) for a in case.parameters.values())
+    if loss is None or not by_number or case.parameters.get("k", 1) != 1 or case.z.dtype.itemsize < 4:
+        return
+    z = case.z.movedim(case.dim, -1).reshape(-1, case.z.shape[case.dim])
+    z = z[z.isfinite().all(-1)]
+    if len(z) == 0:
+        return
+    generator = torch.Generator().manual_seed(case.seed)
+    y = torch.randint(z.shape[-1], (len(z),), generator=generator)
+    with omegamax.backend("reference"):
+        wanted = loss(z.double(), y, reduction="none", **case.parameters)
+    sound = wanted < torch.finfo(z.dtype).max
+    z, y, wanted = z[sound], y[sound], wanted[sound]
+    if len(z) == 0:
+        return
+    leaf = z.to(device).detach().requires_grad_()
+    given = loss(leaf, y.to(device), reduction="none", **case.parameters)
+    allowed = 2 * _slack(case) * torch.finfo(z.dtype).eps * (1 + wanted.abs())
+    worst = ((given.cpu().double() - wanted).abs() - allowed).argmax()
+    if bool((given[worst].cpu().double() - wanted[worst]).abs() > allowed[worst]) or not bool((given >= 0).all()):
+        yield f"loss {float(given[worst])!r}, wanted {float(wanted[worst])!r}"
+    (grad,) = torch.autograd.grad(given.sum(), leaf)
+    p = case.function(leaf.detach(), dim=-1, **case.parameters)
+    p[torch.arange(len(z)), y.to(device)] -= 1
+    gap = float((grad - p).abs().sum(-1).max())
+    if not gap <= 2 * _slack(case) * torch.finfo(z.dtype).eps:
+        yield f"loss has a gradient that is {gap:.3g} from p - y"
 
 
 def _slack(case: Case) -> float:
