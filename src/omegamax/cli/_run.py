@@ -16,6 +16,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveCon
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from omegamax.cli._config import guarded
 from omegamax.cli._errors import CommandError
 from omegamax.cli._parser import Parser
 from omegamax.cli._quiet import quiet
@@ -117,7 +118,7 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
     """
     name = cli.task.kind
     try:
-        with quiet(), _command_line([name, stage, *arguments]):
+        with quiet(), guarded(), _command_line([name, stage, *arguments]):
             cli(
                 cli.task,
                 cli.data,
