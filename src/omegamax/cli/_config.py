@@ -30,7 +30,7 @@ def guarded() -> Iterator[None]:
     swapped, load = [], get_loader("yaml")
     for name, module in list(sys.modules.items()):
         # All but the module that defines the function, where it serves names that come from code.
-        if name.startswith("jsonargparse.") and name != "jsonargparse._util" and hasattr(module, "import_object"):
+        if name.startswith("jsonargparse.") and name != "jsonargparse._util" and "import_object" in vars(module):
             swapped.append((module, module.import_object))
     if not swapped:
         raise RuntimeError("this version of jsonargparse imports classes in an unknown way; install another")

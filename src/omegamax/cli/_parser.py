@@ -7,8 +7,8 @@ from typing import Any
 
 from lightning.pytorch.cli import LightningArgumentParser
 
-from omegamax._text import printable
 from omegamax.cli._config import REFUSAL
+from omegamax.data._text import printable
 
 # How jsonargparse tells that it tried one type after the other; what remains names the setting and what it wants.
 _NOISE = (

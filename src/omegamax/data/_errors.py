@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omegamax._text import printable
+from omegamax.data._text import printable
 
 
 class DataError(ValueError):

@@ -9,16 +9,25 @@ from omegamax.data._errors import DataError
 
 
 def check_name(source: object, name: str) -> str:
-    """``name`` if it leads nowhere outside a folder or archive: relative, without ``..``, of printable characters.
+    """``name`` if it leads nowhere outside a folder or archive: relative, and without ``..``.
 
     >>> check_name("images", "a/b.png")
     'a/b.png'
     """
-    parts = PurePosixPath(name).parts + PureWindowsPath(name).parts
-    absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
-    if not name or "\0" in name or ".." in parts or absolute:
+    if leads_outside(name):
         raise DataError(f"{source}: a name must be that of a file inside, got {name!r}; mend or remove the entry")
     return name
+
+
+def leads_outside(name: str) -> bool:
+    """Whether a name, as POSIX or Windows reads it, is that of no file inside a folder.
+
+    >>> [leads_outside(name) for name in ("a/b.png", "../b.png", "/b.png", "c:/b.png", "a/..", "")]
+    [False, True, True, True, True, True]
+    """
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    anchored = posix.is_absolute() or bool(windows.root) or (os.name == "nt" and bool(windows.drive))
+    return not name or "\0" in name or ".." in posix.parts + windows.parts or anchored
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -27,7 +27,7 @@ def load_tensors(path: str | PathLike[str], what: str, remedy: str, map_location
     """
     path = Path(path)
     try:
-        _check_archive(path)
+        check_archive(path)
         content = torch.load(path, map_location=map_location, weights_only=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; {remedy}") from None
@@ -61,7 +61,7 @@ def check_tensors(path: object, content: Any, remedy: str) -> None:
                 raise DataError(f"{path} has a tensor whose numbers are not all in the file, {given}; {remedy}")
 
 
-def _check_archive(path: Path) -> None:
+def check_archive(path: Path) -> None:
     """Refuse an archive whose members would unpack to far more than it holds; torch leaves them uncompressed."""
     if not zipfile.is_zipfile(path):
         return

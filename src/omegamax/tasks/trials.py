@@ -22,8 +22,8 @@ Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
 class Trials:
     """Rows of a CSV file, told apart by the columns ``keys``.
 
-    A job is a mapping from the keys to their values; a row has all ``columns``, those of its job among them. Text that a
-    spreadsheet would take for a formula is written with a quote before it, which is gone when it is read.
+    A job is a mapping from the keys to their values; a row has all ``columns``, those of its job among them. Text
+    that a spreadsheet would take for a formula is written with a quote before it, which is gone when it is read.
 
         >>> import tempfile
         >>> def square(job):
