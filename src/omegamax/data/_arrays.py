@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from omegamax.data._errors import DataError
 from omegamax.data._files import BROKEN, reason
 from omegamax.data._unpack import MOST, open_member, too_much
 
+MOST_HEADER = 10_000  # bytes that tell the shape; numpy reads no longer ones either
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -45,7 +47,11 @@ def _read(file: BinaryIO, size: int, place: object) -> np.ndarray:
     version = npy.read_magic(file)
     if version not in _HEADERS:  # the third version, for names of fields that are not Latin
         raise ValueError(f"version {version[0]} of the format is for records")
-    shape, fortran, dtype = _HEADERS[version](file)
+    count = file.read(2 if version == (1, 0) else 4)
+    length = int.from_bytes(count, "little")
+    if length > MOST_HEADER:  # numpy reads it all before it looks
+        raise ValueError(f"a header must have at most {MOST_HEADER:,} bytes, got {length:,}")
+    shape, fortran, dtype = _HEADERS[version](io.BytesIO(count + file.read(length)))
     if dtype.hasobject or dtype.names is not None:
         raise ValueError(f"it holds {dtype}, and objects could run code")
     if any(side < 0 for side in shape):
