@@ -59,6 +59,7 @@ def refused(arguments, capsys):
     return capsys.readouterr().err.strip().splitlines()[-1]
 
 
+@pytest.mark.filterwarnings("ignore")  # newer versions of jsonargparse warn of torch.os by themselves
 @pytest.mark.parametrize("case", CONFIGS)
 def test_class_of_a_configuration_is_not_imported(case, mark, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(CONFIGS[case])
@@ -67,6 +68,7 @@ def test_class_of_a_configuration_is_not_imported(case, mark, tmp_path, capsys):
     assert not mark.exists() and "harmful" not in sys.modules
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
 def test_class_of_the_command_line_is_not_imported(arguments, mark, capsys):
     assert "must name a class of omegamax, lightning" in refused(arguments, capsys)

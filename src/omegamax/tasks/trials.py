@@ -76,7 +76,11 @@ class Trials:
             writer = csv.DictWriter(file, self.columns, lineterminator="\n")
             if fresh:
                 writer.writeheader()
-            writer.writerows({name: guard(value) for name, value in row.items()} for row in rows)
+            # Of line ends the writer quotes its own alone, but the reader knows the other, too.
+            quoted = csv.DictWriter(file, self.columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
+            for row in rows:
+                cells = {name: guard(value) for name, value in row.items()}
+                (quoted if any("\r" in str(cell) for cell in cells.values()) else writer).writerow(cells)
 
     def run(
         self, jobs: Iterable[Job], work: Work, workers: int = 1, say: Callable[[str], None] | None = print
