@@ -57,7 +57,8 @@ def _checked(resolve: Any) -> Any:
     def import_object(name: Any, *more: Any, **settings: Any) -> Any:
         if settings.get("check_path", True) is False:  # the name comes from code
             return resolve(name, *more, **settings)
-        if isinstance(name, str) and not _within(name) and not _ours(name):
+        # A name without a dot is that of no module, and resolve says so.
+        if isinstance(name, str) and "." in name and not _within(name) and not _ours(name):
             raise ValueError(_refusal(name))
         found = resolve(name, *more, **settings)
         where = getattr(found, "__module__", None) or getattr(found, "__name__", "")
