@@ -62,7 +62,7 @@ def _read(file: BinaryIO, size: int, place: object) -> np.ndarray:
     if promised > MOST:
         raise too_much(place, MOST)
     array = np.empty(promised, np.uint8)
-    view, done = memoryview(array), 0
+    view, done = array.data, 0
     while done < promised:
         count = file.readinto(view[done : done + (1 << 24)])  # type: ignore[attr-defined]
         if not count:
