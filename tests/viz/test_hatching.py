@@ -65,7 +65,10 @@ def test_hatched_cells_stand_out_from_all_others(ground, dpi):
     )
     margin = 12  # the edge of the cells has a line of its own
     half = shown.shape[1] // 2
-    hatched, rest = windows(shown[margin:-margin, margin : half - margin]), shown[margin:-margin, half + margin : -margin]
+    hatched, rest = (
+        windows(shown[margin:-margin, margin : half - margin]),
+        shown[margin:-margin, half + margin : -margin],
+    )
     # In every part there are strokes, dark and light ones, darker than anything where attention is above 0.
     assert np.quantile(hatched, 0.03, axis=1).max() < 0.4 < rest.min()
     assert np.quantile(hatched, 0.97, axis=1).min() > 0.9

@@ -95,7 +95,7 @@ def style_bar(bar: Any, label: str, ticks: Sequence[tuple[float, str]] | None = 
     if ticks is not None:
         bar.set_ticks([at for at, _ in ticks], labels=[text for _, text in ticks])
     bar.ax.tick_params(labelsize=_POINTS, labelcolor=INK, color=MUTED)
-    bar.set_label(label, color=INK, fontsize=_POINTS)
+    bar.set_label(label.replace(" (", "\n("), color=INK, fontsize=_POINTS)  # a bar may be short
     bar.outline.set_edgecolor(MUTED)
 
 

@@ -22,7 +22,7 @@ _STEP = 1 / 20  # between strokes, in widths of the picture
 _POINTS = 600  # along each stroke
 _FINEST = 0.4  # strokes of fine grids are thinner, down to this
 _WASH, _LATTICE = 0.8, 400
-_FLAT = (0.82, 0.83, 0.85, 0.65)  # red, green, blue and opacity of what lies under hatching
+_FLAT = (0.82, 0.83, 0.85, 0.5)  # red, green, blue and opacity of what lies under hatching
 ZERO = "exactly 0"
 
 
