@@ -22,8 +22,10 @@ POINT = torch.tensor([0.4, 0.5], dtype=F64)
 ENDS = TruncatedParaboloid.from_moments(POINT, 0.01)
 RUNS_ON = Gaussian.from_moments(POINT, 0.01)
 PARTS = Mixture(torch.tensor([0.6, 0.4]), Gaussian.from_moments(torch.tensor([[0.3, 0.3], [0.7, 0.6]]), 0.01))
-AXIS = torch.linspace(-1, 1, 8)
 SAMPLES = torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]])
+TREE = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+WINS = torch.eye(2).expand(2, 2, 2)
+MIXED = ["disc", "several"]
 GAPS = torch.linspace(0, 3, 7)
 
 # What is drawn, and the shapes in its key; whether it has colours that stand for numbers.
@@ -110,8 +112,7 @@ def test_colours_that_stand_for_numbers_have_a_bar_with_numbers(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_key_is_legible_within_the_figure_and_beside_the_picture(case):
-    draw, shapes, _ = CASES[case]
-    ax = draw(title="a picture")
+    ax = CASES[case][0](title="a picture")
     ax.figure.canvas.draw()
     whole = ax.figure.bbox
     for legend in keys(ax.figure):

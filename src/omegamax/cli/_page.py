@@ -39,7 +39,7 @@ p { margin: 0 0 14px; max-width: 74ch; }
 section {
   background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 28px 30px; margin-top: 28px;
 }
-.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 250px), 1fr)); gap: 12px; }
+.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)); gap: 12px; }
 .panels img {
   display: block; width: 100%; height: 100%; object-fit: contain; background: #fff; border-radius: 6px; padding: 4px;
 }
@@ -74,7 +74,7 @@ footer { color: var(--muted); font-size: 14px; margin-top: 28px; overflow-wrap: 
   .lead { font-size: 17px; }
   section { padding: 20px 16px; }
   .panels { grid-template-columns: minmax(0, 1fr); }
-  td.name { white-space: normal; min-width: 116px; max-width: 132px; }
+  td.name { white-space: normal; overflow-wrap: anywhere; min-width: 132px; }
 }
 """
 

@@ -50,8 +50,8 @@ def cut(figure: Figure, dpi: int) -> list[tuple[str, bytes]]:
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas
     canvas.draw()
-    pixels = canvas.buffer_rgba()
-    height, width = len(pixels), len(pixels[0]) if len(pixels) else 0
+    pixels = np.asarray(canvas.buffer_rgba())
+    height, width = pixels.shape[:2]
     shown = []
     for ax in figure.axes:
         if ax.get_label() == "<colorbar>":
@@ -61,7 +61,7 @@ def cut(figure: Figure, dpi: int) -> list[tuple[str, bytes]]:
         left, right = max(0, int(box.x0)), min(width, int(box.x1) + 1)
         top, bottom = max(0, height - int(box.y1) - 1), min(height, height - int(box.y0))
         file = io.BytesIO()
-        imsave(file, np.asarray(pixels)[top:bottom, left:right], format="png")
+        imsave(file, pixels[top:bottom, left:right], format="png")
         shown.append((ax.get_title(loc="left"), file.getvalue()))
     return shown
 
@@ -80,7 +80,7 @@ def _vector(tour: Tour) -> Figure:
 
 
 def _path(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(3.0, 2.3))
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.5, 2.4))
     for ax, stop in zip(axes, tour.stops, strict=True):
         viz.path(tour.temperatures, stop.path, ax=ax)
         _head(ax, stop, stop.vector_options)
@@ -92,7 +92,7 @@ def _path(tour: Tour) -> Figure:
 
 
 def _losses(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(3.0, 2.2), share=True)
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.5, 2.4), share=True)
     low, high = float(tour.gaps.min()), float(tour.gaps.max())
     baseline = tour.stops[0]
     for ax, stop in zip(axes, tour.stops, strict=True):
@@ -111,8 +111,8 @@ def _losses(tour: Tour) -> Figure:
 
 
 def _grid(tour: Tour) -> Figure:
-    figure, axes = viz.panels(1 + len(tour.stops), 3, size=(3.0, 3.2))
-    viz.heatmap(tour.image, cmap="Greys_r", sparse=False, title="the image", ax=axes[0])
+    figure, axes = viz.panels(1 + len(tour.stops), 3, size=(3.7, 3.2))
+    viz.heatmap(tour.image, cmap="Greys_r", sparse=False, title="the image", ax=axes[0], key=False)
     for ax, stop in zip(axes[1:], tour.stops, strict=True):
         viz.heatmap(stop.grid, ax=ax)
         _head(ax, stop, stop.grid_options)
@@ -121,7 +121,7 @@ def _grid(tour: Tour) -> Figure:
 
 
 def _simplex(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(2.8, 3.0))
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.2, 3.4))
     for ax, stop in zip(axes, tour.stops, strict=True):
         viz.simplex(stop.plane, ax=ax)
         _head(ax, stop)
