@@ -41,7 +41,7 @@ section {
 }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)); gap: 12px; }
 .panels img {
-  display: block; width: 100%; height: 100%; object-fit: contain; background: #fff; border-radius: 6px; padding: 4px;
+  display: block; width: 100%; height: 100%; object-fit: contain; background: #fff; border-radius: 6px; padding: 2px;
 }
 .key { list-style: none; margin: 0 0 14px; padding: 0; display: flex; flex-wrap: wrap; gap: 8px 22px; font-size: 15px; }
 .key li { display: flex; align-items: center; gap: 8px; line-height: 1.35; }
@@ -69,10 +69,10 @@ a:hover { text-decoration: underline; }
 footer { color: var(--muted); font-size: 14px; margin-top: 28px; overflow-wrap: anywhere; }
 @media (max-width: 960px) { .sideways { display: block; } }
 @media (max-width: 640px) {
-  main { padding: 28px 12px 48px; }
+  main { padding: 28px 8px 48px; }
   h1 { font-size: 29px; }
   .lead { font-size: 17px; }
-  section { padding: 20px 16px; }
+  section { padding: 20px 12px; }
   .panels { grid-template-columns: minmax(0, 1fr); }
   td.name { white-space: normal; overflow-wrap: anywhere; min-width: 132px; }
 }

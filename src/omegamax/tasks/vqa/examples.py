@@ -58,8 +58,8 @@ def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
         sample.answer if sample.answers else None,
         sample.kind,
         sample.region,
-        draw(image)[0],
-        None if sample.relevance is None else draw(image, relevance=sample.relevance)[0],
+        picture(image),
+        None if sample.relevance is None else picture(image, relevance=sample.relevance),
         {name: _look(sample, each, *drawn[name]) for name, each in said.items()},
         scale_ticks(vmax),
     )
@@ -74,6 +74,11 @@ def _look(sample: Sample, said: Explanation, drawn: bytes, marks: list[tuple[str
         inside = float(mass_inside(weights, wanted > 0, dim=(-2, -1)))
     right = sample.answers.get(said.answers[0][0], 0.0) >= 0.5 if sample.answers else None
     return Look(said.answers, drawn, divergence, inside, said.components, right, marks)
+
+
+def picture(image: Tensor, look: Any = None, vmax: float | None = None, relevance: Tensor | None = None) -> bytes:
+    """A picture with what is laid over it, as PNG, without a margin and without a key."""
+    return draw(image, look, vmax, relevance)[0]
 
 
 def draw(
