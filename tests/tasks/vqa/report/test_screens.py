@@ -1,12 +1,11 @@
 """The report on screens of all widths, light and dark: its order, the key, text that can be read, no cut tables."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
-from omegamax.tasks.vqa.report import Comparison, write_report
-from tasks.vqa.report.cases import MULTI, NAMES, SOFT, TV, comparison
+from omegamax.tasks.vqa.report import write_report
+from tasks.vqa.report.cases import MULTI, NAMES, SOFT, TICKS, TV, marked
 
 pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
 
@@ -14,23 +13,6 @@ from tasks.vqa.report.reader import Page, browser, screen
 from tasks.vqa.report.sight import faint, small
 
 WIDTHS = (320, 390, 768, 1280)
-MARKS = {
-    SOFT: [],
-    TV: [("hatch", "exactly 0"), ("cells", "edge of the cells above 0")],
-    MULTI: [("rings", "equal density"), ("dashes", "half of a component's mass")],
-}
-TICKS = [(0.0, "0"), (0.25, "1"), (0.5, "4"), (1.0, "16")]
-
-
-def marked() -> Comparison:
-    """The comparison with what is known of its pictures, except those of the last example."""
-    given = comparison()
-    *first, last = given.examples
-    known = [
-        replace(e, ticks=TICKS, looks={name: replace(look, marks=MARKS[name]) for name, look in e.looks.items()})
-        for e in first
-    ]
-    return replace(given, examples=[*known, last])
 
 
 @pytest.fixture(scope="module")

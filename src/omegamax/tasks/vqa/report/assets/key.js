@@ -44,13 +44,14 @@ function drawKey(pen, example, looks, left, top, width, images) {
     x += room;
   }
   if (!looks.some(Boolean)) return y + LINE - top;
-  place(SCALE[0] + 20 + pen.measureText(data.key.label).width);
+  const room = SCALE[0] + 16 + pen.measureText(data.key.label).width, beside = room <= width;
+  place(beside ? room : SCALE[0]);
   if (images) {
     pen.drawImage(images.scale, x, y, ...SCALE);
     pen.strokeStyle = "#7b8794";
     pen.strokeRect(x + 0.5, y + 0.5, SCALE[0] - 1, SCALE[1] - 1);
     pen.fillStyle = "#1f2933";
-    pen.fillText(data.key.label, x + SCALE[0] + 16, y + 15, width - SCALE[0] - 16);
+    pen.fillText(data.key.label, ...(beside ? [x + SCALE[0] + 16, y + 15] : [x, y + SCALE[1] + 48]), width);
     pen.textAlign = "center";
     for (const [where, text] of example.ticks ?? []) {
       pen.fillRect(x + where * SCALE[0], y + SCALE[1], 1, 5);
@@ -58,5 +59,5 @@ function drawKey(pen, example, looks, left, top, width, images) {
     }
     pen.textAlign = "left";
   }
-  return y + LINE + 14 - top;
+  return y + LINE + (beside ? 14 : 40) - top;
 }
