@@ -57,7 +57,7 @@ def cut(figure: Figure, dpi: int) -> list[tuple[str, bytes]]:
         if ax.get_label() == "<colorbar>":
             continue
         bars = [image.colorbar.ax for image in ax.images if image.colorbar is not None]
-        box = Bbox.union([each.get_tightbbox() for each in (ax, *bars)]).padded(_PAD)
+        box = Bbox.union([box for each in (ax, *bars) if (box := each.get_tightbbox()) is not None]).padded(_PAD)
         left, right = max(0, int(box.x0)), min(width, int(box.x1) + 1)
         top, bottom = max(0, height - int(box.y1) - 1), min(height, height - int(box.y0))
         file = io.BytesIO()

@@ -50,8 +50,8 @@ def _fallback(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
 def _search(characters: str, family: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
     from matplotlib.font_manager import FontProperties, findfont
 
-    set_ = [findfont(FontProperties(family=list(family), weight=weight)) for weight in ("normal", "bold")]
-    missing = {c for c in characters if not c.isspace() and not _have(set_, c)}
+    own = [str(findfont(FontProperties(family=list(family), weight=weight))) for weight in ("normal", "bold")]
+    missing = {c for c in characters if not c.isspace() and not _have(own, c)}
     found: list[str] = []
     installed = _installed() if missing else {}
     while missing:

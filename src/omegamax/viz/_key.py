@@ -26,7 +26,9 @@ def marks_of(drawn: Axes | Figure) -> list[Mark]:
     Args:
         drawn: what they drew on; with ``key=False`` they note the marks too.
     """
-    axes = [drawn] if hasattr(drawn, "get_subplotspec") else drawn.axes
+    from matplotlib.axes import Axes
+
+    axes = [drawn] if isinstance(drawn, Axes) else drawn.axes
     return list(dict.fromkeys(mark for ax in axes for record in _records(ax) for mark in record.marks))
 
 
@@ -61,9 +63,8 @@ def draw_key(figure: Figure, grow: bool = False) -> None:
     placed by hand, each has a key of its own within it.
     """
     before = [legend for legend in figure.legends if legend.get_gid() == _NAME]
-    rows = sum(legend.rows for legend in before)
-    for legend in before:
-        legend.remove()
+    for old in before:
+        old.remove()
     found = marks_of(figure)
     if not found:
         return
@@ -71,13 +72,11 @@ def draw_key(figure: Figure, grow: bool = False) -> None:
         for ax in figure.axes:
             _within(ax)
         return
-    width = 72 * figure.get_figwidth()
-    columns, texts = _columns([mark.text for mark in found], width)
-    legend: Any = figure.legend(found, texts, loc="outside lower left", ncols=columns, **_look(texts))
-    legend.set_gid(_NAME)
-    legend.rows = _height(texts, columns)
-    if grow:
-        figure.set_figheight(figure.get_figheight() + _LINE * (legend.rows - rows) / 72)
+    columns, texts = _columns([mark.text for mark in found], 72 * figure.get_figwidth())
+    look: Any = {"loc": "outside lower left", "ncols": columns, **_look(texts)}
+    figure.legend(found, texts, **look).set_gid(_NAME)  # type: ignore[arg-type]
+    if grow and not before:
+        figure.set_figheight(figure.get_figheight() + _LINE * _height(texts, columns) / 72)
 
 
 def colour_bar(ax: Axes, shown: Any, label: str, ticks: Sequence[tuple[float, str]] | None = None) -> None:
@@ -142,10 +141,10 @@ def _within(ax: Axes) -> None:
     """A key within axes that leave no room around them."""
     found = marks_of(ax)
     if found:
-        width = ax.get_position().width * 72 * ax.figure.get_figwidth()
+        width = ax.get_position().width * 72 * ax.figure.figure.get_figwidth()
         _, texts = _columns([mark.text for mark in found], 0.9 * width)
-        legend = ax.legend(found, texts, loc="lower left", frameon=True, framealpha=0.92, **_look(texts))
-        legend.set_zorder(20)
+        look: Any = {"loc": "lower left", "frameon": True, "framealpha": 0.92, **_look(texts)}
+        ax.legend(found, texts, **look).set_zorder(20)  # type: ignore[arg-type]
 
 
 def _columns(texts: Sequence[str], width: float) -> tuple[int, list[str]]:

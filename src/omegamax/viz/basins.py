@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PALETTE = ("#d1495b", "#2176ae", "#e09f3e", "#2a9d8f", "#7d5ba6", "#8a6a52", "#5f7c2b", "#c9609f")
 _PALE = 0.55  # of the colour of a pattern, the rest is white
-_DARK = (0.12, 0.16, 0.2)  # of hatching
+_DARK = (0.12, 0.16, 0.2, 0.6)  # red, green, blue and opacity of hatching: all colours here are pale
 _WHOLE = 0.999  # the weight from which a state is that of one pattern
 
 
@@ -56,7 +56,7 @@ def basins(
     several = (p.amax(-1) < _WHOLE).double().numpy()
     if several.any():
         hatched = ax.contourf(several, levels=[0.5, 1.5], extent=extent, colors="none", hatches=["////"], zorder=1)
-        hatched.set_edgecolor((*colours.new_tensor(_DARK).tolist(), 0.6))  # dark: all colours here are pale
+        hatched.set_edgecolor(_DARK)
         hatched.set_linewidth(0)
         found.append(Mark("several", "ends between several patterns"))
     if trajectories is not None:

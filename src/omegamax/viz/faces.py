@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -74,8 +74,8 @@ def faces(
             _write(ax, (1.2 + 0.35 * share**0.5) * corner, share, _VERTEX)
         if labels is not None:
             x, height = (1.42 * corner).tolist()
-            look = dict(color=MUTED, ha="center", va="center", fontsize=8, fontfamily=families(labels[i]))
-            ax.text(x, height, legible(labels[i]), **look)
+            look: dict[str, Any] = {"color": MUTED, "ha": "center", "va": "center", "fontsize": 8}
+            ax.text(x, height, legible(labels[i]), fontfamily=families(labels[i]), **look)
     ax.set_aspect("equal")
     ax.set_xlim(-1.3, 1.3)
     ax.set_ylim(-1.0, 1.5)

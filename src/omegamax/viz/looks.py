@@ -93,8 +93,13 @@ def looks(
         figure, axes = panels(count, across, size=(_WIDTH, height))
         if asked is not None:
             figure.set_figheight(figure.get_figheight() + _QUESTION * len(asked.split("\n")))
-            look = {"fontsize": 13, "fontweight": "bold", "fontfamily": families(asked), "parse_math": False}
-            figure.suptitle(asked, x=0.01, ha="left", **look)
+            heading: dict[str, Any] = {
+                "fontsize": 13,
+                "fontweight": "bold",
+                "fontfamily": families(asked),
+                "parse_math": False,
+            }
+            figure.suptitle(asked, x=0.01, ha="left", **heading)
         rest = iter(axes)
         ax = next(rest)
         lay(ax, picture)
