@@ -80,6 +80,7 @@ def table(comparison: Comparison) -> str:
     if baseline:
         body += _line(baseline, BASELINE, shown, {}, first, "baseline")
     return (
+        '<p class="sideways" hidden>More columns to the right: scroll sideways \u2192</p>\n'
         '<div class="scroll" tabindex="0" role="region" aria-label="Comparison table"><table id="table">\n'
         f'<thead><tr><th rowspan="2" scope="col">model</th>{spans}</tr><tr>{heads}</tr></thead>\n'
         f"<tbody>\n{body}</tbody></table></div>\n"
