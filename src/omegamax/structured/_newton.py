@@ -31,7 +31,9 @@ def newton(outcome: Outcome, rows: Tensor, state: State, left: Tensor, tol: floa
     """
     while len(left) and round < max_iter:
         problem = state.problem if len(left) == len(rows) else state.problem.select(left)
-        rho = (GROWTH * state.rho[left]).clamp(1, MAX_RHO)
+        # Once factors agree, rounding is what keeps prices from adding up: the smaller the penalty, the less of it.
+        change = torch.where(state.primal <= tol, 1 / GROWTH, GROWTH)
+        rho = (change * state.rho)[left].clamp(1, MAX_RHO)
         fixed = Prices(problem, state.prices[left], rho)
         rows, starts, u = rows[left], state.warm(left), state.u[left]
         state, spent = fixed.minimise(u, starts, tol, max_iter - round)
