@@ -82,6 +82,7 @@ class Search {
     static constexpr double NO_DISTANCE = 1e-10;  // and a squared distance from the affine hull, relative
     static constexpr double ROUNDING = 16 * EPS;  // of a sum of scores, relative to the sum of their sizes
     static constexpr double GREATEST = 1e290;     // beyond it sums might overflow
+    static constexpr double NEGLIGIBLE = 1e-6;    // next to the largest difference of gains
     static constexpr int REFINEMENTS = 4;
 
     Oracle& oracle_;
@@ -267,7 +268,12 @@ class Search {
             if (used() == 1 || spread <= rounding_) break;
             if (full == 2 && !exact_) rebuild();
             const int64_t count = used();
-            for (int64_t a = 0; a < count; a++) step_[a] = gain_[a] - level_;
+            // What is rounding next to the rest is none: mostly all but the last, which spares forward substitution.
+            const double none = std::min(rounding_, NEGLIGIBLE * spread);
+            for (int64_t a = 0; a < count; a++) {
+                const double ahead = gain_[a] - level_;
+                step_[a] = std::abs(ahead) <= none ? 0 : ahead;
+            }
             factor_.solve_centred(step_.data());
             double length = 1;
             int64_t first = -1;
