@@ -20,6 +20,10 @@ class DependencyTree(BuiltIn):
         projective: only trees whose arcs do not cross, the root standing left of the first word.
         single_root: exactly one word is attached to the root.
 
+    Coming from lpsmap: its ``DepTree(n, projective=True)`` allows one word below the root only, which here is
+    ``DependencyTree(projective=True, single_root=True)``; its ``DepTree(n)``, like ``DependencyTree()``, allows any
+    number. Scores are laid out as there, [modifier, head] with the root on the diagonal.
+
         >>> from omegamax.structured import sparsemap
         >>> scores = torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [0.5, 1.0, 0.0]])
         >>> sparsemap(scores, DependencyTree())
