@@ -80,6 +80,19 @@ def test_derivative_is_the_projection_onto_the_face(factor: Factor, shape: tuple
         torch.testing.assert_close(once[0], change, atol=1e-9, rtol=0)
 
 
+def test_transforms_see_the_whole_face():
+    scores, weights = drawn((19, 19), 1e-3), drawn((19, 19), 1.0, 1)
+
+    def value(x: torch.Tensor) -> torch.Tensor:
+        return (sparsemap(x, DependencyTree()) * weights).sum()
+
+    leaf = scores.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(value(leaf), leaf)
+    torch.testing.assert_close(torch.func.grad(value)(scores), wanted, atol=1e-12, rtol=0)
+    _, change = torch.func.jvp(value, (scores,), (weights,))
+    torch.testing.assert_close(change, (wanted * weights).sum(), atol=1e-9, rtol=0)
+
+
 def _none(solution: ActiveSolution) -> torch.Tensor | None:
     count = solution.active.additional.shape[-1]
     return torch.zeros(1, count, dtype=F64) if count else None

@@ -83,7 +83,8 @@ class PackedSet(ActiveSet):
         if self.cut is None:
             return self
         *problem, tol, max_iter = self.cut
-        return _search(*problem, self, tol, max_iter, self.sizes[0] + self.sizes[1] + 2)
+        with torch._C._DisableFuncTorch():  # memory is what the search works on, not what a transform makes of it
+            return _search(*problem, self, tol, max_iter, self.sizes[0] + self.sizes[1] + 2)
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
