@@ -82,9 +82,10 @@ class PackedSet(ActiveSet):
     def spanned(self) -> PackedSet:
         if self.cut is None:
             return self
-        *problem, tol, max_iter = self.cut
+        scores, additional, kind, sizes, graph, tol, max_iter = self.cut
+        limits = tol, max_iter, sum(self.sizes) + 2
         with torch._C._DisableFuncTorch():  # memory is what the search works on, not what a transform makes of it
-            return _search(*problem, self, tol, max_iter, self.sizes[0] + self.sizes[1] + 2)
+            return _search(scores, additional, kind, sizes, graph, self, *limits)
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]

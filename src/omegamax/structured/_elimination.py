@@ -30,7 +30,8 @@ class Order:
     def __init__(self, size: int, blocks: Sequence[Block]):
         cliques = [row for block in blocks for row in block.index.cpu().numpy()]
         levels = _levels(size, cliques)
-        group, first, width = np.empty(size, np.int64), np.empty(size, np.int64), []
+        group, first = np.empty(size, np.int64), np.empty(size, np.int64)
+        width: list[int] = []
         pending: list[int] = []
         for number, level in enumerate(levels):
             pending += level
