@@ -122,6 +122,27 @@ def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim:
         raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
 
 
+def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
+    """Refuse matrices ``[*, n, n]`` that differ from their transposes by more than rounding.
+
+    Entries are measured by the roots of the diagonal entries beside them, so that the unit of a coordinate does not
+    count. What is not finite is left to the checks of values.
+    """
+    if matrix.shape[-1] == 1 or not matrix.numel() or not is_plain(matrix):
+        return
+    unit = matrix.detach().diagonal(dim1=-2, dim2=-1).abs().sqrt()
+    size = (unit.unsqueeze(-1) * unit.unsqueeze(-2)).maximum(matrix.detach().abs())
+    gap = (matrix.detach() - matrix.detach().mT).abs()
+    bad = gap > max(1e-6, 64 * torch.finfo(matrix.dtype).eps) * size
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0, -2:].tolist()
+        here, there = matrix[..., row, column][bad[..., row, column]], matrix[..., column, row][bad[..., row, column]]
+        raise ValueError(
+            f"{name}: {argument} must be symmetric matrices [*, n, n], got {here[0].item():g} at [{row}, {column}] and "
+            f"{there[0].item():g} at [{column}, {row}]"
+        )
+
+
 def check_choice(name: str, argument: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a word that is not one of ``choices``."""
     if value not in choices:

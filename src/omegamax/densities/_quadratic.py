@@ -55,8 +55,13 @@ class Quadratic(Density):
             root = root_of_tril(name, "scale_tril", scale_tril, n, loc)
         else:
             assert scale is not None
-            root = root_of_scale(name, "scale", scale, n, loc)
+            root = root_of_scale(name, "scale", scale, n, loc, self._validates(validate_args))
         self._assemble(loc, root, alpha, validate_args)
+
+    @classmethod
+    def _validates(cls, validate_args: bool | None) -> bool:
+        """Whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
+        return cls._validate_args if validate_args is None else validate_args
 
     @classmethod
     def _from_root(
@@ -122,7 +127,8 @@ class Quadratic(Density):
         theta1 = as_location(name, "theta1", theta1)
         if not isinstance(theta2, Tensor) and not is_number(theta2):
             raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
-        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1))
+        validate = cls._validates(validate_args)
+        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1, validate))
         loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
         return cls._from_root(loc, root, alpha, validate_args)
 
