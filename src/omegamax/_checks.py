@@ -122,6 +122,15 @@ def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim:
         raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
 
 
+def check_scale(name: str, argument: str, value: float, like: Tensor) -> float:
+    """Refuse a number that is not positive and finite in the dtype of ``like``; return it as a float."""
+    bounds = torch.finfo(working_dtype(like))
+    if not bounds.smallest_normal <= value <= bounds.max:
+        given = f"{value:g}" if math.isinf(value) or not value > 0 else f"{value:g}, which {like.dtype} cannot hold"
+        raise ValueError(f"{name}: {argument} must be > 0 and finite, got {given}")
+    return float(value)
+
+
 def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
     """Refuse matrices ``[*, n, n]`` that differ from their transposes by more than rounding.
 

@@ -43,7 +43,8 @@ def test_retrieves_the_pattern_of_the_largest_score_and_never_raises_the_energy(
 def test_masked_patterns_do_not_compete():
     memory = Memory(PATTERNS, "softmax", math.inf, mask=torch.tensor([False, True, True]))
     assert memory.weights(QUERIES[0]).tolist() == [0, 1, 0]
-    assert Memory(PATTERNS, "softmax", math.inf, mask=torch.zeros(3, dtype=torch.bool)).step(QUERIES[0]).tolist() == [0, 0]
+    none = Memory(PATTERNS, "softmax", math.inf, mask=torch.zeros(3, dtype=torch.bool))
+    assert none.step(QUERIES[0]).tolist() == [0, 0]
 
 
 def test_gradients_are_those_of_the_chosen_pattern():
@@ -66,7 +67,7 @@ def test_layer_is_the_memory(omega):
     assert Hopfield(omega, torch.full((2,), math.inf), num_heads=2)(QUERIES, PATTERNS).isfinite().all()
 
 
-@pytest.mark.parametrize("make", [lambda **k: Memory(PATTERNS, **k), lambda **k: Hopfield(**k)], ids=["Memory", "Hopfield"])
+@pytest.mark.parametrize("make", [lambda **k: Memory(PATTERNS, **k), Hopfield], ids=["Memory", "Hopfield"])
 def test_betas_and_omegas_without_meaning_are_refused(make):
     for beta in (0.0, -1.0, math.nan, -math.inf, torch.tensor(0.0), torch.tensor(math.nan)):
         with pytest.raises(ValueError, match="beta must be > 0"):

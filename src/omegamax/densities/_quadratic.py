@@ -11,6 +11,12 @@ from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_above, is_number, is_plain, readable
+from omegamax._constraints import (
+    finite_lower_cholesky,
+    finite_positive_definite,
+    finite_positive_vector,
+    finite_vector,
+)
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
 from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
@@ -24,10 +30,10 @@ class Quadratic(Density):
     alpha: float | Tensor
     loc: Tensor
     arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.positive_definite,
-        "scale_diag": constraints.independent(constraints.positive, 1),
-        "scale_tril": constraints.lower_cholesky,
+        "loc": finite_vector,
+        "scale": finite_positive_definite,
+        "scale_diag": finite_positive_vector,
+        "scale_tril": finite_lower_cholesky,
         "alpha": constraints.dependent,  # its bound depends on n, and is checked below
     }
     # The density is defined, and zero, outside its ellipsoid too: see support_contains.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_symmetric, is_number, is_plain
+from omegamax._checks import check_scale, check_symmetric, is_number, is_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,7 @@ def root_of_scale(
     if not isinstance(scale, Tensor):
         if not is_number(scale):
             raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
-        if not 0 < scale < math.inf:
-            raise ValueError(f"{name}: {argument} must be > 0 and finite, got {scale:g}")
+        scale = check_scale(name, argument, scale, like)
         return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
     scale = _floating(name, argument, scale, like)
     if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):

@@ -72,18 +72,20 @@ def frame(wide: Wide, basis: GaussianRBF) -> Frame:
     """The coordinates of each pair; where all covariances are multiples of the identity, one set for each density."""
     root = wide.root
     n = root.shape[-1]
+    eye = torch.eye(n, dtype=root.dtype, device=root.device)
     delta = basis.centers.to(root) - wide.loc.unsqueeze(-2)
     if basis.variance is not None:
         spread = basis.variance.to(root).unsqueeze(-1).expand(-1, n)
         if n == 1:
             return Frame(root.square().unsqueeze(-3), delta, spread)
-        axes = _axes(root.detach())
-        # From the root, and not from the scale: a square is not negative, however thin the ellipsoid.
-        turned = axes.mT @ root
-        return Frame((turned @ turned.mT).unsqueeze(-3), delta @ axes, spread)
+        rows, axes = orthogonalise_rows(root.detach(), eye.expand_as(root))
+        turned = axes @ root
+        sigma = turned @ turned.mT
+        sigma = torch.diag_embed(rows.square().sum(-1)) + (sigma - sigma.detach())
+        return Frame(sigma.unsqueeze(-3), delta @ axes.mT, spread)
     # With L^-1 S_j L^-T = U diag(spread) U', in the coordinates U' L^-1 t the scale is the identity.
     fixed = root.detach().unsqueeze(-3)
-    bumps, eye = basis.covariance.to(root), torch.eye(n, dtype=root.dtype, device=root.device)
+    bumps = basis.covariance.to(root)
     factor = torch.linalg.cholesky_ex(bumps)[0].expand(*root.shape[:-2], *bumps.shape)
     inverse = torch.linalg.solve_triangular(fixed, eye.expand_as(fixed), upper=False)
     rows, axes = orthogonalise_rows(
@@ -94,17 +96,6 @@ def frame(wide: Wide, basis: GaussianRBF) -> Frame:
     sigma = turned @ turned.mT
     # The identity up to rounding: what is left of sigma are its derivatives.
     return Frame(eye + (sigma - sigma.detach()), (axes @ delta.unsqueeze(-1)).squeeze(-1), spread)
-
-
-def _axes(root: Tensor) -> Tensor:
-    """Directions in which ``L L'`` is diagonal, ``[*, n, n]``."""
-    if root.shape[-1] == 2:
-        (a, _), (b, c) = (row.unbind(-1) for row in root.unbind(-2))
-        angle = torch.atan2(2 * a * b, a * a - b * b - c * c) / 2
-        cos, sin = angle.cos(), angle.sin()
-        return torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
-    # A matrix with NaN in it is taken for another: a GPU would refuse the whole batch.
-    return torch.linalg.eigh(torch.nan_to_num(root @ root.mT)).eigenvectors
 
 
 def log_kernel(pair: Frame, rate: Tensor) -> Tensor:

@@ -36,8 +36,8 @@ def orthogonalise_rows(matrix: Tensor, carried: Tensor) -> tuple[Tensor, Tensor]
     n, m = matrix.shape[-2:]
     rows = torch.cat([matrix, carried], -1)
     limit = n * torch.finfo(rows.dtype).eps
-    for _ in range(_SWEEPS if n > 2 else 2):  # two rows need one rotation, and one more for its rounding
-        if readable(rows) and not bool((_cosines(rows[..., :m]) > limit).any()):
+    for _ in range(_SWEEPS if n > 2 else 1):  # two rows need one rotation
+        if n > 2 and readable(rows) and not bool((_cosines(rows[..., :m]) > limit).any()):
             break
         for first, second, back in _rounds(n):
             rows = _rotate(rows, first, second, m)[..., back, :]

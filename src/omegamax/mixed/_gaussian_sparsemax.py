@@ -11,6 +11,13 @@ from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_symmetric
+from omegamax._constraints import (
+    finite,
+    finite_lower_cholesky,
+    finite_positive_definite,
+    finite_positive_vector,
+    finite_vector,
+)
 from omegamax.functional import sparsemax
 from omegamax.mixed import _rectified
 from omegamax.mixed._base import Mixed
@@ -69,12 +76,12 @@ class GaussianSparsemax(Mixed):
     """
 
     arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.independent(constraints.positive, 1),
-        "cov": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-        "cov_factor": constraints.independent(constraints.real, 2),
-        "cov_diag": constraints.independent(constraints.positive, 1),
+        "loc": finite_vector,
+        "scale": finite_positive_vector,
+        "cov": finite_positive_definite,
+        "scale_tril": finite_lower_cholesky,
+        "cov_factor": constraints.independent(finite, 2),
+        "cov_diag": finite_positive_vector,
     }
     has_rsample = True
     loc: Tensor
@@ -110,8 +117,10 @@ class GaussianSparsemax(Mixed):
         parameters = broadcast(loc, given)
         for name, value in parameters.items():
             setattr(self, name, value)
-        if cov is not None and (self._validate_args if validate_args is None else validate_args):
-            check_symmetric("GaussianSparsemax", "cov", self.cov)
+        if cov is not None:
+            if self._validate_args if validate_args is None else validate_args:
+                check_symmetric("GaussianSparsemax", "cov", self.cov)
+            self.cov = (self.cov + self.cov.mT) / 2
         super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=validate_args)
         self._form = {"scale": "diagonal", "cov_factor": "low rank"}.get(next(iter(given)), "full")
         if cov is not None:

@@ -29,7 +29,8 @@ _ORDERS = {1: 128, 2: 80}  # nodes along each axis
 NODES = 8192
 _GENERATOR = (1, 3457, 1833, 507, 235, 849, 2225, 633, 1745, 1733, 825, 1345, 1913, 1019)
 _SURE = 40.0  # deviations beyond which nothing is left
-_NARROW = 1e-2
+_FAR = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
+_NARROW, _LINEAR = 1e-2, 1e-5
 
 
 def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
@@ -40,11 +41,13 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
         root: ``[*, K, m]``, m >= K - 1.
         face: ``[K]`` bool, with at least one vertex.
     """
-    mean, rows, inside = _ordered(*_distances(loc, root, face))
+    # In units of the largest deviation, so that squares neither overflow nor vanish.
+    unit = root.detach().abs().amax((-2, -1), keepdim=True)
+    mean, rows, inside = _ordered(*_distances(loc / unit[..., 0], root / unit, face, 1 / unit[..., 0]))
     count = loc.shape[-1] - 1
     log_u, log_rest, log_weight = (t.to(loc) for t in _nodes(max(count - 1, 0)))
     total = log_weight.expand(*loc.shape[:-1], -1)
-    used = torch.zeros_like(total)
+    room = (1 / unit[..., 0]).expand_as(total)  # what the entries of the face have left to share
     axes: list[Tensor] = []
     drawn: list[Tensor] = []
     for i in range(count):
@@ -54,32 +57,27 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
             rest, middle = rest - part * axis, middle + part * e
         deviation = rest.norm(dim=-1, keepdim=True)
         axes.append(rest / deviation)
-        low = -middle / deviation
+        low = (-middle / deviation).clamp(-_FAR, _FAR)
         bounded = inside[..., i, None]
-        far = torch.where(bounded, (1 - used - middle) / deviation, low.clamp(min=0) + _SURE)
-        # Rounding may leave an interval of nothing.
-        high = torch.maximum(far, low + torch.finfo(low.dtype).eps)
-        log_p, left, low, high = _log_between(low, high)
-        total = total + log_p
-        if i == count - 1:
-            break
-        share = torch.where(left, log_u[:, i], log_rest[:, i]) + log_p
-        e = quantile(torch.logaddexp(torch.special.log_ndtr(low), share)).maximum(low).minimum(high)
-        e = torch.where(left, e, -e)
-        drawn.append(e)
-        used = used + torch.where(bounded, (middle + deviation * e).clamp(min=0), 0.0)
+        width = torch.where(bounded, (room / deviation).clamp(max=3 * _FAR), low.clamp(min=0) + _SURE - low)
+        interval = _Interval(low, width.clamp(min=torch.finfo(width.dtype).tiny))
+        total = total + interval.log_p
+        if i < count - 1:
+            offset = interval.draw(log_u[:, i], log_rest[:, i])
+            drawn.append(low + offset)
+            room = torch.where(bounded, (room - deviation * offset).clamp(min=0), room)
     return total.logsumexp(-1)
 
 
-def _distances(loc: Tensor, root: Tensor, face: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Means ``[*, K]`` and roots ``[*, K, m]`` of v, and where it belongs to the face ``[*, K]``."""
+def _distances(loc: Tensor, root: Tensor, face: Tensor, one: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Means ``[*, K]`` and roots ``[*, K, m]`` of v, and where it belongs to the face ``[*, K]``; ``one [*, 1]``."""
     size = int(face.sum())
     share = face.to(loc.dtype) / size
     sign = torch.where(face, 1.0, -1.0).to(loc)
     # Relative to an entry of the face, so that nothing cancels where locations are large.
     anchor = loc[..., int(face.int().argmax()), None]
     gap = loc - anchor
-    mean = sign * (gap - (gap * share).sum(-1, keepdim=True) + 1 / size)
+    mean = sign * (gap - (gap * share).sum(-1, keepdim=True) + one / size)
     rows = sign.unsqueeze(-1) * (root - (root * share.unsqueeze(-1)).sum(-2, keepdim=True))
     return mean, rows, face.expand(mean.shape)
 
@@ -95,19 +93,38 @@ def _ordered(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor
     return mean.gather(-1, rank), rows.gather(-2, across), inside.gather(-1, rank)
 
 
-def _log_between(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``log(Phi(high) - Phi(low))``; whether the interval was left as it is, and it or its mirror image on the left."""
-    left = low + high <= 0
-    low, high = torch.where(left, low, -high), torch.where(left, high, -low)
-    width, middle = high - low, (low + high) / 2
-    narrow = width * middle.abs().clamp(min=1) < _NARROW
-    # Of a narrow one the difference would be rounding: Taylor's series of the density about its middle.
-    h, square = torch.where(narrow, width, _NARROW).square(), torch.where(narrow, middle, 0.0).square()
-    series = 1 + h / 24 * (square - 1) + h.square() / 1920 * (square.square() - 6 * square + 3)
-    thin = series.log() - square / 2 - 0.5 * math.log(2 * math.pi) + torch.where(narrow, width, 1.0).log()
-    at_low, at_high = (torch.special.log_ndtr(torch.where(narrow, i, t)) for i, t in ((-1.0, low), (0.0, high)))
-    wide = at_high + torch.log(-torch.expm1(at_low - at_high))
-    return torch.where(narrow, thin, wide), left, low, high
+class _Interval:
+    """From ``low`` over ``width``, in deviations of a standard Gaussian variable."""
+
+    def __init__(self, low: Tensor, width: Tensor) -> None:
+        self.low, self.width, self.middle = low, width, low + width / 2
+        # Its mirror image where it leans to the right, so that both ends are in the tail that is accurate.
+        self.left = self.middle <= 0
+        self.start = torch.where(self.left, low, -low - width)
+        self.log_p = self._log_p()
+
+    def _log_p(self) -> Tensor:
+        size = self.width * self.middle.abs().clamp(min=1)
+        narrow = size < _NARROW
+        # Of a narrow one the difference would be rounding: Taylor's series of the density about its middle.
+        h, square = torch.where(narrow, self.width, _NARROW), torch.where(narrow, self.middle, 0.0).square()
+        series = h.square() / 24 * (square - 1) + h.pow(4) / 1920 * (square.square() - 6 * square + 3)
+        thin = h.log() + series.log1p() - square / 2 - 0.5 * math.log(2 * math.pi)
+        start = torch.where(narrow, -1.0, self.start)
+        at_start, at_end = (torch.special.log_ndtr(t) for t in (start, start + torch.where(narrow, 1.0, self.width)))
+        return torch.where(narrow, thin, at_end + torch.log(-torch.expm1(at_start - at_end)))
+
+    def draw(self, log_u: Tensor, log_rest: Tensor) -> Tensor:
+        """How far from ``low`` the share u of the probability lies."""
+        narrow = self.width * self.middle.abs().clamp(min=1) < _LINEAR
+        share = torch.where(self.left, log_u, log_rest) + self.log_p
+        x = quantile(torch.logaddexp(torch.special.log_ndtr(self.start), share))
+        offset = torch.where(self.left, x, -x) - self.low
+        offset = torch.minimum(offset.clamp(min=0), self.width)
+        u = log_u.exp()
+        # The density is linear there, to the square of what narrow means.
+        linear = self.width * u * (1 + torch.where(narrow, self.middle * self.width, 0.0) * (u - 1) / 2)
+        return torch.where(narrow, linear, offset)
 
 
 @functools.cache
