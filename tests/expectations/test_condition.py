@@ -93,7 +93,7 @@ def slope(alpha: float, basis: GaussianRBF, parameters: list[Tensor], which: int
 
 
 @every_alpha
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["isotropic", "full"])
 def test_gradient_of_any_condition(alpha, n, kind):
     for condition in CONDITIONS:

@@ -42,7 +42,7 @@ def gaussian(loc: Tensor, scale: float, form: str) -> GaussianSparsemax:
 @pytest.mark.parametrize("form", ["scale", "cov", "scale_tril", "low rank"])
 def test_faces_have_all_the_mass(vertices, form):
     loc = torch.randn(vertices, dtype=F64) * 0.4
-    for scale in SCALES:
+    for scale in SCALES if vertices < 5 else SCALES[::4]:
         probs = gaussian(loc, scale, form).face_probs()
         assert (probs >= 0).all()
         assert abs(probs.sum().item() - 1) < ERRORS[vertices], scale
@@ -133,7 +133,7 @@ def test_the_other_laws_have_all_their_mass(size):
         GumbelSoftmax(size, logits=logits),
         GumbelSoftmax(size, logits=logits, hard=True),
         HardConcrete(size, logits=logits[:2]),
-        MaxEntropyMixed(3, bits=min(size, 100.0)),
+        MaxEntropyMixed(3, bits=torch.tensor(min(size, 100.0), dtype=F64)),
     ]
     for law in laws:
         assert abs(law.face_probs().double().sum().item() - 1) < 1e-6, law
