@@ -132,20 +132,21 @@ def check_scale(name: str, argument: str, value: float, like: Tensor) -> float:
 
 
 def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
-    """Refuse matrices ``[*, n, n]`` that differ from their transposes by more than rounding.
+    """Refuse matrices ``[*, n, n]`` that differ from their transposes by more than rounding, or a gradient check, does.
 
     Entries are measured by the roots of the diagonal entries beside them, so that the unit of a coordinate does not
-    count. What is not finite is left to the checks of values.
+    count; the tolerance of 1e-5 is that of torch's constraint. What is not finite is left to the checks of values.
     """
     if matrix.shape[-1] == 1 or not matrix.numel() or not is_plain(matrix):
         return
-    unit = matrix.detach().diagonal(dim1=-2, dim2=-1).abs().sqrt()
-    size = (unit.unsqueeze(-1) * unit.unsqueeze(-2)).maximum(matrix.detach().abs())
-    gap = (matrix.detach() - matrix.detach().mT).abs()
-    bad = gap > max(1e-6, 64 * torch.finfo(matrix.dtype).eps) * size
+    matrix = matrix.detach()
+    unit = matrix.diagonal(dim1=-2, dim2=-1).abs().sqrt()
+    size = (unit.unsqueeze(-1) * unit.unsqueeze(-2)).maximum(matrix.abs())
+    bad = (matrix - matrix.mT).abs() > 1e-5 * size
     if bool(bad.any()):
         row, column = bad.nonzero()[0, -2:].tolist()
-        here, there = matrix[..., row, column][bad[..., row, column]], matrix[..., column, row][bad[..., row, column]]
+        where = bad[..., row, column]
+        here, there = matrix[..., row, column][where], matrix[..., column, row][where]
         raise ValueError(
             f"{name}: {argument} must be symmetric matrices [*, n, n], got {here[0].item():g} at [{row}, {column}] and "
             f"{there[0].item():g} at [{column}, {row}]"
