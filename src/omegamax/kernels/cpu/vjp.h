@@ -26,7 +26,7 @@ struct Span {
         if (i < full) store<T>(to + i * stride, v);
         else store_some<T>(to + i * stride, v, some);
     }
-    MEMBER Vec<T> total(Vec<T> v) const { return ACROSS ? across_sum<T>(v) : v; }
+    MEMBER Vec<T> total(Sum<T>& sum) const { return sum.template value<ACROSS>(); }
 };
 
 // s = p^(2 - alpha) on the support.
@@ -69,19 +69,19 @@ struct AnyPower {  // one exponent for each lane
 // J g = s (g - <s, g> / sum s)
 template <class T, class S, bool ACROSS, class Weight>
 INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, const S* p, const S* g, S* out) {
-    Vec<T> sum{}, dot{};
+    Sum<T> sums, dots;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> s{};
         if (Weight::cheap || any<T>(pi != 0)) {
             s = weight(pi);
-            sum += s;
-            dot += keep<T>(s != 0, s * span.get(g, i));
+            sums += s;
+            dots += keep<T>(s != 0, s * span.get(g, i));
         }
         span.put(out, i, s);
     }
-    sum = span.total(sum);
-    Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dot) / sum);
+    const Vec<T> sum = span.total(sums);
+    Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dots) / sum);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> s = span.keeps ? span.get(out, i) : span.get(p, i);
         if (!Weight::cheap && !any<T>(s != 0)) continue;
@@ -109,14 +109,14 @@ INLINE void steep_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, 
         pivot = across_max<T>(pick<T>(least == lowest, pivot, splat<T>(T(-INF))));
         least = lowest;
     }
-    Vec<T> sum{}, dot{};
+    Sum<T> sums, dots;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
-        sum += weight(pi / least);
-        dot += keep<T>(move != 0, weight(pi) * move);
+        sums += weight(pi / least);
+        dots += keep<T>(move != 0, weight(pi) * move);
     }
-    sum = span.total(sum), dot = span.total(dot);
+    const Vec<T> sum = span.total(sums), dot = span.total(dots);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
@@ -128,16 +128,16 @@ INLINE void steep_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, 
 // The Jacobian of normmax at alpha = 2, where s = ||p|| on the support: two sweeps, no powers.
 template <class T, class S, bool ACROSS>
 INLINE void norm_square_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
-    Vec<T> power{}, dot{}, sum{}, count{};
+    Sum<T> powers, dots, sums, counts;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> gi = keep<T>(pi != 0, span.get(g, i));
-        power += pi * pi, dot += pi * gi, sum += gi;
-        count += keep<T>(pi != 0, splat<T>(1));
+        powers += pi * pi, dots += pi * gi, sums += gi;
+        counts += keep<T>(pi != 0, splat<T>(1));
     }
-    dot = span.total(dot);
-    const Vec<T> norm = square_root<T>(span.total(power));
-    const Vec<T> both = span.total(sum) - span.total(count) * dot;
+    const Vec<T> dot = span.total(dots);
+    const Vec<T> norm = square_root<T>(span.total(powers));
+    const Vec<T> both = span.total(sums) - span.total(counts) * dot;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         span.put(out, i, keep<T>(pi != 0, norm * (span.get(g, i) - dot - pi * both)));
@@ -149,31 +149,32 @@ template <class T, class S, bool ACROSS>
 INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
     const Int<T> flat = alpha == T(INF);
     const Vec<T> a = pick<T>(flat, splat<T>(2), alpha);
-    Vec<T> top{}, power{}, dot{};
+    Vec<T> top{};
+    Sum<T> powers, dots;
     for (int64_t i = 0; i < span.n; i++) top = maximum<T>(top, span.get(p, i));
     if (ACROSS) top = across_max<T>(top);
     const Vec<T> down = pick<T>(top > 0, T(1) / top, splat<T>(1));
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         if (!any<T>(pi != 0)) continue;
-        power += AnyPower<T>{a}(pi * down);
-        dot += keep<T>(pi != 0, pi * span.get(g, i));
+        powers += AnyPower<T>{a}(pi * down);
+        dots += keep<T>(pi != 0, pi * span.get(g, i));
     }
-    power = span.total(power), dot = span.total(dot);
-    const Vec<T> norm = top * AnyPower<T>{T(1) / a}(power);
+    const Vec<T> dot = span.total(dots);
+    const Vec<T> norm = top * AnyPower<T>{T(1) / a}(span.total(powers));
     auto weight = [&](Vec<T> pi) __attribute__((always_inline)) {
         return keep<T>(pi > 0, pi * AnyPower<T>{a - T(1)}(norm / pi));
     };
-    Vec<T> both{};
+    Sum<T> boths;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i), s{};
         if (any<T>(pi != 0)) {
             s = weight(pi);
-            both += keep<T>(pi != 0, s * (span.get(g, i) - dot));
+            boths += keep<T>(pi != 0, s * (span.get(g, i) - dot));
         }
         span.put(out, i, s);
     }
-    both = span.total(both);
+    const Vec<T> both = span.total(boths);
     const Vec<T> factor = pick<T>(flat, Vec<T>{}, T(1) / (a - T(1)));
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
@@ -187,16 +188,16 @@ INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p
 // J g = g - mean of g over the entries strictly between 0 and 1, on those entries
 template <class T, class S, bool ACROSS>
 INLINE void subsets_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
-    Vec<T> count{}, sum{};
+    Sum<T> counts, sums;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Int<T> free = (pi > 0) & (pi < T(1));
         if (!any<T>(free)) continue;
-        count += keep<T>(free, splat<T>(1));
-        sum += keep<T>(free, span.get(g, i));
+        counts += keep<T>(free, splat<T>(1));
+        sums += keep<T>(free, span.get(g, i));
     }
-    count = span.total(count);
-    Vec<T> mean = pick<T>(count == 0, Vec<T>{}, span.total(sum) / count);
+    const Vec<T> count = span.total(counts);
+    Vec<T> mean = pick<T>(count == 0, Vec<T>{}, span.total(sums) / count);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i), moved{};
         Int<T> free = (pi > 0) & (pi < T(1));
