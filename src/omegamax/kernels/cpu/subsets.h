@@ -48,14 +48,14 @@ INLINE void subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
     const int64_t m = int64_t(std::ceil(k));
     T maxima[GROUPS];
     std::memcpy(maxima, group, sizeof maxima);
-    T least = m <= GROUPS ? largest(maxima, GROUPS, m) : T(-INF), most_at = top;
+    T least = m <= GROUPS ? largest(maxima, GROUPS, m) : T(-INF), highest = top;
     const auto survivors = [&](T* raw) __attribute__((always_inline)) {
         return pack(row, least > T(-INF) ? cut<T, T>(least, T(1), T(-1)) : T(-INF), raw);
     };
     T* raw = (T*)x;
     int64_t n = survivors(raw);
     if (double(n) > k && !(top - least < T(WIDE))) {
-        least = most_at = largest(raw, n, m);
+        least = highest = largest(raw, n, m);
         n = survivors(raw);
     }
     if (double(n) <= k) {  // no more than k are left, or lead by 1: all of those
@@ -65,7 +65,7 @@ INLINE void subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
     }
     Total<T> budget;
     for (int j = 0; j < W; j++) budget.set(j, k);
-    const Pair<T> low = Pair<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1)), high{splat<T>(most_at), Vec<T>{}};
+    const Pair<T> low = Pair<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1)), high{splat<T>(highest), Vec<T>{}};
     const Pair<T> tau = budget_threshold<true, T>(x, pad<T>(raw, n), budget, low, high, Vec<T>{} == Vec<T>{});
     row.each([&](Vec<T> v, int64_t i) { row.put(p, clip<T>(tau.below(v)), i); });
 }
@@ -73,16 +73,17 @@ INLINE void subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
 // Solves what it can and leaves the other lanes, which it returns, as they are: each lane is judged by its own scores.
 template <class T>
 INLINE Int<T> subsets_lanes(Vec<T>* x, int64_t K, const Total<T>& k) {
-    Vec<T> top = splat<T>(T(-INF)), least = splat<T>(T(INF));
+    Vec<T> top = splat<T>(T(-INF)), least = splat<T>(T(INF)), left{};
     Int<T> bad{};
-    Total<T> count;
     for (int64_t i = 0; i < K; i++) {
         Int<T> there = x[i] > T(-INF);
         bad |= x[i] != x[i];
         top = maximum<T>(top, x[i]);
         least = minimum<T>(least, pick<T>(there, x[i], splat<T>(T(INF))));
-        count.add(keep<T>(there, splat<T>(1)));
+        left += keep<T>(there, splat<T>(1));
     }
+    Total<T> count;
+    count.add(left);
     const Int<T> solved = (top - least < T(WIDE)) & (count.minus(k) > 0) & (k.minus(0.0) > 0) & ~bad;
     if (!any<T>(solved)) return ~solved;
     const Pair<T> low = Pair<T>{least, Vec<T>{}}.plus(splat<T>(-1)), high{top, Vec<T>{}};
