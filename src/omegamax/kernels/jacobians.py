@@ -61,8 +61,8 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor
     support, safe = on_support(p)
     flat = alpha.isinf() if isinstance(alpha, Tensor) else None
     a = alpha if flat is None else torch.where(flat, 2.0, alpha)
-    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not. The quotient itself does
-    # where a probability is subnormal.
+    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not. The quotient itself
+    # does where a probability is subnormal.
     ratio = (norm(p, a, dim) / safe).clamp(max=torch.finfo(p.dtype).max)
     s = torch.where(support, safe * ratio.pow(a - 1), 0.0)
     h = g - (p * g).sum(dim, keepdim=True)

@@ -62,6 +62,10 @@ struct Sum {
     int64_t count = 0;
     MEMBER void operator+=(Vec<T> v) {
         block += v;
+        skip();
+    }
+    // In place of adding zeros: blocks end where they do in any case, so that lanes do not see each other's zeros.
+    MEMBER void skip() {
         if (++count % BLOCK == 0) flush();
     }
     // The sum of every lane, or of all ACROSS the lanes, in each.

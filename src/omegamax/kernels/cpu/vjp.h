@@ -77,6 +77,8 @@ INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, con
             s = weight(pi);
             sums += s;
             dots += keep<T>(s != 0, s * span.get(g, i));
+        } else {
+            sums.skip(), dots.skip();
         }
         span.put(out, i, s);
     }
@@ -156,7 +158,10 @@ INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p
     const Vec<T> down = pick<T>(top > 0, T(1) / top, splat<T>(1));
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
-        if (!any<T>(pi != 0)) continue;
+        if (!any<T>(pi != 0)) {
+            powers.skip(), dots.skip();
+            continue;
+        }
         powers += AnyPower<T>{a}(pi * down);
         dots += keep<T>(pi != 0, pi * span.get(g, i));
     }
@@ -171,6 +176,8 @@ INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p
         if (any<T>(pi != 0)) {
             s = weight(pi);
             boths += keep<T>(pi != 0, s * (span.get(g, i) - dot));
+        } else {
+            boths.skip();
         }
         span.put(out, i, s);
     }
@@ -192,7 +199,10 @@ INLINE void subsets_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, 
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Int<T> free = (pi > 0) & (pi < T(1));
-        if (!any<T>(free)) continue;
+        if (!any<T>(free)) {
+            counts.skip(), sums.skip();
+            continue;
+        }
         counts += keep<T>(free, splat<T>(1));
         sums += keep<T>(free, span.get(g, i));
     }
