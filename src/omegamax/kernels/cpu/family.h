@@ -1,6 +1,7 @@
 // Entmax and normmax for a range of rows: which member of the family each alpha is.
 #pragma once
 
+#include "norm.h"
 #include "rows.h"
 
 namespace omegamax {
@@ -10,7 +11,7 @@ struct Member {
     double e, scale, exponent;
     Member() = default;
     Member(double alpha, bool norm)
-        : e(norm ? 1 - 1 / alpha : alpha - 1), scale(norm ? 1 / e : 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
+        : e(norm ? 1 - 1 / alpha : alpha - 1), scale(norm && e == 0.5 ? 2 : 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
 };
 
 // Whether float arithmetic is enough for float scores. Where probabilities or their Jacobian rise from zero like a root
@@ -26,7 +27,7 @@ INLINE void with_power(const Member& m, bool norm, Body body) {
     if (norm) {
         if (m.e == 1) return body(NormUniform<T>());
         if (m.e == 0.5) return body(NormSquare<T>());
-        return body(NormGeneral<T, S>(splat<T>(T(m.e)), splat<T>(T(m.exponent))));
+        return body(NormGeneral<T, S>(splat<T>(T(m.exponent))));
     }
     if (m.e == 1) return body(Linear<T>());
     if (m.e == 0.5) return body(Square<T>());
@@ -80,7 +81,7 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
     bool steep = false;
     for (int j = 0; j < lanes; j++) {
         steep |= !(m[j].e <= 1);
-        e[j] = T(m[j].e <= 1 ? m[j].e : 0), scale[j] = T(m[j].scale), exponent[j] = T(m[j].exponent);
+        e[j] = T(m[j].e <= 1 ? m[j].e : 0), scale[j] = T(shared ? m[j].scale : 1), exponent[j] = T(m[j].exponent);
     }
     shift<T>(x, K, scale, top);
     if (steep) {  // rare, and one row at a time; the other lanes go on as they are
@@ -102,7 +103,7 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
             write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
         });
     } else if (norm) {
-        NormGeneral<T, S> power(e, exponent);
+        NormGeneral<T, S> power(exponent);
         write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
     } else {
         General<T, S> power(e);
