@@ -1,6 +1,6 @@
 """Derivatives of entmax and normmax in high precision, by differentiating their defining equations.
 
-Both maps are ``p = f(y)`` with ``y_i`` the inverse of a common function of ``z_i - tau``. Each sum below is over pairs of
+Both maps are a function of ``z - tau``, entry by entry, with one tau for a row. Sums of entmax are over pairs of
 entries, so that a common part of the directions cancels before it meets a weight of any size.
 """
 

@@ -96,7 +96,7 @@ def _product(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
 
 
 def _centre(w: _Weights, g: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``g`` minus its mean by the weights; that mean, measured from the anchor, as a multiple of ``s_second / s_anchor``.
+    """``g`` minus its mean by the weights; then that mean over ``s_second / s_anchor``, and ``p_second``.
 
     Weights overflow, and their products with ``g`` may do so with either sign. Those are compared with the largest of
     them, at the second anchor.
@@ -138,7 +138,10 @@ class _Product(Function):
             both = torch.where(w.support, _centre(w, g.double(), ctx.dim)[0], 0.0)
             both = both * torch.where(w.support, _centre(w, v.double(), ctx.dim)[0], 0.0)
         if wanted[0]:
-            dp = _times_power((2 - w.a) * both, w.safe, 1 - w.a).to(p.dtype)
+            dp = _times_power((2 - w.a) * both, w.safe, 1 - w.a)
+            # Held at the largest number: infinities of ties would not cancel.
+            most = torch.finfo(p.dtype).max
+            dp = dp.clamp(-most, most).to(p.dtype)
         if wanted[2]:
             terms = _times_power(-w.safe.log() * both, w.safe, 2 - w.a).sum(ctx.dim, keepdim=True)
             dalpha = terms.sum_to_size(alpha.shape).to(alpha.dtype)
