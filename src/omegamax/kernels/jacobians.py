@@ -25,23 +25,16 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor
     flat = alpha.isinf() if isinstance(alpha, Tensor) else None
     a = alpha if flat is None else torch.where(flat, 2.0, alpha)
     # J does not see a constant, which would meet s as a rounding error: g is measured from its value at the largest s,
-    # which belongs to the smallest probability for alpha > 2. The sum of s h is compared with the largest s in it: s
-    # overflows where the derivative does, with either sign.
+    # which belongs to the smallest probability for alpha > 2.
     steep = a > 2
-    first = _largest_weight(safe, support, steep, dim)
-    h = torch.where(support, g - g.gather(dim, first), 0.0)
-    h = torch.where(support, h - (p * h).sum(dim, keepdim=True), 0.0)
-    most = safe.gather(dim, _largest_weight(safe, h != 0, steep, dim))
-    sh = torch.where(support, (safe / most).pow(2 - a), 0.0) * h
-    out = sh - p * sh.sum(dim, keepdim=True)
-    out = torch.where(out == 0, 0.0, out * (most * (norm(p, a, dim) / most).pow(a - 1) / (a - 1)))
-    return out if flat is None else torch.where(flat, 0.0, out)
-
-
-def _largest_weight(safe: Tensor, among: Tensor, steep: bool | Tensor, dim: int) -> Tensor:
-    """The position of the largest ``p^(2 - alpha)``, with size 1 along ``dim``; ``steep`` where alpha > 2."""
     rank = torch.where(steep, safe, -safe) if isinstance(steep, Tensor) else safe if steep else -safe
-    return torch.where(among, rank, math.inf).argmin(dim, keepdim=True)
+    h = g - g.gather(dim, torch.where(support, rank, math.inf).argmin(dim, keepdim=True))
+    h = torch.where(support, h, 0.0)
+    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not.
+    s = torch.where(support, safe * (norm(p, a, dim) / safe).pow(a - 1), 0.0)
+    sh = s * (h - (p * h).sum(dim, keepdim=True))
+    out = (sh - p * sh.sum(dim, keepdim=True)) / (a - 1)
+    return out if flat is None else torch.where(flat, 0.0, out)
 
 
 def normmax_in_alpha(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
