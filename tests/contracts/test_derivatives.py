@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.func import jvp
 
 import omegamax
-from omegamax import entmax, normmax
+from omegamax import NormEntropy, Tsallis, entmax, normmax
+from omegamax.losses import entmax_loss, fenchel_young_loss, normmax_loss
 
 F32, F64 = torch.float32, torch.float64
 STEEP = [2.5, 3, 5, 10, 20, 50, 100, 1e3]
@@ -149,3 +150,43 @@ def test_second_derivatives_of_entmax(row: str, dtype: torch.dtype, backend: str
     assert_near(mixed, wanted["dz dalpha"], 2 * alpha, 64)
     assert_sum_near(curve, g * wanted["d2p/dalpha2"], 2 * alpha)
     assert_sum_near(back, v * wanted["dz dalpha"], 2 * alpha)
+
+
+@every_map
+@every_row
+@every_dtype
+@both_backends
+def test_gradient_of_the_loss_in_alpha(name: str, row: str, dtype: torch.dtype, backend: str):
+    """By the envelope theorem, minus that of Omega at the probabilities, plus that at the target."""
+    z, alpha, *_ = inputs(name, row, dtype)
+    solution = MAPS[name][1]
+    omega, loss = {"entmax": (Tsallis, entmax_loss), "normmax": (NormEntropy, normmax_loss)}[name]
+    kept = (z[0] > -math.inf).nonzero()[:, 0]
+    # Halves, so that the target sums to one exactly.
+    y = torch.zeros_like(z)
+    y[:, kept[0]] += 0.5
+    y[:, kept[-1]] += 0.5
+    terms = []
+    with mpmath.workdps(DIGITS):
+        for scores, (a,), target in zip(*(x.tolist() for x in (z, alpha, y)), strict=True):
+            at_p = _omega_in_alpha(name, solution(scores, a).p, mpmath.mpf(a))
+            at_y = _omega_in_alpha(name, [mpmath.mpf(x) for x in target if x > 0], mpmath.mpf(a))
+            terms.append([-float(at_p), float(at_y)])
+    wanted = torch.tensor(terms, dtype=F64)
+    a, b = alpha.clone().requires_grad_(), alpha.clone().requires_grad_()
+    with omegamax.backend(backend):
+        fenchel_young_loss(z, y, omega(a), reduction="sum").backward()
+        loss(z, kept[:1].expand(len(z)), b, reduction="sum").backward()
+    assert_sum_near(a.grad, wanted, alpha)
+    assert_sum_near(b.grad, wanted[:, :1], alpha)
+
+
+def _omega_in_alpha(name: str, p: list[mpmath.mpf], a: mpmath.mpf) -> mpmath.mpf:
+    """The derivative of Omega at ``p`` in alpha, by a central difference that keeps forty digits."""
+
+    def value(a: mpmath.mpf) -> mpmath.mpf:
+        power = mpmath.fsum(x**a for x in p)
+        return power ** (1 / a) if name == "normmax" else (power - 1) / (a * (a - 1))
+
+    h = mpmath.mpf(10) ** -20
+    return (value(a + h) - value(a - h)) / (2 * h)

@@ -152,9 +152,7 @@ class Normmax:
         a, logs = self.a, [mpmath.log(y) for y in self.y]
         # 0 = dtau / dalpha + y^(a - 1) log y + (a - 1) y^(a - 2) dy, and sum y^a log y + a y^(a - 1) dy = 0.
         fall = -mpmath.fsum(y**a * x for y, x in zip(self.y, logs, strict=True)) / a / self.total
-        return self._normalised(
-            [-(y * x + fall * y ** (2 - a)) / (a - 1) for y, x in zip(self.y, logs, strict=True)]
-        )
+        return self._normalised([-(y * x + fall * y ** (2 - a)) / (a - 1) for y, x in zip(self.y, logs, strict=True)])
 
     def _normalised(self, dy: Row) -> Row:
         change = mpmath.fsum(dy)

@@ -49,7 +49,7 @@ def normmax_in_alpha(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     most = safe.gather(dim, top)
     # Measured from the largest: what the others add to the norm is lost in it, but not in its logarithm, and a small
     # y^(2 - alpha) makes much of that.
-    log_ratio = (safe / most).log()
+    log_ratio = torch.where(support, safe / most, 1.0).log()
     power = torch.where(support, (a * log_ratio).exp(), 0.0)
     rest = power.scatter(dim, top, 0.0).sum(dim, keepdim=True)
     log_norm = rest.log1p() / a
@@ -92,8 +92,10 @@ def norm(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     """``||p||_alpha`` along ``dim``, kept; scaled by the largest entry so that no power underflows."""
     top = p.amax(dim, keepdim=True).detach()
     top = torch.where(top > 0, top, 1.0)
-    support, safe = on_support(p)
-    power = torch.where(support, (safe / top).pow(alpha), 0.0).sum(dim, keepdim=True)
+    support = p > 0
+    # Zeros become ones after the division: 1 / top to a large power would be infinite, and its derivative NaN.
+    ratio = torch.where(support, p / top, 1.0)
+    power = torch.where(support, ratio.pow(alpha), 0.0).sum(dim, keepdim=True)
     return top * torch.where(power > 0, power, 1.0).pow(1 / alpha)
 
 

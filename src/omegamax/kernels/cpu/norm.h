@@ -11,11 +11,10 @@ namespace omegamax {
 
 // Logarithms of the heights, -inf off the support.
 template <class T, class S>
-INLINE Vec<T> log_height(const NormGeneral<T, S>& power, Vec<T> u, Vec<T> l) {
-    const Vec<T> fall = u - l, height = (u + T(1)) - l;
-    const Vec<T> near = log_one_plus<T, NormGeneral<T, S>::log_terms>(maximum<T>(fall, splat<T>(T(-0.5))));
-    const Vec<T> far = logarithm<T>(maximum<T>(height, splat<T>(std::numeric_limits<T>::min())));
-    return pick<T>(height > 0, pick<T>(fall > T(-0.5), near, far), splat<T>(T(-INF)));
+INLINE Vec<T> log_height(const NormGeneral<T, S>&, Vec<T> u, Vec<T> l) {
+    const Vec<T> height = (u + T(1)) - l, safe = maximum<T>(height, splat<T>(std::numeric_limits<T>::min()));
+    const Vec<T> logarithm = logarithm_parts<T, NormGeneral<T, S>::log_terms>(safe, u - l);
+    return pick<T>(height > 0, logarithm, splat<T>(T(-INF)));
 }
 
 // exp(y) - 1
