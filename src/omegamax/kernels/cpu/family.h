@@ -1,16 +1,17 @@
 // Entmax and normmax for a range of rows: which member of the family each alpha is.
 #pragma once
 
+#include "norm.h"
 #include "rows.h"
 
 namespace omegamax {
 
 // alpha of a row as the family's parameters: curvature e, factor on the scores, exponent of the output.
 struct Member {
-    double e, scale, exponent;
+    double e, exponent;
     Member() = default;
     Member(double alpha, bool norm)
-        : e(norm ? 1 - 1 / alpha : alpha - 1), scale(norm ? 1 / e : 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
+        : e(norm ? 1 - 1 / alpha : alpha - 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
 };
 
 // Whether the cheap form of the member, which keeps its digits in rows of any length, is the one taken.
@@ -41,7 +42,7 @@ template <class T, class S, class Body>
 INLINE void with_power(const Member& m, bool norm, Body body) {
     if (norm && m.e == 1) return body(NormUniform<T>());
     if (norm && m.e == 0.5) return body(NormSquare<T>());
-    if (norm) return body(NormGeneral<T, S>(splat<T>(T(m.e)), splat<T>(T(m.exponent))));
+    if (norm) return body(NormGeneral<T, S>(splat<T>(T(m.exponent))));
     if (m.e == 1) return body(Linear<T>());
     if (m.e == 0.5) return body(Square<T>());
     if (cheap(m, norm)) return body(Whole<T>(m.e));
@@ -51,13 +52,13 @@ INLINE void with_power(const Member& m, bool norm, Body body) {
 // One row of a member with e <= 1, e != 0; returns whether T has enough digits for it, and writes it only then. `x` has
 // room for the row in T and, behind it, in S.
 template <class T, class S, class Power>
-INLINE bool power_row(const Row<S>& row, const Power& power, T scale, S* p, Vec<T>* x) {
+INLINE bool power_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x) {
     const S top = row_maximum(row);
     if (settled(row, top, p)) return true;
     S* raw = (S*)(x + row.K / Simd<T>::W + 2);
     if constexpr (!Power::cheap) {
-        const S above = cut<T, S>(top, scale, power.edge());
-        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), scale, x);
+        const S above = cut<T, S>(top, T(1), power.edge());
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), T(1), x);
         const Root<T> root = dear_threshold<true, T>(power, x, n);
         if (std::is_same<T, float>::value && root.weights[0] > T(heavy)) return false;
         write_packed<T>(row, power, above, root.at, x, n, raw, p);
@@ -94,7 +95,7 @@ void family_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_
     }
     with_power<T, S>(m, norm, [&](auto power) __attribute__((always_inline)) {
         for (int64_t i = begin; i < end; i++) {
-            if (power_row<T>(Row<S>(z + i * K, K), power, T(m.scale), p + i * K, x)) continue;
+            if (power_row<T>(Row<S>(z + i * K, K), power, p + i * K, x)) continue;
             if constexpr (!std::is_same<T, double>::value) {
                 Scratch<double> more(2 * (K / Simd<double>::W + 2));
                 family_rows<double>(z, p, K, m, norm, i, i + 1, more.v);
@@ -106,7 +107,7 @@ void family_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_
 template <class T, class S>
 INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool norm, bool shared) {
     constexpr int W = Simd<T>::W;
-    Vec<T> e{}, scale = splat<T>(1), exponent{}, top = lane_maxima<T>(x, K);
+    Vec<T> e{}, exponent{}, top = lane_maxima<T>(x, K);
     if (shared && cheap(m[0], norm)) {
         with_power<T, S>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
             if constexpr (power.cheap) write_lanes<T>(power, x, K, cheap_threshold<false, T>(power, x, K, top));
@@ -116,13 +117,13 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
     bool steep = false;
     for (int j = 0; j < lanes; j++) {
         steep |= !(m[j].e <= 1);
-        e[j] = T(m[j].e <= 1 ? m[j].e : 0), scale[j] = T(m[j].scale), exponent[j] = T(m[j].exponent);
+        e[j] = T(m[j].e <= 1 ? m[j].e : 0), exponent[j] = T(m[j].exponent);
     }
     if (shared && m[0].e == 0) {
         write_lanes<T>(Exponential<T>(), x, K, Pair<T>{top, Vec<T>{}});
         return settle<T>(x, K, top);
     }
-    shift<T>(x, K, scale, top);
+    shift<T>(x, K, top);
     const auto solve = [&](auto power) __attribute__((always_inline)) {
         write_lanes<T>(power, x, K, dear_threshold<false, T>(power, x, K).at);
     };
@@ -139,7 +140,7 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
             if (!(m[j].e <= 1))
                 for (int64_t k = 0; k < K; k++) x[k][j] = row[j * K + k];
     } else if (norm) {
-        solve(NormGeneral<T, S>(e, exponent));
+        solve(NormGeneral<T, S>(exponent));
     } else {
         solve(General<T, S>(e));
     }

@@ -50,17 +50,21 @@ struct Square {  // e = 1/2: entmax15
     }
 };
 
-// s / r * (1 - s^(-e)) / e, accurate down to e = 0, where it is log(s).
-template <class T> INLINE Vec<T> newton_step(Vec<T> excess, Vec<T> r, Vec<T> e) {
-    Vec<T> s = excess + T(1), log_s = log_one_plus<T>(excess);
-    Vec<T> y = -e * log_s;
+// (exp(y) - 1) / y, accurate through y = 0.
+template <class T> INLINE Vec<T> exponential_quotient(Vec<T> y) {
     constexpr int terms = Simd<T>::exp_terms;
-    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[terms + 1]));  // of expm1(y) / y
+    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[terms + 1]));
 #pragma GCC unroll 16
     for (int k = terms; k > 0; k--) series = series * y + T(INVERSE_FACTORIAL[k]);
     Int<T> small = maximum<T>(y, -y) < T(0.5);
     Vec<T> direct = (exponential<T>(y) - T(1)) / y;
-    return s / r * log_s * pick<T>(small, series, direct);
+    return pick<T>(small, series, direct);
+}
+
+// s / r * (1 - s^(-e)) / e, accurate down to e = 0, where it is log(s).
+template <class T> INLINE Vec<T> newton_step(Vec<T> excess, Vec<T> r, Vec<T> e) {
+    const Vec<T> s = excess + T(1), log_s = log_one_plus<T>(excess);
+    return s / r * log_s * exponential_quotient<T>(-e * log_s);
 }
 
 template <class T>
@@ -149,10 +153,16 @@ struct NormSquare {  // normmax, alpha = 2
 };
 
 template <class T, class S>
-struct NormGeneral : General<T, S> {  // normmax, any alpha
-    Vec<T> exponent;                  // 1 / (alpha - 1)
-    NormGeneral(Vec<T> e, Vec<T> exponent) : General<T, S>(e), exponent(exponent) {}
-    MEMBER Vec<T> output(Vec<T> t) const { return this->raised(t, exponent); }
+struct NormGeneral {  // normmax, any alpha; its threshold is in norm.h, and leaves logarithms
+    static constexpr bool cheap = false;
+    static constexpr bool lean = sizeof(S) < sizeof(T);
+    static constexpr int exp_terms = lean ? 9 : Simd<T>::exp_terms, log_terms = lean ? 7 : Simd<T>::log_terms;
+    Vec<T> exponent;  // 1 / (alpha - 1)
+    explicit NormGeneral(Vec<T> exponent) : exponent(exponent) {}
+    MEMBER T edge() const { return -1; }
+    MEMBER Vec<T> output(Vec<T> t) const {
+        return keep<T>(t > T(-INF), exponential<T, exp_terms>(t * exponent));
+    }
 };
 
 }  // namespace omegamax

@@ -229,9 +229,9 @@ INLINE Vec<T> lane_maxima(const Vec<T>* x, int64_t K) {
 
 // Shifts each lane to a maximum of 0; a lane without a finite maximum gets scores of 0, for settle() to overwrite.
 template <class T>
-INLINE void shift(Vec<T>* x, int64_t K, Vec<T> scale, Vec<T> top) {
+INLINE void shift(Vec<T>* x, int64_t K, Vec<T> top) {
     Int<T> sound = (top > T(-INF)) & (top < T(INF));
-    for (int64_t k = 0; k < K; k++) x[k] = keep<T>(sound, (x[k] - top) * scale);
+    for (int64_t k = 0; k < K; k++) x[k] = keep<T>(sound, x[k] - top);
 }
 
 template <class T>
