@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from omegamax._numerics import on_support, phi, psi, tsallis_log_alpha
+from omegamax._numerics import on_support, phi, psi, rho, tsallis_log_alpha
 
 F64 = torch.float64
 POINTS = [0.0, 1e-300, 1e-16, 1e-8, 1e-3, 0.1, 0.3, 0.4999, 0.5, 0.5001, 1.0, 3.0, 10.0, 40.0]
@@ -23,6 +23,12 @@ def exact_psi(y: float) -> float:
         return float((mpmath.exp(y) * (y - 1) + 1) / y**2) if y else 0.5
 
 
+def exact_rho(y: float) -> float:
+    with mpmath.workdps(1000):
+        y = mpmath.mpf(y)
+        return float((mpmath.exp(y) * ((y - 1) ** 2 + 1) - 2) / y**3) if y else 1 / 3
+
+
 @both_signs
 def test_phi_is_accurate_through_zero(y: float):
     assert phi(torch.tensor(y, dtype=F64)).item() == pytest.approx(exact_phi(y), rel=1e-15)
@@ -33,21 +39,26 @@ def test_psi_is_accurate_through_zero(y: float):
     assert psi(torch.tensor(y, dtype=F64)).item() == pytest.approx(exact_psi(y), rel=3e-15)
 
 
-@pytest.mark.parametrize("f, exact", [(phi, exact_phi), (psi, exact_psi)], ids=["phi", "psi"])
+@both_signs
+def test_rho_is_accurate_through_zero(y: float):
+    assert rho(torch.tensor(y, dtype=F64)).item() == pytest.approx(exact_rho(y), rel=1e-14)
+
+
+@pytest.mark.parametrize("f, exact", [(phi, exact_phi), (psi, exact_psi), (rho, exact_rho)], ids=["phi", "psi", "rho"])
 def test_float32_is_accurate_through_zero(f, exact):
     for y in POINTS[2:]:
         for sign in (1, -1):
             assert f(torch.tensor(sign * y)).item() == pytest.approx(exact(sign * y), rel=5e-6)
 
 
-@pytest.mark.parametrize("f", [phi, psi])
+@pytest.mark.parametrize("f", [phi, psi, rho])
 def test_derivative_matches_finite_differences_on_both_branches(f):
     y = torch.tensor([-3.0, -0.6, -0.4, -1e-3, 1e-3, 0.2, 0.45, 0.7, 4.0], dtype=F64, requires_grad=True)
     assert torch.autograd.gradcheck(f, y)
     assert torch.autograd.gradgradcheck(f, y)
 
 
-@pytest.mark.parametrize("f", [phi, psi])
+@pytest.mark.parametrize("f", [phi, psi, rho])
 def test_derivative_is_finite_at_zero_and_far_out(f):
     y = torch.tensor([0.0, 0.5, -700.0], dtype=F64, requires_grad=True)
     f(y).sum().backward()

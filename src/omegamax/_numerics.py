@@ -9,6 +9,8 @@ from torch import Tensor
 
 # Taylor coefficients of psi: y^n / (n! (n + 2)). Seventeen terms leave 1e-17 at |y| = 1/2.
 _PSI = [1 / (math.factorial(n) * (n + 2)) for n in range(17)]
+# Taylor coefficients of rho: y^n / (n! (n + 3)). Twenty terms leave 1e-19 at |y| = 1.
+_RHO = [1 / (math.factorial(n) * (n + 3)) for n in range(20)]
 # Taylor coefficients of expm1(y) / y: y^n / (n + 1)!.
 _PHI = [1 / math.factorial(n + 1) for n in range(17)]
 
@@ -25,8 +27,8 @@ def returned_dtype(z: Tensor) -> torch.dtype:
     return z.dtype
 
 
-def _series_or(y: Tensor, coefficients: list[float], direct) -> Tensor:
-    small = y.abs() < 0.5
+def _series_or(y: Tensor, coefficients: list[float], direct, reach: float = 0.5) -> Tensor:
+    small = y.abs() < reach
     # Each branch sees only arguments it can digest, so that neither sends a NaN back through the other.
     inner = torch.where(small, y, 0.0)
     series = torch.full_like(inner, coefficients[-1])
@@ -38,6 +40,11 @@ def _series_or(y: Tensor, coefficients: list[float], direct) -> Tensor:
 def psi(y: Tensor) -> Tensor:
     r"""``(exp(y)(y - 1) + 1) / y^2``, the integral of ``t exp(ty)`` over [0, 1]; 1/2 at zero."""
     return _series_or(y, _PSI, lambda y: (y.exp() * (y - 1) + 1) / y.square())
+
+
+def rho(y: Tensor) -> Tensor:
+    r"""``(exp(y)((y - 1)^2 + 1) - 2) / y^3``, the integral of ``t^2 exp(ty)`` over [0, 1]; 1/3 at zero."""
+    return _series_or(y, _RHO, lambda y: (y.exp() * ((y - 1).square() + 1) - 2) / y.pow(3), reach=1.0)
 
 
 def phi(y: Tensor) -> Tensor:

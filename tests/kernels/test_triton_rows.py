@@ -146,15 +146,33 @@ def test_gradient_in_alpha(dim: int):
     alpha.view(-1)[0], alpha.view(-1)[1] = 1.0, INF
     z = scores(2, 6, 12)
     p = rows.entmax(z, alpha, dim)
-    dz = rows.entmax_vjp(p, torch.randn_like(z), alpha, dim)
-    got = rows.alpha_vjp(p, dz, alpha, dim)
+    g = torch.randn_like(z)
+    got = rows.alpha_vjp(p, g, alpha, dim)
     assert got.shape == alpha.shape
-    wanted = jacobians.alpha_vjp(p.double(), dz.double(), alpha.double(), dim)
+    wanted = jacobians.alpha_vjp(p.double(), g.double(), alpha.double(), dim)
     torch.testing.assert_close(got.double(), wanted, rtol=2e-5, atol=1e-6)
-    flat = rows.alpha_vjp(p, dz, 1.5, dim)
-    torch.testing.assert_close(
-        flat.double(), jacobians.alpha_vjp(p.double(), dz.double(), 1.5, dim), rtol=2e-5, atol=1e-6
-    )
+    flat = rows.alpha_vjp(p, g, 1.5, dim)
+    wanted = jacobians.alpha_vjp(p.double(), g.double(), 1.5, dim)
+    torch.testing.assert_close(flat.double(), wanted, rtol=2e-5, atol=1e-6)
+
+
+def test_gradient_in_alpha_of_ties_and_tiny_probabilities():
+    """Where ``p^(2 - alpha)`` is huge, or nearly zero."""
+    alpha = torch.tensor([0.1, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0, 20.0, 100.0], device=DEVICE)[:, None]
+    for row in ([0.961, 0.961, 0.961, 1.0], [0.5, 0.5, 0.5, 0.5], [0.0, -1.0, -60.0, -85.0], [0.5, 0.501, 0.499, 0.3]):
+        z = torch.tensor(row, device=DEVICE).expand(len(alpha), 4).contiguous()
+        p = exact("entmax", z, alpha.double()).float()
+        g = torch.randn_like(p) + 5
+        wanted = jacobians.alpha_vjp(p.double(), g.double(), alpha.double(), 1)
+        torch.testing.assert_close(rows.alpha_vjp(p, g, alpha, 1).double(), wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.5, 2.0, 3.0, 20.0, 50.0, 500.0, INF])
+def test_normmax_is_exact_at_its_margin(alpha: float):
+    z = torch.tensor([[1.0, 0.0, -3.0, -INF], [3.5, 2.5, 2.5, 2.5], [0.0, -1.5, -2.0, -1.0]], device=DEVICE)
+    wanted = torch.tensor([1.0, 0.0, 0.0, 0.0], device=DEVICE).expand(3, 4)
+    assert torch.equal(rows.normmax(z, alpha, 1), wanted)
+    assert torch.equal(rows.normmax(z, torch.full((3, 1), alpha, device=DEVICE), 1), wanted)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -11,23 +11,20 @@ from omegamax import kernels
 from omegamax._checks import check_above, check_scores, is_plain, row_parameter
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import alpha_vjp, entmax_vjp, score_change
+from omegamax.kernels.jacobians import alpha_vjp, entmax_in_alpha, entmax_vjp
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
     if not torch.is_grad_enabled() and is_plain(g, p):
         dz = kernels.solve("entmax_vjp", p, g, alpha, dim)
-        return dz, lambda: kernels.solve("alpha_vjp", p, dz, alpha, dim)
-    dz = entmax_vjp(p, g, alpha, dim)
-    return dz, lambda: alpha_vjp(p, dz, alpha, dim)
+        return dz, lambda: kernels.solve("alpha_vjp", p, g, alpha, dim)
+    return entmax_vjp(p, g, alpha, dim), lambda: alpha_vjp(p, g, alpha, dim)
 
 
 def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     dz, dalpha = tangents
-    move = torch.zeros_like(p) if dz is None else dz
-    if dalpha is not None:
-        move = move + dalpha * score_change(p, alpha, dim)
-    return entmax_vjp(p, move, alpha, dim)
+    out = torch.zeros_like(p) if dz is None else entmax_vjp(p, dz, alpha, dim)
+    return out if dalpha is None else out + dalpha * entmax_in_alpha(p, alpha, dim)
 
 
 _entmax = Map(

@@ -9,23 +9,9 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_above, check_scores, is_plain, row_parameter
-from omegamax._numerics import on_support
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import norm, normmax_vjp
-
-
-def _dalpha(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    """dp/dalpha. With y = p / ||p||_alpha: d tau = -sum y^alpha log y / (alpha sum y), and y follows."""
-    flat = torch.as_tensor(alpha).isinf()
-    a = torch.where(flat, 2.0, alpha)
-    size = norm(p, a, dim)
-    support, safe = on_support(p)
-    y = torch.where(support, safe / size, 1.0)
-    log_y = y.log()
-    dtau = -(torch.where(support, y.pow(a) * log_y, 0.0)).sum(dim, keepdim=True) * size / a
-    dy = torch.where(support, -(y * log_y + dtau * y.pow(2 - a)) / (a - 1), 0.0)
-    return torch.where(flat, 0.0, size * (dy - p * dy.sum(dim, keepdim=True)))
+from omegamax.kernels.jacobians import normmax_in_alpha, normmax_vjp
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
@@ -33,13 +19,13 @@ def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
         dz = kernels.solve("normmax_vjp", p, g, alpha, dim)
     else:
         dz = normmax_vjp(p, g, alpha, dim)
-    return dz, lambda: (g * _dalpha(p, alpha, dim)).sum(dim, keepdim=True)
+    return dz, lambda: (g * normmax_in_alpha(p, alpha, dim)).sum(dim, keepdim=True)
 
 
 def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
     dz, dalpha = tangents
     out = torch.zeros_like(p) if dz is None else normmax_vjp(p, dz, alpha, dim)
-    return out if dalpha is None else out + dalpha * _dalpha(p, alpha, dim)
+    return out if dalpha is None else out + dalpha * normmax_in_alpha(p, alpha, dim)
 
 
 _normmax = Map(

@@ -11,47 +11,10 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._numerics import on_support, tsallis_log_alpha
-
-
-def entmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    r"""``J g`` with ``J = diag(s) - s s^T / sum(s)``, ``s = p^(2 - alpha)`` on the support."""
-    if not isinstance(alpha, Tensor) and alpha == math.inf:
-        return torch.zeros_like(g)
-    support, safe = on_support(p)
-    # The largest s belongs to the smallest probability for alpha > 2, to the largest one below.
-    anchor = p.argmax(dim, keepdim=True)
-    if isinstance(alpha, Tensor):
-        # alpha = inf is piecewise constant; s would be 1 or inf there.
-        support = support & ~alpha.isinf()
-        alpha = torch.where(alpha.isinf(), 2.0, alpha)
-        anchor = torch.where(alpha > 2, torch.where(support, p, math.inf).argmin(dim, keepdim=True), anchor)
-    elif alpha > 2:
-        anchor = torch.where(support, p, math.inf).argmin(dim, keepdim=True)
-    # J does not see a constant. With g measured from the entry of the largest s, the product there is -w sum(s h)
-    # over the others: s itself, 1e54 for p = 1e-3 and alpha = 20, would overflow and its difference cancel.
-    h = g - g.gather(dim, anchor)
-    largest = safe.gather(dim, anchor)
-    ratio = torch.where(support, (safe / largest).pow(2 - alpha), 0.0)
-    sh = (torch.where(support, safe.pow(2 - alpha), 0.0).scatter(dim, anchor, 0.0)) * h
-    weight = ratio / ratio.sum(dim, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
-    return sh - weight * sh.sum(dim, keepdim=True)
-
-
-def alpha_vjp(p: Tensor, dz: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    """The gradient of entmax in alpha, one number for each row, given its gradient ``dz`` in the scores."""
-    # dp/dalpha = J c with c the change of the deformed logarithm, and J is symmetric.
-    return (dz * score_change(p, alpha, dim)).sum(dim, keepdim=True)
-
-
-def score_change(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
-    """What raising alpha does, as a change of the scores; measured from that of the largest probability.
-
-    The Jacobian does not see a constant, but its entries are large for large alpha (p^-8 at alpha = 10), and a
-    constant times their rounding would remain.
-    """
-    change = tsallis_log_alpha(p, alpha)
-    return change - change.gather(dim, p.argmax(dim, keepdim=True)).detach()
+from omegamax._numerics import on_support
+from omegamax.kernels.entmax_jacobian import alpha_vjp as alpha_vjp
+from omegamax.kernels.entmax_jacobian import entmax_in_alpha as entmax_in_alpha
+from omegamax.kernels.entmax_jacobian import entmax_vjp as entmax_vjp
 
 
 def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
@@ -61,11 +24,46 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: float | Tensor, dim: int) -> Tensor
     support, safe = on_support(p)
     flat = alpha.isinf() if isinstance(alpha, Tensor) else None
     a = alpha if flat is None else torch.where(flat, 2.0, alpha)
-    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not.
-    s = torch.where(support, safe * (norm(p, a, dim) / safe).pow(a - 1), 0.0)
-    h = g - (p * g).sum(dim, keepdim=True)
-    out = (s * h - p * (s * h).sum(dim, keepdim=True)) / (a - 1)
+    # J does not see a constant, which would meet s as a rounding error: g is measured from its value at the largest s,
+    # which belongs to the smallest probability for alpha > 2.
+    steep = a > 2
+    rank = torch.where(steep, safe, -safe) if isinstance(steep, Tensor) else safe if steep else -safe
+    h = g - g.gather(dim, torch.where(support, rank, math.inf).argmin(dim, keepdim=True))
+    h = torch.where(support, h, 0.0)
+    # p^(2 - alpha) alone overflows for large alpha; its product with ||p||^(alpha - 1) does not. The quotient itself
+    # does where a probability is subnormal.
+    ratio = (norm(p, a, dim) / safe).clamp(max=torch.finfo(p.dtype).max)
+    s = torch.where(support, safe * ratio.pow(a - 1), 0.0)
+    sh = s * (h - (p * h).sum(dim, keepdim=True))
+    out = (sh - p * sh.sum(dim, keepdim=True)) / (a - 1)
     return out if flat is None else torch.where(flat, 0.0, out)
+
+
+def normmax_in_alpha(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
+    """Differentiate normmax in alpha, entry by entry; zero at infinity.
+
+    With ``y = p / ||p||_alpha``: ``d tau = -sum y^alpha log y / (alpha sum y)``, and y follows.
+    """
+    flat = torch.as_tensor(alpha).isinf()
+    a = torch.where(flat, 2.0, alpha)
+    support, safe = on_support(p)
+    top = p.argmax(dim, keepdim=True)
+    most = safe.gather(dim, top)
+    # Measured from the largest: what the others add to the norm is lost in it, but not in its logarithm, and a small
+    # y^(2 - alpha) makes much of that.
+    log_ratio = torch.where(support, safe / most, 1.0).log()
+    power = torch.where(support, (a * log_ratio).exp(), 0.0)
+    rest = power.scatter(dim, top, 0.0).sum(dim, keepdim=True)
+    log_norm = rest.log1p() / a
+    log_y = log_ratio - log_norm
+    size = most * log_norm.exp()
+    weight = -(power * log_y).sum(dim, keepdim=True) / (1 + rest)
+    # dtau y^(2 - alpha), in which the power may overflow where the product does not.
+    moves = weight > 0
+    log_weight = torch.where(moves, weight, 1.0).log()
+    tilt = torch.where(moves, ((2 - a) * torch.where(moves, log_y, 0.0) + log_weight).exp(), 0.0) * (size / a)
+    dy = torch.where(support, -(log_y.exp() * log_y + tilt) / (a - 1), 0.0)
+    return torch.where(flat, 0.0, size * (dy - p * dy.sum(dim, keepdim=True)))
 
 
 def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
@@ -96,8 +94,10 @@ def norm(p: Tensor, alpha: float | Tensor, dim: int) -> Tensor:
     """``||p||_alpha`` along ``dim``, kept; scaled by the largest entry so that no power underflows."""
     top = p.amax(dim, keepdim=True).detach()
     top = torch.where(top > 0, top, 1.0)
-    support, safe = on_support(p)
-    power = torch.where(support, (safe / top).pow(alpha), 0.0).sum(dim, keepdim=True)
+    support = p > 0
+    # Zeros become ones after the division: 1 / top to a large power would be infinite, and its derivative NaN.
+    ratio = torch.where(support, p / top, 1.0)
+    power = torch.where(support, ratio.pow(alpha), 0.0).sum(dim, keepdim=True)
     return top * torch.where(power > 0, power, 1.0).pow(1 / alpha)
 
 

@@ -25,14 +25,12 @@ def entmax(z: Tensor, alpha: float | Tensor) -> Tensor:
 def normmax(z: Tensor, alpha: float | Tensor) -> Tensor:
     """Norm-regularised map for ``alpha`` in (1, inf], a float or ``[*, 1]``."""
 
-    # The threshold is that of entmax with e = 1 - 1/alpha on scores divided by e, for every alpha > 1:
-    # sum [u - tau]^(1/e) = 1. The probabilities are then proportional to that entmax to the power 1/alpha.
     def solve(u: Tensor) -> Tensor:
         a = alpha if isinstance(alpha, Tensor) else u.new_tensor(alpha)
         a = a.double().expand(*z.shape[:-1], 1).reshape(-1, 1)
-        e = 1 - 1 / a
-        p = _newton(u / e, e)
-        return _normalise(torch.where(p > 0, p.pow(1 / a), 0.0))
+        exponent = 1 / (a - 1)
+        log_height = _log_height(u, _norm_threshold(u, exponent))
+        return _normalise(torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0))
 
     return _by_row(z, solve)
 
@@ -222,6 +220,37 @@ def deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]
     return torch.where(base > 0, log_p.exp(), 0.0), base
 
 
+def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
+    """The l of normmax: ``[1 + u - l]_+`` has a q-norm of one, q = 1 + exponent, for scores with maximum 0.
+
+    Newton on the norm, convex and decreasing in l, from l = 0. The powers of the leaders are measured from 1: where one
+    score leads all others by nearly 1, l is next to nothing, and a high root of what it leaves needs all its digits.
+    """
+    q = 1 + exponent
+    shift = torch.zeros_like(exponent)
+    leaders = (u == 0).sum(-1, keepdim=True)
+    for _ in range(MAX_STEPS):
+        log_height = _log_height(u, shift)
+        weight = torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0)
+        mass = torch.where(u < 0, weight * (1 + u - shift).clamp(min=0), 0.0).sum(-1, keepdim=True)
+        lead = (q * (-shift).log1p()).expm1()
+        excess = mass + (leaders - 1) * (lead + 1) + lead
+        above = (excess.log1p() / q).expm1()
+        moved = shift + above * (excess + 1) / (weight.sum(-1, keepdim=True) * (above + 1))
+        if bool((moved <= shift).all()):
+            break
+        shift = torch.maximum(moved, shift)
+    return shift
+
+
+def _log_height(u: Tensor, shift: Tensor) -> Tensor:
+    """``log [1 + u - shift]_+`` for u <= 0, accurate where the height is next to 1 and where it is next to 0."""
+    fall, height = u - shift, (1 + u) - shift
+    near = fall.clamp(min=-0.5).log1p()
+    far = torch.where(height > 0, height, 1.0).log()
+    return torch.where(height > 0, torch.where(fall > -0.5, near, far), -math.inf)
+
+
 def _steep(u: Tensor, e: Tensor) -> Tensor:
     """alpha > 2, where p has infinite slope at the edge of the support: solve for the smallest probability.
 
@@ -231,20 +260,23 @@ def _steep(u: Tensor, e: Tensor) -> Tensor:
     q = 1 / e
     top = u.sort(-1, descending=True).values
     size = _support_size(top, lambda t: (e * (top - t)).clamp(min=0).pow(q).sum(-1, keepdim=True))
-    kept = torch.arange(u.shape[-1], device=u.device) < size
     last = top.gather(-1, size - 1)
-    gap = torch.where(kept, e * (top - last), math.inf)
+
+    def raised(y: Tensor, scores: Tensor) -> Tensor:
+        # (y^e + gap)^(1/e): as logarithms, because the power of y underflows at large e.
+        inside = scores >= last
+        gap = torch.where(inside, e * (scores - last), 0.0)
+        return torch.where(inside, (torch.logaddexp(e * y.log(), gap.log()) * q).exp(), 0.0)
+
     y = 1 / size.to(u.dtype)
     for _ in range(MAX_STEPS):
-        base = y.pow(e) + gap
-        p = torch.where(kept & (base > 0), base.pow(q), 0.0)
+        p = raised(y, top)
         slope = torch.where(p > 0, (y / p).pow(e - 1), 0.0).sum(-1, keepdim=True)
         lower = (y - (p.sum(-1, keepdim=True) - 1) / slope.clamp(min=1)).clamp(min=0)
         if bool((lower >= y).all()):
             break
         y = torch.minimum(lower, y)
-    base = y.pow(e) + e * (u - last)
-    return _normalise(torch.where((u >= last) & (base > 0), base.clamp(min=0).pow(q), 0.0))
+    return _normalise(raised(y, u))
 
 
 def _support_size(top: Tensor, mass_above) -> Tensor:

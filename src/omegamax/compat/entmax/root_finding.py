@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from omegamax import functional
 from omegamax._checks import check_above, check_scores, row_parameter
-from omegamax._numerics import phi, tsallis_log_alpha, working_dtype
+from omegamax._numerics import phi, working_dtype
 from omegamax.compat.entmax.activations import in_single
-from omegamax.kernels.jacobians import entmax_vjp, k_subsets_vjp, normmax_vjp
+from omegamax.kernels.jacobians import entmax_in_alpha, entmax_vjp, k_subsets_vjp, normmax_vjp
 
 HUGE = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
 
@@ -43,10 +43,8 @@ def entmax_bisect(
     def solve(X: Tensor) -> Tensor:
         a = _row("entmax_bisect", "alpha", alpha, X, dim)
         p = _coarse_entmax(X.detach(), a.detach().clamp(max=HUGE), dim, steps, ensure_sum_one)
-        move = _movement(X)
-        if a.requires_grad:
-            move = move + _movement(a) * tsallis_log_alpha(p, a.detach().clamp(max=HUGE))
-        return p + entmax_vjp(p, move, a.detach(), dim)
+        moved = p + entmax_vjp(p, _movement(X), a.detach(), dim)
+        return moved + _movement(a) * entmax_in_alpha(p, a.detach(), dim) if a.requires_grad else moved
 
     return in_single(X, solve)
 

@@ -1,17 +1,25 @@
 // Entmax and normmax for a range of rows: which member of the family each alpha is.
 #pragma once
 
+#include "norm.h"
 #include "rows.h"
 
 namespace omegamax {
 
 // alpha of a row as the family's parameters: curvature e, factor on the scores, exponent of the output.
 struct Member {
-    double e, scale, exponent;
+    double e, exponent;
     Member() = default;
     Member(double alpha, bool norm)
-        : e(norm ? 1 - 1 / alpha : alpha - 1), scale(norm ? 1 / e : 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
+        : e(norm ? 1 - 1 / alpha : alpha - 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
 };
+
+// Whether the cheap form of the member, which keeps its digits in rows of any length, is the one taken.
+inline bool cheap(const Member& m, bool norm) {
+    const double whole = std::round(1 / m.e);
+    if (norm) return m.e == 1 || m.e == 0.5;
+    return m.e > 0 && whole <= 32 && std::abs(m.e * whole - 1) < 1e-15;
+}
 
 // Whether float arithmetic is enough for float scores. Where probabilities or their Jacobian rise from zero like a root
 // of the score, or fall off slowly (alpha < 1), they need the threshold to more digits than a float has.
@@ -19,34 +27,51 @@ inline bool tame(double alpha, bool norm) {
     return norm ? alpha <= 1.5 || alpha == 2 || std::isinf(alpha) : (alpha >= 1 && alpha <= 1.5) || alpha == 2;
 }
 
+// The dear form loses digits at the edge of the support, the more the larger that is. Entmax of a row across the lanes
+// is judged by the sum of its weights, beyond which it is solved again in double; the others by their length.
+constexpr double heavy = 8;
+constexpr int64_t long_row = 4096;
+
+inline bool forward_in_float(double alpha, bool norm, Shape s) {
+    if (!tame(alpha, norm)) return false;
+    return alpha == 1 || s.K <= long_row || (!norm && s.inner == 1) || cheap(Member(alpha, norm), norm);
+}
+
 // Calls `body` with the power of a member whose e <= 1.
 template <class T, class S, class Body>
 INLINE void with_power(const Member& m, bool norm, Body body) {
-    const double whole = std::round(1 / m.e);
-    if (norm) {
-        if (m.e == 1) return body(NormUniform<T>());
-        if (m.e == 0.5) return body(NormSquare<T>());
-        return body(NormGeneral<T, S>(splat<T>(T(m.e)), splat<T>(T(m.exponent))));
-    }
+    if (norm && m.e == 1) return body(NormUniform<T>());
+    if (norm && m.e == 0.5) return body(NormSquare<T>());
+    if (norm) return body(NormGeneral<T, S>(splat<T>(T(m.exponent))));
     if (m.e == 1) return body(Linear<T>());
     if (m.e == 0.5) return body(Square<T>());
-    if (m.e > 0 && whole <= 32 && std::abs(m.e * whole - 1) < 1e-15) return body(Whole<T>(m.e));
+    if (cheap(m, norm)) return body(Whole<T>(m.e));
     return body(General<T, S>(splat<T>(T(m.e))));
 }
 
-// One row of a member with e <= 1, e != 0. `x` has room for the row in T and, behind it, in S.
+// One row of a member with e <= 1, e != 0; returns whether T has enough digits for it, and writes it only then. `x` has
+// room for the row in T and, behind it, in S.
 template <class T, class S, class Power>
-INLINE void power_row(const Row<S>& row, const Power& power, T scale, S* p, Vec<T>* x) {
+INLINE bool power_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x) {
     const S top = row_maximum(row);
-    if (settled(row, top, p)) return;
-    const S above = cut<T, S>(top, scale, power.edge(0));
+    if (settled(row, top, p)) return true;
     S* raw = (S*)(x + row.K / Simd<T>::W + 2);
-    const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), scale, x);
-    const Vec<T> l = threshold<true, T>(power, x, n);
-    if constexpr (Power::cheap && std::is_same<T, S>::value)
-        write_row(row, power, top, scale, l, x, n, p);
-    else
-        write_packed<T>(row, power, above, l, x, n, raw, p);
+    if constexpr (!Power::cheap) {
+        const S above = cut<T, S>(top, T(1), power.edge());
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), T(1), x);
+        const Root<T> root = dear_threshold<true, T>(power, x, n);
+        if (std::is_same<T, float>::value && root.weights[0] > T(heavy)) return false;
+        write_packed<T>(row, power, above, root.at, x, n, raw, p);
+    } else if constexpr (std::is_same<T, S>::value) {
+        const int64_t n = pad<T>(raw, pack(row, cut<T, S>(top, T(1), -power.reach), raw));
+        x = (Vec<T>*)raw;
+        write_row(row, power, cheap_threshold<true, T>(power, x, n, splat<T>(top)), x, n, p);
+    } else {
+        const S above = cut<T, S>(top, T(1), -power.reach);
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(0), T(1), x);
+        write_packed<T>(row, power, above, cheap_threshold<true, T>(power, x, n, splat<T>(top)), x, n, raw, p);
+    }
+    return true;
 }
 
 // Softmax, and the members that are not solved by a threshold.
@@ -63,26 +88,45 @@ INLINE void other_row(const Row<S>& row, double e, S* p, Vec<T>* x) {
 }
 
 template <class T, class S>
-INLINE void family_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t begin, int64_t end, Vec<T>* x) {
+void family_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t begin, int64_t end, Vec<T>* x) {
     if (m.e == 0 || !(m.e > -1 && m.e <= 1)) {
         for (int64_t i = begin; i < end; i++) other_row<T>(Row<S>(z + i * K, K), m.e, p + i * K, x);
         return;
     }
     with_power<T, S>(m, norm, [&](auto power) __attribute__((always_inline)) {
-        for (int64_t i = begin; i < end; i++) power_row<T>(Row<S>(z + i * K, K), power, T(m.scale), p + i * K, x);
+        for (int64_t i = begin; i < end; i++) {
+            if (power_row<T>(Row<S>(z + i * K, K), power, p + i * K, x)) continue;
+            if constexpr (!std::is_same<T, double>::value) {
+                Scratch<double> more(2 * (K / Simd<double>::W + 2));
+                family_rows<double>(z, p, K, m, norm, i, i + 1, more.v);
+            }
+        }
     });
 }
 
 template <class T, class S>
 INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool norm, bool shared) {
     constexpr int W = Simd<T>::W;
-    Vec<T> e{}, scale = splat<T>(1), exponent{}, top;
+    Vec<T> e{}, exponent{}, top = lane_maxima<T>(x, K);
+    if (shared && cheap(m[0], norm)) {
+        with_power<T, S>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
+            if constexpr (power.cheap) write_lanes<T>(power, x, K, cheap_threshold<false, T>(power, x, K, top));
+        });
+        return settle<T>(x, K, top);
+    }
     bool steep = false;
     for (int j = 0; j < lanes; j++) {
         steep |= !(m[j].e <= 1);
-        e[j] = T(m[j].e <= 1 ? m[j].e : 0), scale[j] = T(m[j].scale), exponent[j] = T(m[j].exponent);
+        e[j] = T(m[j].e <= 1 ? m[j].e : 0), exponent[j] = T(m[j].exponent);
     }
-    shift<T>(x, K, scale, top);
+    if (shared && m[0].e == 0) {
+        write_lanes<T>(Exponential<T>(), x, K, Pair<T>{top, Vec<T>{}});
+        return settle<T>(x, K, top);
+    }
+    shift<T>(x, K, top);
+    const auto solve = [&](auto power) __attribute__((always_inline)) {
+        write_lanes<T>(power, x, K, dear_threshold<false, T>(power, x, K).at);
+    };
     if (steep) {  // rare, and one row at a time; the other lanes go on as they are
         std::unique_ptr<T[]> row(new T[size_t(K * W)]);
         for (int j = 0; j < lanes; j++) {
@@ -91,22 +135,14 @@ INLINE void family_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool 
             if (m[j].e > 1) steep_row<T>(&row[j * K], K, m[j].e);
             else top[j] = T(NAN);
         }
-        if (!shared) write_lanes<T>(General<T, S>(e), x, K, threshold<false, T>(General<T, S>(e), x, K));
+        if (!shared) solve(General<T, S>(e));
         for (int j = 0; j < lanes; j++)
             if (!(m[j].e <= 1))
                 for (int64_t k = 0; k < K; k++) x[k][j] = row[j * K + k];
-    } else if (shared && m[0].e == 0) {
-        write_lanes<T>(Exponential<T>(), x, K, Vec<T>{});
-    } else if (shared) {
-        with_power<T, S>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
-            write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
-        });
     } else if (norm) {
-        NormGeneral<T, S> power(e, exponent);
-        write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
+        solve(NormGeneral<T, S>(exponent));
     } else {
-        General<T, S> power(e);
-        write_lanes<T>(power, x, K, threshold<false, T>(power, x, K));
+        solve(General<T, S>(e));
     }
     settle<T>(x, K, top);
 }

@@ -49,7 +49,7 @@ void forward(int kind, const T* z, T* p, double value, const double* rows, Shape
     const double* parameter = shared ? &value : rows;
     share(s, threads, [&](int64_t begin, int64_t end) {
         if (Kind(kind) == Kind::subsets) subsets_range<T>(z, p, parameter, shared, s, begin, end);
-        else if (shared && tame(value, norm)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
+        else if (shared && forward_in_float(value, norm, s)) family_range<T>(z, p, parameter, true, norm, s, begin, end);
         else family_range<double>(z, p, parameter, shared, norm, s, begin, end);
     });
 }

@@ -1,9 +1,11 @@
-// The members of the family, each as cheap as its exponent allows. For t = u - l, scaled scores minus the threshold:
-//   terms   p = exp_e(t) = [1 + e t]_+^(1/e) and its weight p^(1 - e) = -dp/dl,
-//   step    the Newton step from s = sum p and r = sum of the weights,
+// The members of the family, each as cheap as its exponent allows. For t, a score minus the threshold:
+//   terms   p and its weight p^(1 - e),
+//   step    the Newton step of the threshold from the excess s - 1 of s = sum p, and r = sum of the weights,
 //   output  the probability up to a factor: p itself for entmax, p^(1/alpha) for normmax,
-//   cheap   whether that costs a few multiplications only,
-//   edge    the u below which p vanishes.
+//   cheap   whether that costs a few multiplications only.
+// The cheap ones take the scores as they are: p = [t / reach]_+^(1/e), the threshold tau being the edge of the support,
+// which is at most `reach` below the largest score. The others take scaled scores of which the largest is 0:
+// p = exp_e(t) = [1 + e t]_+^(1/e), which stays accurate down to e = 0.
 #pragma once
 
 #include "simd.h"
@@ -18,55 +20,61 @@ template <class T> constexpr double rounding = std::numeric_limits<T>::epsilon()
 template <class T>
 struct Linear {  // e = 1: sparsemax
     static constexpr bool cheap = true;
+    static constexpr T reach = 1;
     const Vec<T> tolerance = splat<T>(T(last_step(1, 4 * rounding<T>)));
-    MEMBER T edge(T l) const { return l - 1; }
     MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
-        Vec<T> w = t + T(1);
-        p = maximum<T>(w, Vec<T>{});
-        weight = keep<T>(w > 0, splat<T>(1));
+        p = maximum<T>(t, Vec<T>{});
+        weight = keep<T>(t > 0, splat<T>(1));
     }
-    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const { return (s - T(1)) / r; }
-    MEMBER Vec<T> output(Vec<T> t) const { return maximum<T>(t + T(1), Vec<T>{}); }
+    MEMBER Vec<T> step(Vec<T> excess, Vec<T> r) const { return excess / r; }
+    MEMBER Vec<T> output(Vec<T> t) const { return maximum<T>(t, Vec<T>{}); }
 };
 
 template <class T>
 struct Square {  // e = 1/2: entmax15
     static constexpr bool cheap = true;
+    static constexpr T reach = 2;
     const Vec<T> tolerance = splat<T>(T(last_step(0.5, rounding<T>)));
-    MEMBER T edge(T l) const { return l - 2; }
     MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
-        weight = maximum<T>(t * T(0.5) + T(1), Vec<T>{});
+        weight = maximum<T>(t * T(0.5), Vec<T>{});
         p = weight * weight;
     }
-    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const { return T(2) * (s - square_root<T>(s)) / r; }
+    // 2 (s - sqrt(s)) / r
+    MEMBER Vec<T> step(Vec<T> excess, Vec<T> r) const {
+        Vec<T> root = square_root<T>(excess + T(1));
+        return T(2) * root * excess / ((root + T(1)) * r);
+    }
     MEMBER Vec<T> output(Vec<T> t) const {
-        Vec<T> w = maximum<T>(t * T(0.5) + T(1), Vec<T>{});
+        Vec<T> w = maximum<T>(t * T(0.5), Vec<T>{});
         return w * w;
     }
 };
 
-// s / r * (1 - s^(-e)) / e, accurate down to e = 0, where it is log(s).
-template <class T> INLINE Vec<T> newton_step(Vec<T> s, Vec<T> r, Vec<T> e) {
-    Vec<T> log_s = logarithm<T>(s);
-    Vec<T> y = -e * log_s;
+// (exp(y) - 1) / y, accurate through y = 0.
+template <class T> INLINE Vec<T> exponential_quotient(Vec<T> y) {
     constexpr int terms = Simd<T>::exp_terms;
-    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[terms + 1]));  // of expm1(y) / y
+    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[terms + 1]));
 #pragma GCC unroll 16
     for (int k = terms; k > 0; k--) series = series * y + T(INVERSE_FACTORIAL[k]);
     Int<T> small = maximum<T>(y, -y) < T(0.5);
     Vec<T> direct = (exponential<T>(y) - T(1)) / y;
-    return s / r * log_s * pick<T>(small, series, direct);
+    return pick<T>(small, series, direct);
+}
+
+// s / r * (1 - s^(-e)) / e, accurate down to e = 0, where it is log(s).
+template <class T> INLINE Vec<T> newton_step(Vec<T> excess, Vec<T> r, Vec<T> e) {
+    const Vec<T> s = excess + T(1), log_s = log_one_plus<T>(excess);
+    return s / r * log_s * exponential_quotient<T>(-e * log_s);
 }
 
 template <class T>
 struct Whole {  // 1/e a whole number: alpha = 4/3, 1.25, 1.2, ...
     static constexpr bool cheap = true;
     const Vec<T> tolerance = splat<T>(T(last_step(0.5, rounding<T>)));
-    MEMBER T edge(T l) const { return l - 1 / e; }
-    T e;
+    T e, reach;
     int power;
-    explicit Whole(double e) : e(T(e)), power(int(std::lround(1 / e))) {}
-    MEMBER Vec<T> base(Vec<T> t) const { return maximum<T>(t * e + T(1), Vec<T>{}); }
+    explicit Whole(double e) : e(T(e)), reach(T(1 / e)), power(int(std::lround(1 / e))) {}
+    MEMBER Vec<T> base(Vec<T> t) const { return maximum<T>(t * e, Vec<T>{}); }
     MEMBER Vec<T> raise(Vec<T> w, int n) const {
         Vec<T> out = n & 1 ? w : splat<T>(1);
         while (n >>= 1) {
@@ -80,7 +88,7 @@ struct Whole {  // 1/e a whole number: alpha = 4/3, 1.25, 1.2, ...
         weight = raise(w, power - 1);
         p = weight * w;
     }
-    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const { return newton_step<T>(s, r, splat<T>(e)); }
+    MEMBER Vec<T> step(Vec<T> excess, Vec<T> r) const { return newton_step<T>(excess, r, splat<T>(e)); }
     MEMBER Vec<T> output(Vec<T> t) const { return raise(base(t), power); }
 };
 
@@ -94,8 +102,8 @@ struct General {  // any e <= 1, one for each lane; results go to S
         for (int i = 0; i < Simd<T>::W; i++)
             tolerance[i] = i && e[i] == e[i - 1] ? tolerance[i - 1] : T(last_step(e[i], lean ? 1e-11 : rounding<T>));
     }
-    // e is the same in every lane wherever this is asked for.
-    MEMBER T edge(T l) const { return e[0] > 0 ? l - inverse[0] : T(-INF); }
+    // The scaled score below which p vanishes if the threshold is 0. Asked for where e is the same in every lane.
+    MEMBER T edge() const { return e[0] > 0 ? -inverse[0] : T(-INF); }
     // The logarithm of [1 + e t]_+^(factor), or t itself where e = 0.
     MEMBER Vec<T> log_power(Vec<T> t, Vec<T> factor) const {
         return pick<T>(e == 0, t, log_one_plus<T, log_terms>(e * t) * factor);
@@ -109,11 +117,11 @@ struct General {  // any e <= 1, one for each lane; results go to S
         p = raised(t, inverse);
         weight = keep<T>(p > 0, p / (e * t + T(1)));
     }
-    MEMBER Vec<T> step(Vec<T> s, Vec<T> r) const {
+    MEMBER Vec<T> step(Vec<T> excess, Vec<T> r) const {
         // s itself is convex too: near one, where the two agree, its step is as good and costs no powers.
-        Vec<T> plain = (s - T(1)) / r;
-        Int<T> far = s > T(1.25);
-        return any<T>(far) ? pick<T>(far, newton_step<T>(s, r, e), plain) : plain;
+        Vec<T> plain = excess / r;
+        Int<T> far = excess > T(0.25);
+        return any<T>(far) ? pick<T>(far, newton_step<T>(excess, r, e), plain) : plain;
     }
     MEMBER Vec<T> output(Vec<T> t) const { return raised(t, inverse); }
 };
@@ -125,19 +133,36 @@ struct Exponential {  // e = 0: softmax, which needs no threshold
 
 template <class T>
 struct NormUniform : Linear<T> {  // normmax, alpha = inf: equal shares on the support of sparsemax
-    MEMBER Vec<T> output(Vec<T> t) const { return keep<T>(t + T(1) > 0, splat<T>(1)); }
+    MEMBER Vec<T> output(Vec<T> t) const { return keep<T>(t > 0, splat<T>(1)); }
 };
 
 template <class T>
-struct NormSquare : Square<T> {  // normmax, alpha = 2
-    MEMBER Vec<T> output(Vec<T> t) const { return maximum<T>(t * T(0.5) + T(1), Vec<T>{}); }
+struct NormSquare {  // normmax, alpha = 2
+    static constexpr bool cheap = true;
+    static constexpr T reach = 1;
+    const Vec<T> tolerance = splat<T>(T(last_step(0.5, rounding<T>)));
+    MEMBER void terms(Vec<T> t, Vec<T>& p, Vec<T>& weight) const {
+        weight = maximum<T>(t, Vec<T>{});
+        p = weight * weight;
+    }
+    MEMBER Vec<T> step(Vec<T> excess, Vec<T> r) const {
+        Vec<T> root = square_root<T>(excess + T(1));
+        return root * excess / ((root + T(1)) * r);
+    }
+    MEMBER Vec<T> output(Vec<T> t) const { return maximum<T>(t, Vec<T>{}); }
 };
 
 template <class T, class S>
-struct NormGeneral : General<T, S> {  // normmax, any alpha
-    Vec<T> exponent;                  // 1 / (alpha - 1)
-    NormGeneral(Vec<T> e, Vec<T> exponent) : General<T, S>(e), exponent(exponent) {}
-    MEMBER Vec<T> output(Vec<T> t) const { return this->raised(t, exponent); }
+struct NormGeneral {  // normmax, any alpha; its threshold is in norm.h, and leaves logarithms
+    static constexpr bool cheap = false;
+    static constexpr bool lean = sizeof(S) < sizeof(T);
+    static constexpr int exp_terms = lean ? 9 : Simd<T>::exp_terms, log_terms = lean ? 7 : Simd<T>::log_terms;
+    Vec<T> exponent;  // 1 / (alpha - 1)
+    explicit NormGeneral(Vec<T> exponent) : exponent(exponent) {}
+    MEMBER T edge() const { return -1; }
+    MEMBER Vec<T> output(Vec<T> t) const {
+        return keep<T>(t > T(-INF), exponential<T, exp_terms>(t * exponent));
+    }
 };
 
 }  // namespace omegamax

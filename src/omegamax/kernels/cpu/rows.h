@@ -9,7 +9,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "budget.h"
 #include "steep.h"
 #include "threshold.h"
 
@@ -96,31 +95,36 @@ INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
     return n;
 }
 
-// n packed scores as (score - origin) * scale, padded with -inf; returns the number of vectors.
+// n packed scores, padded with -inf, and as (score - origin) * scale; both return the number of vectors.
 template <class T, class S>
-INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
+INLINE int64_t pad(S* raw, int64_t n) {
     constexpr int W = Simd<T>::W;
     store<S>(raw + n, splat<S>(S(-INF)));
-    const int64_t vectors = (n + W - 1) / W;
-    for (int64_t i = 0; i < vectors; i++) x[i] = (load<T>(raw + i * W) - origin) * scale;
+    return (n + W - 1) / W;
+}
+
+template <class T, class S>
+INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
+    const int64_t vectors = pad<T>(raw, n);
+    for (int64_t i = 0; i < vectors; i++) x[i] = (load<T>(raw + i * Simd<T>::W) - origin) * scale;
     return vectors;
 }
 
 // Probabilities, divided by their sum. x holds n vectors of survivors, where the sum is found first.
 template <class S, class Power>
-INLINE void write_row(const Row<S>& row, const Power& power, S top, S scale, Vec<S> l, const Vec<S>* x, int64_t n, S* p) {
-    Vec<S> sum{};
-    for (int64_t i = 0; i < n; i++) sum += power.output(x[i] - l);
-    const Vec<S> factor = S(1) / across_sum<S>(sum);
-    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output((v - top) * scale - l) * factor, i); });
+INLINE void write_row(const Row<S>& row, const Power& power, Pair<S> at, const Vec<S>* x, int64_t n, S* p) {
+    Sum<S> sum;
+    for (int64_t i = 0; i < n; i++) sum += power.output(at.below(x[i]));
+    const Vec<S> factor = S(1) / sum.template value<true>();
+    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output(at.below(v)) * factor, i); });
 }
 
 // The same where a power is dear: it is taken once for each survivor, and the results are put back in their places.
 template <class T, class S, class Power>
-INLINE void write_packed(const Row<S>& row, const Power& power, S above, Vec<T> l, Vec<T>* x, int64_t n, S* raw, S* p) {
-    Vec<T> sum{};
-    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(x[i] - l);
-    const Vec<T> factor = T(1) / across_sum<T>(sum);
+INLINE void write_packed(const Row<S>& row, const Power& power, S above, Pair<T> at, Vec<T>* x, int64_t n, S* raw, S* p) {
+    Sum<T> sum;
+    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(at.below(x[i]));
+    const Vec<T> factor = T(1) / sum.template value<true>();
     for (int64_t i = 0; i < n; i++) store<T>(raw + i * Simd<T>::W, x[i] * factor);
     int64_t taken = 0;
     row.each([&](Vec<S> v, int64_t i) { row.put(p, expand<S>(raw, v > above, taken), i); });
@@ -129,13 +133,13 @@ INLINE void write_packed(const Row<S>& row, const Power& power, S above, Vec<T> 
 // Softmax: every entry survives.
 template <class S>
 INLINE void softmax_row(const Row<S>& row, S top, S* p) {
-    Vec<S> sum{};
+    Sum<S> sum;
     row.each([&](Vec<S> v, int64_t i) {
         Vec<S> q = exponential<S>(v - top);
         sum += q;
         row.put(p, q, i);
     });
-    const S factor = 1 / across_sum<S>(sum)[0];
+    const S factor = 1 / sum.template value<true>()[0];
     for (int64_t i = 0; i < row.full; i += Row<S>::W) store<S>(p + i, load<S>(p + i) * factor);
     for (int64_t i = row.full; i < row.K; i++) p[i] *= factor;
 }
@@ -211,19 +215,23 @@ struct Tile {
     }
 };
 
-// Shifts each lane to a maximum of 0. `top` keeps the maxima, NaN where a lane holds one; a lane without a finite
-// maximum gets scores of 0, to be overwritten by settle().
+// The maximum of each lane; NaN where it holds one.
 template <class T>
-INLINE void shift(Vec<T>* x, int64_t K, Vec<T> scale, Vec<T>& top) {
-    top = splat<T>(T(-INF));
+INLINE Vec<T> lane_maxima(const Vec<T>* x, int64_t K) {
+    Vec<T> top = splat<T>(T(-INF));
     Int<T> bad{};
     for (int64_t k = 0; k < K; k++) {
         bad |= x[k] != x[k];
         top = maximum<T>(top, x[k]);
     }
-    top = pick<T>(bad, splat<T>(T(NAN)), top);
+    return pick<T>(bad, splat<T>(T(NAN)), top);
+}
+
+// Shifts each lane to a maximum of 0; a lane without a finite maximum gets scores of 0, for settle() to overwrite.
+template <class T>
+INLINE void shift(Vec<T>* x, int64_t K, Vec<T> top) {
     Int<T> sound = (top > T(-INF)) & (top < T(INF));
-    for (int64_t k = 0; k < K; k++) x[k] = keep<T>(sound, (x[k] - top) * scale);
+    for (int64_t k = 0; k < K; k++) x[k] = keep<T>(sound, x[k] - top);
 }
 
 template <class T>
@@ -235,14 +243,20 @@ INLINE void settle(Vec<T>* x, int64_t K, Vec<T> top) {
 }
 
 template <class T, class Power>
-INLINE void write_lanes(const Power& power, Vec<T>* x, int64_t K, Vec<T> l) {
-    Vec<T> sum{};
-    for (int64_t start = 0; start < K; start += BLOCK) {
-        Vec<T> part{};
-        for (int64_t k = start; k < std::min(K, start + BLOCK); k++) part += x[k] = power.output(x[k] - l);
-        sum += part;
+INLINE void write_lanes(const Power& power, Vec<T>* x, int64_t K, Pair<T> at) {
+    Total<T> sum;
+    for (int64_t start = 0; start < K; start += LANE_BLOCK) {
+        const int64_t end = std::min(K, start + LANE_BLOCK);
+        Vec<T> s0{}, s1{};
+        int64_t k = start;
+        for (; k + 1 < end; k += 2) {
+            s0 += x[k] = power.output(at.below(x[k]));
+            s1 += x[k + 1] = power.output(at.below(x[k + 1]));
+        }
+        if (k < end) s0 += x[k] = power.output(at.below(x[k]));
+        sum.add(s0 + s1);
     }
-    Vec<T> factor = T(1) / sum;
+    const Vec<T> factor = T(1) / sum.minus(0.0);
     for (int64_t k = 0; k < K; k++) x[k] *= factor;
 }
 

@@ -10,6 +10,14 @@
 
 namespace omegamax {
 
+// (y^e + gap)^(1/e). At large e the power of y underflows, and is added as a logarithm.
+inline double raised(double y, double floor, double gap, double e) {
+    if (floor > 1e-280) return std::pow(floor + gap, 1 / e);
+    if (!(gap > 0) || !(y > 0)) return gap > 0 ? std::pow(gap, 1 / e) : y;
+    const double a = e * std::log(y), b = std::log(gap);
+    return std::exp((std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)))) / e);
+}
+
 // u holds the n scores of a row, maximum 0, and becomes its probabilities.
 template <class T>
 void steep_row(T* u, int64_t n, double e) {
@@ -39,7 +47,7 @@ void steep_row(T* u, int64_t n, double e) {
     for (int step = 0; step < 200; step++) {
         double floor = std::pow(y, e), sum = 0, slope = 0;
         for (size_t j = 0; j < size; j++) {
-            double p = std::pow(floor + e * (top[j] - last), q);
+            double p = raised(y, floor, e * (top[j] - last), e);
             sum += p;
             if (p > 0) slope += std::pow(y / p, e - 1);
         }
@@ -49,12 +57,9 @@ void steep_row(T* u, int64_t n, double e) {
     }
     const double floor = std::pow(y, e);
     double sum = 0;
-    for (int64_t pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < n; i++) {
-            double base = floor + e * (double(u[i]) - last);
-            if (pass == 0) sum += u[i] >= last && base > 0 ? std::pow(base, q) : 0;
-            else u[i] = u[i] >= last && base > 0 ? T(std::pow(base, q) / sum) : T(0);
-        }
+    for (size_t j = 0; j < size; j++) sum += raised(y, floor, e * (top[j] - last), e);
+    for (int64_t i = 0; i < n; i++)
+        u[i] = u[i] >= last ? T(raised(y, floor, e * (double(u[i]) - last), e) / sum) : T(0);
 }
 
 }  // namespace omegamax

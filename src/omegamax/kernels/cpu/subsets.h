@@ -1,6 +1,7 @@
 // k-subsets for a range of rows.
 #pragma once
 
+#include "budget.h"
 #include "rows.h"
 
 namespace omegamax {
@@ -23,10 +24,12 @@ INLINE S largest(S* v, int64_t n, int64_t m) {
     return best[m - 1];
 }
 
-// The threshold lies in [x_m - 1, x_m], x_m the m-th largest score and m = ceil(k). Scores are measured from one that is
-// close to it from below, so that what matters is small whatever the range of the row.
+// A score that is further than this below the largest may be a mask: it tells nothing of where the threshold is.
+constexpr double WIDE = 64;
+
+// The threshold lies in [x_m - 1, x_m], x_m the m-th largest score and m = ceil(k).
 template <class T>
-INLINE void subsets_row(const Row<T>& row, T k, T* p, Vec<T>* x) {
+INLINE void subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
     constexpr int W = Row<T>::W, GROUPS = 4 * W;
     // Maxima of interleaved groups: the m-th largest of them is a score, and at most x_m.
     Vec<T> group[4];
@@ -45,42 +48,48 @@ INLINE void subsets_row(const Row<T>& row, T k, T* p, Vec<T>* x) {
     const int64_t m = int64_t(std::ceil(k));
     T maxima[GROUPS];
     std::memcpy(maxima, group, sizeof maxima);
-    T origin = m <= GROUPS ? largest(maxima, GROUPS, m) : T(-INF);
-    T above = origin > T(-INF) ? cut<T, T>(origin, T(1), T(-1)) : T(-INF);
-    T* raw = (T*)(x + row.K / W + 2);
-    int64_t n = pack(row, above, raw);
-    if (n <= k) {  // no more than k are left, or lead by 1: all of those
+    T least = m <= GROUPS ? largest(maxima, GROUPS, m) : T(-INF), highest = top;
+    const auto survivors = [&](T* raw) __attribute__((always_inline)) {
+        return pack(row, least > T(-INF) ? cut<T, T>(least, T(1), T(-1)) : T(-INF), raw);
+    };
+    T* raw = (T*)x;
+    int64_t n = survivors(raw);
+    if (double(n) > k && !(top - least < T(WIDE))) {
+        least = highest = largest(raw, n, m);
+        n = survivors(raw);
+    }
+    if (double(n) <= k) {  // no more than k are left, or lead by 1: all of those
+        const T above = least > T(-INF) ? cut<T, T>(least, T(1), T(-1)) : T(-INF);
         row.each([&](Vec<T> v, int64_t i) { row.put(p, keep<T>(v > above, splat<T>(1)), i); });
         return;
     }
-    if (!(origin > T(-INF))) {
-        origin = largest(raw, n, m);
-        above = cut<T, T>(origin, T(1), T(-1));
-    }
-    n = unpack<T>(raw, n, origin, T(1), x);
-    const Budget<T> solved = budget<true, T>(x, n, Vec<T>{}, splat<T>(k), splat<T>(-1), splat<T>(top - origin));
-    row.each([&](Vec<T> v, int64_t i) { row.put(p, solved.output(v - origin), i); });
+    Total<T> budget;
+    for (int j = 0; j < W; j++) budget.set(j, k);
+    const Pair<T> low = Pair<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1)), high{splat<T>(highest), Vec<T>{}};
+    const Pair<T> tau = budget_threshold<true, T>(x, pad<T>(raw, n), budget, low, high, Vec<T>{} == Vec<T>{});
+    row.each([&](Vec<T> v, int64_t i) { row.put(p, clip<T>(tau.below(v)), i); });
 }
 
-// A lane whose scores span more than this goes through subsets_row().
-constexpr double WIDE = 1e4;
-
-// Returns whether it could solve every lane; x is changed only then.
+// Solves what it can and leaves the other lanes, which it returns, as they are: each lane is judged by its own scores.
 template <class T>
-INLINE bool subsets_lanes(Vec<T>* x, int64_t K, Vec<T> k) {
-    Vec<T> top = splat<T>(T(-INF)), least = splat<T>(T(INF)), count{};
+INLINE Int<T> subsets_lanes(Vec<T>* x, int64_t K, const Total<T>& k) {
+    Vec<T> top = splat<T>(T(-INF)), least = splat<T>(T(INF)), left{};
     Int<T> bad{};
     for (int64_t i = 0; i < K; i++) {
         Int<T> there = x[i] > T(-INF);
         bad |= x[i] != x[i];
         top = maximum<T>(top, x[i]);
         least = minimum<T>(least, pick<T>(there, x[i], splat<T>(T(INF))));
-        count += keep<T>(there, splat<T>(1));
+        left += keep<T>(there, splat<T>(1));
     }
-    if (any<T>(bad | ~((top - least < T(WIDE)) & (count > k)))) return false;
-    const Budget<T> solved = budget<false, T>(x, K, top, k, least - top - T(1), Vec<T>{});
-    for (int64_t i = 0; i < K; i++) x[i] = solved.output(x[i]);
-    return true;
+    Total<T> count;
+    count.add(left);
+    const Int<T> solved = (top - least < T(WIDE)) & (count.minus(k) > 0) & (k.minus(0.0) > 0) & ~bad;
+    if (!any<T>(solved)) return ~solved;
+    const Pair<T> low = Pair<T>{least, Vec<T>{}}.plus(splat<T>(-1)), high{top, Vec<T>{}};
+    const Pair<T> tau = budget_threshold<false, T>(x, K, k, low, high, solved);
+    for (int64_t i = 0; i < K; i++) x[i] = pick<T>(solved, clip<T>(tau.below(x[i])), x[i]);
+    return ~solved;
 }
 
 // Rows [begin, end). `k` holds one for each row, or, where `shared`, a single one.
@@ -88,25 +97,26 @@ template <class T>
 void subsets_range(const T* z, T* p, const double* k, bool shared, Shape shape, int64_t begin, int64_t end) {
     const int64_t K = shape.K;
     if (shape.inner == 1 && K > short_row) {
-        Scratch<T> x(2 * (K / Simd<T>::W + 2));
+        Scratch<T> x(K / Simd<T>::W + 2);
         for (int64_t i = begin; i < end; i++)
-            subsets_row<T>(Row<T>(z + i * K, K), T(k[shared ? 0 : i]), p + i * K, x.v);
+            subsets_row<T>(Row<T>(z + i * K, K), k[shared ? 0 : i], p + i * K, x.v);
         return;
     }
-    Scratch<T> x(K + Simd<T>::W), spare(2 * (K / Simd<T>::W + 2));
+    Scratch<T> x(K + Simd<T>::W), spare(K / Simd<T>::W + 2);
     std::unique_ptr<T[]> row(new T[size_t(K)]);
     for (int64_t i = begin; i < end;) {
         Tile<T, T> tile(shape, i);
-        Vec<T> budgets{};
-        for (int j = 0; j < tile.lanes; j++) budgets[j] = T(k[shared ? 0 : i + j]);
-        // Lanes without a row get one that is easily solved.
+        Total<T> budgets;
+        for (int j = 0; j < tile.lanes; j++) budgets.set(j, k[shared ? 0 : i + j]);
         tile.read(z, x.v, T(0));
         tile.prefetch_next(z, p);
-        if (!subsets_lanes<T>(x.v, K, budgets)) {
+        const Int<T> left = subsets_lanes<T>(x.v, K, budgets);
+        if (any<T>(left)) {
             for (int j = 0; j < tile.lanes; j++) {
-                for (int64_t i = 0; i < K; i++) row.get()[i] = x.v[i][j];
-                subsets_row<T>(Row<T>(row.get(), K), budgets[j], row.get(), spare.v);
-                for (int64_t i = 0; i < K; i++) x.v[i][j] = row.get()[i];
+                if (!left[j]) continue;
+                for (int64_t r = 0; r < K; r++) row.get()[r] = x.v[r][j];
+                subsets_row<T>(Row<T>(row.get(), K), k[shared ? 0 : i + j], row.get(), spare.v);
+                for (int64_t r = 0; r < K; r++) x.v[r][j] = row.get()[r];
             }
         }
         tile.write(x.v, p);

@@ -26,7 +26,7 @@ struct Span {
         if (i < full) store<T>(to + i * stride, v);
         else store_some<T>(to + i * stride, v, some);
     }
-    MEMBER Vec<T> total(Vec<T> v) const { return ACROSS ? across_sum<T>(v) : v; }
+    MEMBER Vec<T> total(Sum<T>& sum) const { return sum.template value<ACROSS>(); }
 };
 
 // s = p^(2 - alpha) on the support.
@@ -69,19 +69,21 @@ struct AnyPower {  // one exponent for each lane
 // J g = s (g - <s, g> / sum s)
 template <class T, class S, bool ACROSS, class Weight>
 INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, const S* p, const S* g, S* out) {
-    Vec<T> sum{}, dot{};
+    Sum<T> sums, dots;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> s{};
         if (Weight::cheap || any<T>(pi != 0)) {
             s = weight(pi);
-            sum += s;
-            dot += keep<T>(s != 0, s * span.get(g, i));
+            sums += s;
+            dots += keep<T>(s != 0, s * span.get(g, i));
+        } else {
+            sums.skip(), dots.skip();
         }
         span.put(out, i, s);
     }
-    sum = span.total(sum);
-    Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dot) / sum);
+    const Vec<T> sum = span.total(sums);
+    Vec<T> mean = pick<T>(sum == 0, Vec<T>{}, span.total(dots) / sum);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> s = span.keeps ? span.get(out, i) : span.get(p, i);
         if (!Weight::cheap && !any<T>(s != 0)) continue;
@@ -90,37 +92,66 @@ INLINE void entmax_vjp(const Span<T, S, ACROSS>& span, const Weight& weight, con
     }
 }
 
-// The same for alpha > 2, where s grows without bound as p falls and the largest s leaves all digits of g to its own.
-// J 1 = 0, so g may be taken relative to its value there: J g = s g' - w <s, g'>, w = s / sum s, where the largest s
-// meets g' = 0. One alpha for each lane, of any kind; none moves anything at inf.
+// The row entry at which `rank` is least among those with `among`: that rank, and p and g there.
+template <class T>
+struct Anchor {
+    Vec<T> rank = splat<T>(T(INF)), p = splat<T>(1), g{};
+    MEMBER void see(Int<T> among, Vec<T> next, Vec<T> pi, Vec<T> gi) {
+        const Int<T> less = among & (next < rank);
+        rank = pick<T>(less, next, rank), p = pick<T>(less, pi, p), g = pick<T>(less, gi, g);
+    }
+    MEMBER void across() {
+        const Vec<T> least = -across_max<T>(-rank);
+        g = across_max<T>(pick<T>(rank == least, g, splat<T>(T(-INF))));
+        p = across_max<T>(pick<T>(rank == least, p, splat<T>(T(-INF))));
+        rank = least;
+    }
+};
+
+// The same where s spans too many orders of magnitude: it grows without bound as p falls for alpha > 2, and a tensor of
+// alphas may hold any. J 1 = 0, so g may be taken relative to its value where s is largest, h = g - g_anchor, and that
+// entry's own product is what the others leave: J g = s (h - <w, h>), w = s / sum s. The sum of s h, too, is taken
+// relative to the largest s in it. One alpha for each lane; nothing moves at inf.
 template <class T, class S, bool ACROSS>
 INLINE void steep_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
     const Int<T> finite = alpha < T(INF);
     const AnyPower<T> weight{pick<T>(finite, T(2) - alpha, Vec<T>{})};
-    Vec<T> least = splat<T>(T(INF)), pivot{};
+    // s is largest at the least p for alpha > 2, at the largest p below.
+    const Vec<T> sign = pick<T>(alpha > T(2), splat<T>(1), splat<T>(-1));
+    Anchor<T> first, second;
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i);
-        Int<T> less = (pi > 0) & (pi < least);
-        least = pick<T>(less, pi, least);
-        pivot = pick<T>(less, span.get(g, i), pivot);
+        const Vec<T> pi = span.get(p, i);
+        first.see(pi > 0, sign * pi, pi, span.get(g, i));
     }
-    if (ACROSS) {
-        const Vec<T> lowest = -across_max<T>(-least);
-        pivot = across_max<T>(pick<T>(least == lowest, pivot, splat<T>(T(-INF))));
-        least = lowest;
-    }
-    Vec<T> sum{}, dot{};
+    if (ACROSS) first.across();
+    auto move = [&](int64_t i, Vec<T> pi) __attribute__((always_inline)) {
+        return keep<T>(pi != 0, span.get(g, i) - first.g);
+    };
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i);
-        Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
-        sum += weight(pi / least);
-        dot += keep<T>(move != 0, weight(pi) * move);
+        const Vec<T> pi = span.get(p, i);
+        second.see((pi > 0) & (move(i, pi) != 0), sign * pi, pi, Vec<T>{});
     }
-    sum = span.total(sum), dot = span.total(dot);
+    if (ACROSS) second.across();
+    Sum<T> sums, dots;
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i);
-        Vec<T> move = keep<T>(pi != 0, span.get(g, i) - pivot);
-        Vec<T> moved = keep<T>(move != 0, weight(pi) * move) - weight(pi / least) / sum * dot;
+        const Vec<T> pi = span.get(p, i);
+        if (!any<T>(pi != 0)) {
+            sums.skip(), dots.skip();
+            continue;
+        }
+        const Vec<T> h = move(i, pi);
+        sums += weight(pi / first.p);
+        dots += keep<T>(h != 0, weight(pi / second.p) * h);
+    }
+    const Vec<T> share = span.total(dots) / span.total(sums), ratio = second.p / first.p;
+    const Vec<T> mean = weight(ratio) * share;
+    for (int64_t i = 0; i < span.n; i++) {
+        const Vec<T> pi = span.get(p, i);
+        Vec<T> moved{};
+        if (any<T>(pi != 0)) {
+            const Vec<T> h = move(i, pi), rest = h - mean;
+            moved = pick<T>(h != 0, keep<T>(rest != 0, weight(pi) * rest), -keep<T>(share != 0, weight(pi * ratio) * share));
+        }
         span.put(out, i, keep<T>((pi != 0) & finite, moved));
     }
 }
@@ -128,75 +159,99 @@ INLINE void steep_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, 
 // The Jacobian of normmax at alpha = 2, where s = ||p|| on the support: two sweeps, no powers.
 template <class T, class S, bool ACROSS>
 INLINE void norm_square_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
-    Vec<T> power{}, dot{}, sum{}, count{};
+    Sum<T> powers, dots, sums, counts;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Vec<T> gi = keep<T>(pi != 0, span.get(g, i));
-        power += pi * pi, dot += pi * gi, sum += gi;
-        count += keep<T>(pi != 0, splat<T>(1));
+        powers += pi * pi, dots += pi * gi, sums += gi;
+        counts += keep<T>(pi != 0, splat<T>(1));
     }
-    dot = span.total(dot);
-    const Vec<T> norm = square_root<T>(span.total(power));
-    const Vec<T> both = span.total(sum) - span.total(count) * dot;
+    const Vec<T> dot = span.total(dots);
+    const Vec<T> norm = square_root<T>(span.total(powers));
+    const Vec<T> both = span.total(sums) - span.total(counts) * dot;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         span.put(out, i, keep<T>(pi != 0, norm * (span.get(g, i) - dot - pi * both)));
     }
 }
 
-// J g = (s h - p <s, h>) / (alpha - 1), h = g - <p, g>, s = p (||p|| / p)^(alpha - 1)
+// J g = (s h - p <s, h>) / (alpha - 1), h = g - <p, g>, s = p (||p|| / p)^(alpha - 1). Again g is measured from its value
+// at the largest s, and s from the largest one that moves: a constant in g would meet s as a rounding error.
 template <class T, class S, bool ACROSS>
 INLINE void normmax_vjp(const Span<T, S, ACROSS>& span, Vec<T> alpha, const S* p, const S* g, S* out) {
     const Int<T> flat = alpha == T(INF);
     const Vec<T> a = pick<T>(flat, splat<T>(2), alpha);
-    Vec<T> top{}, power{}, dot{};
-    for (int64_t i = 0; i < span.n; i++) top = maximum<T>(top, span.get(p, i));
-    if (ACROSS) top = across_max<T>(top);
+    const Vec<T> sign = pick<T>(a > T(2), splat<T>(1), splat<T>(-1));
+    const AnyPower<T> weight{T(2) - a};
+    Vec<T> top{};
+    Sum<T> powers, dots, boths;
+    Anchor<T> first, second;
+    for (int64_t i = 0; i < span.n; i++) {
+        const Vec<T> pi = span.get(p, i);
+        top = maximum<T>(top, pi);
+        first.see(pi > 0, sign * pi, pi, span.get(g, i));
+    }
+    if (ACROSS) top = across_max<T>(top), first.across();
     const Vec<T> down = pick<T>(top > 0, T(1) / top, splat<T>(1));
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i);
-        if (!any<T>(pi != 0)) continue;
-        power += AnyPower<T>{a}(pi * down);
-        dot += keep<T>(pi != 0, pi * span.get(g, i));
+        const Vec<T> pi = span.get(p, i);
+        if (!any<T>(pi != 0)) {
+            powers.skip(), dots.skip();
+            continue;
+        }
+        powers += AnyPower<T>{a}(pi * down);
+        dots += keep<T>(pi != 0, pi * (span.get(g, i) - first.g));
     }
-    power = span.total(power), dot = span.total(dot);
-    const Vec<T> norm = top * AnyPower<T>{T(1) / a}(power);
-    auto weight = [&](Vec<T> pi) __attribute__((always_inline)) {
-        return keep<T>(pi > 0, pi * AnyPower<T>{a - T(1)}(norm / pi));
+    const Vec<T> power = span.total(powers), dot = span.total(dots);
+    auto move = [&](int64_t i, Vec<T> pi) __attribute__((always_inline)) {
+        return keep<T>(pi != 0, span.get(g, i) - first.g - dot);
     };
-    Vec<T> both{};
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i), s{};
+        const Vec<T> pi = span.get(p, i);
+        second.see((pi > 0) & (move(i, pi) != 0), sign * pi, pi, Vec<T>{});
+    }
+    if (ACROSS) second.across();
+    for (int64_t i = 0; i < span.n; i++) {
+        const Vec<T> pi = span.get(p, i);
+        Vec<T> s{};
         if (any<T>(pi != 0)) {
-            s = weight(pi);
-            both += keep<T>(pi != 0, s * (span.get(g, i) - dot));
+            const Vec<T> h = move(i, pi);
+            s = keep<T>(h != 0, weight(pi / second.p));
+            boths += s * h;
+        } else {
+            boths.skip();
         }
         span.put(out, i, s);
     }
-    both = span.total(both);
-    const Vec<T> factor = pick<T>(flat, Vec<T>{}, T(1) / (a - T(1)));
+    const Vec<T> both = span.total(boths);
+    const Vec<T> norm = top * AnyPower<T>{T(1) / a}(power);
+    const Vec<T> factor = second.p * AnyPower<T>{a - T(1)}(norm / second.p) / (a - T(1));
     for (int64_t i = 0; i < span.n; i++) {
-        Vec<T> pi = span.get(p, i);
+        const Vec<T> pi = span.get(p, i);
         if (!any<T>(pi != 0)) continue;
-        Vec<T> s = span.keeps ? span.get(out, i) : weight(pi);
-        Vec<T> moved = (s * (span.get(g, i) - dot) - pi * both) * factor;
-        span.put(out, i, keep<T>(pi != 0, moved));
+        const Vec<T> h = move(i, pi);
+        const Vec<T> s = span.keeps ? span.get(out, i) : keep<T>(h != 0, weight(pi / second.p));
+        const Vec<T> moved = s * h - pi * both;
+        span.put(out, i, keep<T>((moved != 0) & ~flat, moved * factor));
     }
 }
 
 // J g = g - mean of g over the entries strictly between 0 and 1, on those entries
 template <class T, class S, bool ACROSS>
 INLINE void subsets_vjp(const Span<T, S, ACROSS>& span, const S* p, const S* g, S* out) {
-    Vec<T> count{}, sum{};
+    Sum<T> counts, sums;
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i);
         Int<T> free = (pi > 0) & (pi < T(1));
-        if (!any<T>(free)) continue;
-        count += keep<T>(free, splat<T>(1));
-        sum += keep<T>(free, span.get(g, i));
+        if (!any<T>(free)) {
+            counts.skip(), sums.skip();
+            continue;
+        }
+        counts += keep<T>(free, splat<T>(1));
+        sums += keep<T>(free, span.get(g, i));
     }
-    count = span.total(count);
-    Vec<T> mean = pick<T>(count == 0, Vec<T>{}, span.total(sum) / count);
+    const Vec<T> count = span.total(counts);
+    Vec<T> mean = pick<T>(count == 0, Vec<T>{}, span.total(sums) / count);
     for (int64_t i = 0; i < span.n; i++) {
         Vec<T> pi = span.get(p, i), moved{};
         Int<T> free = (pi > 0) & (pi < T(1));

@@ -107,10 +107,10 @@ def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     return _backward(kind, p, g, alpha, dim, key)
 
 
-def alpha_vjp(p: Tensor, dz: Tensor, alpha: Parameter, dim: int) -> Tensor:
+def alpha_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if p.dtype is float64 or p.shape[dim] > LONGEST:
-        return jacobians.alpha_vjp(p.to(_wide(p)), dz.to(_wide(p)), alpha, dim)
-    rows, grads = as_rows(p, dim), as_rows(dz, dim)
+        return jacobians.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
+    rows, grads = as_rows(p, dim), as_rows(g, dim)
     count, size = rows.shape
     out = torch.empty(count, dtype=torch.float32, device=p.device)
     if count:
