@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError
+from omegamax.data._files import short
 from omegamax.data._tensors import load_tensors
+from omegamax.tasks.run_data import RunData
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]
@@ -58,6 +60,16 @@ def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
     if not tensors or not all(isinstance(name, str) for name in state):
         raise DataError(f"{path} must have tensors by name as 'state_dict'; {remedy(kind)}")
     return content[kind], {key.removeprefix(_MODEL): w for key, w in state.items() if key.startswith(_MODEL)}
+
+
+def check_data(path: Path_, settings: Any, data: type[RunData], kind: str) -> None:
+    """Refuse settings of ``data``, as a file has them, that are beyond its limits."""
+    try:
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"'data' must be settings by name, got {short(settings)}")
+        data.check(settings)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; {remedy(kind)}") from error
 
 
 def check_sizes(path: Path_, build: Callable[[], torch.nn.Module], weights: Mapping[str, Tensor], kind: str) -> None:
