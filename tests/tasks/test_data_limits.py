@@ -38,7 +38,7 @@ def test_defaults_are_within_the_limits_and_more_is_not(kind):
     kind.check({name: value for name, value in defaults.items() if value is not inspect.Parameter.empty})
     for name, limit in kind.limits.items():
         for value in (limit.least - 1, limit.least, limit.most, limit.most + 1):
-            given = value if limit.count == 1 else [limit.least] * (limit.count - 1) + [value]
+            given = value if limit.numbers == 1 else [limit.least] * (limit.numbers - 1) + [value]
             settings = {"class": kind.__name__, name: given}
             base = VQAData if issubclass(kind, VQAData) else BagsData
             if limit.least <= value <= limit.most:

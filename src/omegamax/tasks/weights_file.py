@@ -14,7 +14,6 @@ from torch import Tensor
 from omegamax.data import DataError
 from omegamax.data._files import short
 from omegamax.data._tensors import load_tensors
-from omegamax.tasks.run_data import RunData
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]
@@ -62,12 +61,12 @@ def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
     return content[kind], {key.removeprefix(_MODEL): w for key, w in state.items() if key.startswith(_MODEL)}
 
 
-def check_data(path: Path_, settings: Any, data: type[RunData], kind: str) -> None:
-    """Refuse settings of ``data``, as a file has them, that are beyond its limits."""
+def check_data(path: Path_, settings: Any, check: Callable[[Mapping[str, Any]], None], kind: str) -> None:
+    """Refuse settings of data, as a file has them, that are beyond the limits which ``check`` knows."""
     try:
         if not isinstance(settings, Mapping):
             raise ValueError(f"'data' must be settings by name, got {short(settings)}")
-        data.check(settings)
+        check(settings)
     except ValueError as error:
         raise DataError(f"{path}: {error}; {remedy(kind)}") from error
 

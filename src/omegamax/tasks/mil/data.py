@@ -99,7 +99,7 @@ class MNISTBagsData(BagsData):
 
     limits: ClassVar[Mapping[str, Limit]] = {
         **BagsData.limits,
-        "bags": Limit(0, 1 << 28, count=3),
+        "bags": Limit(0, 1 << 28, numbers=3),
         "positives": Limit(1, 1 << 20),
         "mean": Limit(0, 1 << 20, real=True),
         "deviation": Limit(0, 1 << 20, real=True),

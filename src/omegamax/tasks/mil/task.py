@@ -80,7 +80,7 @@ class MILTask(RunTask):
         """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
         record, weights = read_weights(path, cls.kind)
         network = _network(record, path)
-        check_data(path, record.get("data") or {}, BagsData, cls.kind)
+        check_data(path, record.get("data") or {}, BagsData.check, cls.kind)
         check_sizes(path, lambda: cls(**network).model, weights, cls.kind)
         try:
             task = cls(**network)

@@ -69,7 +69,7 @@ class Record:
             if not isinstance(rest[key], kind):
                 raise DataError(f"{path}: {key!r} must be {kind.__name__}, got {short(rest[key])}; {_FIT}")
         _check_most(network, path)
-        check_data(path, rest["data"], VQAData, KIND)
+        check_data(path, rest["data"], VQAData.check, KIND)
         return cls(network, vocabulary, **rest)
 
     def differences(self, other: Record) -> list[str]:

@@ -39,8 +39,8 @@ class VQAData(RunData):
     unknown = "error"  # what to do with an answer outside the vocabulary
     limits: ClassVar[Mapping[str, Limit]] = {
         **RunData.limits,
-        "grid": Limit(1, 1024, count=2),
-        "size": Limit(1, 8192, count=2),  # height and width in pixels
+        "grid": Limit(1, 1024, numbers=2),
+        "size": Limit(1, 8192, numbers=2),  # height and width in pixels
         "image_size": Limit(1, 8192),
     }
 

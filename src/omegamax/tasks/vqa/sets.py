@@ -34,7 +34,7 @@ class ScenesData(VQAData):
         (torch.Size([4, 3, 32, 32]), torch.Size([4, 4, 4]))
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {**VQAData.limits, "samples": Limit(0, 1 << 28, count=3)}
+    limits: ClassVar[Mapping[str, Limit]] = {**VQAData.limits, "samples": Limit(0, 1 << 28, numbers=3)}
 
     def __init__(
         self,
