@@ -279,6 +279,20 @@ def test_vocabulary_that_is_too_deep_is_refused(tmp_path):
     assert str(path) in refused(Vocabulary.load, path, (ValueError,))
 
 
+def test_vocabulary_that_is_too_long_is_refused(tmp_path):
+    path = tmp_path / "vocabulary.json"
+    with path.open("wb") as file:
+        file.write(b'{"words": ["')
+        file.truncate(2**40)  # a hole: no room on the disk
+    assert f"{path} must hold at most 67,108,864 bytes" in refused(Vocabulary.load, path, (ValueError,))
+
+
+def test_plain_text_is_read_whatever_its_ending(tmp_path):
+    path = tmp_path / "vocabulary.json.gz"
+    Vocabulary(["red"], ["yes"]).save(path)
+    assert Vocabulary.load(path) == Vocabulary(["red"], ["yes"])
+
+
 def test_real_text_keeps_far_from_the_limits():
     assert allowance(0) == FREE and allowance(10**7) == 2 * 10**9
     assert torch.tensor(allowance(10**12)) < 10**11

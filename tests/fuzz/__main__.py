@@ -4,8 +4,8 @@
     python -m tests.fuzz --maps entmax k_subsets --device cuda
     python -m tests.fuzz --case 123456
 
-Each fault is printed with the number of its case, by which it is drawn again. The exit status tells whether there were
-any.
+Each fault is printed with the number of its case, by which it is drawn again, from the same ``--maps``. The exit status
+tells whether there were any.
 """
 
 from __future__ import annotations

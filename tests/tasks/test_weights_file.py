@@ -44,6 +44,14 @@ def output(**changes):
     return lambda record: record["network"]["output"].update(kind="continuous_softmax", **changes)
 
 
+def data(**changes):
+    return lambda record: record["data"].update(**{"class": "ScenesData", **changes})
+
+
+def bags(**changes):
+    return data(**{"class": "MNISTBagsData", "folder": "digits", **changes})
+
+
 def nested(record):
     for _ in range(100):
         record["data"] = {"a": [record["data"]]}
@@ -69,6 +77,18 @@ VQA = {
     "nested": nested,
     "kind of layers": network(layers="many"),
     "part of a layer": network(layers=1.5),
+    "workers": data(workers=HUGE),
+    "batches": data(batch_size=HUGE),
+    "pictures": data(image_size=HUGE),
+    "kind of pictures": data(image_size="large"),
+    "part of a pixel": data(image_size=64.0),
+    "no pixels": data(image_size=0),
+    "samples": data(samples=[8, 4, HUGE]),
+    "cells of the data": data(grid=[14, HUGE]),
+    "pictures of a folder": data(**{"class": "EasyVQAData", "size": [HUGE, 64]}),
+    "workers of an unknown class": data(**{"class": "OtherData", "workers": HUGE}),
+    "pictures of an unknown class": data(**{"class": ["list"], "size": [64, HUGE]}),
+    "pictures of no class": data(**{"class": None, "image_size": HUGE}),
 }
 MIL = {
     "dim": network(dim=HUGE),
@@ -78,6 +98,15 @@ MIL = {
     "k": network(omega="k_subsets", options={"k": HUGE}),
     "kind": network(features="five"),
     "negative": network(dim=-8),
+    "data": lambda record: record.update(data="folder"),
+    "workers": bags(workers=HUGE),
+    "batches": bags(batch_size=HUGE),
+    "bags": bags(bags=[1, 1, HUGE]),
+    "digits": bags(mean=1e12),
+    "no digits": bags(mean=float("inf")),
+    "spread": bags(deviation=1e12),
+    "positives": bags(positives=HUGE),
+    "workers of a benchmark": bags(**{"class": "MILBenchmarkData", "workers": HUGE}),
 }
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from omegamax.data._errors import DataError as DataError
 from omegamax.data._json import parse_json
-from omegamax.data._unpack import MIB, open_bounded
+from omegamax.data._unpack import MIB, Bounded, open_bounded, too_much
 
 FilePath = str | PathLike[str]
 Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
@@ -46,6 +46,16 @@ def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
 def open_text(path: Path) -> IO[str]:
     """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
     return io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding="utf-8")
+
+
+def read_text(path: FilePath, most: int) -> str:
+    """The content of a plain UTF-8 text file, whatever its ending; more than ``most`` bytes are an error."""
+    path = Path(path)
+    if path.stat().st_size > most:
+        raise too_much(path, most)
+    raw = io.BufferedReader(Bounded(path.open("rb"), path, most), MIB)
+    with io.TextIOWrapper(raw, encoding="utf-8") as file:
+        return file.read()
 
 
 def read_json(path: FilePath) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 MOST_DIGITS = 400  # of a number; the largest double has 309
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, *, finite: bool = True) -> Any:
     """The content of a JSON text; what its standard forbids or leaves open is a ValueError.
 
-    Refused are NaN and Infinity, an object with the same key twice, and more levels than Python has room for.
+    Refused are NaN and Infinity (unless ``finite`` is False), an object with the same key twice, and more levels than
+    Python has room for.
 
     >>> parse_json('{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}
@@ -20,8 +21,9 @@ def parse_json(text: str) -> Any:
         ...
     ValueError: the key 'a' occurs twice in an object
     """
+    constant = _constant if finite else float
     try:
-        return json.loads(text, parse_constant=_constant, parse_int=_int, object_pairs_hook=_object)
+        return json.loads(text, parse_constant=constant, parse_int=_int, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

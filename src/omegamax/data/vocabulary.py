@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_choice
+from omegamax.data._files import DataError, read_text
 from omegamax.data._json import parse_json
+from omegamax.data._unpack import MIB
 
+MOST_FILE = 64 * MIB  # bytes of the file of a vocabulary; the one of VQA-v2 has less than one of them
 PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers
 _JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
 
@@ -109,9 +112,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Vocabulary:
-        """The vocabulary that :meth:`save` wrote."""
+        """The vocabulary that :meth:`save` wrote, at most 64 MiB of it."""
         try:
-            content = parse_json(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(read_text(path, MOST_FILE))
+        except DataError as error:  # of the size
+            raise DataError(f"Vocabulary.load: {error}") from error
         except ValueError as error:  # of the decoding or of the JSON
             raise ValueError(f"Vocabulary.load: {path} is not a JSON file: {error}") from error
         if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in ("words", "answers")):

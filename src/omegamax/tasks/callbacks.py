@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import zip_longest
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class Curve(Callback):
         self.points.append({"step": trainer.global_step, "epoch": trainer.current_epoch, **values})
         if trainer.is_global_zero:
             with whole_file(Path(trainer.default_root_dir) / self.file) as place:
-                place.write_text(json.dumps(self.points, indent=1) + "\n", encoding="utf-8")
+                points = [{k: v if isfinite(v) else None for k, v in point.items()} for point in self.points]
+                place.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")  # JSON has no NaN
 
     def state_dict(self) -> dict[str, Any]:
         return {"points": self.points}

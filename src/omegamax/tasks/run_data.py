@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import inspect
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import lightning as L
 import torch
@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice, is_whole
 from omegamax.tasks.batches import Batches, Order
+from omegamax.tasks.data_limits import Limit, check_limits
 
 Kind = TypeVar("Kind", bound="RunData")
 
@@ -29,12 +30,15 @@ class RunData(L.LightningDataModule, abc.ABC):
         seed: of the order of the training part.
     """
 
+    limits: ClassVar[Mapping[str, Limit]] = {"batch_size": Limit(1, 1 << 20), "workers": Limit(0, 512)}
+
     def __init__(self, batch_size: int = 64, workers: int = 0, seed: int = 0) -> None:
         super().__init__()
         for argument, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("seed", seed, 0)):
             if not is_whole(value) or value < least:
                 name = type(self).__name__
                 raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
+        self.check({"batch_size": batch_size, "workers": workers})
         self.batch_size, self.workers, self.seed = batch_size, workers, seed
 
     @abc.abstractmethod
@@ -53,7 +57,14 @@ class RunData(L.LightningDataModule, abc.ABC):
         kinds = cls.known()
         name = given.pop("class", None)
         check_choice(f"{cls.__name__}.of", "class", name, tuple(kinds))
+        kinds[name].check(given)
         return kinds[name](**given)
+
+    @classmethod
+    def check(cls, settings: Mapping[str, Any]) -> None:
+        """Refuse settings beyond the ``limits`` of their class, or of this one if that is not known."""
+        kind: type[RunData] = next((k for name, k in cls.known().items() if name == settings.get("class")), cls)
+        check_limits(kind.__name__, settings, kind.limits)
 
     @classmethod
     def known(cls: type[Kind]) -> dict[str, type[Kind]]:
@@ -69,7 +80,9 @@ class RunData(L.LightningDataModule, abc.ABC):
         kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RunData)]
         arguments = [each for kind in kinds for each in inspect.signature(kind).parameters.values()]
         names = sorted({each.name for each in arguments if each.kind is not each.VAR_KEYWORD})
-        return {"class": type(self).__name__, **{name: getattr(self, name) for name in names}}
+        found = {name: getattr(self, name) for name in names}
+        self.check(found)  # a file with others would be refused
+        return {"class": type(self).__name__, **found}
 
     def train_dataloader(self) -> Batches:
         return self._batches("train", self.seed)

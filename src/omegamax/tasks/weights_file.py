@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError
+from omegamax.data._files import short
 from omegamax.data._tensors import load_tensors
 from omegamax.tasks.whole import whole_file
 
@@ -58,6 +59,16 @@ def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
     if not tensors or not all(isinstance(name, str) for name in state):
         raise DataError(f"{path} must have tensors by name as 'state_dict'; {remedy(kind)}")
     return content[kind], {key.removeprefix(_MODEL): w for key, w in state.items() if key.startswith(_MODEL)}
+
+
+def check_data(path: Path_, settings: Any, check: Callable[[Mapping[str, Any]], None], kind: str) -> None:
+    """Refuse settings of data, as a file has them, that are beyond the limits which ``check`` knows."""
+    try:
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"'data' must be settings by name, got {short(settings)}")
+        check(settings)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; {remedy(kind)}") from error
 
 
 def check_sizes(path: Path_, build: Callable[[], torch.nn.Module], weights: Mapping[str, Tensor], kind: str) -> None:

@@ -139,11 +139,43 @@ def test_options_that_make_no_sense(runs, tmp_path, capsys):
         assert exit.value.code == 2 and f"{option}: must be a whole number, at least 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["[{", "7", "[1]", '[{"val_loss": 1.0}]'])
-def test_damaged_curve_is_named(runs, tmp_path, capsys, text):
-    run = shutil.copytree(runs["softmax"], tmp_path / "run")
-    (run / "curve.json").write_text(text)
+CURVES = {
+    "cut off": "[{",
+    "number": "7",
+    "object": '{"step": 1}',
+    "list of numbers": "[1]",
+    "list of words": '["step"]',
+    "no step": '[{"val_loss": 1.0}]',
+    "no number": '[{"step": 1, "val_loss": "small"}]',
+    "nested": '[{"step": 1, "val_loss": [1.0]}]',
+    "deep": "[" * 200_000 + "]" * 200_000,
+    "key twice": '[{"step": 1, "step": 2}]',
+    "digits": f'[{{"step": {"9" * 5000}}}]',
+    "binary": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("case", CURVES)
+def test_damaged_curve_is_named(runs, tmp_path, capsys, case):
+    run, text = shutil.copytree(runs["softmax"], tmp_path / "run"), CURVES[case]
+    (run / "curve.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     refused(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "remove it")
+
+
+def test_curve_that_is_too_long_is_named(runs, tmp_path, capsys):
+    run = shutil.copytree(runs["softmax"], tmp_path / "run")
+    with (run / "curve.json").open("r+b") as file:
+        file.truncate(2**40)  # a hole: no room on the disk
+    refused(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "at most 67,108,864 bytes", "remove it")
+
+
+@pytest.mark.parametrize("written", ["NaN", "null"])
+def test_loss_that_is_no_number_is_left_out_of_the_curve(runs, tmp_path, written):
+    run = shutil.copytree(runs["softmax"], tmp_path / "run")
+    (run / "curve.json").write_text(f'[{{"step": 1, "val_loss": {written}}}, {{"step": 2, "val_loss": 0.5}}]')
+    assert compare(run, *QUICK, out=tmp_path / "out") == 0
+    (row,) = Comparison.load(tmp_path / "out" / "comparison.json").rows
+    assert row.curve == [{"step": 1, "val_loss": None}, {"step": 2, "val_loss": 0.5}]
 
 
 def test_data_that_have_moved_and_know_nothing_of_relevance(tmp_path, capsys):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from omegamax.data import DataError
+from omegamax.data._files import read_text
+from omegamax.data._json import parse_json
+from omegamax.data._unpack import MIB
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa.compare import BLIND, Contender, label
 from omegamax.tasks.weights_file import find_weights
+
+MOST_CURVE = 64 * MIB  # bytes of a file of points; a point has some hundred
 
 
 def named_runs(paths: Sequence[Path]) -> dict[str, Contender]:
@@ -33,13 +37,21 @@ def read_run(path: Path) -> Contender:
 
 
 def _curve(path: Path) -> list[dict[str, float]]:
+    advice = "remove it, and the report goes without the curve"
     try:
-        points = json.loads(path.read_text(encoding="utf-8"))
-        if all("step" in point for point in points):
-            return [dict(point) for point in points]
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it, and the report goes without the curve") from error
-    raise DataError(f"{path} has points without a step; remove it, and the report goes without the curve")
+        points = parse_json(read_text(path, MOST_CURVE), finite=False)  # a loss can be NaN
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); {advice}") from error
+    if not isinstance(points, list) or not all(map(_is_point, points)):
+        raise DataError(f"{path} must be a list of points, a number or null by name, each with a step; {advice}")
+    return points
+
+
+def _is_point(point: object) -> bool:
+    """Whether this is what was logged at a step, numbers by name."""
+    if not isinstance(point, dict) or point.get("step") is None:
+        return False
+    return all(value is None or type(value) in (int, float) for value in point.values())
 
 
 def _kind(run: Contender) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice, is_whole
 from omegamax.data import MNIST, Bag, MILBenchmark, MNISTBags, collate_bags, folds
+from omegamax.tasks.data_limits import Limit
 from omegamax.tasks.run_data import RunData
 
 SPLITS = ("train", "val", "test")
@@ -95,6 +96,14 @@ class MNISTBagsData(BagsData):
         bag_seed: of the bags for training; those for validation and test are always the same.
         settings: as for :class:`BagsData`.
     """
+
+    limits: ClassVar[Mapping[str, Limit]] = {
+        **BagsData.limits,
+        "bags": Limit(0, 1 << 28, numbers=3),
+        "positives": Limit(1, 1 << 20),
+        "mean": Limit(0, 1 << 20, real=True),
+        "deviation": Limit(0, 1 << 20, real=True),
+    }
 
     def __init__(
         self,

@@ -15,8 +15,9 @@ from omegamax.data import DataError
 from omegamax.data._files import short
 from omegamax.metrics import MassInside
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder, VectorEncoder
+from omegamax.tasks.mil.data import BagsData
 from omegamax.tasks.run_task import RunTask
-from omegamax.tasks.weights_file import check_sizes, read_weights, remedy
+from omegamax.tasks.weights_file import check_data, check_sizes, read_weights, remedy
 
 Batch = dict[str, Any]
 FORMAT = 1
@@ -79,6 +80,7 @@ class MILTask(RunTask):
         """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
         record, weights = read_weights(path, cls.kind)
         network = _network(record, path)
+        check_data(path, record.get("data") or {}, BagsData.check, cls.kind)
         check_sizes(path, lambda: cls(**network).model, weights, cls.kind)
         try:
             task = cls(**network)

@@ -12,7 +12,8 @@ from omegamax._checks import is_whole
 from omegamax.data import DataError, Vocabulary
 from omegamax.data._files import short
 from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
-from omegamax.tasks.weights_file import Path_, check_sizes, read_weights, remedy, write_weights
+from omegamax.tasks.vqa.data import VQAData
+from omegamax.tasks.weights_file import Path_, check_data, check_sizes, read_weights, remedy, write_weights
 
 FORMAT = 1
 # What a file may ask for that none of its weights shows.
@@ -68,6 +69,7 @@ class Record:
             if not isinstance(rest[key], kind):
                 raise DataError(f"{path}: {key!r} must be {kind.__name__}, got {short(rest[key])}; {_FIT}")
         _check_most(network, path)
+        check_data(path, rest["data"], VQAData.check, KIND)
         return cls(network, vocabulary, **rest)
 
     def differences(self, other: Record) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
 
@@ -13,6 +14,7 @@ from omegamax._checks import is_whole
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
+from omegamax.tasks.data_limits import Limit
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import RunData
 
@@ -35,6 +37,12 @@ class VQAData(RunData):
     """
 
     unknown = "error"  # what to do with an answer outside the vocabulary
+    limits: ClassVar[Mapping[str, Limit]] = {
+        **RunData.limits,
+        "grid": Limit(1, 1024, numbers=2),
+        "size": Limit(1, 8192, numbers=2),  # height and width in pixels
+        "image_size": Limit(1, 8192),
+    }
 
     def __init__(
         self,

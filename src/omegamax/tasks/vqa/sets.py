@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from torch.utils.data import ConcatDataset, Dataset
 
@@ -11,6 +11,7 @@ from omegamax._checks import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
 from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
+from omegamax.tasks.data_limits import Limit
 from omegamax.tasks.vqa.data import VQAData, texts_vocabulary
 
 Size = tuple[int, int]
@@ -32,6 +33,8 @@ class ScenesData(VQAData):
         >>> batch["image"].shape, batch["relevance"].shape
         (torch.Size([4, 3, 32, 32]), torch.Size([4, 4, 4]))
     """
+
+    limits: ClassVar[Mapping[str, Limit]] = {**VQAData.limits, "samples": Limit(0, 1 << 28, numbers=3)}
 
     def __init__(
         self,

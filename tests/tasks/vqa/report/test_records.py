@@ -70,11 +70,32 @@ def test_record_refuses_what_cannot_be_shown(make, message):
         make()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "omegamax comparison 1"}', "\x89PNG"])
+OTHERS = ["", "[]", "{}", '{"format": "omegamax comparison 1"}', "\x89PNG", "[" * 200_000 + "]" * 200_000, '{"a": NaN}']
+
+
+@pytest.mark.parametrize("text", OTHERS, ids=lambda text: ascii(text[:40]))
 def test_load_names_a_file_that_is_no_comparison(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"other\.json is not a saved comparison"):
+        Comparison.load(path)
+
+
+def test_load_refuses_a_number_that_no_float_holds(tmp_path):
+    path = tmp_path / "other.json"
+    comparison().save(path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["examples"][0]["ticks"] = [[10**350, "far"]]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"other\.json is not a saved comparison"):
+        Comparison.load(path)
+
+
+def test_load_names_a_file_that_is_too_long(tmp_path):
+    path = tmp_path / "other.json"
+    with path.open("wb") as file:
+        file.truncate(2**40)  # a hole: no room on the disk
+    with pytest.raises(ValueError, match=r"other\.json is not a saved comparison: .* at most 1,073,741,824 bytes"):
         Comparison.load(path)
 
 

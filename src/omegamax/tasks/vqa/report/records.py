@@ -10,7 +10,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from omegamax.data._files import read_text
+from omegamax.data._json import parse_json
+from omegamax.data._unpack import MIB
+
 FORMAT = "omegamax comparison 1"
+MOST = 1024 * MIB  # bytes of a saved comparison, nearly all of them pictures
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -169,7 +174,7 @@ class Comparison:
     def load(cls, path: str | PathLike[str]) -> Comparison:
         """Read what :meth:`save` wrote."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = parse_json(read_text(path, MOST))
             if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
                 raise ValueError(f"no {FORMAT!r}")
             rows, baseline, examples = data.pop("rows"), data.pop("baseline"), data.pop("examples")
@@ -179,7 +184,7 @@ class Comparison:
                 examples=[_example(example) for example in examples],
                 **data,
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"Comparison.load: {path} is not a saved comparison: {error}") from error
 
 
