@@ -1,0 +1,38 @@
+"""Whether results can be written, asked before they are computed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from omegamax.cli._errors import CommandError, os_reason
+
+_BLOCK = 4096  # bytes: a full disk still takes an empty file
+
+
+def check_folder(path: Path, option: str = "--out") -> None:
+    """Make the folder ``path`` if need be, and refuse one that files cannot be written into."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(bytes(_BLOCK))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except FileExistsError:
+        raise CommandError(f"{option} must be a folder, and {path} is a file; give another") from None
+    except OSError as error:
+        raise CommandError(f"{option} {path} cannot be written to ({os_reason(error)}); give another folder") from None
+
+
+def check_file(path: Path, option: str = "--out") -> None:
+    """Make the folder of ``path`` if need be, and refuse a file that cannot be written."""
+    if path.is_dir():
+        raise CommandError(f"{option} must be a file, and {path} is a folder; give a file in it")
+    check_folder(path.parent, option)
+    if path.exists():
+        try:
+            path.open("ab").close()
+        except OSError as error:
+            reason = os_reason(error)
+            raise CommandError(f"{option} {path} cannot be written to ({reason}); give another file") from None
