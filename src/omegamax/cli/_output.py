@@ -25,6 +25,16 @@ def check_folder(path: Path, option: str = "--out") -> None:
         raise CommandError(f"{option} {path} cannot be written to ({os_reason(error)}); give another folder") from None
 
 
+def check_picture(path: Path, option: str = "--out") -> None:
+    """Refuse a picture that cannot be written, or whose format the ending of its name does not tell."""
+    from matplotlib.figure import Figure
+
+    known = sorted(Figure().canvas.get_supported_filetypes())
+    if path.suffix.lower().lstrip(".") not in known:
+        raise CommandError(f"{option} must end in the name of a format, .{', .'.join(known)}, got {path}")
+    check_file(path, option)
+
+
 def check_file(path: Path, option: str = "--out") -> None:
     """Make the folder of ``path`` if need be, and refuse a file that cannot be written."""
     if path.is_dir():

@@ -134,6 +134,10 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
         what: it does, for its help.
     """
     name = cli.task.kind
+    parser = cli.parser_type
+    if "--help.full" in arguments:
+        parser = type("FullParser", (parser,), {"full": True})
+        arguments = ["--help"]
     try:
         with quiet(), _command_line([name, stage, *arguments]), advise_on_stop(lambda: _advice(name, stage, arguments)):
             done = cli(
@@ -145,7 +149,7 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
                 save_config_callback=SaveConfig,
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
-                parser_class=cli.parser_type,
+                parser_class=parser,
                 parser_kwargs={"prog": f"omegamax {name}", "default_env": False, stage: _help(name, stage, what)},
                 args=[stage, *arguments],
             )

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from omegamax.cli import _table
+from omegamax.cli._output import check_folder
 
 SUMMARY = "a tour: what each map does to a score vector and to an image, as pictures and one page"
 
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compute, draw, write the page, and say where it is."""
+    check_folder(options.out)
     from omegamax.viz._matplotlib import pyplot
 
     # A picture is written, never shown: no window system is needed or started.
@@ -30,7 +32,6 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.viz import style
 
     start = time.perf_counter()
-    options.out.mkdir(parents=True, exist_ok=True)
     steps = len(PLATES) + 2
     print(f"[1/{steps}] sending scores through every map", flush=True)
     trip = tour(options.seed)

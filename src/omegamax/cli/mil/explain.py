@@ -8,6 +8,7 @@ from pathlib import Path
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._output import check_picture
 
 SUMMARY = "show trained networks bags: their answers, and which instances each picked"
 
@@ -40,6 +41,8 @@ def _explain(options: argparse.Namespace) -> int:
     from omegamax.tasks.weights_file import find_weights
     from omegamax.viz._matplotlib import pyplot
 
+    out = options.out if options.out.suffix else options.out.with_suffix(".png")
+    check_picture(out)
     tasks = [MILTask.load(find_weights(path, MILTask.kind)) for path in options.runs]
     settings = tasks[0].data_settings
     if not settings:
@@ -57,8 +60,6 @@ def _explain(options: argparse.Namespace) -> int:
         for look in each.looks
     ]
     _table.show(["bag", "it is", "pooling", "p(positive)", "weights of the instances (. is exactly zero)"], rows)
-    out: Path = options.out if options.out.suffix else options.out.with_suffix(".png")
-    out.parent.mkdir(parents=True, exist_ok=True)
     figure = draw(shown)
     figure.savefig(out, dpi=140)
     pyplot().close(figure)

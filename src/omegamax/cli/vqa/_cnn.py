@@ -12,7 +12,7 @@ from omegamax.models.grid_cnn_file import grid_cnn_settings
 from omegamax.tasks.vqa import ScenesData
 from omegamax.tasks.vqa.pretrain import Pictures, pretrain_cnn
 
-STEPS, SAMPLES, UNSEEN = 800, 6000, 500
+STEPS, SAMPLES, UNSEEN = 500, 4000, 500
 FILE = "cnn.safetensors"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._output import check_folder
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa import VQAData, VQATask
@@ -49,6 +50,7 @@ def _compare(options: argparse.Namespace) -> int:
     from omegamax.data import DataError
     from omegamax.tasks.vqa.compare import BLIND, compare
 
+    check_folder(options.out)
     runs = named_runs(options.runs)
     baseline = runs.pop(BLIND, None) if options.baseline is None else read_run(options.baseline)
     if not runs:
@@ -96,7 +98,6 @@ def write(comparison: Comparison, out: Path) -> None:
     """Print the table, write ``report.html`` and ``comparison.json``, and say where they are."""
     from omegamax.tasks.vqa.report import write_report
 
-    out.mkdir(parents=True, exist_ok=True)
     show(comparison)
     comparison.save(out / "comparison.json")
     print(f"\nThe report, with curves and maps to look at: {write_report(comparison, out / 'report.html')}")

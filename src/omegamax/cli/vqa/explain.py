@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._output import check_picture
 
 if TYPE_CHECKING:
     from omegamax.data import Sample
@@ -57,6 +58,8 @@ def _explain(options: argparse.Namespace) -> int:
 
     if not tokenise(options.question):
         raise CommandError(f'the question {options.question!r} has no words; ask one, "what colour is the star?"')
+    options.out = options.out if options.out.suffix else options.out.with_suffix(".png")
+    check_picture(options.out)
     sample = _sample(options.image, options.question)
     runs = named_runs(options.checkpoint)
     for name, found in runs.items():
@@ -104,8 +107,6 @@ def _draw(sample: Sample, said: Mapping[str, Explanation], options: argparse.Nam
         answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
         index=0,
     )
-    out: Path = options.out if options.out.suffix else options.out.with_suffix(".png")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=140)
+    figure.savefig(options.out, dpi=140)
     pyplot().close(figure)
-    return out
+    return options.out

@@ -34,14 +34,17 @@ class VQATask(RunTask):
         vocabulary: numbers of words and answers; on the command line, that of the data.
         network: sizes, small ones by default, and the attention over the image; its ``words`` and ``answers`` are set
             from the vocabulary.
-        loss: one of :data:`~omegamax.models.mcan.LOSSES`.
-        loss_options: parameters of its map.
-        rate: of the optimiser, Adam with these ``betas`` and decoupled ``weight_decay``.
+        loss: ``"bce"``, ``"softmax"``, ``"sparsemax"``, ``"entmax15"``, ``"entmax"`` or ``"normmax"``.
+        loss_options: parameters of its map, such as ``{"alpha": 1.25}``.
+        rate: learning rate over time.
+        betas: of the optimiser, Adam.
+        weight_decay: of the optimiser, decoupled from the rate.
         cnn: file of a :class:`~omegamax.models.GridCNN` to start from, as ``omegamax vqa pretrain`` writes it.
-        freeze_cnn: leave it as it is; data kept in memory then holds its features, which are made once.
+        freeze_cnn: leave the CNN as it is; data kept in memory then holds its features, which are made once.
         blind: hide the image, all of it: what the words alone are good for.
         start: file of a trained network to start from, whatever its attention: none has parameters of its own.
 
+    Example:
         >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
         >>> task.network.answers, task.parameters_learnt
         (2, 333028)
