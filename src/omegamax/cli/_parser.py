@@ -33,7 +33,7 @@ _MORE = (
 # In place of texts that speak to those who write programs.
 _HELP = {
     "config": "file of settings, YAML; later files and arguments go above earlier ones",
-    "ckpt_path": '"last": go on with the run in --out, or start it; "best" or a file: what to measure, or to go on from',
+    "ckpt_path": '"last": go on with the run in --out, or start it; "best" or a file: what to measure or go on from',
     "seed_everything": "seed of weights and draws",
     "trainer.accelerator": "cpu, gpu, ...",
     "trainer.devices": "how many of them, or which, in brackets",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._output import check_folder
 from omegamax.cli._program import program
 from omegamax.cli._stop import advise_on_stop
@@ -40,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the data, train, compare, and say where the report is."""
+    require(TRAIN)
     check_folder(options.out)
-    import rich  # noqa: F401, said to be missing now rather than when a bar is drawn
-
     from omegamax.tasks.finite import NotFiniteError
     from omegamax.tasks.threads import one_thread
     from omegamax.viz._matplotlib import pyplot

@@ -12,23 +12,12 @@ from collections.abc import Sequence
 from omegamax import __version__
 from omegamax.cli import cite, demo, maps, tour
 from omegamax.cli._errors import CommandError, os_reason
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._group import STAGES
 from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.mil import group as mil
 from omegamax.cli.vqa import group as vqa
 
-TRAINING = (
-    "lightning",
-    "jsonargparse",
-    "docstring_parser",
-    "typeshed_client",
-    "yaml",
-    "PIL",
-    "rich",
-    "safetensors",
-    "torchmetrics",
-)
-EXTRA = {"matplotlib": "omegamax[viz]", **dict.fromkeys(TRAINING, "omegamax[train]")}
 GROUPS = {"vqa": vqa, "mil": mil}
 COMMANDS = {"demo": demo, **GROUPS, "tour": tour, "maps": maps, "cite": cite}
 
@@ -58,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with raise_on_signals():
             if len(arguments) > 1 and arguments[0] in GROUPS and arguments[1] in STAGES:
+                require(TRAIN)
                 return GROUPS[arguments[0]].run_stage(arguments[1], arguments[2:])  # Lightning's parser reads the rest
             options = parser().parse_args(arguments)
             name = options.command
@@ -68,10 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         return _told(f"omegamax {name}: error: {' '.join(str(error).split())}", error.status)
     except ImportError as error:
-        # Our own messages say how to get what is missing; those of the import system do not.
-        package = (error.name or "").partition(".")[0]
-        remedy = f": pip install '{EXTRA[package]}'" if package in EXTRA else ""
-        return _told(f"omegamax {name}: {' '.join(str(error).split())}{remedy}", 1)
+        return _told(f"omegamax {name}: {' '.join(str(error).split())}", 1)
     except BrokenPipeError:
         # `omegamax maps | head` closes the pipe early; nothing is wrong.
         sys.stderr.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._output import check_picture
 
 SUMMARY = "show trained networks bags: their answers, and which instances each picked"
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Classify, print the answers, and write the picture."""
+    require(TRAIN)
     from omegamax.data import DataError
     from omegamax.viz._matplotlib import pyplot
 

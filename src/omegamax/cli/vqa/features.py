@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._output import check_folder
 from omegamax.cli._stop import advise_on_stop
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Extract, and say what came out and where it is."""
+    require(TRAIN)
     import torch
 
     from omegamax.data import DataError

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._output import check_file
 from omegamax.cli._stop import advise_on_stop
 
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the file, and say how well cells are named."""
+    require(TRAIN)
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
     from omegamax.cli._quiet import quiet
