@@ -88,7 +88,7 @@ class MNISTBagsData(BagsData):
 
     Args:
         folder: with the four idx files.
-        positives: K.
+        positives: K, how often the target must be there.
         target: the digit.
         bags: numbers of bags for training, validation and test.
         mean: of the number of digits in a bag.
