@@ -74,7 +74,7 @@ def test_table_is_not_written_where_it_cannot_be(tmp_path, capsys):
     "arguments",
     [
         ["tour"],
-        ["vqa", "pretrain", "--steps", "2", "--samples", "64", "--image-size", "16", "--grid", "2", "2"],
+        ["vqa", "pretrain", "--steps", "2", "--samples", "64", "--image-size", "32", "--grid", "2", "2"],
     ],
 )
 def test_full_disk_is_told_in_a_line(tmp_path, capsys, monkeypatch, arguments):
