@@ -12,17 +12,20 @@ _BLOCK = 4096  # bytes: a full disk still takes an empty file
 
 
 def check_folder(path: Path, option: str = "--out") -> None:
-    """Make the folder ``path`` if need be, and refuse one that files cannot be written into."""
+    """Refuse a folder that files cannot be written into, or, where it is not there yet, that cannot be made."""
+    there = path
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if there == path and not path.is_dir():
+        raise CommandError(f"{option} must be a folder, and {path} is a file; give another")
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path) as probe:
+        with tempfile.TemporaryFile(dir=there) as probe:
             probe.write(bytes(_BLOCK))
             probe.flush()
             os.fsync(probe.fileno())
-    except FileExistsError:
-        raise CommandError(f"{option} must be a folder, and {path} is a file; give another") from None
     except OSError as error:
-        raise CommandError(f"{option} {path} cannot be written to ({os_reason(error)}); give another folder") from None
+        reason = error.strerror or str(error)
+        raise CommandError(f"{option} {path} cannot be written to ({reason}: {there}); give another folder") from None
 
 
 def check_picture(path: Path, option: str = "--out") -> None:
@@ -36,7 +39,7 @@ def check_picture(path: Path, option: str = "--out") -> None:
 
 
 def check_file(path: Path, option: str = "--out") -> None:
-    """Make the folder of ``path`` if need be, and refuse a file that cannot be written."""
+    """Refuse a file that cannot be written."""
     if path.is_dir():
         raise CommandError(f"{option} must be a file, and {path} is a folder; give a file in it")
     check_folder(path.parent, option)

@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.viz import style
 
     start = time.perf_counter()
+    options.out.mkdir(parents=True, exist_ok=True)
     steps = len(PLATES) + 2
     print(f"[1/{steps}] sending scores through every map", flush=True)
     trip = tour(options.seed)

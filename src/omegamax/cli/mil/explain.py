@@ -63,6 +63,7 @@ def _explain(options: argparse.Namespace) -> int:
     ]
     _table.show(["bag", "it is", "pooling", "p(positive)", "weights of the instances (. is exactly zero)"], rows)
     figure = draw(shown)
+    out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=140)
     pyplot().close(figure)
     print(f"\nWhich instances they picked: {out}")

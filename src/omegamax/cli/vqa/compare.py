@@ -100,6 +100,7 @@ def write(comparison: Comparison, out: Path) -> None:
     """Print the table, write ``report.html`` and ``comparison.json``, and say where they are."""
     from omegamax.tasks.vqa.report import write_report
 
+    out.mkdir(parents=True, exist_ok=True)
     show(comparison)
     comparison.save(out / "comparison.json")
     print(f"\nThe report, with curves and maps to look at: {write_report(comparison, out / 'report.html')}")

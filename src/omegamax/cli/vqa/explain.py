@@ -111,6 +111,7 @@ def _draw(sample: Sample, said: Mapping[str, Explanation], options: argparse.Nam
             answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
             index=0,
         )
+        options.out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(options.out, dpi=140)
     pyplot().close(figure)
     return options.out
