@@ -50,7 +50,7 @@ class Parser(LightningArgumentParser):
 
     full = False  # whether the help has all settings
 
-    def format_help(self) -> str:
+    def format_help(self, *formatter: Any) -> str:
         """The text of ``--help``: the settings most used, or with ``full`` all of them."""
         stage = any(action.dest == "trainer.max_epochs" for action in self._actions)
         before = [(action, action.help) for action in self._actions]
@@ -59,7 +59,7 @@ class Parser(LightningArgumentParser):
             if stage and not self.full and not _USED.fullmatch(action.dest):
                 action.help = SUPPRESS
         try:
-            text = plain(super().format_help())
+            text = plain(super().format_help(*formatter))
         finally:
             for action, text_before in before:
                 action.help = text_before

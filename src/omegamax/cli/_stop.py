@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 class Stopped(BaseException):
@@ -47,7 +48,7 @@ def raise_on_signals() -> Iterator[None]:
         yield
         return
     before = {}
-    wanted = {signal.SIGINT: signal.default_int_handler}
+    wanted: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
     if "SLURM_JOB_ID" not in os.environ:
         wanted[signal.SIGTERM] = signal.SIG_DFL
     for number, default in wanted.items():
