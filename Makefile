@@ -7,7 +7,7 @@ OUT ?= demo
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_FLAGS) -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_FLAGS) -c constraints.txt
 SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
 
 .PHONY: help install test demo bench lint types readme picture clean
@@ -20,17 +20,19 @@ help:
 	@echo "make types    mypy"
 	@echo "make readme   the README's map table, from the registry"
 	@echo "make picture  the README's picture"
-	@echo "make clean    remove what the above made, except the environment"
+	@echo "make clean    remove what was built and cached, not the environment or anything trained or drawn"
 
 install: $(STAMP)
 
 # torch goes in alone and first: with the pin satisfied, no later package can pull in another build of it.
 $(STAMP): $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (a minute or two the first time)"
+	@echo "[1/2] torch into $(VENV)"
 	$(PIP) torch
+	@echo "[2/2] omegamax with all it is tested with; its C++ is compiled, which takes a minute or two"
 	$(PIP) --editable '.[dev]'
 	@touch $@
+	@echo "installed; \`. $(BIN)/activate\` lets the shell find omegamax and python here"
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,-m "not slow")
@@ -59,6 +61,6 @@ picture: $(STAMP)
 	$(BIN)/python docs/picture.py
 
 clean:
-	rm -rf build dist demo tour runs comparison src/*.egg-info src/omegamax/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build dist src/*.egg-info src/omegamax/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f $(STAMP)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import omegamax
+from omegamax.cli import _extras
 from omegamax.cli.main import COMMANDS, main
 
 
@@ -43,6 +44,6 @@ def test_command_line_leaves_matplotlib_alone_until_something_is_drawn():
 
 
 def test_missing_matplotlib_is_named_with_its_extra(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setattr(_extras, "find_spec", lambda name: None)
     assert main(["tour", "--out", str(tmp_path)]) == 1
     assert "omegamax[viz]" in capsys.readouterr().err

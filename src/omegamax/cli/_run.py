@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,15 +17,19 @@ from jsonargparse import Namespace
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from omegamax.cli._config import guarded
-from omegamax.cli._errors import CommandError
+from omegamax.cli._errors import CommandError, os_reason
+from omegamax.cli._output import check_folder
 from omegamax.cli._parser import Parser
+from omegamax.cli._program import program
 from omegamax.cli._quiet import quiet
+from omegamax.cli._stop import Stopped, advise_on_stop
 from omegamax.data._text import printable
-from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Weights
+from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Epochs, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
+from omegamax.tasks.finite import Finite, NotFiniteError
 from omegamax.tasks.run_data import RunData
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.whole import whole_file
@@ -48,7 +55,8 @@ class RunCLI(LightningCLI):
 
     A run has a folder, ``--out``: its ``config.yaml``, its checkpoints (``last.ckpt`` after every validation, and
     ``best.ckpt``), ``curve.json``, ``log`` and, at the end, ``model.safetensors``. ``--ckpt_path last`` goes on where
-    it stopped; the other commands take the best of the run's checkpoints, or the last, unless told otherwise.
+    it stopped, or starts where there is nothing yet; the other commands take the best of the run's checkpoints, or the
+    last, unless told otherwise.
 
     A subclass says of what task: see the attributes.
     """
@@ -57,6 +65,7 @@ class RunCLI(LightningCLI):
     data: type[RunData]
     parser_type: type[Parser] = Parser
     epochs: int  # where nothing is said
+    map_options: str  # the setting with the parameters of its map
     monitor: str  # what the best network is best at; more is better
 
     def __init__(self, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
@@ -83,7 +92,16 @@ class RunCLI(LightningCLI):
         if self.subcommand is None:
             return
         settings = self.config[self.subcommand]
-        settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), Path(settings["out"]))
+        out = Path(settings["out"])
+        settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), out)
+        if self.subcommand in ("fit", "predict"):
+            check_folder(out)
+
+    def instantiate_classes(self) -> None:
+        try:
+            super().instantiate_classes()
+        except TypeError as error:  # options that a map does not take, or wants
+            raise CommandError(f"{error} (options of a map go into {self.map_options})") from error
 
     def answers(self) -> Answers:
         """What writes predictions."""
@@ -91,7 +109,7 @@ class RunCLI(LightningCLI):
 
     def instantiate_trainer(self, **changes: Any) -> L.Trainer:
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
-        callbacks: list[L.Callback] = [Draws(), Curve(), Weights(), self.answers()]
+        callbacks: list[L.Callback] = [Finite(), Epochs(), Draws(), Curve(), Weights(), self.answers()]
         if given["enable_checkpointing"] is not False:
             validated = given["limit_val_batches"] != 0
             callbacks += [*_checkpoints(out / "checkpoints", self.monitor, validated), End()]
@@ -118,9 +136,14 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
         what: it does, for its help.
     """
     name = cli.task.kind
+    parser = cli.parser_type
+    if "--help.full" in arguments:
+        parser = type("FullParser", (parser,), {"full": True})
+        arguments = ["--help"]
     try:
-        with quiet(), guarded(), _command_line([name, stage, *arguments]):
-            cli(
+        advised = advise_on_stop(lambda: _advice(name, stage, arguments))
+        with quiet(), guarded(), _command_line([name, stage, *arguments]), advised:
+            done = cli(
                 cli.task,
                 cli.data,
                 stage=stage,
@@ -129,16 +152,53 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
                 save_config_callback=SaveConfig,
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
-                parser_class=cli.parser_type,
+                parser_class=parser,
                 parser_kwargs={"prog": f"omegamax {name}", "default_env": False, stage: _help(name, stage, what)},
                 args=[stage, *arguments],
             )
+    except SIGTERMException:
+        raise Stopped(signal.SIGTERM, _advice(name, stage, arguments)) from None
+    except NotFiniteError as error:
+        remedy = "the last checkpoint stays as it was; try a lower rate, or --trainer.gradient_clip_val 1"
+        print(f"omegamax {name} {stage}: error: {error}, and training stopped; {remedy}", file=sys.stderr)
+        return 1
     except (CommandError, ValueError, OSError, MisconfigurationException) as error:
         if os.environ.get("OMEGAMAX_TRACEBACK") or isinstance(error, BrokenPipeError):
             raise
         print(f"omegamax {name} {stage}: error: {_reason(error)}", file=sys.stderr)
-        return 2
+        return error.status if isinstance(error, CommandError) else 2
+    if stage == "fit" and done.trainer.is_global_zero:
+        _tell_results(done, name)
     return 0
+
+
+def _advice(name: str, stage: str, arguments: Sequence[str]) -> str:
+    """How to go on after a stop: the same command, from the last checkpoint if one was written."""
+    if stage != "fit":
+        return "nothing was written"
+    given = iter(arguments)
+    same = []
+    for word in given:
+        if word == "--ckpt_path":
+            next(given, None)
+        elif not word.startswith("--ckpt_path="):
+            same.append(word)
+    return f"go on with: {program()} {shlex.join([name, stage, *same, '--ckpt_path', 'last'])}"
+
+
+def _tell_results(done: RunCLI, name: str) -> None:
+    """Say how good the network is, where the files of the run are, and what to do with them."""
+    out = Path(done.trainer.default_root_dir)
+    if (out / "curve.json").is_file():
+        points = json.loads((out / "curve.json").read_text(encoding="utf-8"))
+        best = max((point for point in points if done.monitor in point), key=lambda p: p[done.monitor], default=None)
+        if best is not None:
+            print(f"best {done.monitor}: {best[done.monitor]:.3f}, after {best['step']} steps")
+    if (out / "model.safetensors").is_file():
+        print(f"The network is in {out / 'model.safetensors'}; checkpoints, curve.json and config.yaml are beside it.")
+    if (out / "config.yaml").is_file():
+        config = shlex.quote(str(out / "config.yaml"))
+        print(f"Measure it on the test part: {program()} {name} test --config {config}")
 
 
 def _help(name: str, stage: str, what: str) -> dict[str, str]:
@@ -149,6 +209,8 @@ def _help(name: str, stage: str, what: str) -> dict[str, str]:
 
 def _reason(error: BaseException) -> str:
     """The message on one line; of an argument that was tried as one type after the other, that of the first."""
+    if isinstance(error, OSError):
+        return os_reason(error)
     while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
         error = error.__cause__
     return printable(" ".join(str(error).split()))
@@ -172,6 +234,9 @@ def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
         return None
     name = given or ("best" if last.with_name("best.ckpt").exists() or not last.exists() else "last")
     path = last.with_name(f"{name}.ckpt") if name in ("best", "last") else Path(name)
+    if stage == "fit" and name == "last" and not path.exists():
+        print(f"{path} is not there yet: starting anew", file=sys.stderr)
+        return None
     if not path.is_file():
         remedy = f"give --ckpt_path FILE, or --out FOLDER of a run (it is {out})"
         raise CommandError(f"{path} does not exist; {remedy}")

@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._arguments import at_least
+from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
+from omegamax.cli._output import check_folder
+from omegamax.cli._program import program
+from omegamax.cli._stop import advise_on_stop
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa.demo import Recipe
@@ -36,9 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the data, train, compare, and say where the report is."""
+    require(TRAIN)
+    check_folder(options.out)
+    from omegamax.tasks.finite import NotFiniteError
+    from omegamax.tasks.threads import one_thread
     from omegamax.viz._matplotlib import pyplot
 
     pyplot().switch_backend("agg")
+    advice = f"what is done is in {options.out}; the same command starts anew"
+    with one_thread(), advise_on_stop(lambda: advice):
+        try:
+            return _demo(options)
+        except NotFiniteError as error:
+            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+
+
+def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.vqa._runs import read_run
     from omegamax.cli.vqa.compare import write
     from omegamax.tasks.vqa import demo
@@ -87,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     trained = shlex.join(str(runs / part) for part in demo.PARTS)
     print(
         f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
-        f'  omegamax vqa explain {_quoted(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
+        f'  {program()} vqa explain {_quoted(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
         f"--out {_quoted(options.out / 'where.png')}"
     )
     return 0

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from omegamax import __version__
 from omegamax.cli import cite, demo, maps, tour
-from omegamax.cli._errors import CommandError
+from omegamax.cli._errors import CommandError, os_reason
+from omegamax.cli._extras import TRAIN, require
 from omegamax.cli._group import STAGES
+from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.mil import group as mil
 from omegamax.cli.vqa import group as vqa
 
-TRAINING = ("lightning", "jsonargparse", "PIL", "rich", "safetensors", "torchmetrics")
-EXTRA = {"matplotlib": "omegamax[viz]", **dict.fromkeys(TRAINING, "omegamax[train]")}
 GROUPS = {"vqa": vqa, "mil": mil}
 COMMANDS = {"demo": demo, **GROUPS, "tour": tour, "maps": maps, "cite": cite}
 
@@ -34,26 +37,41 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code, 2 for a request that makes no sense."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if len(arguments) > 1 and arguments[0] in GROUPS and arguments[1] in STAGES:
-        return GROUPS[arguments[0]].run_stage(arguments[1], arguments[2:])  # Lightning's parser reads the rest
-    options = parser().parse_args(arguments)
+    """Run one command and return its exit status.
+
+    It is 2 for a request that makes no sense, 1 for what went wrong on the way, 130 after Ctrl-C and 143 after a
+    request to terminate.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    name = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments[:2]))
     try:
-        return options.run(options)
+        with raise_on_signals():
+            if len(arguments) > 1 and arguments[0] in GROUPS and arguments[1] in STAGES:
+                require(TRAIN)
+                return GROUPS[arguments[0]].run_stage(arguments[1], arguments[2:])  # Lightning's parser reads the rest
+            options = parser().parse_args(arguments)
+            name = options.command
+            return options.run(options)
+    except (Stopped, KeyboardInterrupt) as stop:
+        stop = stop if isinstance(stop, Stopped) else Stopped(signal.SIGINT)
+        return _told(f"\nomegamax {name}: {stop.message}", stop.status)
     except CommandError as error:
-        print(f"omegamax {options.command}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _told(f"omegamax {name}: error: {' '.join(str(error).split())}", error.status)
     except ImportError as error:
-        # Our own messages say how to get what is missing; those of the import system do not.
-        package = (error.name or "").partition(".")[0]
-        remedy = f": pip install '{EXTRA[package]}'" if package in EXTRA else ""
-        print(f"omegamax {options.command}: {error}{remedy}", file=sys.stderr)
-        return 1
+        return _told(f"omegamax {name}: {' '.join(str(error).split())}", 1)
     except BrokenPipeError:
         # `omegamax maps | head` closes the pipe early; nothing is wrong.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if os.environ.get("OMEGAMAX_TRACEBACK"):
+            raise
+        return _told(f"omegamax {name}: error: {os_reason(error)}", 1)
+
+
+def _told(line: str, status: int) -> int:
+    print(line, file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

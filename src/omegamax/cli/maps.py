@@ -8,6 +8,8 @@ from pathlib import Path
 from omegamax.cli import _table
 from omegamax.cli._bibliography import bibliography
 from omegamax.cli._errors import CommandError
+from omegamax.cli._output import check_file
+from omegamax.tasks.whole import whole_file
 
 SUMMARY = "list the maps: what each is for, its cost, its reference"
 BEGIN, END = "<!-- maps:begin -->", "<!-- maps:end -->"
@@ -22,8 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the table, or write it into a file."""
     if options.into is not None:
-        text = options.into.read_text(encoding="utf-8")
-        options.into.write_text(replaced(text, markdown()), encoding="utf-8")
+        try:
+            text = options.into.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise CommandError(f"--into must be a text file that is there: {error}") from error
+        changed = replaced(text, markdown())
+        check_file(options.into, "--into")
+        with whole_file(options.into.resolve()) as place:  # a link stays one
+            place.write_text(changed, encoding="utf-8")
     elif options.markdown:
         print(markdown())
     else:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 from omegamax.cli import _table
+from omegamax.cli._extras import VIZ, require
+from omegamax.cli._output import check_folder
 
 DPI = 140
 SUMMARY = "a tour: what each map does to a score vector and to an image, as pictures and one page"
@@ -21,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compute, draw, write the page, and say where it is."""
+    require(VIZ)
+    check_folder(options.out)
     from omegamax.viz._matplotlib import pyplot
 
     # A picture is written, never shown: no window system is needed or started.

@@ -23,7 +23,7 @@ register(
         lambda: Shannon(),  # a function, whose signature torch.compile can read
         summary="dense baseline: every entry positive",
         complexity="O(K)",
-        cite="martins2020sparse",
+        cite="bridle1990probabilistic",
     )
 )
 register(

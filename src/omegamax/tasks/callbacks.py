@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import zip_longest
 from math import isfinite
 from pathlib import Path
@@ -77,6 +78,15 @@ class End(Callback):
         if trainer.global_step == trainer.max_steps and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             path = Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt"
             trainer.save_checkpoint(path, weights_only=False)  # the state of training too
+
+
+class Epochs(Callback):
+    """The number of epochs that ``max_steps`` comes to, for bars to say how many there are."""
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        batches = trainer.num_training_batches
+        if trainer.max_epochs == -1 and trainer.max_steps > 0 and 0 < batches < math.inf:
+            trainer.fit_loop.max_epochs = math.ceil(trainer.max_steps * trainer.accumulate_grad_batches / batches)
 
 
 class Weights(Callback):

@@ -1,17 +1,20 @@
-"""Bars for work that takes long, on the error stream."""
+"""How far work that takes long has got, on the error stream."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
+_SECONDS = 15.0  # from one line to the next
 
 
 def progress(things: Iterable[T], what: str) -> Iterator[T]:
     """The same things, with a bar while they are worked on; it goes away at the end.
 
-    Without a terminal, nothing is shown.
+    Without a terminal, a line every quarter of a minute, and none for what takes less.
 
         >>> list(progress([1, 2], "counting"))
         [1, 2]
@@ -20,4 +23,17 @@ def progress(things: Iterable[T], what: str) -> Iterator[T]:
     from rich.progress import track
 
     console = Console(stderr=True)
-    yield from track(things, f"{what:<18}", console=console, transient=True, disable=not console.is_terminal)
+    if console.is_terminal:
+        yield from track(things, f"{what:<18}", console=console, transient=True)
+    else:
+        yield from _with_lines(things, what)
+
+
+def _with_lines(things: Iterable[T], what: str) -> Iterator[T]:
+    total = f" of {len(things)}" if isinstance(things, Sized) else ""
+    said = time.monotonic()
+    for done, thing in enumerate(things):
+        if time.monotonic() - said >= _SECONDS:
+            said = time.monotonic()
+            print(f"  {what}: {done}{total}", file=sys.stderr, flush=True)
+        yield thing

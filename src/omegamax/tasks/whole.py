@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_LITTLE = 1 << 16  # bytes that a full disk may still have, in blocks too few for what was to be written
 
 
 @contextmanager
@@ -24,11 +28,21 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, since only within a file system is renaming one step.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # It ends as the file does, for those who tell the format by it.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
+    except OSError:
+        raise
+    except Exception as error:
+        # Writers in other languages have their own errors for a full disk.
+        if shutil.disk_usage(path.parent).free < _LITTLE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)

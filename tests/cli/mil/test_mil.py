@@ -147,7 +147,6 @@ def refused(capsys, *arguments):
         ("--data.held_out=0", "held_out must be a whole number from 1"),
         ("--data.folder=/no/digits", "/no/digits does not exist"),
         ("--data=Bags", "there is no such set; known: MNISTBagsData, MILBenchmarkData"),
-        ("--ckpt_path=last", "last.ckpt does not exist"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(digits, tmp_path, capsys, setting, said):

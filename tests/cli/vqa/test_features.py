@@ -6,6 +6,7 @@ import pytest
 from torch import nn
 
 from omegamax.cli._errors import CommandError
+from omegamax.cli.main import main
 from omegamax.cli.vqa import features
 from omegamax.data.vqa2 import read_grid
 
@@ -106,7 +107,7 @@ def test_interrupted_run_says_that_it_goes_on(folder, tmp_path, monkeypatch, cap
         raise KeyboardInterrupt
 
     monkeypatch.setattr("omegamax.tasks.vqa.features.extract", stop)
-    assert command(folder, *BACKBONE, "--out", tmp_path / "out") == 130
+    assert main(["vqa", "features", *map(str, [folder, *BACKBONE, "--out", tmp_path / "out"])]) == 130
     assert "the same command goes on from here" in capsys.readouterr().err
 
 

@@ -129,7 +129,6 @@ def refused(capsys, stage, arguments):
         ("--trainer.accelerator=abacus", "abacus"),
         ("--trainer.val_check_interval=100", "`val_check_interval` (100) must be"),
         ("--config=/no/config.yaml", "File does not exist: '/no/config.yaml'"),
-        ("--ckpt_path=last", "last.ckpt does not exist; give --ckpt_path FILE"),
         ("--ckpt_path=/no/such.ckpt", "/no/such.ckpt does not exist"),
         ("--no.such=1", "unrecognized arguments: --no.such=1"),
     ],

@@ -9,6 +9,9 @@ import pytest
 import torch
 from tests.tasks.vqa.runs import curve, same_weights, scenes, weights
 
+from omegamax.models import GridCNN
+from omegamax.models.grid_cnn_file import save_grid_cnn
+
 pytestmark = pytest.mark.slow
 
 # Neither the training part nor the others can be dealt out evenly in batches; in validation one process has a batch
@@ -83,7 +86,9 @@ def test_two_processes_go_on_after_a_stop(one_and_two, tmp_path):
 
 def test_hidden_image_and_frozen_network_train_in_two_processes(tmp_path):
     two("fit", tmp_path / "blind", "--model.blind=true", max_epochs=1)
-    two("fit", tmp_path / "frozen", "--model.freeze_cnn=true", max_epochs=1)
+    save_grid_cnn(GridCNN(8, (2, 2)), tmp_path / "cnn.safetensors")
+    given = f"--model.cnn={tmp_path / 'cnn.safetensors'}"
+    two("fit", tmp_path / "frozen", "--model.freeze_cnn=true", given, max_epochs=1)
     assert (tmp_path / "blind" / "model.safetensors").exists() and (tmp_path / "frozen" / "model.safetensors").exists()
 
 

@@ -1,5 +1,7 @@
 """The task: every kind of attention, every loss, frozen networks, hidden images."""
 
+import warnings
+
 import lightning as L
 import pytest
 import torch
@@ -13,7 +15,11 @@ from omegamax.models.mcan.config import KINDS
 from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.vqa import Rate, ScenesData, VQATask, write_safetensors
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    # Here it does not matter what the network sees.
+    pytest.mark.filterwarnings("ignore:VQATask. freeze_cnn leaves a CNN of random weights:RuntimeWarning"),
+]
 SIZES = dict.fromkeys(("word_dim", "image_dim", "hidden_dim", "feedforward_dim", "flat_dim", "fused_dim"), 8)
 SETTINGS = {"samples": (8, 6, 4), "image_size": 32, "grid": (3, 3), "batch_size": 4}
 FAST = Rate(0.01, warmup=0, fall="constant")
@@ -250,3 +256,16 @@ def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
         VQATask(images.vocabulary, network().replace(flat_dim=16), start=path)
     with pytest.raises(DataError, match="a network of other sizes"):
         VQATask(images.vocabulary, network().replace(layers=2), start=path)
+
+
+def test_random_cnn_that_is_never_trained_is_warned_of(images, tmp_path):
+    with pytest.warns(RuntimeWarning, match="leaves a CNN of random weights"):
+        trained(task_of(images, freeze_cnn=True), fresh(images), tmp_path)
+
+
+def test_frozen_cnn_with_weights_of_its_own_is_not_warned_of(images, tmp_path):
+    task = task_of(images, freeze_cnn=True)
+    task.model.load_state_dict(task_of(images, seed=5).model.state_dict())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*random weights")
+        trained(task, fresh(images), tmp_path)

@@ -8,6 +8,8 @@ from pathlib import Path
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
+from omegamax.cli._output import check_picture
 
 SUMMARY = "show trained networks bags: their answers, and which instances each picked"
 
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Classify, print the answers, and write the picture."""
+    require(TRAIN)
     from omegamax.data import DataError
     from omegamax.viz._matplotlib import pyplot
 
@@ -40,6 +43,8 @@ def _explain(options: argparse.Namespace) -> int:
     from omegamax.tasks.weights_file import find_weights
     from omegamax.viz._matplotlib import pyplot
 
+    out = options.out if options.out.suffix else options.out.with_suffix(".png")
+    check_picture(out)
     tasks = [MILTask.load(find_weights(path, MILTask.kind)) for path in options.runs]
     settings = tasks[0].data_settings
     if not settings:
@@ -57,9 +62,8 @@ def _explain(options: argparse.Namespace) -> int:
         for look in each.looks
     ]
     _table.show(["bag", "it is", "pooling", "p(positive)", "weights of the instances (. is exactly zero)"], rows)
-    out: Path = options.out if options.out.suffix else options.out.with_suffix(".png")
-    out.parent.mkdir(parents=True, exist_ok=True)
     figure = draw(shown)
+    out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=140)
     pyplot().close(figure)
     print(f"\nWhich instances they picked: {out}")

@@ -31,6 +31,7 @@ class MILCLI(RunCLI):
 
     task, data, parser_type = MILTask, BagsData, MILParser
     epochs = 50
+    map_options = "--model.options '{...}'"
     monitor = "val_auc"
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
+from omegamax.cli._output import check_folder
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa import VQAData, VQATask
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, draw, print the table, and write the report."""
+    require(TRAIN)
     from omegamax.data import DataError
     from omegamax.viz._matplotlib import pyplot
 
@@ -49,6 +52,7 @@ def _compare(options: argparse.Namespace) -> int:
     from omegamax.data import DataError
     from omegamax.tasks.vqa.compare import BLIND, compare
 
+    check_folder(options.out)
     runs = named_runs(options.runs)
     baseline = runs.pop(BLIND, None) if options.baseline is None else read_run(options.baseline)
     if not runs:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from omegamax.cli import _table
 from omegamax.cli._arguments import at_least
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
+from omegamax.cli._font import letters_of
+from omegamax.cli._output import check_picture
 
 if TYPE_CHECKING:
     from omegamax.data import Sample
@@ -40,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask, print the answers, and write the picture."""
+    require(TRAIN)
     from omegamax.data import DataError
     from omegamax.viz._matplotlib import pyplot
 
@@ -57,6 +61,8 @@ def _explain(options: argparse.Namespace) -> int:
 
     if not tokenise(options.question):
         raise CommandError(f'the question {options.question!r} has no words; ask one, "what colour is the star?"')
+    options.out = options.out if options.out.suffix else options.out.with_suffix(".png")
+    check_picture(options.out)
     sample = _sample(options.image, options.question)
     runs = named_runs(options.checkpoint)
     for name, found in runs.items():
@@ -97,15 +103,15 @@ def _draw(sample: Sample, said: Mapping[str, Explanation], options: argparse.Nam
         image = blank(sample) if sample.image is None else sample.image
     height, width = image.shape[1:]
     shrink = min(1.0, _SHARP / max(height, width))
-    figure = viz.looks(
-        resize(image, (max(1, round(shrink * height)), max(1, round(shrink * width)))) if shrink < 1 else image,
-        {name: each.look for name, each in said.items()},
-        question=sample.question,
-        answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
-        index=0,
-    )
-    out: Path = options.out if options.out.suffix else options.out.with_suffix(".png")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=140)
+    with letters_of(sample.question + "".join(answer for each in said.values() for answer, _ in each.answers)):
+        figure = viz.looks(
+            resize(image, (max(1, round(shrink * height)), max(1, round(shrink * width)))) if shrink < 1 else image,
+            {name: each.look for name, each in said.items()},
+            question=sample.question,
+            answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
+            index=0,
+        )
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(options.out, dpi=140)
     pyplot().close(figure)
-    return out
+    return options.out

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from omegamax.cli._errors import CommandError
+from omegamax.cli._extras import TRAIN, require
+from omegamax.cli._output import check_folder
+from omegamax.cli._stop import advise_on_stop
 
 SUMMARY = "extract grid features of pictures with a torchvision, transformers or other backbone"
 
@@ -44,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Extract, and say what came out and where it is."""
+    require(TRAIN)
     import torch
 
     from omegamax.data import DataError
@@ -51,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.vqa.features.backbones import BackboneError, load_backbone
 
     start = time.perf_counter()
+    check_folder(options.out)
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -68,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             normalise=options.normalise,
             download=options.download,
         )
-        with _progress() as report:
+        with advise_on_stop(lambda: "the same command goes on from here"), _progress() as report:
             done = extract(
                 backbone,
                 pictures,
@@ -92,9 +97,6 @@ def run(options: argparse.Namespace) -> int:
         return 1
     except ValueError as error:
         raise CommandError(_with_options(error)) from error
-    except KeyboardInterrupt:
-        print("\nomegamax vqa features: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
     h, w = done.settings["grid"]
     layer = f"layer {done.settings['layer']}" if done.settings["layer"] else "last map"
     print(f"{done.written} written, {done.kept} already there, {len(done.broken)} passed over, of {len(pictures)}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import lightning as L
 from lightning.pytorch.cli import LightningArgumentParser
 
 from omegamax.cli._parser import Parser
 from omegamax.cli._run import RunCLI, run_stage
+from omegamax.cli.vqa._cnn import lacks_cnn, provide_cnn
 from omegamax.tasks.vqa import VQAData, VQATask
 from omegamax.tasks.vqa.answers import QuestionAnswers
 
@@ -31,12 +33,25 @@ class VQACLI(RunCLI):
 
     task, data, parser_type = VQATask, VQAData, VQAParser
     epochs = 13  # as in the papers
+    map_options = "--model.network.transform_options '{...}'"
     monitor = "val_accuracy"
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         super().add_arguments_to_parser(parser)
         parser.link_arguments("data.vocabulary", "model.vocabulary", apply_on="instantiate")
         parser.set_defaults({"data": {"class_path": "ScenesData"}})
+
+    def before_instantiate_classes(self) -> None:
+        super().before_instantiate_classes()
+        if self.subcommand != "fit":
+            return
+        settings = self.config["fit"]
+        if lacks_cnn(settings["model"]):
+            settings["model"]["cnn"] = provide_cnn(settings)
+            seed = settings["seed_everything"]
+            if isinstance(seed, int) and not isinstance(seed, bool):
+                # As if the file had been given: the saved settings then make the same run.
+                L.seed_everything(seed, workers=True, verbose=False)
 
     def answers(self) -> QuestionAnswers:
         return QuestionAnswers()

@@ -38,7 +38,8 @@ class OutputConfig:
         functions: basis functions along each side, Gaussian, their centres linearly spaced in :math:`[0, 1]`; 10 for
             N = 100, 7 for N = 49.
         variance: of a basis function.
-        penalty, padding: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
+        penalty: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
+        padding: let the regression see zeros around the image.
         floor: variance added to that of the weights; None: that of a cell, see
             :class:`~omegamax.nn.ContinuousAttention`.
         components: ``"fixed"`` (K-MCA), ``"random"``, ``"test"`` (test-MCA) or ``"selected"``, see
@@ -48,6 +49,7 @@ class OutputConfig:
         restarts: for each number of components tried by a selection.
         selection: what selects: lambda of the papers' criterion, or ``"bic"``, ``"aic"``, ``"mdl"``.
 
+    Example:
         >>> OutputConfig("continuous_sparsemax", functions=7).exponent
         2.0
 
@@ -106,16 +108,22 @@ class MCANConfig:
         answers: number of answers. Tasks set both from the vocabulary of their data.
         word_dim: features of a word.
         image_dim: features of a cell.
-        hidden_dim, heads, layers, feedforward_dim: of the attention units of encoder and decoder, as many in each.
+        hidden_dim: features inside the attention units of encoder and decoder.
+        heads: of their attention.
+        layers: units in the encoder, and as many in the decoder.
+        feedforward_dim: hidden units of their feed-forward networks.
         flat_dim: hidden units of the scores of attention over words and cells.
         fused_dim: features of question and image together.
-        dropout: everywhere but in attention weights, where it is ``attention_dropout`` (None: the same). Without the
-            latter torch's fused attention is some four times as fast on a CPU.
-        transform, transform_options: map of the attention inside the units, by name, and its parameters.
+        dropout: everywhere but in attention weights.
+        attention_dropout: in attention weights; None: the same. With 0, torch's fused attention is some four times as
+            fast on a CPU.
+        transform: map of the attention inside the units, by name.
+        transform_options: its parameters, such as ``{"alpha": 1.25}``.
         output: attention over the image that the answer is read from.
         pixels: have a :class:`~omegamax.models.GridCNN` make the features of images.
         grid: cells ``(h, w)`` that it makes; features that come with the batch say their own.
 
+    Example:
         >>> MCANConfig.small(words=20, answers=5, transform="entmax", transform_options={"alpha": 1.25}).hidden_dim
         64
         >>> config = MCANConfig.paper(words=20, answers=5, output=OutputConfig("tvmax"))

@@ -57,6 +57,7 @@ class BagsData(RunData):
     """Bags for training, validation and test; a subclass for each set.
 
     Args:
+        batch_size: bags in a batch, of each process.
         settings: as for :class:`~omegamax.tasks.run_data.RunData`.
     """
 
@@ -88,10 +89,11 @@ class MNISTBagsData(BagsData):
 
     Args:
         folder: with the four idx files.
-        positives: K.
+        positives: K, how often the target must be there.
         target: the digit.
         bags: numbers of bags for training, validation and test.
-        mean, deviation: of the number of digits in a bag.
+        mean: of the number of digits in a bag.
+        deviation: of that number.
         held_out: digits for validation.
         bag_seed: of the bags for training; those for validation and test are always the same.
         settings: as for :class:`BagsData`.
@@ -152,6 +154,7 @@ class MILBenchmarkData(BagsData):
         fold: from 0 to ``folds`` - 1.
         folds: how many.
         fold_seed: of which bag is in which fold.
+        batch_size: bags in a batch, of each process.
         settings: as for :class:`BagsData`.
     """
 

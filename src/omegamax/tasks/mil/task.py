@@ -32,12 +32,20 @@ class MILTask(RunTask):
     ``val_inside`` of the pooling's weight on them in positive bags; in a test, the same with ``test_``.
 
     Args:
-        omega: name of the map of the pooling, with ``options``.
+        omega: name of the map of the pooling.
+        options: parameters of the map, such as ``{"k": 2}``.
         features: of an instance that is a vector; None: instances are digits. On the command line, that of the data.
         dim: features that the encoder makes; None: 500 of a digit, 128 of a vector.
-        beta, heads, hidden_dim, dropout, normalize: of the pooling, see :class:`~omegamax.models.BagClassifier`.
-        rate: of the optimiser, AdamW with ``weight_decay``; multiplied by ``decay`` after each epoch.
+        beta: sharpness of the pooling; None: that of attention.
+        heads: of the pooling.
+        hidden_dim: features that the pooling compares instances in; None: ``dim``.
+        dropout: of the pooling's weights, while training.
+        normalize: layer normalisation of what the pooling takes in.
+        rate: of the optimiser, AdamW.
+        decay: what the rate is multiplied by after each epoch.
+        weight_decay: of the optimiser.
 
+    Example:
         >>> task = MILTask("k_subsets", {"k": 2}, features=5, dim=8)
         >>> task({"instances": torch.randn(3, 4, 5), "mask": torch.ones(3, 4, dtype=torch.bool)}).logits.shape
         torch.Size([3])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +26,8 @@ from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.callbacks import Curve
+from omegamax.tasks.finite import Finite
+from omegamax.tasks.threads import one_thread
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.checkpoint import read_checkpoint, write_safetensors
 from omegamax.tasks.vqa.rate import Rate
@@ -91,7 +95,8 @@ def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> G
     scenes = data.scenes(recipe.pictures, seed=seed + 1)
     loader = cells_loader(scenes, recipe.grid, 64, data.workers)
     task = CellsTask(64, recipe.grid, len(data.shapes), len(data.colours))
-    _trainer(recipe.feature_steps, [_Steps(FEATURES, tell)]).fit(task, loader)
+    with one_thread():
+        _trainer(recipe.feature_steps, [Finite(), _Steps(FEATURES, tell)]).fit(task, loader)
     return task.cnn.eval()
 
 
@@ -109,7 +114,11 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
             torch.save(ready.batch, f"{folder}/{split}.pt")
         context = get_context("spawn")  # a fork would copy locks of torch's threads
         jobs = min(len(PARTS), processors())
-        with context.Manager() as manager, ProcessPoolExecutor(jobs, context) as pool:
+        with (
+            context.Manager() as manager,
+            ProcessPoolExecutor(jobs, context, initializer=_leave_interrupts) as pool,
+            _ended_with_the_block(),
+        ):
             told = manager.Queue()
 
             def train(names: Sequence[str]) -> list[Future[None]]:
@@ -125,11 +134,31 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@contextmanager
+def _ended_with_the_block() -> Iterator[None]:
+    """End the processes started inside the block if it fails: a pool would wait until they have trained to the end."""
+    before = set(active_children())
+    try:
+        yield
+    except BaseException:
+        for process in set(active_children()) - before:
+            process.terminate()
+        raise
+
+
+def _leave_interrupts() -> None:
+    """Let Ctrl-C, which a terminal sends to all processes of a command, be handled by the first of them alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _follow(futures: Sequence[Future[None]], told: Any, tell: Tell) -> None:
     """Pass on what is told, until all is done."""
     while not all(future.done() for future in futures) or not told.empty():
         while not told.empty():
             tell(*told.get())
+        for future in futures:
+            if future.done():
+                future.result()  # what failed is not waited for by the others
         time.sleep(0.1)
     for future in futures:
         future.result()
@@ -154,7 +183,7 @@ def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, 
         task.model.load_state_dict(read_checkpoint(out / START / "model.safetensors")[1])
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
     steps = recipe.steps if goes_on else recipe.start_steps
-    callbacks = [_Steps(name, lambda part, done: told.put((part, done))), Curve()]
+    callbacks = [Finite(), _Steps(name, lambda part, done: told.put((part, done))), Curve()]
     _trainer(steps, callbacks, out / name, min(recipe.every, steps)).fit(
         task,
         DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),

@@ -21,8 +21,11 @@ class Rate:
         warmup: how long it takes to get there, in units of ``interval``; 0: at once.
         fall: f is 1 throughout (``"constant"``), multiplied by ``factor`` after each of the ``milestones``
             (``"steps"``), or half a cosine that ends at 0 with the training (``"cosine"``).
+        milestones: when it falls, with ``"steps"``.
+        factor: by how much it falls there.
         interval: what t counts, ``"epoch"`` or ``"step"``.
 
+    Example:
         >>> paper = Rate(1e-4, warmup=4, fall="steps", milestones=(10, 12), factor=0.2)
         >>> [round(paper.factor_at(epoch) * paper.peak, 7) for epoch in (0, 1, 3, 9, 10, 12)]
         [2.5e-05, 5e-05, 0.0001, 0.0001, 2e-05, 4e-06]

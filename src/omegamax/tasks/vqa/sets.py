@@ -24,10 +24,13 @@ class ScenesData(VQAData):
         samples: numbers of samples for training, validation and test.
         image_size: side of the pictures in pixels.
         objects: fewest and most things in a picture.
-        shapes, colours, questions: those in use.
+        shapes: those in use.
+        colours: likewise.
+        questions: likewise, by their names in :data:`~omegamax.data.scenes.QUESTIONS`.
         scene_seed: of the pictures and questions.
         settings: as for :class:`VQAData`.
 
+    Example:
         >>> data = ScenesData(samples=(8, 4, 4), image_size=32, grid=(4, 4), batch_size=4)
         >>> batch = next(iter(data.val_dataloader()))
         >>> batch["image"].shape, batch["relevance"].shape
@@ -109,7 +112,9 @@ class ShapesData(_Folder):
     """:class:`~omegamax.data.Shapes`, yes or no about nine places.
 
     Args:
-        folder, size, settings: as for :class:`EasyVQAData`.
+        folder: with its files.
+        size: ``(height, width)`` to which pictures are brought.
+        settings: as for :class:`VQAData`.
     """
 
     def __init__(self, folder: str, size: Size = (30, 30), **settings: Any) -> None:
@@ -124,7 +129,9 @@ class DaquarData(_Folder):
     """:class:`~omegamax.data.Daquar`, photographs of rooms. Answers outside the training part are never right.
 
     Args:
-        folder, size, settings: as for :class:`EasyVQAData`.
+        folder: with its files.
+        size: ``(height, width)`` to which pictures are brought.
+        settings: as for :class:`VQAData`.
         features: folder with features of the pictures, as ``omegamax vqa features`` writes them, in their place.
         answers: how many answers there are to choose from, the most frequent ones; None: all.
     """
@@ -150,7 +157,9 @@ class NLVRData(_Folder):
     """:class:`~omegamax.data.NLVR`, statements about boxes of objects, true or false.
 
     Args:
-        folder, size, settings: as for :class:`EasyVQAData`.
+        folder: with its files.
+        size: ``(height, width)`` to which pictures are brought.
+        settings: as for :class:`VQAData`.
     """
 
     def __init__(self, folder: str, size: Size = (56, 224), **settings: Any) -> None:
@@ -166,12 +175,17 @@ class VQA2Data(VQAData):
 
     Args:
         folder: with the question and annotation files.
-        features, images: as for :class:`~omegamax.data.VQA2`; ``channels`` of the features.
-        human, only_human: likewise, for validation (and for a test on ``"val"``).
+        features: folder with grid features of the pictures, as ``omegamax vqa features`` writes them.
+        images: folder with the pictures, in place of features.
+        channels: of the features, if known: files with others are then refused.
+        human: folder with maps of where people looked, VQA-HAT, for validation (and for a test on ``"val"``).
+        only_human: leave out questions without such a map.
         size: ``(height, width)`` to which pictures are brought.
         train_with_val: train on both, for results on the test server.
         test: split that test and predict take: ``"test-dev"``, ``"test"``, or ``"val"``.
         answers_file: dictionary of the answers to choose from, JSON; None: those of at least ``least`` questions.
+        least: questions that an answer must be given to.
+        keep: make each split once and keep it in memory.
         settings: as for :class:`VQAData`.
     """
 

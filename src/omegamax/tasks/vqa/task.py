@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -33,14 +34,17 @@ class VQATask(RunTask):
         vocabulary: numbers of words and answers; on the command line, that of the data.
         network: sizes, small ones by default, and the attention over the image; its ``words`` and ``answers`` are set
             from the vocabulary.
-        loss: one of :data:`~omegamax.models.mcan.LOSSES`.
-        loss_options: parameters of its map.
-        rate: of the optimiser, Adam with these ``betas`` and decoupled ``weight_decay``.
+        loss: ``"bce"``, ``"softmax"``, ``"sparsemax"``, ``"entmax15"``, ``"entmax"`` or ``"normmax"``.
+        loss_options: parameters of its map, such as ``{"alpha": 1.25}``.
+        rate: learning rate over time.
+        betas: of the optimiser, Adam.
+        weight_decay: of the optimiser, decoupled from the rate.
         cnn: file of a :class:`~omegamax.models.GridCNN` to start from, as ``omegamax vqa pretrain`` writes it.
-        freeze_cnn: leave it as it is; data kept in memory then holds its features, which are made once.
+        freeze_cnn: leave the CNN as it is; data kept in memory then holds its features, which are made once.
         blind: hide the image, all of it: what the words alone are good for.
         start: file of a trained network to start from, whatever its attention: none has parameters of its own.
 
+    Example:
         >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
         >>> task.network.answers, task.parameters_learnt
         (2, 333028)
@@ -84,6 +88,9 @@ class VQATask(RunTask):
             self.model.cnn.requires_grad_(not (freeze_cnn or blind))
         if start is not None:
             _take_network(self.model, self.vocabulary, start)
+        # Random weights that would never be trained, unless others take their place before training.
+        random = freeze_cnn and not blind and cnn is None and start is None and self.model.cnn is not None
+        self._random = _fingerprint(self.model.cnn) if random and self.model.cnn is not None else None
         self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
         self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         self.data_settings: dict[str, Any] = {}
@@ -129,8 +136,22 @@ class VQATask(RunTask):
         grid, cells = tuple(data.settings.get("grid", self.network.grid)), self.network.grid
         if self.network.pixels and not self.blind and grid != cells:
             raise ValueError(f"VQATask: data.grid is {grid} and model.network.grid {cells}; give both the same")
+        if not self.network.pixels and not self.blind and getattr(data, "features", "elsewhere") is None:
+            raise ValueError(
+                f"VQATask: the network takes features, and {type(data).__name__} was given none; give --data.features "
+                "FOLDER, as `omegamax vqa features` writes it, or --model.network.pixels true for pictures"
+            )
         if self.freeze_cnn and self.model.cnn is not None and not self.blind:
             data.featurise(self.model.cnn)
+
+    def on_fit_start(self) -> None:
+        if self._random is not None and torch.equal(self._random, _fingerprint(self.model.cnn)):
+            warnings.warn(
+                "VQATask: freeze_cnn leaves a CNN of random weights as it is, and little of a picture can be seen "
+                "through it; give cnn, a file that `omegamax vqa pretrain` writes, or start",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss = self.loss(self(batch).logits, batch["answers"])
@@ -200,6 +221,12 @@ class VQATask(RunTask):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_same(checkpoint.get(self.kind), self.record)
+
+
+def _fingerprint(cnn: GridCNN | None) -> Tensor:
+    """A copy of a few of its weights."""
+    assert cnn is not None
+    return cnn.project.weight.detach().cpu().clone()
 
 
 def _take_network(model: MCAN, vocabulary: Vocabulary, path: str) -> None:

@@ -1,0 +1,94 @@
+"""Every command that writes says that it cannot before it works, in a line."""
+
+import pytest
+
+from omegamax.cli.main import COMMANDS, GROUPS, main
+
+# The arguments that a command needs beside where to write; none of the files named is there.
+FOLDERS = {
+    "demo": ["demo"],
+    "tour": ["tour"],
+    "vqa compare": ["vqa", "compare", "no-run"],
+    "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
+    "vqa fit": ["vqa", "fit"],
+    "mil fit": ["mil", "fit", "--data.folder", "no-set"],
+}
+FILES = {
+    "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
+    "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "mil explain": (["mil", "explain", "no-run"], "bags.png"),
+}
+NO_FILES = {"maps", "cite", "vqa validate", "vqa test", "vqa predict", "mil validate", "mil test", "mil predict"}
+
+
+def refused(capsys, arguments):
+    """The line that the command ends with, status 2."""
+    assert main(list(map(str, arguments))) == 2
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("omegamax ")]
+    assert len(shown) == 1 and ": error: --out" in shown[0]
+    return shown[0]
+
+
+def test_every_command_is_tried():
+    every = {name for name in COMMANDS if name not in GROUPS}
+    stages = ("fit", "validate", "test", "predict")
+    every |= {f"{name} {each}" for name, group in GROUPS.items() for each in (*stages, *group.COMMANDS)}
+    assert every == {*FOLDERS, *FILES, *NO_FILES}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folder_that_cannot_be_is_refused_first(tmp_path, capsys, name):
+    (tmp_path / "file").write_text("mine")
+    assert "is a file" in refused(capsys, [*FOLDERS[name], "--out", tmp_path / "file"])
+    assert "Not a directory" in refused(capsys, [*FOLDERS[name], "--out", tmp_path / "file" / "deep" / "er"])
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
+    arguments, file = FILES[name]
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / file).mkdir()
+    assert "is a folder" in refused(capsys, [*arguments, "--out", tmp_path / file])
+    refused(capsys, [*arguments, "--out", tmp_path / "file" / file])
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["vqa explain", "mil explain"])
+def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
+    assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
+
+
+def test_table_is_not_written_where_it_cannot_be(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    assert main(["maps", "--into", str(page)]) == 2
+    page.write_text("no place for it")
+    assert main(["maps", "--into", str(page)]) == 2
+    assert page.read_text() == "no place for it"
+    page.write_bytes(b"\xff\xfe not text")
+    assert main(["maps", "--into", str(page)]) == 2
+    assert all("error: " in line for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tour"],
+        ["vqa", "pretrain", "--steps", "2", "--samples", "64", "--image-size", "32", "--grid", "2", "2"],
+    ],
+)
+def test_full_disk_is_told_in_a_line(tmp_path, capsys, monkeypatch, arguments):
+    """The disk fills up while the command works: what it wrote before stays, and no traceback is shown."""
+    import errno
+
+    from omegamax.cli import _page
+    from omegamax.tasks.vqa import pretrain
+
+    def full(*unused, **settings):
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr(_page, "page", full)
+    monkeypatch.setattr(pretrain, "save_grid_cnn", full)
+    out = tmp_path / ("out.safetensors" if "pretrain" in arguments else "out")
+    assert main([*arguments, "--out", str(out)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].endswith("error: No space left on device: somewhere")
