@@ -48,6 +48,16 @@ def test_defaults_are_within_the_limits_and_more_is_not(kind):
                 base.check(settings)
 
 
+def test_numbers_that_are_not_there_or_below_are_told_what_is_the_least():
+    for value in (None, -1, 2.5, "many"):
+        with pytest.raises(ValueError, match="ScenesData: batch_size must be a whole number >= 1, got "):
+            ScenesData(batch_size=value)
+    with pytest.raises(ValueError, match="MNISTBagsData: positives must be a whole number >= 1, got 0"):
+        BagsData.check({"class": "MNISTBagsData", "positives": 0})
+    with pytest.raises(ValueError, match="MNISTBagsData: mean must be a number from 0 to 1,048,576, got nan"):
+        BagsData.check({"class": "MNISTBagsData", "mean": float("nan")})
+
+
 @pytest.mark.parametrize("setting", ["batch_size", "workers"])
 @pytest.mark.parametrize("value", [10**9, 10**400])
 def test_data_beyond_the_limits_are_not_made(setting, value):

@@ -18,18 +18,17 @@ class Limit(NamedTuple):
     numbers: int = 1
     real: bool = False
 
-    def holds(self, value: Any) -> bool:
-        """Whether a value is within the limit."""
-        values = (value,) if self.numbers == 1 else value
-        if not isinstance(values, (tuple, list)) or len(values) != self.numbers:
-            return False
-        if not all(is_number(each) and (self.real or isinstance(each, Integral)) for each in values):
-            return False
-        return all(self.least <= each <= self.most for each in values)
-
-    def __str__(self) -> str:
+    def wanted(self, value: Any) -> str | None:
+        """Say what is wanted in place of a value; None if it is within the limit."""
         number = "number" if self.real else "whole number"
         what = f"a {number}" if self.numbers == 1 else f"{self.numbers} {number}s"
+        values = (value,) if self.numbers == 1 else value
+        sequence = isinstance(values, (tuple, list)) and len(values) == self.numbers
+        if sequence and all(is_number(each) and (self.real or isinstance(each, Integral)) for each in values):
+            if any(each < self.least for each in values):
+                return f"{what} >= {self.least:,}"
+            if all(each <= self.most for each in values):  # NaN is not
+                return None
         return f"{what} from {self.least:,} to {self.most:,}"
 
 
@@ -45,5 +44,5 @@ def check_limits(name: str, settings: Mapping[str, Any], limits: Mapping[str, Li
     """
     for key, limit in limits.items():
         given = settings.get(key)
-        if given is not None and not limit.holds(given):
-            raise ValueError(f"{name}: {key} must be {limit}, got {short(given)}")
+        if given is not None and (wanted := limit.wanted(given)):
+            raise ValueError(f"{name}: {key} must be {wanted}, got {short(given)}")
