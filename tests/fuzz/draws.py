@@ -150,7 +150,8 @@ DISTRIBUTIONS: dict[str, Callable[..., Tensor]] = {
 
 
 def _hide(rng, z, dtype):
-    z[torch.rand(z.shape) < rng.choice((0.1, 0.9))] = -INF
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))  # by the global one, no case could be repeated
+    z[torch.rand(z.shape, generator=generator) < rng.choice((0.1, 0.9))] = -INF
 
 
 def _one_row(value: float):
