@@ -74,7 +74,7 @@ def _allowed(case: Case, truth: Tensor) -> Tensor:
     """Return the total variation that is allowed in each row."""
     eps = torch.finfo(case.z.dtype).eps
     mass = truth.nan_to_num().sum(case.dim)
-    tiny = torch.finfo(case.z.dtype).smallest_normal * case.z.shape[case.dim]
+    tiny = torch.finfo(case.z.dtype).smallest_normal * eps * case.z.shape[case.dim]  # underflow is gradual
     allowed = _slack(case) * eps * mass + tiny
     spread = torch.zeros_like(allowed)
     for nudged in _nudged(case):
@@ -85,7 +85,8 @@ def _allowed(case: Case, truth: Tensor) -> Tensor:
 def _nudged(case: Case) -> Iterator[Tensor]:
     z = case.z.double()
     eps = torch.finfo(torch.promote_types(case.z.dtype, torch.float32)).eps
-    top = torch.where(z.isfinite(), z, -math.inf).amax(case.dim, keepdim=True)
+    there = z.isfinite() if case.mask is None else z.isfinite() & case.mask  # a masked maximum moves no distance
+    top = torch.where(there, z, -math.inf).amax(case.dim, keepdim=True)
     top = torch.where(top.isfinite(), top, 0.0)
     generator = torch.Generator().manual_seed(case.seed)
     for _ in range(NUDGES):
