@@ -260,6 +260,25 @@ class TestScale:
             assert torch.equal(torch.autograd.grad(loss, z)[0], omegamax.normmax(z, 10.0) - y)
 
 
+class TestCeilingsOfHugeScores:
+    @pytest.mark.parametrize("dtype", [torch.float32, F64])
+    def test_entries_are_capped_from_the_largest_on(self, dtype):
+        size = 20001
+        z = (1e31 * torch.linspace(-1, 1, size, dtype=F64)).to(dtype)[torch.randperm(size)]
+        p = omegamax.constrained_softmax(z, 2.5 / size)
+        full = int(size / 2.5)
+        largest = z.argsort(descending=True)
+        ceiling = torch.tensor(2.5 / size, dtype=dtype)
+        assert (p[largest[:full]] == ceiling).all()
+        assert p[largest[full]].item() == pytest.approx(1 - full * ceiling.item(), abs=4e-8)
+        assert not p[largest[full + 1 :]].any()
+
+    def test_smaller_ceiling_is_reached_first_by_equal_scores(self):
+        z = torch.full((3,), 1e30, dtype=F64)
+        p = omegamax.constrained_softmax(z, t(0.8, 0.1, 0.8))
+        assert p.tolist() == pytest.approx([0.45, 0.1, 0.45], abs=1e-15)
+
+
 class TestTensorsWithoutMemory:
     @pytest.mark.parametrize("f", [omegamax.sparsemax, omegamax.normmax, lambda z: omegamax.k_subsets(z, 2)])
     def test_batched_gradients_are_those_of_a_loop(self, f):

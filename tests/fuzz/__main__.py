@@ -40,10 +40,12 @@ def main() -> int:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     found: collections.Counter[tuple[str, str]] = collections.Counter()
+    slowest = (0.0, "")
     end = time.monotonic() + 60 * args.minutes
     seed, count, shown = args.seed if args.case is None else args.case, 0, time.monotonic()
     while count == 0 or (args.case is None and time.monotonic() < end):
         case = draw(seed + count, tuple(args.maps))
+        began = time.monotonic()
         try:
             faults = list(check(case, args.device))
         except Exception as error:
@@ -54,11 +56,13 @@ def main() -> int:
             if found[kind] <= SHOWN:
                 print(f"{case}\n    {fault}", flush=True)
         count += 1
+        slowest = max(slowest, (time.monotonic() - began, str(case)))
         if sys.stderr.isatty() and time.monotonic() > shown + 1:
             shown = time.monotonic()
             left = max(0, int(end - shown))
             print(f"\r{count} cases, {sum(found.values())} faults, {left} s left ", end="", file=sys.stderr)
     print(f"{count} cases of {', '.join(args.maps)} on {args.device}, torch {torch.__version__}")
+    print(f"    the slowest took {slowest[0]:.1f} s: {slowest[1]}")
     for (name, kind), times in found.most_common():
         print(f"    {times} faults: {name}, {kind}")
     return int(bool(found))

@@ -19,8 +19,8 @@ from .draws import Case
 
 NUDGES = 3
 ULPS = 4.0  # of the dtype computed in, by which distances between scores may be off
-SLACK = {torch.float64: 64.0}  # rounding errors of a result, relative to the mass of its row; the reference's are in it
-USUAL_SLACK = 8.0
+SLACK = 8.0  # rounding errors of a result, relative to the mass of its row
+DOUBLE_SLACK = 256.0  # the same in float64, where the reference is no better; sums of long rows are in it
 
 
 def check(case: Case, device: str = "cpu") -> Iterator[str]:
@@ -118,12 +118,10 @@ def _gradients(case: Case, z: Tensor, p: Tensor, truth: Tensor) -> Iterator[str]
     generator = torch.Generator().manual_seed(case.seed)
     g = torch.randn(case.z.shape, generator=generator, dtype=torch.float64)
     wanted = _gradient(case, case.z.double(), g)
-    steady = ~truth.isnan().any(case.dim) & ((p > 0) == (truth > 0)).all(case.dim)
+    steady = ~truth.isnan().any(case.dim) & _same_face(case, p.double(), truth)
     spread = torch.zeros_like(wanted)
     for nudged in _nudged(case):
-        moved = exact(case, nudged)
-        at_bound = [(a == a.amax(case.dim, keepdim=True)) for a in (moved, truth)]
-        steady &= ((moved > 0) == (truth > 0)).all(case.dim) & (at_bound[0] == at_bound[1]).all(case.dim)
+        steady &= _same_face(case, exact(case, nudged), truth)
         spread = torch.maximum(spread, (_gradient(case, nudged, g) - wanted).abs())
     given = _gradient(case, z, g.to(z.dtype).to(z.device)).cpu().double()
     eps = torch.finfo(case.z.dtype).eps
@@ -133,6 +131,12 @@ def _gradients(case: Case, z: Tensor, p: Tensor, truth: Tensor) -> Iterator[str]
     worst = (error - allowed).nan_to_num(nan=-math.inf).argmax()
     if bool(error.flatten()[worst] > allowed.flatten()[worst]):
         yield f"gradient off by {error.flatten()[worst]:.3g}, allowed {allowed.flatten()[worst]:.3g}"
+
+
+def _same_face(case: Case, p: Tensor, q: Tensor) -> Tensor:
+    """Return which rows have the same entries at zero, and the same at the largest probability, where a bound is."""
+    faces = [torch.stack([a > 0, a == a.amax(case.dim, keepdim=True)]) for a in (p, q)]
+    return (faces[0] == faces[1]).all(0).all(case.dim)
 
 
 LOSSES = {
@@ -178,7 +182,7 @@ def _loss(case: Case, device: str) -> Iterator[str]:
 
 
 def _slack(case: Case) -> float:
-    return SLACK.get(case.z.dtype, USUAL_SLACK)
+    return DOUBLE_SLACK if case.z.dtype == torch.float64 else SLACK
 
 
 def _gradient(case: Case, z: Tensor, g: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ def _scale_of(name: str, centers: Tensor, scale: float | Tensor) -> Tensor:
     """Any accepted form of the scale as ``[J]``, ``[J, n]`` or ``[J, n, n]``, the first that can hold it."""
     count, n = centers.shape
     if is_number(scale):
-        return centers.new_full((count,), check_scale(name, "scale", scale, centers))
+        return centers.new_full((count,), check_scale(name, "scale", float(scale), centers))
     if not isinstance(scale, Tensor):
         raise TypeError(f"{name}: scale must be a float or a tensor, got {type(scale).__name__}")
     wanted = [(), (count,), (count, n), (count, n, n)][scale.dim()] if scale.dim() < 4 else None

@@ -93,31 +93,39 @@ def capped_softmax(z: Tensor, upper: float | Tensor) -> Tensor:
     cap = _double(upper, z).expand(z.shape).reshape(-1, z.shape[-1])
 
     def solve(u: Tensor) -> Tensor:
-        # Entries reach their cap in the order of cap / exp(u). With the first n of them capped, the scale of the
-        # others is (1 - their caps) / (what is left of the sum); the right n is the first that caps no one else.
+        # Entries reach their cap in the order of cap / exp(u); where scores are so large that a logarithm is lost in
+        # them, that of the caps decides. With the first n capped, the others share what is left in proportion to
+        # exp(u). The right n is the first that leaves the next entry below its cap, and so are all after it: bisection.
         gone = u == -math.inf
         caps = torch.where(gone, 0.0, cap)
-        ratio, order = torch.where(gone, math.inf, cap.log() - u).sort(dim=-1, stable=True)
-        mass = 1 - torch.nn.functional.pad(caps.gather(-1, order).cumsum(-1), (1, 0))[..., :-1]
-        tail = u.gather(-1, order).flip(-1).logcumsumexp(-1).flip(-1)
-        # The logarithms carry the rounding of the scores, so that a close call is left to the rounds below.
-        slack = 8 * torch.finfo(u.dtype).eps * ratio.abs().nan_to_num(posinf=0.0)
-        fits = (mass.clamp(min=0).log() - tail <= ratio + slack) | (mass <= 0)
-        # Once a prefix is right it stays right, so the first one is the count of wrong ones before it.
-        count = (~fits).long().cumprod(-1).sum(-1, keepdim=True)
-        capped = order.argsort(-1) < count
-        for _ in range(u.shape[-1]):
+        order = cap.log().argsort(dim=-1, stable=True)
+        ratio = torch.where(gone, math.inf, cap.log() - u)
+        order = order.gather(-1, ratio.gather(-1, order).argsort(dim=-1, stable=True))
+        rank = order.argsort(-1)
+
+        def shares(capped: Tensor) -> Tensor:
             # Measured from the largest free score, the shares lose no digits however large the scores are.
             free = ~capped & ~gone
             anchor = torch.where(free, u, -math.inf).amax(-1, keepdim=True)
             weight = torch.where(free, (u - anchor).exp(), 0.0)
             left = (1 - torch.where(capped, caps, 0.0).sum(-1, keepdim=True)).clamp(min=0)
-            share = weight * (left / weight.sum(-1, keepdim=True))
-            over = free & (share > caps)
-            if not bool(over.any()):
-                break
+            return torch.where(free, weight * (left / weight.sum(-1, keepdim=True)), 0.0)
+
+        low = u.new_zeros(u.shape[0], 1, dtype=torch.long)
+        high = torch.full_like(low, u.shape[-1])
+        for _ in range(u.shape[-1].bit_length()):
+            middle = (low + high) // 2
+            following = order.gather(-1, middle.clamp(max=u.shape[-1] - 1))
+            over = shares(rank < middle).gather(-1, following) > caps.gather(-1, following)
+            over = over & (middle < u.shape[-1])
+            low, high = torch.where(over, middle + 1, low), torch.where(over, high, middle)
+            low = torch.minimum(low, high)
+        capped = rank < high
+        share = shares(capped)
+        while bool((over := share > caps).any()):  # a close call that rounding decided
             capped = capped | over
-        return torch.where(capped, caps, torch.where(free, share, 0.0))
+            share = shares(capped)
+        return torch.where(capped, caps, share)
 
     return _by_row(z, solve, shifted=False)
 
@@ -162,12 +170,15 @@ def _entmax_for(alpha: float):
 
 
 def _sparsemax(u: Tensor) -> Tensor:
-    """Martins & Astudillo (2016), Alg. 1."""
+    """Martins & Astudillo (2016), Alg. 1, with the support found by bisection, and all measured from its last entry.
+
+    A running sum over a long row of equal scores would round in the same direction at every step.
+    """
     top = u.sort(-1, descending=True).values
-    count = torch.arange(1, u.shape[-1] + 1, device=u.device, dtype=u.dtype)
-    excess = top.cumsum(-1) - 1
-    size = (count * top > excess).sum(-1, keepdim=True).clamp(min=1)
-    return (u - excess.gather(-1, size - 1) / size).clamp(min=0)
+    size = _support_size(top, lambda t: (top - t).clamp(min=0).sum(-1, keepdim=True))
+    last = top.gather(-1, size - 1)
+    excess = (top - last).clamp(min=0).sum(-1, keepdim=True) - 1
+    return ((u - last) - excess / size).clamp(min=0)
 
 
 def _entmax15(u: Tensor) -> Tensor:

@@ -289,7 +289,7 @@ class GaussianSparsemax(Mixed):
         root = root.reshape(-1, *root.shape[-2:])
         rows = max(1, _CELLS // (NODES * self.vertices))
         pieces = zip(loc.split(rows), root.split(rows), strict=True)
-        done = [log_polytope(*(_wide(t) for t in piece), face).to(loc.dtype) for piece in pieces]
+        done = [log_polytope(_wide(mean), _wide(factor), face).to(loc.dtype) for mean, factor in pieces]
         return torch.cat(done).reshape(self._batch_shape)
 
     def _root(self) -> Tensor:

@@ -23,7 +23,7 @@ from omegamax.kernels.triton._spectrum import (
 )
 from omegamax.kernels.triton._survivors import scores_of, write
 
-PRECISION = tl.constexpr(4e-6)  # to which the threshold is found; the last step is taken to second order
+NEAR = tl.constexpr(1e-3)  # how far from 1 the mass is where steps no longer overshoot
 
 
 @triton.jit
@@ -48,6 +48,7 @@ def solve(z_ptr, p_ptr, e, K, EVEN: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl
     drop = tl.zeros_like(e)
     lost = tl.zeros_like(e)  # what rounding took from the threshold, which is t + lost
     c = 1.0 - e * t
+    before = tl.full([1, 1, 1], float("inf"), tl.float32)
     rounds = 0
     go = True
     while go:
@@ -62,9 +63,10 @@ def solve(z_ptr, p_ptr, e, K, EVEN: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl
         bend = tl.where(mass < FAR, 0.0, bend)
         step = step_of(mass, slope, bend, e)
         drop = drop_of(mass, slope, bend, e)
-        # Steps are measured by the largest b, which in a row of a million equal scores at alpha = 2 is 1e-6, where t
-        # itself is near 1.
-        moving = (tl.abs(mass - 1.0) > enough) & (tl.abs(step) > PRECISION * c) & (mass > 0.0)
+        # Near the solution every step is far smaller than the one before, until all that is left is rounding.
+        off = tl.abs(mass - 1.0)
+        moving = (off > enough) & (mass > 0.0) & ((off > NEAR) | (off < 0.5 * before))
+        before = off
         step = tl.where(moving, step, 0.0) + lost
         moved = tl.minimum(tl.maximum(t + step, 0.0), tied)
         lost = tl.where((moved > 0.0) & (moved < tied), step - (moved - t), 0.0)
