@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
+from torch.distributions import Distribution
 
 if not torch.cuda.is_available():
     # Triton then runs its kernels by NumPy. Read when they are first imported.
@@ -50,6 +51,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _validation() -> None:
+    # torch.compile turns the checks of distributions' arguments off for the whole process the first time it is used.
+    Distribution.set_default_validate_args(True)
 
 
 @pytest.fixture(autouse=True)

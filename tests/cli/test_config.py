@@ -131,7 +131,7 @@ def test_yaml_that_grows_is_refused(case):
 @pytest.mark.parametrize("text", [laughs(), HOSTILE["deep"][0], "data: !!python/object/apply:os.getcwd []"])
 def test_file_that_grows_or_calls_is_refused_on_the_command_line(text, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(text)
-    assert refused(["--config", str(tmp_path / "config.yaml")], capsys).startswith("error:")
+    assert refused(["--config", str(tmp_path / "config.yaml")], capsys).startswith("omegamax vqa fit: error:")
 
 
 def test_aliases_of_a_configuration_are_read():

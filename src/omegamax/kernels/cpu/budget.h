@@ -15,7 +15,9 @@ INLINE Pair<T> budget_threshold(const Vec<T>* x, int64_t n, const Total<T>& k, P
     Pair<T> tau = low;
     Vec<T> before = splat<T>(T(INF));
     for (;;) {
-        Total<T> sum;  // of all: those strictly inside (0, 1) are counted in `free`, those at 1 in `ones`
+        // Of those strictly inside (0, 1), counted in `free`, and of those at 1: apart, since next to ones the rounding of
+        // a sum would hide that an entry is not quite 0.
+        Total<T> sum, full_sum;
         Vec<T> free{}, ones{}, inside{};
         for (int64_t start = 0; start < n; start += block_of<ACROSS>) {
             const int64_t end = std::min(n, start + block_of<ACROSS>);
@@ -29,9 +31,9 @@ INLINE Pair<T> budget_threshold(const Vec<T>* x, int64_t n, const Total<T>& k, P
             }
             sum.add(chain[0] + chain[1]), inside += chain[0] + chain[1];
         }
-        sum.add(ones);
-        if (ACROSS) sum.across(), free = across_sum<T>(free), inside = across_sum<T>(inside);
-        const Vec<T> excess = sum.minus(k), size = maximum<T>(excess, -excess), unit = inside + T(1);
+        full_sum.add(ones);
+        if (ACROSS) sum.across(), full_sum.across(), free = across_sum<T>(free), inside = across_sum<T>(inside);
+        const Vec<T> excess = sum.plus(full_sum, k), size = maximum<T>(excess, -excess), unit = inside + T(1);
         low = pick_pair<T>(excess >= 0, tau, low);
         high = pick_pair<T>(excess <= 0, tau, high);
         // Done at the root, where rounding stops Newton, or where the bracket holds no other number.

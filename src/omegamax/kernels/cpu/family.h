@@ -6,7 +6,7 @@
 
 namespace omegamax {
 
-// alpha of a row as the family's parameters: curvature e, factor on the scores, exponent of the output.
+// alpha of a row as the family's parameters: curvature e, exponent of the output.
 struct Member {
     double e, exponent;
     Member() = default;
@@ -49,6 +49,42 @@ INLINE void with_power(const Member& m, bool norm, Body body) {
     return body(General<T, S>(splat<T>(T(m.e))));
 }
 
+// Sparsemax in double, in place (Michelot). For rows with an entry so close to the threshold that a float cannot tell
+// whether it is in the support: probabilities that are given as scores come back as they are, zeros included.
+constexpr double EDGE = 4 * std::numeric_limits<float>::epsilon();
+
+inline void sparsemax_row(double* u, int64_t n) {
+    const double top = *std::max_element(u, u + n);
+    double tau = top - 1;
+    for (double next = tau;;) {
+        double sum = 0;
+        int64_t count = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (u[i] > tau) sum += u[i] - top, count++;
+        next = top + (sum - 1) / double(count);
+        if (!(next > tau)) break;
+        tau = next;
+    }
+    for (int64_t i = 0; i < n; i++) u[i] = std::max(u[i] - tau, 0.0);
+}
+
+// Solves the lanes of a tile again whose probabilities `x` have one that close to zero.
+template <class T, class S>
+INLINE void settle_edges(const Tile<T, S>& tile, const S* z, Vec<T>* x) {
+    const int64_t K = tile.shape.K, inner = tile.shape.inner;
+    Int<T> near{};
+    for (int64_t k = 0; k < K; k++) near |= (x[k] > 0) & (x[k] < T(EDGE));
+    if (!any<T>(near)) return;
+    std::unique_ptr<double[]> row(new double[size_t(K)]);
+    for (int j = 0; j < tile.lanes; j++) {
+        if (!near[j]) continue;
+        const S* from = tile.start(z) + (inner == 1 ? j * K : j);
+        for (int64_t k = 0; k < K; k++) row[k] = double(from[k * inner]);
+        sparsemax_row(row.get(), K);
+        for (int64_t k = 0; k < K; k++) x[k][j] = T(row[k]);
+    }
+}
+
 // One row of a member with e <= 1, e != 0; returns whether T has enough digits for it, and writes it only then. `x` has
 // room for the row in T and, behind it, in S.
 template <class T, class S, class Power>
@@ -65,7 +101,13 @@ INLINE bool power_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x) {
     } else if constexpr (std::is_same<T, S>::value) {
         const int64_t n = pad<T>(raw, pack(row, cut<T, S>(top, T(1), -power.reach), raw));
         x = (Vec<T>*)raw;
-        write_row(row, power, cheap_threshold<true, T>(power, x, n, splat<T>(top)), x, n, p);
+        const Pair<T> at = cheap_threshold<true, T>(power, x, n, splat<T>(top));
+        if constexpr (std::is_same<T, float>::value && std::is_base_of<Linear<T>, Power>::value) {
+            Int<T> near{};
+            for (int64_t i = 0; i < n; i++) near |= (at.below(x[i]) > T(-EDGE)) & (at.below(x[i]) < T(EDGE));
+            if (any<T>(near)) return false;
+        }
+        write_row(row, power, at, x, n, p);
     } else {
         const S above = cut<T, S>(top, T(1), -power.reach);
         const int64_t n = unpack<T>(raw, pack(row, above, raw), T(0), T(1), x);
@@ -167,6 +209,7 @@ void family_range(const S* z, S* p, const double* alpha, bool shared, bool norm,
         tile.read(z, x.v, T(-INF));
         tile.prefetch_next(z, p);
         family_lanes<T, S>(x.v, K, members, tile.lanes, norm, shared);
+        if (std::is_same<T, float>::value && shared && !norm && members[0].e == 1) settle_edges(tile, z, x.v);
         tile.write(x.v, p);
         i = tile.next();
     }

@@ -2,6 +2,7 @@
 // NEON. Everything is inlined; the same source is compiled once for each instruction set (see pyproject.toml).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

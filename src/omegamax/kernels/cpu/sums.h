@@ -24,6 +24,7 @@ struct Total<double> {
     MEMBER void set(int lane, double value) { sum[lane] = value; }
     MEMBER void across() { sum = across_sum<double>(sum); }
     MEMBER Vec<double> minus(const Total& other) const { return sum - other.sum; }
+    MEMBER Vec<double> plus(const Total& more, const Total& less) const { return sum + (more.sum - less.sum); }
     MEMBER Vec<double> minus(double other) const { return sum - other; }
 };
 
@@ -44,6 +45,9 @@ struct Total<float> {
     }
     MEMBER void across() { low = high = across_sum<double>(low + high); }
     MEMBER Vec<float> minus(const Total& other) const { return joined(low - other.low, high - other.high); }
+    MEMBER Vec<float> plus(const Total& more, const Total& less) const {
+        return joined(low + (more.low - less.low), high + (more.high - less.high));
+    }
     MEMBER Vec<float> minus(double other) const { return joined(low - other, high - other); }
 
    private:
