@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator
 
 Parameter = float | Tensor
 
@@ -17,12 +18,12 @@ Parameter = float | Tensor
 class Map:
     """Scores ``z`` and parameters to probabilities along ``dim``, in every mode torch has.
 
-    Ordinary tensors go through an ``autograd.Function`` (first and higher derivatives, forward mode, vmap); traced
-    ones (``torch.compile``, ``torch.export``, fake tensors) through the custom op ``omegamax::<name>``, which shares
-    the same rules. Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
+    Ordinary tensors go through an ``autograd.Function``; those that are traced, mapped over or intercepted
+    (``torch.compile``, ``torch.func``, dispatch modes, subclasses) through the operation ``omegamax::<name>``, which
+    has the same rules. Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
 
     Args:
-        name: of the map and of the custom op.
+        name: of the map and of the operation.
         parameters: their names, in order.
         solve: ``(z, *parameters, dim) -> p``; never differentiated, float32 or float64 in and out.
         vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
@@ -56,11 +57,11 @@ class Map:
         if gradient is not None:
             by_numbers = _by_numbers(name, solve, gradient, self.function)
             self.quickest = super(torch.autograd.Function, by_numbers).apply  # type: ignore[misc]
-        self.op = _custom_op(name, [f"Tensor {a}" for a in parameters], solve, self.function)
+        self.op = _operator(name, [f"Tensor {a}" for a in parameters], solve, self.function)
         # A number stays one: a kernel that sees it need not be ready for every other.
         self.number_op = None
         if len(parameters) == 1:
-            self.number_op = _custom_op(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
+            self.number_op = _operator(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
@@ -82,8 +83,6 @@ class Map:
                 if type(a) is not float:
                     return self.quick(z, *parameters, dim)
             return self.quickest(z, *parameters, dim)
-        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-            return self.function.apply(z, *parameters, dim)
         if self.number_op is not None and type(parameters[0]) is float:
             return self.number_op(z, *parameters, dim)
         wide = torch.promote_types(dtype, torch.float32)
@@ -150,12 +149,6 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded:
                     parameters = _as_rounded(parameters, p.dtype)
                 return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
             return jvp((dz, *others), p, *parameters, dim=ctx.dim)
-
-        @staticmethod
-        def vmap(info, in_dims, z, *rest):
-            *parameters, dim = rest
-            z, *parameters = _in_front(info.batch_size, in_dims[:-1], z, *parameters)
-            return Function.apply(z, *parameters, dim + 1), 0
 
     Function.__name__ = Function.__qualname__ = name
     return Function
@@ -239,25 +232,18 @@ def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: 
     return [scores, *(front(a, d) for a, d in zip(parameters, in_dims[1:], strict=True))]
 
 
-def _custom_op(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
-    inputs = ", ".join(["Tensor z", *parameters, "int dim"])
-    op = torch.library.custom_op(
-        f"omegamax::{name}", lambda z, *rest: solve(z, *rest), mutates_args=(), schema=f"({inputs}) -> Tensor"
-    )
-    op.register_fake(lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format))
-
-    def setup_context(ctx, inputs, output):
-        _, *given, dim = inputs
-        ctx.save_for_backward(output, *(a for a in given if isinstance(a, Tensor)))
-        ctx.floats = [None if isinstance(a, Tensor) else a for a in given]
-        ctx.dim = dim
-
-    op.register_autograd(function.backward, setup_context=setup_context)
-
-    def vmap(info, in_dims, z, *rest):
+def _operator(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
+    def batched(info, in_dims, z, *rest):
         *given, dim = rest
         z, *given = _in_front(info.batch_size, in_dims[:-1], z, *given)
         return op(z, *given, dim + 1), 0
 
-    op.register_vmap(vmap)
+    op = define_operator(
+        name,
+        f"({', '.join(['Tensor z', *parameters, 'int dim'])}) -> Tensor",
+        solve,
+        lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
+        function,
+        batched,
+    )
     return op

@@ -1,0 +1,112 @@
+"""Operations of ``torch.library`` whose derivatives exist in reverse and in forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._functorch import (
+    get_single_level_autograd_function_allowed,
+    set_single_level_autograd_function_allowed,
+)
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+
+
+def define_operator(
+    name: str,
+    schema: str,
+    run: Callable[..., Any],
+    fake: Callable[..., Any],
+    rules: type[torch.autograd.Function] | None = None,
+    batched: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """Register ``omegamax::<name>`` and return it.
+
+    ``torch.library.custom_op`` knows of no forward mode: tangents of its inputs are dropped, which leaves zeros in place
+    of a derivative wherever an operation is traced, mapped over or intercepted. Here the rules of an
+    ``autograd.Function`` are registered as they are, for both modes and at every level of ``torch.func``.
+
+    Args:
+        schema: arguments and results, as ``torch.library`` writes them; the operation writes to none of its arguments.
+        run: computes the results on tensors with memory.
+        fake: computes the metadata of the results.
+        rules: ``setup_context``, ``backward`` and ``jvp``; without a ``jvp`` forward mode is an error, without rules
+            nothing has a derivative.
+        batched: the rule for vmap, ``(info, in_dims, *inputs) -> (results, out_dims)``.
+    """
+    qualified = f"omegamax::{name}"
+    torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(qualified, "default", run)
+    torch.library.register_fake(qualified, fake)
+    operation = getattr(torch.ops.omegamax, name).default
+    if batched is not None:
+        torch.library.register_vmap(qualified, batched)
+    torch.library.impl(qualified, "Autograd", _differentiated(name, operation, rules or _Constant))
+    return operation
+
+
+def refuse_forward_mode(name: str, instead: str) -> Callable:
+    """A ``jvp`` for an operation that has none: an error that says what to call instead."""
+
+    def jvp(ctx, *tangents):
+        raise NotImplementedError(f"{name}: has no derivative in forward mode (jvp, jacfwd, dual tensors); {instead}")
+
+    return staticmethod(jvp)  # type: ignore[return-value]
+
+
+class _Constant(torch.autograd.Function):
+    """The rules of an operation without derivatives."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(*(output if isinstance(output, tuple) else (output,)))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise AssertionError("no result is differentiable")
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return None
+
+
+def _differentiated(name: str, operation: Callable, rules: type[torch.autograd.Function]) -> Callable:
+    class Differentiated(rules):  # type: ignore[valid-type, misc]
+        @staticmethod
+        def forward(*inputs):
+            # A Function turns both modes off, which the levels of torch.func below this one may need.
+            with torch.enable_grad(), _set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
+                return operation(*inputs)
+
+    Differentiated.__name__ = Differentiated.__qualname__ = name
+    # torch.func has chosen the level of its stack at which this runs: Function.apply would start anew at the top.
+    apply = super(torch.autograd.Function, Differentiated).apply  # type: ignore[misc]
+
+    def at_this_level(*inputs):
+        before = get_single_level_autograd_function_allowed()
+        set_single_level_autograd_function_allowed(True)
+        try:
+            return apply(*inputs)
+        finally:
+            set_single_level_autograd_function_allowed(before)
+
+    return at_this_level
+
+
+def map_one_by_one(operation: Callable) -> Callable:
+    """A rule for vmap that calls the operation for each item, for those that are long enough by themselves."""
+
+    def rule(info, in_dims, *inputs):
+        def item(x, dim, i):
+            return x if dim is None or not isinstance(x, Tensor) else x.select(dim, i)
+
+        each = [
+            operation(*(item(x, d, i) for x, d in zip(inputs, in_dims, strict=True))) for i in range(info.batch_size)
+        ]
+        if isinstance(each[0], Tensor):
+            return torch.stack(each), 0
+        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * len(each[0])
+
+    return rule
