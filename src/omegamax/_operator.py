@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -38,13 +39,27 @@ def define_operator(
     """
     qualified = f"omegamax::{name}"
     torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
-    torch.library.impl(qualified, "default", run)
+    torch.library.impl(qualified, "default", _never_compiled(run))
     torch.library.register_fake(qualified, fake)
     operation = getattr(torch.ops.omegamax, name).default
     if batched is not None:
         torch.library.register_vmap(qualified, batched)
     torch.library.impl(qualified, "Autograd", _differentiated(name, operation, rules or _Constant))
     return operation
+
+
+def _never_compiled(run: Callable) -> Callable:
+    """What :func:`torch.compiler.disable` does, without loading a compiler that nobody else has loaded."""
+    disabled: list[Callable] = []
+
+    def call(*inputs):
+        if not disabled:
+            if "torch._dynamo" not in sys.modules:
+                return run(*inputs)
+            disabled.append(torch.compiler.disable(run))
+        return disabled[0](*inputs)
+
+    return call
 
 
 def refuse_forward_mode(name: str, instead: str) -> Callable:

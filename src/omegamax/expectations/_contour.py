@@ -17,6 +17,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator
 from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
 
@@ -24,12 +25,8 @@ from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, st
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
     """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
     size, height = 1 + 1 / wide.e, wide.dilation / wide.e
-    integral: Callable
-    if torch.compiler.is_compiling():
-        integral = _op
-    else:
-        integral = _apply if is_plain(pair.delta) else _Contour.apply
-    return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1), fine)[0]
+    inputs = (*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1))
+    return (_apply if is_plain(*inputs) else _op)(*inputs, fine)[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
@@ -87,11 +84,6 @@ class _Contour(torch.autograd.Function):
                 move = partial * tangent
                 moves.append(move if rank == 1 else move.flatten(-rank + 1).sum(-1))
         return sum(moves[1:], moves[0]).expand_as(both[..., 0]), None
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        *inputs, fine = inputs
-        return _Contour.apply(*_in_front(info.batch_size, in_dims[:-1], inputs, _RANKS), fine), (0, 0)
 
 
 # Function.apply looks up the signature of forward each time, at the price of a thousand integrals.
@@ -152,29 +144,22 @@ def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...])
     ]
 
 
-# What tracing sees: dynamo does not look into a Function with forward-mode rules. First derivatives only.
-_op = torch.library.custom_op(
-    "omegamax::contour",
-    lambda *inputs: _Contour.forward(*inputs),
-    mutates_args=(),
-    schema="(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
-    "-> (Tensor, Tensor)",
-)
-
-
-@_op.register_fake
 def _fake(sigma, delta, spread, size, height, log_peak, fine):
     *rows, n = delta.shape
     return delta.new_empty(rows), delta.new_empty((*rows, results(n)))
 
 
-def _save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:-1], output[1])
+def _batched(info, in_dims, *inputs):
+    *tensors, fine = inputs
+    return _op(*_in_front(info.batch_size, in_dims[:-1], tensors, _RANKS), fine), (0, 0)
 
 
-def _backward(ctx, g, _):
-    *inputs, both = ctx.saved_tensors
-    return (*_ContourGradient.forward(g, both, *inputs), None)
-
-
-_op.register_autograd(_backward, setup_context=_save)
+_op = define_operator(
+    "contour",
+    "(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
+    "-> (Tensor, Tensor)",
+    _Contour.forward,
+    _fake,
+    _Contour,
+    _batched,
+)
