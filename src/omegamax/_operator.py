@@ -12,7 +12,7 @@ from torch._C._functorch import (
     get_single_level_autograd_function_allowed,
     set_single_level_autograd_function_allowed,
 )
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.forward_ad import _set_fwd_grad_enabled, unpack_dual
 
 
 def define_operator(
@@ -66,7 +66,7 @@ def refuse_forward_mode(name: str, instead: str) -> Callable:
     """A ``jvp`` for an operation that has none: an error that says what to call instead."""
 
     def jvp(ctx, *tangents):
-        raise NotImplementedError(f"{name}: has no derivative in forward mode (jvp, jacfwd, dual tensors); {instead}")
+        raise NotImplementedError(f"{name}: no derivative in forward mode (jvp, jacfwd, dual tensors) here; {instead}")
 
     return staticmethod(jvp)  # type: ignore[return-value]
 
@@ -95,6 +95,13 @@ def _differentiated(name: str, operation: Callable, rules: type[torch.autograd.F
             with torch.enable_grad(), _set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
                 return operation(*inputs)
 
+        @staticmethod
+        def jvp(ctx, *tangents):
+            if not torch._C._are_functorch_transforms_active():
+                return rules.jvp(ctx, *tangents)
+            with _set_fwd_grad_enabled(True):
+                return rules.jvp(_WithoutTangents(ctx), *tangents)
+
     Differentiated.__name__ = Differentiated.__qualname__ = name
     # torch.func has chosen the level of its stack at which this runs: Function.apply would start anew at the top.
     apply = super(torch.autograd.Function, Differentiated).apply  # type: ignore[misc]
@@ -108,6 +115,17 @@ def _differentiated(name: str, operation: Callable, rules: type[torch.autograd.F
             set_single_level_autograd_function_allowed(before)
 
     return at_this_level
+
+
+class _WithoutTangents:
+    """A context whose tensors have no tangents at the level of torch.func that is differentiated, only below it."""
+
+    def __init__(self, ctx):
+        self.ctx = ctx
+        self.saved_tensors = [t if t is None else unpack_dual(t, level=0).primal for t in ctx.saved_tensors]
+
+    def __getattr__(self, name: str):
+        return getattr(self.ctx, name)
 
 
 def map_one_by_one(operation: Callable) -> Callable:

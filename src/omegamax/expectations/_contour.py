@@ -10,14 +10,14 @@ integrand on a fixed one: further sums over the same nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operator import define_operator
+from omegamax._operator import define_operator, refuse_forward_mode
 from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
 
@@ -77,9 +77,9 @@ class _Contour(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        *_, both = ctx.saved_tensors
+        *inputs, both = ctx.saved_tensors
         moves = []
-        for partial, rank, tangent in zip(_partials(both), _RANKS, tangents[:-1], strict=True):
+        for partial, rank, tangent in zip(_slopes(both, inputs), _RANKS, tangents[:-1], strict=True):
             if tangent is not None:
                 move = partial * tangent
                 moves.append(move if rank == 1 else move.flatten(-rank + 1).sum(-1))
@@ -119,6 +119,15 @@ class _ContourGradient(torch.autograd.Function):
     def vmap(info, in_dims, *inputs):
         # Every input must have the mapped axis, since every gradient does.
         return _ContourGradient.apply(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+
+
+def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
+    """The derivatives for each row, with derivatives of their own where somebody may ask for these."""
+    if not torch._C._are_functorch_transforms_active() and not any(x.requires_grad for x in inputs):
+        return _partials(both)
+    rows = both.shape[:-1]
+    each = [x.expand(*rows, *x.shape[x.dim() - rank + 1 :]) for x, rank in zip(inputs, _RANKS, strict=True)]
+    return _gradient_op(torch.ones_like(both[..., 0]), both, *each)
 
 
 def _partials(both: Tensor) -> list[Tensor]:
@@ -162,4 +171,34 @@ _op = define_operator(
     _fake,
     _Contour,
     _batched,
+)
+
+
+class _SlopeRules(_ContourGradient):
+    jvp = refuse_forward_mode(
+        "expect", "for a second derivative take the inner one in reverse mode, as torch.func.hessian does"
+    )
+
+
+def _run_gradient(g, both, *inputs):
+    # An operation's results share no memory with its arguments.
+    return tuple(x.clone(memory_format=torch.contiguous_format) for x in _ContourGradient.forward(g, both, *inputs))
+
+
+def _fake_gradient(g, both, *inputs):
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs)
+
+
+def _batched_gradient(info, in_dims, *inputs):
+    return _gradient_op(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+
+
+_gradient_op = define_operator(
+    "contour_gradient",
+    "(Tensor g, Tensor both, Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _run_gradient,
+    _fake_gradient,
+    _SlopeRules,
+    _batched_gradient,
 )
