@@ -55,6 +55,31 @@ def losses_and_gradients(
     return losses, sums.total(scale)
 
 
+def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, work: Work) -> Tensor:
+    """How the losses of all tokens move with the inputs, ``[N]``; None is a change that is none."""
+    hidden, weight, bias, alpha = inputs
+    d_hidden, d_weight, d_bias, d_alpha = changes
+    moves = []
+    for start in range(0, len(index), work.chunk):
+        part = slice(start, start + work.chunk)
+        z = full_precision(F.linear(hidden[part], weight, bias))
+        omega = Tsallis(_by_row(alpha, z))
+        p, y = omega.argmax(z), at_class(z, work.smoothing)
+        dz = torch.zeros_like(z)
+        for change in (
+            None if d_hidden is None else F.linear(d_hidden[part], weight),
+            None if d_weight is None else F.linear(hidden[part], d_weight),
+            d_bias,
+        ):
+            dz = dz if change is None else dz + change.to(z.dtype)
+        move = _times_move(dz, p, index[part], work.smoothing, spread=False).sum(-1)
+        if d_alpha is not None:
+            slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
+            move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())
+        moves.append(move)
+    return torch.cat(moves) if moves else hidden.new_zeros(0, dtype=torch.promote_types(hidden.dtype, torch.float32))
+
+
 def _step(inputs: Projection, sums: Sums, part: slice, index: Tensor, each: Tensor, work: Work, losses: Tensor) -> None:
     scores = F.linear(inputs.hidden[part], inputs.weight, inputs.bias)
     step = _by_kernels if _rows.applies(scores, Tsallis(inputs.alpha)) else _by_torch
