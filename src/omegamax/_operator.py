@@ -25,8 +25,8 @@ def define_operator(
 ) -> Callable[..., Any]:
     """Register ``omegamax::<name>`` and return it.
 
-    ``torch.library.custom_op`` knows of no forward mode: tangents of its inputs are dropped, which leaves zeros in place
-    of a derivative wherever an operation is traced, mapped over or intercepted. Here the rules of an
+    ``torch.library.custom_op`` knows of no forward mode: it drops the tangents of its inputs, which leaves zeros in
+    place of a derivative wherever an operation is traced, mapped over or intercepted. Here the rules of an
     ``autograd.Function`` are registered as they are, for both modes and at every level of ``torch.func``.
 
     Args:
