@@ -81,6 +81,11 @@ OPTIONS = (
 
 
 def _forward(q, k, v, *options, learnt=False):
+    if kernels.wanted() not in ("auto", "triton"):  # which a graph traced before does not know
+        raise RuntimeError(
+            "attention: compiled for its fused kernels, but called where "
+            f"omegamax.backend({kernels.wanted()!r}) holds; compile it there"
+        )
     from omegamax.kernels.triton import attention
 
     return tuple(attention.forward(_call(q, k, v, *options), learnt))

@@ -57,11 +57,11 @@ class Map:
         if gradient is not None:
             by_numbers = _by_numbers(name, solve, gradient, self.function)
             self.quickest = super(torch.autograd.Function, by_numbers).apply  # type: ignore[misc]
-        self.op = _operator(name, [f"Tensor {a}" for a in parameters], solve, self.function)
+        self.op = _operator(name, [f"Tensor {a}" for a in parameters], self._run, self.function)
         # A number stays one: a kernel that sees it need not be ready for every other.
         self.number_op = None
         if len(parameters) == 1:
-            self.number_op = _operator(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
+            self.number_op = _operator(f"{name}_by_number", [f"float {parameters[0]}"], self._run, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
@@ -88,6 +88,12 @@ class Map:
         wide = torch.promote_types(dtype, torch.float32)
         one = (1,) * z.dim()
         return self.op(z, *(a if isinstance(a, Tensor) else z.new_full(one, a, dtype=wide) for a in parameters), dim)
+
+    def _run(self, z: Tensor, *rest) -> Tensor:
+        """The operation's values, in any dtype: a graph may have been traced for another backend than this one."""
+        if z.dtype.itemsize == 2 and not kernels.takes_half(self.kernel, z):
+            return self.solve(z.float(), *rest).to(z.dtype)
+        return self.solve(z, *rest)
 
 
 def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
@@ -119,6 +125,9 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded:
         def backward(ctx, g):
             if g is None:
                 return (None,) * (len(ctx.floats) + 2)
+            if ctx.backend != kernels.wanted():  # in a thread of autograd's own, or after the block of the forward pass
+                with kernels.backend(ctx.backend):
+                    return Function.backward(ctx, g)
             p, *parameters = _saved(ctx)
             wanted = ctx.needs_input_grad
             dtype = p.dtype
@@ -182,12 +191,13 @@ def _by_numbers(
             p = solve(z, *rest)
             ctx.save_for_backward(p)
             ctx.rest = rest
+            ctx.backend = kernels.wanted()
             return p
 
         @staticmethod
         def backward(ctx, g):
             rest = ctx.rest
-            if is_grad_enabled() or not is_plain(g):
+            if is_grad_enabled() or ctx.backend != kernels.wanted() or not is_plain(g):
                 ctx.floats, ctx.dim = rest[:-1], rest[-1]
                 return function.backward(ctx, g)
             return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
@@ -203,6 +213,7 @@ def _keep(ctx, p: Tensor, parameters: Sequence[Parameter], dim: int) -> list[Ten
     ctx.save_for_backward(p, *tensors)
     ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
     ctx.dim = dim
+    ctx.backend = kernels.wanted()
     ctx.set_materialize_grads(False)
     return tensors
 
@@ -232,7 +243,7 @@ def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: 
     return [scores, *(front(a, d) for a, d in zip(parameters, in_dims[1:], strict=True))]
 
 
-def _operator(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
+def _operator(name: str, parameters: Sequence[str], run: Callable, function: type[torch.autograd.Function]):
     def batched(info, in_dims, z, *rest):
         *given, dim = rest
         z, *given = _in_front(info.batch_size, in_dims[:-1], z, *given)
@@ -241,7 +252,7 @@ def _operator(name: str, parameters: Sequence[str], solve: Callable, function: t
     op = define_operator(
         name,
         f"({', '.join(['Tensor z', *parameters, 'int dim'])}) -> Tensor",
-        solve,
+        run,
         lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
         function,
         batched,

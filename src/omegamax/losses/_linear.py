@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from omegamax import kernels
 from omegamax._checks import check_above, check_choice, is_plain, is_whole
 from omegamax._numerics import returned_dtype
 from omegamax._operator import define_operator, map_one_by_one
@@ -122,6 +123,7 @@ class _LinearLoss(torch.autograd.Function):
         losses, grads = losses_and_gradients(Projection(hidden, weight, bias, alpha), index, each, scale, work, wanted)
         ctx.grads = grads if scale is not None else None
         ctx.work = work
+        ctx.backend = kernels.wanted()
         ctx.number = None if isinstance(alpha, Tensor) else alpha
         ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None, index, each, scale)
         return _reduced(losses, each, scale)
@@ -135,7 +137,8 @@ class _LinearLoss(torch.autograd.Function):
         if grads is None:
             *tensors, alpha, index, each, scale = ctx.saved_tensors
             inputs = Projection(*tensors, alpha if ctx.number is None else ctx.number)
-            _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
+            with kernels.backend(ctx.backend):
+                _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
         else:
             for grad in grads:
                 if grad is not None:

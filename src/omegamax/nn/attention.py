@@ -34,6 +34,7 @@ def attention(
     return_weights: Literal[False] = ...,
     return_support: Literal[False] = ...,
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> Tensor: ...
 @overload
 def attention(
@@ -53,6 +54,7 @@ def attention(
     return_weights: Literal[True],
     return_support: Literal[False] = ...,
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
@@ -72,6 +74,7 @@ def attention(
     return_weights: Literal[False] = ...,
     return_support: Literal[True],
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Support]: ...
 @overload
 def attention(
@@ -91,6 +94,7 @@ def attention(
     return_weights: Literal[True],
     return_support: Literal[True],
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Tensor, Support]: ...
 def attention(
     q: Tensor,
@@ -109,6 +113,7 @@ def attention(
     return_weights: bool = False,
     return_support: bool = False,
     deterministic: bool = False,
+    enable_gqa: bool = False,
 ) -> Tensor | tuple:
     r"""Dot-product attention, called as :func:`torch.nn.functional.scaled_dot_product_attention` is.
 
@@ -136,6 +141,8 @@ def attention(
         return_support: also return a :class:`~omegamax.nn.Support`: shares of entries and of blocks without weight.
         deterministic: gradients that are the same to the last bit in every run; so does
             :func:`torch.use_deterministic_algorithms`.
+        enable_gqa: as in torch, for callers that set it: heads of ``k`` and ``v`` are shared where there are fewer of
+            them, whether it is set or not. With True every tensor needs an axis of heads.
 
     Returns:
         ``[*, H, L, Dv]``. A query that may see no key gets zeros.
@@ -151,6 +158,9 @@ def attention(
         tensor([0.6667])
     """
     shape = _checked_shape(q, k, v)
+    if enable_gqa and min(q.dim(), k.dim(), v.dim()) < 3:
+        shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ValueError(f"attention: enable_gqa needs q, k and v with an axis of heads, [*, H, L, D], got {shapes}")
     pairs = checked_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     omega = resolve("attention", transform)
