@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_budget, check_scores, is_number, is_plain, is_whole
+from omegamax._checks import check_budget, check_floating, check_scores, is_number, is_plain, is_whole
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operator import define_operator
 from omegamax.functional._budget import k_subsets
@@ -98,6 +98,7 @@ def _pairs(name: str, transition: float | Tensor, z: Tensor, size: int, dim: int
         return z.new_full((1,) * rank, float(transition), dtype=dtype)
     if not transition.is_floating_point():
         raise TypeError(f"{name}: transition must be a number or a floating-point tensor, got {transition.dtype}")
+    check_floating(name, "transition", transition)
     shape = tuple(transition.shape)
     if len(shape) == 1 and rank:  # along dim, wherever that is
         shape = (1,) * dim + shape + (1,) * (rank - dim - 1)
@@ -145,7 +146,9 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
     solution = ActiveSolution(found, (size,))
     warn_unless_converged("sequential_k_subsets", solution, limit)
     p[searched] = solution.marginals
-    return p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous(), solution, searched
+    p = p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous()
+    # Autograd lets nobody write into a Function's result that is a view.
+    return p.clone() if p._is_view() else p, solution, searched
 
 
 def _solve_with_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:

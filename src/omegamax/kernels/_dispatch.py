@@ -131,6 +131,8 @@ def _along_any_dim(kernel: Kernel) -> Kernel:
     def along(z: Tensor, *rest) -> Tensor:
         *parameters, dim = rest
         moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z, *parameters))
-        return kernel(*moved).movedim(-1, dim).contiguous()
+        p = kernel(*moved).movedim(-1, dim).contiguous()
+        # Autograd lets nobody write into a Function's result that is a view.
+        return p.clone() if p._is_view() else p
 
     return along

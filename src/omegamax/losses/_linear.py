@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from omegamax import kernels
-from omegamax._checks import check_above, check_choice, is_plain, is_whole
+from omegamax._checks import check_above, check_choice, check_floating, is_plain, is_whole
 from omegamax._numerics import returned_dtype
 from omegamax._operator import define_operator, map_one_by_one
 from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
@@ -86,11 +86,14 @@ def _check_shapes(name: str, hidden: Tensor, weight: Tensor, target: Tensor, bia
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
+        check_floating(name, argument, tensor)
     if weight.dim() != 2 or hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"{name}: hidden must have shape [*, D] and weight [V, D], "
             f"got {tuple(hidden.shape)} and {tuple(weight.shape)}"
         )
+    if bias is not None:
+        check_floating(name, "bias", bias)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"{name}: bias must have shape ({weight.shape[0]},), got {tuple(bias.shape)}")
     if not isinstance(target, Tensor) or target.is_floating_point() or target.shape != hidden.shape[:-1]:

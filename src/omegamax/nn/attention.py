@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._checks import check_floating
 from omegamax.nn._fused_attention import fused
 from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
 from omegamax.nn._support import Support, support_of
@@ -211,6 +212,7 @@ def _checked_shape(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
         if not isinstance(t, Tensor) or not t.is_floating_point():
             given = t.dtype if isinstance(t, Tensor) else type(t).__name__
             raise TypeError(f"attention: {name} must be a floating-point tensor, got {given}")
+        check_floating("attention", name, t)
     shapes = f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
     if min(q.dim(), k.dim(), v.dim()) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], {shapes}")
