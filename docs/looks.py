@@ -26,6 +26,7 @@ if __name__ == "__main__":
         answers={name: each.answers[0][0] for name, each in said.items()},
         truth=sample.answer,
         relevance=sample.relevance,
+        columns=4,  # two rows: the README shows it at half the width of a screen
         index=0,
     )
     figure.savefig(OUT, dpi=100)

@@ -47,7 +47,7 @@ with viz.style():
         ax.set(title=title, xticks=range(-3, 4))
     axes[2].legend(title="alpha", alignment="left", handlelength=1.2)
     key = dict(title="alpha", alignment="left", ncols=len(alphas), handlelength=1.2, columnspacing=1.6, fontsize=9)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", **key)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", **key)
 
 # %%
 # In the plane the support is an ellipse. Above, slices one behind the other: a slice is grey where the density is

@@ -26,6 +26,8 @@ from typing import Any
 import torch
 from job import AGAIN, BLIND, BORROWS, COLUMNS, HERE, START, Job, Place, prepare, run, weights_file
 
+from omegamax.tasks.csv_text import guard, unguard
+
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 KINDS = (*DISCRETE, *CONTINUOUS, BLIND)
@@ -45,7 +47,7 @@ def done(folder: Path, name: str) -> set[tuple[str, ...]]:
     if not path.exists():
         return set()
     with path.open(newline="", encoding="utf-8") as file:
-        return {key(row) for row in csv.DictReader(file)}
+        return {key({name: unguard(cell or "") for name, cell in row.items()}) for row in csv.DictReader(file)}
 
 
 def key(row: dict[str, Any]) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def add(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             if fresh:
                 writer.writeheader()
-            writer.writerow(row)
+            writer.writerow({name: guard(value) for name, value in row.items()})
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from run import BASES, GRID, KINDS
 
+from omegamax.tasks.csv_text import unguard
 from omegamax.tasks.tables import fill, mean, table
 
 HERE = Path(__file__).parent
@@ -69,7 +70,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        return [{name: unguard(cell or "") for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def read(name: str, by: str = "kind") -> Rows:

@@ -157,6 +157,37 @@ def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim:
         raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
 
 
+def check_scale(name: str, argument: str, value: float, like: Tensor) -> float:
+    """Refuse a number that is not positive and finite in the dtype of ``like``; return it as a float."""
+    bounds = torch.finfo(working_dtype(like))
+    if not bounds.smallest_normal <= value <= bounds.max:
+        given = f"{value:g}" if math.isinf(value) or not value > 0 else f"{value:g}, which {like.dtype} cannot hold"
+        raise ValueError(f"{name}: {argument} must be > 0 and finite, got {given}")
+    return float(value)
+
+
+def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
+    """Refuse matrices ``[*, n, n]`` that differ from their transposes by more than rounding, or a gradient check, does.
+
+    Entries are measured by the roots of the diagonal entries beside them, so that the unit of a coordinate does not
+    count; the tolerance of 1e-5 is that of torch's constraint. What is not finite is left to the checks of values.
+    """
+    if matrix.shape[-1] == 1 or not matrix.numel() or not is_plain(matrix):
+        return
+    matrix = matrix.detach()
+    unit = matrix.diagonal(dim1=-2, dim2=-1).abs().sqrt()
+    size = (unit.unsqueeze(-1) * unit.unsqueeze(-2)).maximum(matrix.abs())
+    bad = (matrix - matrix.mT).abs() > 1e-5 * size
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0, -2:].tolist()
+        where = bad[..., row, column]
+        here, there = matrix[..., row, column][where], matrix[..., column, row][where]
+        raise ValueError(
+            f"{name}: {argument} must be symmetric matrices [*, n, n], got {here[0].item():g} at [{row}, {column}] and "
+            f"{there[0].item():g} at [{column}, {row}]"
+        )
+
+
 def check_choice(name: str, argument: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a word that is not one of ``choices``."""
     if value not in choices:

@@ -1,7 +1,5 @@
 """``omegamax tour``: pictures, page and table."""
 
-import contextlib
-import io
 import re
 
 import pytest
@@ -10,21 +8,6 @@ import torch
 from omegamax._registry import TRANSFORMS
 from omegamax.cli._plates import PLATES
 from omegamax.cli._tour import tour
-from omegamax.cli.main import main
-
-
-@pytest.fixture(scope="module")
-def printed_and_folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("demo") / "tour"
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert main(["tour", "--out", str(out)]) == 0
-    return printed.getvalue(), out
-
-
-@pytest.fixture(scope="module")
-def folder(printed_and_folder):
-    return printed_and_folder[1]
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +22,20 @@ def test_tour_writes_its_pictures_and_one_page(folder):
 
 def test_page_shows_each_picture_and_links_to_files_that_exist(folder):
     page = (folder / "index.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == len(PLATES)
+    sections = page.split("<section>")[2:]  # the first is the table
+    assert len(sections) == len(PLATES)
+    for section in sections:
+        samples, panels = (part.count("data:image/png;base64,") for part in section.split('<div class="panels">'))
+        assert samples >= 1 and panels >= len(TRANSFORMS)
     links = [link for link in re.findall(r'(?:href|src)="([^"]+)"', page) if not link.startswith(("data:", "https:"))]
     assert links and all((folder / link).is_file() for link in links)
+
+
+def test_page_has_the_key_of_each_picture(folder):
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    keys = re.findall(r'<ul class="key"[^>]*>(.*?)</ul>', page)
+    assert len(keys) == len(PLATES) and all("</li>" in key for key in keys)
+    assert "exactly 0" in keys[0] and "edge of the cells above 0" in keys[-1]
 
 
 def test_page_needs_nothing_from_the_network(folder):

@@ -626,7 +626,7 @@ def test_compiles_without_a_break():
         (ValueError, "alpha must be finite everywhere", (torch.zeros(2), 1.0, torch.tensor(math.inf))),
         (TypeError, "alpha must be a float or a floating-point tensor", (torch.zeros(2), 1.0, torch.tensor([2]))),
         (TypeError, "alpha must be a float or a tensor", (torch.zeros(2), 1.0, "2")),
-        (ValueError, "to satisfy the constraint", (torch.zeros(2), -torch.eye(2))),
+        (ValueError, "scale must be positive definite", (torch.zeros(2), -torch.eye(2))),
         (ValueError, "to satisfy the constraint", (torch.tensor([0.0, math.nan]), 1.0)),
         (ValueError, "to satisfy the constraint", (torch.zeros(2), torch.tensor(-1.0))),
     ],

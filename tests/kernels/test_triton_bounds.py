@@ -62,6 +62,27 @@ def test_rows_of_equal_and_of_huge_scores():
         torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
 
 
+@pytest.mark.parametrize("k", [0.0, 1.0, 2.5, 15.0, 16.0])
+def test_subsets_of_the_largest_and_the_least_numbers(k: float):
+    largest = torch.finfo(torch.float32).max
+    z = torch.randn(4, 16, device=DEVICE)
+    z[0, ::2], z[1, 3], z[2, 5], z[3] = -largest, largest, -largest, -largest
+    z[1, 4] = -largest
+    for budget in (k, torch.full((4, 1), k, device=DEVICE)):
+        p = bounds.k_subsets(z, budget, 1)
+        torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
+
+
+@pytest.mark.parametrize("size", [16, 197] if DEVICE == "cpu" else [16, 197, 5000])
+def test_entry_between_its_bounds_is_found_where_scores_are_further_apart(size: int):
+    z = 1e30 * torch.randn(3, size, device=DEVICE)
+    lower, upper = 0.3 / size, 10 / size
+    p = bounds.box_simplex(z, lower, upper, 1.0, 1)
+    wanted = reference.box_simplex(z.double(), lower, upper, 1.0)
+    torch.testing.assert_close(p.double(), wanted, rtol=0, atol=4e-7)
+    assert bool(((wanted > 1.001 * lower) & (wanted < 0.999 * upper)).any(-1).all())
+
+
 @pytest.mark.parametrize("name", ["k_subsets", "box_simplex", "capped_softmax"])
 def test_odd_rows(name: str):
     z = scores(4, 9)

@@ -297,3 +297,13 @@ def test_long_rows_with_an_alpha_each(long_rows):
     z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)
     p = rows.normmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("normmax", z, alpha.double()), rtol=0, atol=4e-7)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="too long for the interpreter")
+@pytest.mark.parametrize("size", [40000, 1000003])
+def test_nearly_equal_scores_of_long_rows_share_by_total_variation(size: int):
+    alphas = torch.tensor([0.5, 1.0, 1.1, 1.3, 1.5, 1.75, 1.9, 1.999, 2.0, 3.0], device=DEVICE)[:, None]
+    z = 1e-6 * scores(len(alphas), size)
+    p = rows.entmax(z, alphas, 1)
+    error = (p.double() - exact("entmax", z, alphas)).abs().sum(-1)
+    assert error.max() < 4e-6, error.tolist()

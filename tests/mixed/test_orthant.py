@@ -8,7 +8,7 @@ import torch
 from scipy import integrate, special, stats
 
 from omegamax.mixed._fibre import log_line_integral
-from omegamax.mixed._orthant import _quantile, log_orthant
+from omegamax.mixed._orthant import log_orthant, quantile
 
 F = torch.float64
 
@@ -98,10 +98,10 @@ def test_line_integral_without_factors_is_gaussian():
 @pytest.mark.parametrize("log_p", [-1e-12, -0.1, -5.0, -29.0, -31.0, -700.0, -1e6])
 def test_quantile_of_a_logarithm(log_p):
     log_p = torch.tensor(log_p, dtype=F)
-    torch.testing.assert_close(torch.special.log_ndtr(_quantile(log_p)), log_p, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(torch.special.log_ndtr(quantile(log_p)), log_p, rtol=1e-12, atol=1e-15)
 
 
 def test_quantile_is_differentiable_twice():
     log_p = torch.tensor([-0.1, -3.0, -50.0], dtype=F, requires_grad=True)
-    assert torch.autograd.gradcheck(_quantile, log_p)
-    assert torch.autograd.gradgradcheck(_quantile, log_p)
+    assert torch.autograd.gradcheck(quantile, log_p)
+    assert torch.autograd.gradgradcheck(quantile, log_p)

@@ -169,7 +169,7 @@ def test_index_takes_the_same_member_of_all():
 def test_zeros_are_marked_as_asked_for():
     hatched, white = (panels(viz.looks(IMAGE, LOOKS, zeros=zeros)) for zeros in ("hatch", "white"))
     sparse = [2, 4]  # sparsemax, and continuous sparsemax
-    assert all(hatched[i].collections and len(hatched[i].images) == 2 for i in sparse)
+    assert all(hatched[i].collections and len(hatched[i].images) == 3 for i in sparse)
     assert all(not white[i].collections and len(white[i].images) == 3 for i in sparse)
 
 

@@ -32,7 +32,7 @@ def strokes(ax):
 
 def test_cells_are_coloured_by_density_per_unit_area():
     ax = viz.overlay(IMAGE, WEIGHTS, title="sparsemax")
-    ground, cells = ax.images
+    ground, cells, _ = ax.images
     np.testing.assert_allclose(cells.get_array(), 6 * WEIGHTS.numpy())  # six cells
     assert cells.get_clim() == (0, 3) and cells.get_interpolation() == "nearest"
     assert list(cells.get_extent()) == list(ground.get_extent()) == [0, 1, 1, 0]

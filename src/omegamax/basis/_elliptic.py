@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number, is_plain
+from omegamax._checks import check_scale, check_symmetric, is_number, is_plain
 from omegamax.basis._base import Basis, check_matrix
 from omegamax.basis._positions import check_sizes, nodes, product
 
@@ -109,9 +109,7 @@ def _scale_of(name: str, centers: Tensor, scale: float | Tensor) -> Tensor:
     """Any accepted form of the scale as ``[J]``, ``[J, n]`` or ``[J, n, n]``, the first that can hold it."""
     count, n = centers.shape
     if is_number(scale):
-        if not scale > 0:
-            raise ValueError(f"{name}: scale must be > 0, got {scale:g}")
-        return centers.new_full((count,), float(scale))
+        return centers.new_full((count,), check_scale(name, "scale", scale, centers))
     if not isinstance(scale, Tensor):
         raise TypeError(f"{name}: scale must be a float or a tensor, got {type(scale).__name__}")
     wanted = [(), (count,), (count, n), (count, n, n)][scale.dim()] if scale.dim() < 4 else None
@@ -130,8 +128,7 @@ def _scale_of(name: str, centers: Tensor, scale: float | Tensor) -> Tensor:
 def _simplest(name: str, scale: Tensor) -> Tensor:
     """Refuse scales that are not positive definite; drop what a diagonal or a single number can say."""
     if scale.dim() == 3:
-        if not torch.allclose(scale, scale.mT, rtol=1e-5, atol=0.0):
-            raise ValueError(f"{name}: scale must be symmetric matrices")
+        check_symmetric(name, "scale", scale)
         scale = (scale + scale.mT) / 2
         if bool((torch.linalg.cholesky_ex(scale)[1] != 0).any()) or not bool(scale.isfinite().all()):
             raise ValueError(f"{name}: scale must be positive definite matrices")

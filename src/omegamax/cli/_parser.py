@@ -7,6 +7,9 @@ from typing import Any
 
 from lightning.pytorch.cli import LightningArgumentParser
 
+from omegamax.cli._config import REFUSAL
+from omegamax.data._text import printable
+
 # How jsonargparse tells that it tried one type after the other; what remains names the setting and what it wants.
 _NOISE = (
     "Does not validate",
@@ -23,7 +26,7 @@ class Parser(LightningArgumentParser):
     """A LightningArgumentParser that says in one line what is wrong."""
 
     def error(self, message: str, *more: Any, **settings: Any) -> Any:
-        super().error(one_line(message, self.sets()), *more, **settings)
+        super().error(printable(one_line(message, self.sets())), *more, **settings)
 
     def sets(self) -> Sequence[str]:
         """Names that ``--data`` takes."""
@@ -38,6 +41,8 @@ def one_line(message: str, sets: Sequence[str] = ()) -> str:
     """
     lines = [line.strip() for line in message.splitlines()]
     text = " ".join(line for line in lines if line and not line.startswith(_NOISE))
+    if refused := REFUSAL.search(text):  # not the other types that were tried, too
+        return f"{text.split(':')[0]}: {refused[0]}"
     if "Expected a dot import path string" in text and 'key "data"' in text and sets:
         text = f"{text.split(':')[0]}: there is no such set; known: {', '.join(sets)}"
     return text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from omegamax import viz
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 WIDEST = 32  # letters that fit over a panel
+_PAD = 5.0  # pixels round a panel that is cut out
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,30 @@ def _head(ax: Axes, stop: Stop, options: dict[str, Any] | None = None) -> None:
     ax.set_title(note, loc="right", color=MUTED, fontsize=8.5, fontweight="normal")
 
 
+def cut(figure: Figure, dpi: int) -> list[tuple[str, bytes]]:
+    """Cut a figure into its panels: the title of each, and it alone as a PNG file, legible on a narrow screen."""
+    from matplotlib.image import imsave
+    from matplotlib.transforms import Bbox
+
+    figure.set_dpi(dpi)
+    canvas: Any = figure.canvas
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())
+    height, width = pixels.shape[:2]
+    shown = []
+    for ax in figure.axes:
+        if ax.get_label() == "<colorbar>":
+            continue
+        bars = [image.colorbar.ax for image in ax.images if image.colorbar is not None]
+        box = Bbox.union([box for each in (ax, *bars) if (box := each.get_tightbbox()) is not None]).padded(_PAD)
+        left, right = max(0, int(box.x0)), min(width, int(box.x1) + 1)
+        top, bottom = max(0, height - int(box.y1) - 1), min(height, height - int(box.y0))
+        file = io.BytesIO()
+        imsave(file, pixels[top:bottom, left:right], format="png")
+        shown.append((ax.get_title(loc="left"), file.getvalue()))
+    return shown
+
+
 def _vector(tour: Tour) -> Figure:
     figure, axes = viz.panels(1 + len(tour.stops), 3, size=(3.5, 2.0))
     labels = [f"{z:.1f}" for z in tour.scores.tolist()]
@@ -53,22 +80,22 @@ def _vector(tour: Tour) -> Figure:
 
 
 def _path(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(3.0, 2.3))
-    for i, (ax, stop) in enumerate(zip(axes, tour.stops, strict=True)):
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.5, 2.4))
+    for ax, stop in zip(axes, tour.stops, strict=True):
         viz.path(tour.temperatures, stop.path, ax=ax)
         _head(ax, stop, stop.vector_options)
         ax.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
         ax.axvline(1, color=MUTED, linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
-        if i + 4 >= len(tour.stops):
-            ax.set_xlabel("temperature")
+        ax.set_xlabel("temperature")
+        ax.set_ylabel("probability")
     return figure
 
 
 def _losses(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(3.0, 2.2), share=True)
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.5, 2.4), share=True)
     low, high = float(tour.gaps.min()), float(tour.gaps.max())
     baseline = tour.stops[0]
-    for i, (ax, stop) in enumerate(zip(axes, tour.stops, strict=True)):
+    for ax, stop in zip(axes, tour.stops, strict=True):
         viz.losses(tour.gaps, baseline.loss, colour=LINE, ax=ax)
         viz.losses(tour.gaps, stop.loss, margin=stop.margin, colour=viz.colour(stop.name), ax=ax)
         _head(ax, stop)
@@ -77,14 +104,15 @@ def _losses(tour: Tour) -> Figure:
         if stop.margin < high:
             side, align = (-0.2, "right") if stop.margin > 3 else (0.2, "left")
             ax.text(stop.margin + side, 3.9, f"margin {stop.margin:g}", ha=align, va="top", color=MUTED)
-        if i + 4 >= len(tour.stops):
-            ax.set_xlabel("lead of each score over the next")
+        ax.tick_params(labelbottom=True, labelleft=True)
+        ax.set_xlabel("lead of each score over the next")
+        ax.set_ylabel("loss")
     return figure
 
 
 def _grid(tour: Tour) -> Figure:
-    figure, axes = viz.panels(1 + len(tour.stops), 3, size=(3.0, 3.2))
-    viz.heatmap(tour.image, cmap="Greys_r", sparse=False, title="the image", ax=axes[0])
+    figure, axes = viz.panels(1 + len(tour.stops), 3, size=(3.7, 3.2))
+    viz.heatmap(tour.image, cmap="Greys_r", sparse=False, title="the image", ax=axes[0], key=False)
     for ax, stop in zip(axes[1:], tour.stops, strict=True):
         viz.heatmap(stop.grid, ax=ax)
         _head(ax, stop, stop.grid_options)
@@ -93,7 +121,7 @@ def _grid(tour: Tour) -> Figure:
 
 
 def _simplex(tour: Tour) -> Figure:
-    figure, axes = viz.panels(len(tour.stops), 4, size=(2.8, 3.0))
+    figure, axes = viz.panels(len(tour.stops), 3, size=(3.2, 3.4))
     for ax, stop in zip(axes, tour.stops, strict=True):
         viz.simplex(stop.plane, ax=ax)
         _head(ax, stop)

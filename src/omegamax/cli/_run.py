@@ -16,9 +16,11 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveCon
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from omegamax.cli._config import guarded
 from omegamax.cli._errors import CommandError
 from omegamax.cli._parser import Parser
 from omegamax.cli._quiet import quiet
+from omegamax.data._text import printable
 from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.run_data import RunData
@@ -117,7 +119,7 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
     """
     name = cli.task.kind
     try:
-        with quiet(), _command_line([name, stage, *arguments]):
+        with quiet(), guarded(), _command_line([name, stage, *arguments]):
             cli(
                 cli.task,
                 cli.data,
@@ -149,7 +151,7 @@ def _reason(error: BaseException) -> str:
     """The message on one line; of an argument that was tried as one type after the other, that of the first."""
     while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
         error = error.__cause__
-    return " ".join(str(error).split())
+    return printable(" ".join(str(error).split()))
 
 
 def _checkpoints(folder: Path, monitor: str, validated: bool) -> list[L.Callback]:

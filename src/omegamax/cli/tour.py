@@ -9,6 +9,7 @@ from pathlib import Path
 
 from omegamax.cli import _table
 
+DPI = 140
 SUMMARY = "a tour: what each map does to a score vector and to an image, as pictures and one page"
 
 
@@ -24,25 +25,27 @@ def run(options: argparse.Namespace) -> int:
 
     # A picture is written, never shown: no window system is needed or started.
     pyplot().switch_backend("agg")
-    from omegamax.cli._page import page
-    from omegamax.cli._plates import PLATES
+    from omegamax.cli._page import Shown, page
+    from omegamax.cli._plates import PLATES, cut
     from omegamax.cli._tour import tour
-    from omegamax.viz import style
+    from omegamax.viz import marks_of, style
 
     start = time.perf_counter()
     options.out.mkdir(parents=True, exist_ok=True)
     steps = len(PLATES) + 2
     print(f"[1/{steps}] sending scores through every map", flush=True)
     trip = tour(options.seed)
+    shown = []
     for i, plate in enumerate(PLATES):
         print(f"[{i + 2}/{steps}] {options.out / plate.file}", flush=True)
         with style():
             figure = plate.draw(trip)
-            figure.savefig(options.out / plate.file, dpi=140)
+            figure.savefig(options.out / plate.file, dpi=DPI)
+            shown.append(Shown(plate, cut(figure, DPI), marks_of(figure)))
             pyplot().close(figure)
     index = options.out / "index.html"
     print(f"[{steps}/{steps}] {index}\n", flush=True)
-    index.write_text(page(trip, options.out, options.seed), encoding="utf-8")
+    index.write_text(page(trip, shown, options.seed), encoding="utf-8")
 
     print("scores: " + "  ".join(f"{z:.2f}" for z in trip.scores.tolist()))
     rows = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import gzip
-import json
+import io
 import lzma
 import zipfile
 import zlib
@@ -14,17 +13,16 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
+from omegamax.data._errors import DataError as DataError
+from omegamax.data._json import parse_json
+from omegamax.data._unpack import MIB, open_bounded
 
 FilePath = str | PathLike[str]
 Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
 
-_OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
-_BROKEN = (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, NotImplementedError)
-
-
-class DataError(ValueError):
-    """A file of a dataset that cannot be used: the message names the file, the entry and what to do."""
+BROKEN = (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+MOST_TEXT = 4096 * MIB  # bytes of a text file; the annotations of VQA-v2 have a tenth of that
+MOST_LINE = 16 * MIB  # characters of a line of one
 
 
 def check_folder(name: str, folder: FilePath) -> Path:
@@ -46,8 +44,8 @@ def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
 
 
 def open_text(path: Path) -> IO[str]:
-    """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says."""
-    return _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8")
+    """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
+    return io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding="utf-8")
 
 
 def read_json(path: FilePath) -> Any:
@@ -55,26 +53,31 @@ def read_json(path: FilePath) -> Any:
     path = Path(path)
     try:
         with open_text(path) as file:
-            return json.load(file)
+            return parse_json(file.read())
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
-    except RecursionError:
-        raise DataError(f"{path} is nested too deeply for a dataset file; get the file again") from None
-    except _BROKEN as error:
-        raise DataError(f"{path} is damaged or not a JSON file ({_reason(error)}); get the file again") from error
+    except DataError:
+        raise
+    except BROKEN as error:
+        raise DataError(f"{path} is damaged or not a JSON file ({reason(error)}); get the file again") from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     """The lines of a text file that are not blank, each with the place to name in messages."""
     try:
         with open_text(path) as file:
-            for number, line in enumerate(file, 1):
+            number = 0
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    wanted = f"at most {MOST_LINE:,} characters"
+                    raise DataError(f"{path}: line {number} must have {wanted}, but is longer; get the file again")
                 if line.strip():
                     yield f"{path}: line {number}", line.rstrip("\n")
-    except _BROKEN as error:
-        if isinstance(error, DataError):  # of the reader, not of the file
+    except BROKEN as error:
+        if isinstance(error, DataError):  # has said what there is to say
             raise
-        raise DataError(f"{path} is damaged or not a text file ({_reason(error)}); get the file again") from error
+        raise DataError(f"{path} is damaged or not a text file ({reason(error)}); get the file again") from error
 
 
 def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -82,11 +85,11 @@ def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     entries = []
     for place, line in read_lines(path):
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{place} is not JSON ({_reason(error)}); mend or remove the line") from error
+            entry = parse_json(line)
+        except ValueError as error:
+            raise DataError(f"{place} is not JSON ({reason(error)}); mend or remove the line") from error
         if not isinstance(entry, dict):
-            raise DataError(f"{place} must be an object {{...}}, got {_short(entry)}; mend or remove the line")
+            raise DataError(f"{place} must be an object {{...}}, got {short(entry)}; mend or remove the line")
         entries.append((place, entry))
     if not entries:
         raise DataError(f"{path} is empty; get the file again")
@@ -114,10 +117,10 @@ def value(place: str | Place, entry: Any, key: str, kind: type | tuple[type, ...
             return found
     names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
     if not isinstance(entry, dict):
-        raise DataError(f"{place} must be an object with {key!r}, got {_short(entry)}; mend or remove it")
+        raise DataError(f"{place} must be an object with {key!r}, got {short(entry)}; mend or remove it")
     if key not in entry:
         raise DataError(f"{place} has no {key!r} (wanted: {names}); mend or remove it")
-    raise DataError(f"{place}: {key!r} must be {names}, got {_short(entry[key])}; mend or remove it")
+    raise DataError(f"{place}: {key!r} must be {names}, got {short(entry[key])}; mend or remove it")
 
 
 @contextmanager
@@ -132,32 +135,16 @@ def many_objects() -> Iterator[None]:
             gc.enable()
 
 
-def read_array(path: Path, key: str | None = None) -> np.ndarray:
-    """An array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
-    try:
-        with path.open("rb") as file:  # numpy leaves a file that is no archive open
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            names = list(loaded.files)
-            name = key if key in names else names[0] if len(names) == 1 else None
-            if name is not None:
-                return loaded[name]
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist; check the path") from None
-    except _BROKEN as error:
-        raise DataError(f"{path} is damaged or no file of numbers ({_reason(error)}); get it again") from error
-    raise DataError(f"{path} has the arrays {', '.join(names) or 'of none'}; wanted {key!r}, or a single one")
-
-
 def _takes(kind: type, kinds: type | tuple[type, ...]) -> bool:
     return kind in (kinds if isinstance(kinds, tuple) else (kinds,))
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """What to say of an error of a library: its name and its message."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _short(thing: object) -> str:
-    text = repr(thing)
+def short(thing: object) -> str:
+    """How a thing looks in Python, or how that begins."""
+    text = repr(thing[:60] if isinstance(thing, (str, list)) else thing)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import struct
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -15,12 +17,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from omegamax.data._files import DataError, FilePath, read_array
+from omegamax.data._arrays import read_array
+from omegamax.data._files import DataError, FilePath
+from omegamax.data._inside import check_name, inside
+from omegamax.data._unpack import MIB, open_bounded, open_member
 
 Size = tuple[int, int]
 
 # Pillow lets the errors of its decoders through: SyntaxError is a broken PNG.
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
+MOST_FILE = 1024 * MIB  # bytes of the file of a picture
 
 
 def check_size(name: str, size: Size | None) -> Size | None:
@@ -48,7 +54,12 @@ def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
     except ImportError as error:
         raise ImportError(f"{place}: to read pictures, pip install pillow") from error
     try:
-        with Image.open(io.BytesIO(data)) as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(io.BytesIO(data))  # reads the head alone
+        with opened as file:
+            if file.format == "EPS":
+                raise DataError(f"{place} is a program that draws (EPS), which is not run; give a picture of pixels")
             picture = ImageOps.exif_transpose(file)  # a camera held upright says so beside the pixels
             if picture.mode == "P" and "transparency" in picture.info:
                 picture = picture.convert("RGBA")  # pillow warns of the direct way
@@ -56,7 +67,12 @@ def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
                 pixels = _bytes(np.asarray(picture), mode)
             else:
                 pixels = torch.from_numpy(np.array(picture.convert(mode)))
-    except (*_BROKEN, Image.DecompressionBombError) as error:
+    except DataError:
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        wanted = f"at most {Image.MAX_IMAGE_PIXELS:,} pixels (PIL.Image.MAX_IMAGE_PIXELS)"
+        raise DataError(f"{place} must have {wanted}, but has more ({error}); make it smaller") from error
+    except _BROKEN as error:
         raise DataError(f"{place} is damaged or not a picture ({error}); get the file again") from error
     return pixels if pixels.dim() == 2 else pixels.permute(2, 0, 1).contiguous()
 
@@ -71,10 +87,13 @@ def read_picture(path: FilePath, mode: str = "RGB") -> Tensor:
     """The pixels of one picture file, see :func:`decode`."""
     path = Path(path)
     try:
-        data = path.read_bytes()
+        with open_bounded(path, MOST_FILE) as file:
+            data = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
-    except OSError as error:
+    except DataError:
+        raise
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}); give a picture file") from error
     return decode(data, str(path), mode)
 
@@ -96,14 +115,22 @@ class Pictures:
         self._archive: tuple[int, zipfile.ZipFile] | None = None
 
     def __getitem__(self, name: str) -> Tensor:
+        """The picture of a name, which may come from a file of questions: it stays inside the folder or archive."""
         if self.source.is_dir():
-            return read_picture(self.source / name)
-        place = f"{self.source}: {name}"
+            path = inside(self.source, name)
+            if path.exists() and not path.is_file():
+                raise DataError(f"{path} is no file; give the folder that holds the pictures")
+            return read_picture(path)
+        place = f"{self.source}: {check_name(self.source, name)}"
         try:
-            data = self._open().read(name)
+            archive = self._open()
+            with open_member(archive, archive.getinfo(name), place, MOST_FILE) as member:
+                data = member.read()
         except KeyError:
             raise FileNotFoundError(f"{self.source} has no picture {name}; get the archive again") from None
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+        except DataError:
+            raise
+        except (*_BROKEN, zipfile.BadZipFile, lzma.LZMAError, RuntimeError, NotImplementedError) as error:
             raise DataError(f"{place} is damaged ({error}); get the archive again") from error
         return decode(data, place)
 

@@ -11,7 +11,18 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, read_lines, value
+from omegamax.data._files import (
+    DataError,
+    FilePath,
+    Text,
+    check_folder,
+    find,
+    read_json_lines,
+    read_lines,
+    short,
+    value,
+)
+from omegamax.data._inside import check_name, inside
 from omegamax.data._kinds import kind_of
 from omegamax.data._pictures import Pictures, Size, check_size, resize
 from omegamax.data._split import held_out as held_out_pictures
@@ -20,6 +31,7 @@ from omegamax.data.vqa2.features import SUFFIXES, read_grid
 
 SPLITS = ("train", "val", "test")
 _SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")
+_TAIL = 100  # characters at the end of a question in which its picture is named
 _PICTURE = re.compile(r"\s*(?:in\s+)?(?:the|this)?\s*\bimage(\d+)\s*\?\s*$")
 
 
@@ -106,12 +118,13 @@ class Daquar(Dataset[Sample]):
 
 def _grid(folder: Path, image: str) -> Tensor:
     """The features of a picture, ``[h, w, D]``."""
-    paths = [folder / PurePosixPath(image).with_suffix(ending) for ending in SUFFIXES]
+    names = [str(PurePosixPath(check_name(folder, image)).with_suffix(ending)) for ending in SUFFIXES]
+    paths = [inside(folder, name) for name in names]
     for path in paths:
         if path.is_file():
             return read_grid(path)
-    names = " or ".join(path.name for path in paths)
-    raise FileNotFoundError(f"{folder} has no features of the picture {image}: no {names}; extract them")
+    wanted = " or ".join(path.name for path in paths)
+    raise FileNotFoundError(f"{folder} has no features of the picture {image}: no {wanted}; extract them")
 
 
 def _entry(place: str, image: str, question: str, answers: list[str]) -> Entry:
@@ -119,6 +132,7 @@ def _entry(place: str, image: str, question: str, answers: list[str]) -> Entry:
     if not words or not question.strip() or not image:
         what = "answer" if not words else "question" if not question.strip() else "picture"
         raise DataError(f"{place} has no {what}; mend or remove it")
+    check_name(place, image)
     return Entry(image, question.strip(), tuple(words))
 
 
@@ -127,7 +141,7 @@ def _read_json(path: Path) -> list[Entry]:
     for place, entry in read_json_lines(path):
         answers = value(place, entry, "answers", list)
         if not all(isinstance(answer, str) for answer in answers):
-            raise DataError(f"{place}: 'answers' must be a list of words, got {answers!r}; mend or remove it")
+            raise DataError(f"{place}: 'answers' must be a list of words, got {short(answers)}; mend or remove it")
         entries.append(_entry(place, value(place, entry, "image", str), value(place, entry, "question", str), answers))
     return entries
 
@@ -138,8 +152,10 @@ def _read_raw(path: Path) -> list[Entry]:
         raise DataError(f"{path} must have a line of answers after each question, got {len(lines)} lines; get it again")
     entries = []
     for (place, question), (_, answers) in zip(lines[::2], lines[1::2], strict=True):
-        named = _PICTURE.search(question)
+        question = question.rstrip()
+        named = _PICTURE.search(question, max(0, len(question) - _TAIL))  # searching all of it takes its length squared
         if named is None:
-            raise DataError(f"{place} must be a question that ends in 'in the image3 ?', got {question!r}; mend it")
+            wanted = "a question that ends in 'in the image3 ?'"
+            raise DataError(f"{place} must be {wanted}, got {short(question)}; mend it")
         entries.append(_entry(place, f"image{named[1]}.png", question[: named.start()], answers.split(",")))
     return entries

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json
+from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json, short
 from omegamax.data._kinds import kind_of
 from omegamax.data._pictures import Pictures, Size, check_size, read_pictures, resize
 from omegamax.data._split import held_out as held_out_pictures
@@ -85,7 +85,6 @@ def _read(path: Path) -> list[tuple[str, str, int]]:
     for number, entry in enumerate(content):
         fits = isinstance(entry, list) and [type(part) for part in entry] == [str, str, int]
         if not fits or not all(part.strip() for part in entry[:2]):
-            raise DataError(
-                f"{path}: entry {number} must be [question, answer, picture number], got {entry!r}; mend or remove it"
-            )
+            wanted = "[question, answer, picture number]"
+            raise DataError(f"{path}: entry {number} must be {wanted}, got {short(entry)}; mend or remove it")
     return [(question, answer, picture) for question, answer, picture in content]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -15,9 +15,11 @@ from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
 from omegamax.data._files import DataError, FilePath, check_folder, find
+from omegamax.data._unpack import MIB, allowance, open_bounded, too_much
 
 _PARTS = {"train": "train", "test": "t10k"}
 _AGAIN = "get the file again"
+MOST_IDX = 2048 * MIB  # bytes of an idx file
 
 
 def read_idx(path: FilePath) -> Tensor:
@@ -27,19 +29,25 @@ def read_idx(path: FilePath) -> Tensor:
     """
     path = Path(path)
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read()
+        packed = path.stat().st_size
+        limit = allowance(packed, MOST_IDX) if path.suffix == ".gz" else MOST_IDX
+        with open_bounded(path, MOST_IDX) as file:
+            start = file.read(4)
+            if len(start) < 4 or start[:3] != b"\x00\x00\x08" or not start[3]:
+                raise DataError(f"{path} is no idx file of bytes; {_AGAIN}")
+            sizes = file.read(4 * start[3])
+            shape = struct.unpack(f">{len(sizes) // 4}I", sizes[: len(sizes) // 4 * 4])
+            wanted = math.prod(shape)
+            if len(shape) == start[3] and wanted > limit:
+                raise too_much(f"{path}: its shape {shape} promises {wanted:,} bytes: it", limit, packed)
+            content = file.read(wanted + 1) if len(shape) == start[3] else b""
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}); {_AGAIN}") from error
-    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
-        raise DataError(f"{path} is no idx file of bytes; {_AGAIN}")
-    head = 4 + 4 * content[3]
-    shape = struct.unpack(f">{content[3]}I", content[4:head]) if len(content) >= head else ()
-    if not shape or len(content) != head + int(np.prod(shape)):
+    if len(shape) != start[3] or len(content) != wanted:
         raise DataError(f"{path} is cut off or too long for its shape {shape}; {_AGAIN}")
-    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=head).reshape(shape).copy())
+    return torch.from_numpy(np.frombuffer(content, np.uint8).reshape(shape).copy())
 
 
 class MNIST(Dataset[tuple[Tensor, int]]):

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, value
+from omegamax.data._inside import check_name
 from omegamax.data._kinds import yes_or_no
 from omegamax.data._pictures import Pictures, Size, check_size, resize
 from omegamax.data.sample import Sample
@@ -79,4 +80,5 @@ def _statement(place: str, entry: dict[str, Any], part: str) -> Statement:
         image = value(place, entry, "image", str)
     else:
         image = f"{value(place, entry, 'directory', (str, int))}/{part}-{identifier}-0.png"
+    check_name(place, image)
     return Statement(image, sentence.strip(), answer, identifier)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_choice
+from omegamax.data._json import parse_json
 
 PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers
 _JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
@@ -110,7 +111,7 @@ class Vocabulary:
     def load(cls, path: str | PathLike[str]) -> Vocabulary:
         """The vocabulary that :meth:`save` wrote."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:  # of the decoding or of the JSON
             raise ValueError(f"Vocabulary.load: {path} is not a JSON file: {error}") from error
         if not isinstance(content, dict) or not all(isinstance(content.get(k), list) for k in ("words", "answers")):

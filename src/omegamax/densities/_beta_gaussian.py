@@ -82,7 +82,7 @@ class BetaGaussian(Quadratic):
         mean = as_location(name, "mean", mean)
         n = mean.shape[-1]
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
-        root = root_of_scale(name, "covariance", covariance, n, mean)
+        root = root_of_scale(name, "covariance", covariance, n, mean, cls._validates(validate_args))
         e = _wide(alpha) - 1
         # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
         constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.values)

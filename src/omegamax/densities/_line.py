@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from omegamax._checks import check_above, check_floating, is_number, is_plain
+from omegamax._constraints import finite_positive_vector, finite_vector
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
 
@@ -23,8 +24,8 @@ class LineDensity(Density):
     scale: Tensor
     alpha: float | Tensor
     arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.independent(constraints.positive, 1),
+        "loc": finite_vector,
+        "scale": finite_positive_vector,
     }
     # The density is defined, and zero, outside its interval too: see support_contains.
     support = constraints.real_vector

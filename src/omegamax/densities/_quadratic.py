@@ -11,6 +11,12 @@ from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_above, check_floating, is_number, is_plain, readable
+from omegamax._constraints import (
+    finite_lower_cholesky,
+    finite_positive_definite,
+    finite_positive_vector,
+    finite_vector,
+)
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
 from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
@@ -24,10 +30,10 @@ class Quadratic(Density):
     alpha: float | Tensor
     loc: Tensor
     arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.positive_definite,
-        "scale_diag": constraints.independent(constraints.positive, 1),
-        "scale_tril": constraints.lower_cholesky,
+        "loc": finite_vector,
+        "scale": finite_positive_definite,
+        "scale_diag": finite_positive_vector,
+        "scale_tril": finite_lower_cholesky,
         "alpha": constraints.dependent,  # its bound depends on n, and is checked below
     }
     # The density is defined, and zero, outside its ellipsoid too: see support_contains.
@@ -55,8 +61,13 @@ class Quadratic(Density):
             root = root_of_tril(name, "scale_tril", scale_tril, n, loc)
         else:
             assert scale is not None
-            root = root_of_scale(name, "scale", scale, n, loc)
+            root = root_of_scale(name, "scale", scale, n, loc, self._validates(validate_args))
         self._assemble(loc, root, alpha, validate_args)
+
+    @classmethod
+    def _validates(cls, validate_args: bool | None) -> bool:
+        """Whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
+        return cls._validate_args if validate_args is None else validate_args
 
     @classmethod
     def _from_root(
@@ -122,7 +133,8 @@ class Quadratic(Density):
         theta1 = as_location(name, "theta1", theta1)
         if not isinstance(theta2, Tensor) and not is_number(theta2):
             raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
-        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1))
+        validate = cls._validates(validate_args)
+        root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1, validate))
         loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
         return cls._from_root(loc, root, alpha, validate_args)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_floating, is_number
+from omegamax._checks import check_floating, check_scale, check_symmetric, is_number, is_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,24 +114,32 @@ def _columns(apply: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, x: Tenso
     return done.permute(sorted(range(rank + 1), key=order.__getitem__))
 
 
-def root_of_scale(name: str, argument: str, scale: Tensor | float, n: int, like: Tensor) -> Root:
+def root_of_scale(
+    name: str, argument: str, scale: Tensor | float, n: int, like: Tensor, validate: bool = False
+) -> Root:
     """The root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity.
 
-    A number, a 0-d tensor and ``[*, 1, 1]`` are multiples of the identity.
+    A number, a 0-d tensor and ``[*, 1, 1]`` are multiples of the identity. ``validate`` refuses a matrix that is not
+    symmetric and positive definite.
     """
     if not isinstance(scale, Tensor):
         if not is_number(scale):
             raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
-        if not 0 < scale < math.inf:
-            raise ValueError(f"{name}: {argument} must be > 0 and finite, got {scale:g}")
+        scale = check_scale(name, argument, scale, like)
         return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
     scale = _floating(name, argument, scale, like)
     if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):
         diagonal = scale.expand(n) if scale.dim() == 0 else scale[..., 0].expand((*scale.shape[:-2], n))
         return Root(diagonal.sqrt(), True, diagonal)
     _shaped(name, argument, scale, (n, n))
+    if validate:
+        check_symmetric(name, argument, scale)
     scale = (scale + scale.mT) / 2  # so that a gradient in any entry is the one of a symmetric matrix
-    return Root(cholesky(scale), False, scale)
+    root = cholesky(scale)
+    if validate and is_plain(scale) and not bool(root.diagonal(dim1=-2, dim2=-1).isfinite().all()):
+        bad = ~root.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
+        raise ValueError(f"{name}: {argument} must be positive definite, got {scale.detach()[bad][0].tolist()}")
+    return Root(root, False, scale)
 
 
 def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:

@@ -22,6 +22,7 @@ from torch import Tensor
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
 from omegamax.densities._normaliser import log_volume
+from omegamax.expectations._jacobi import orthogonalise_rows
 
 
 class Wide(NamedTuple):
@@ -46,6 +47,14 @@ def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
     return Wide(loc, root, wide_e, (e * log_peak).exp(), log_peak)
 
 
+def wide_scale(density: BetaGaussian) -> Tensor:
+    """Sigma in float64, ``[*, n, n]``, from the form in which it was given."""
+    if density._root.square is not None:
+        return density.scale.double()
+    root = density.scale_tril.double()
+    return root @ root.mT
+
+
 class Frame(NamedTuple):
     """A density with J basis functions; ``sigma`` is diagonal up to rounding, but differentiable in all its entries."""
 
@@ -63,36 +72,30 @@ def frame(wide: Wide, basis: GaussianRBF) -> Frame:
     """The coordinates of each pair; where all covariances are multiples of the identity, one set for each density."""
     root = wide.root
     n = root.shape[-1]
+    eye = torch.eye(n, dtype=root.dtype, device=root.device)
     delta = basis.centers.to(root) - wide.loc.unsqueeze(-2)
     if basis.variance is not None:
         spread = basis.variance.to(root).unsqueeze(-1).expand(-1, n)
         if n == 1:
             return Frame(root.square().unsqueeze(-3), delta, spread)
-        axes = _axes(root.detach())
-        # From the root, and not from the scale: a square is not negative, however thin the ellipsoid.
-        turned = axes.mT @ root
-        return Frame((turned @ turned.mT).unsqueeze(-3), delta @ axes, spread)
-    # L^-1 S_j L^-T = U diag(spread) U': in the coordinates U' L^-1 t the scale is the identity.
+        rows, axes = orthogonalise_rows(root.detach(), eye.expand_as(root))
+        turned = axes @ root
+        sigma = turned @ turned.mT
+        sigma = torch.diag_embed(rows.square().sum(-1)) + (sigma - sigma.detach())
+        return Frame(sigma.unsqueeze(-3), delta @ axes.mT, spread)
+    # With L^-1 S_j L^-T = U diag(spread) U', in the coordinates U' L^-1 t the scale is the identity.
     fixed = root.detach().unsqueeze(-3)
-    half = torch.linalg.solve_triangular(fixed, basis.covariance.to(root), upper=False)
-    whitened = torch.linalg.solve_triangular(fixed, half.mT, upper=False)
-    spread, axes = torch.linalg.eigh(torch.nan_to_num(whitened + whitened.mT) / 2)
-    # Rounding can leave the narrowest directions of nearly degenerate pairs at or below zero.
-    spread = spread.clamp(min=torch.finfo(spread.dtype).tiny)
-    axes = torch.linalg.solve_triangular(fixed.mT, axes, upper=True)
-    turned = axes.mT @ root.unsqueeze(-3)
-    return Frame(turned @ turned.mT, (delta.unsqueeze(-2) @ axes).squeeze(-2), spread)
-
-
-def _axes(root: Tensor) -> Tensor:
-    """Directions in which ``L L'`` is diagonal, ``[*, n, n]``."""
-    if root.shape[-1] == 2:
-        (a, _), (b, c) = (row.unbind(-1) for row in root.unbind(-2))
-        angle = torch.atan2(2 * a * b, a * a - b * b - c * c) / 2
-        cos, sin = angle.cos(), angle.sin()
-        return torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
-    # A matrix with NaN in it is taken for another: a GPU would refuse the whole batch.
-    return torch.linalg.eigh(torch.nan_to_num(root @ root.mT)).eigenvectors
+    bumps = basis.covariance.to(root)
+    factor = torch.linalg.cholesky_ex(bumps)[0].expand(*root.shape[:-2], *bumps.shape)
+    inverse = torch.linalg.solve_triangular(fixed, eye.expand_as(fixed), upper=False)
+    rows, axes = orthogonalise_rows(
+        torch.linalg.solve_triangular(fixed, factor, upper=False), inverse.expand(*factor.shape)
+    )
+    spread = rows.square().sum(-1).clamp(min=torch.finfo(rows.dtype).tiny)
+    turned = axes @ root.unsqueeze(-3)
+    sigma = turned @ turned.mT
+    # The identity up to rounding: what is left of sigma are its derivatives.
+    return Frame(eye + (sigma - sigma.detach()), (axes @ delta.unsqueeze(-1)).squeeze(-1), spread)
 
 
 def log_kernel(pair: Frame, rate: Tensor) -> Tensor:
@@ -116,3 +119,23 @@ def log_kernel(pair: Frame, rate: Tensor) -> Tensor:
                 alone[j][k] = alone[j][k] - share_alone * alone[k][i]
     assert isinstance(log_det, Tensor)
     return -(log_det + rate * quadratic) / 2
+
+
+def log_normal(delta: Tensor, covariance: Tensor) -> Tensor:
+    r"""``log N(delta; 0, C)`` for vectors ``[*, n]`` and matrices ``[*, n, n]`` that broadcast, ``[*]``.
+
+    By elimination: backward stable for a positive definite matrix, and a diagonal one is exactly a product.
+    """
+    n = delta.shape[-1]
+    rows = [[covariance[..., i, j] for j in range(i + 1)] for i in range(n)]
+    ends = list(delta.unbind(-1))
+    total: Tensor | float = n * math.log(2 * math.pi)
+    for i in range(n):
+        total = total + rows[i][i].log() + ends[i].square() / rows[i][i]
+        for j in range(i + 1, n):
+            share = rows[j][i] / rows[i][i]
+            ends[j] = ends[j] - share * ends[i]
+            for k in range(i + 1, j + 1):
+                rows[j][k] = rows[j][k] - share * rows[k][i]
+    assert isinstance(total, Tensor)
+    return -total / 2

@@ -9,10 +9,11 @@ from omegamax import kernels
 from omegamax._checks import readable
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
+from omegamax.densities._normaliser import log_volume
 from omegamax.expectations._chord import chord
 from omegamax.expectations._contour import contour
 from omegamax.expectations._dispatch import rule
-from omegamax.expectations._frame import Frame, Wide, frame, log_kernel, widen
+from omegamax.expectations._frame import frame, log_normal, wide_scale, widen
 from omegamax.expectations._interval import interval, order
 from omegamax.expectations._product import widened
 from omegamax.expectations._student import student
@@ -75,16 +76,17 @@ def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> 
     return student(frame(wide, basis), wide)
 
 
-def _gaussian(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    r""":math:`N(c_j; \mu, \Sigma + S_j)`"""
-    wide = widen(density, 1.0)
-    return _bell(frame(wide, basis), wide)
+def _gaussian(density: BetaGaussian, basis: GaussianRBF, stretch: Tensor | None = None) -> Tensor:
+    r""":math:`N(c_j; \mu, c \Sigma + S_j)` with c = 1 or ``stretch [*]``.
 
-
-def _bell(pair: Frame, wide: Wide) -> Tensor:
-    """Under ``exp(B - q / 2c)``."""
-    rate = 1 / wide.dilation[..., None, None]
-    return (wide.log_peak.unsqueeze(-1) + log_kernel(pair, rate).squeeze(-1)).exp()
+    From Sigma itself: its factor, or its determinant apart from this sum, would bring in the condition of a scale that
+    the sum does not feel, in the gradient most of all.
+    """
+    scale = wide_scale(density)
+    if stretch is not None:
+        scale = stretch[..., None, None] * scale
+    delta = basis.centers.to(scale) - density.loc.double().unsqueeze(-2)
+    return log_normal(delta, scale.unsqueeze(-3) + basis.covariance.to(scale)).exp()
 
 
 def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
@@ -96,6 +98,8 @@ def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tenso
     pair = frame(wide, basis)
     step = torch.full_like(wide.e, NEAR)
     below, above = student(pair, wide._replace(e=-step)), contour(pair, wide._replace(e=step))
-    middle = _bell(pair, wide)
+    # Of exp(B - q / 2c), whose mass is exp(delta).
+    mass = log_volume(wide.e, density.dimension).exp().unsqueeze(-1)
+    middle = mass * _gaussian(density, basis, wide.dilation)
     x = (wide.e / NEAR).unsqueeze(-1)
     return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2

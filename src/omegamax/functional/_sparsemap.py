@@ -18,6 +18,8 @@ from omegamax.kernels._hull import cholesky, overlaps
 from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import ActiveSet
 
+MANY = 256  # structures, beyond which the inverse of their overlaps is not written out
+
 
 class Solution(ABC):
     """Marginals of a batch of SparseMAP problems, and how they move with the scores; holds no graph."""
@@ -49,18 +51,31 @@ class ActiveSolution(Solution):
         self.additional_marginals = active.additional_marginals
 
     @cached_property
-    def half(self) -> Tensor:
-        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero where there is no structure."""
+    def spanned(self) -> ActiveSolution:
+        """The same solution by as many structures as it takes to span the face, which are many for flat scores."""
+        active = self.active.spanned()
+        return self if active is self.active else ActiveSolution(active, self.event)
+
+    @cached_property
+    def _lower(self) -> tuple[Tensor, Tensor]:
+        """The Cholesky factor of the overlaps measured from the first structure, and which others there are."""
         slots = self.active.weights.shape[1]
         used = torch.arange(slots, device=self.active.count.device) < self.active.count[:, None]
         if not slots:
-            return self.active.weights.new_zeros(len(used), 0, 0)
-        # Measured from the first structure, which takes what the others leave.
+            return self.active.weights.new_zeros(len(used), 0, 0), used
         first = torch.zeros_like(self.active.count)
         others = used.index_fill(1, first[:1], False)
-        lower = cholesky(overlaps(self.active.overlaps, others, first))[:, 1:, 1:]
+        return cholesky(overlaps(self.active.overlaps, others, first))[:, 1:, 1:], others[:, 1:]
+
+    @cached_property
+    def half(self) -> Tensor:
+        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero where there is no structure."""
+        lower, others = self._lower
+        if not self.active.weights.shape[1]:
+            return lower
+        # The first structure takes what the others leave.
         eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-        closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * others[:, 1:, None]
+        closing = torch.cat([eye.new_full((len(eye), 1), -1.0), eye], 1) * others[..., None]
         return torch.linalg.solve_triangular(lower, closing, upper=False)
 
     @cached_property
@@ -75,14 +90,21 @@ class ActiveSolution(Solution):
         )
 
     def _respond(self, gains: Tensor) -> Tensor:
-        return (self.half.mT @ (self.half @ gains[..., None]))[..., 0]
+        if self.active.weights.shape[1] <= MANY:
+            return (self.half.mT @ (self.half @ gains[..., None]))[..., 0]
+        lower, others = self._lower
+        ahead = torch.where(others, gains[:, 1:] - gains[:, :1], 0.0)[..., None]
+        inner = torch.linalg.solve_triangular(lower, ahead, upper=False)
+        step = torch.where(others, torch.linalg.solve_triangular(lower.mT, inner, upper=True)[..., 0], 0.0)
+        return torch.cat([-step.sum(-1, keepdim=True), step], -1)
 
     def probability_vjp(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients by both scores, given those by the structures' probabilities, ``[B, A]``."""
         return self._shaped(*self.active.mixture(self._respond(g)))
 
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        return self._shaped(*self.active.mixture(self.probability_jvp(d_scores, d_additional)))
+        face = self.spanned
+        return self._shaped(*face.active.mixture(face.probability_jvp(d_scores, d_additional)))
 
     def _shaped(self, unary: Tensor, additional: Tensor) -> tuple[Tensor, Tensor]:
         return unary.reshape(self.marginals.shape), additional

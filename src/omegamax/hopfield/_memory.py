@@ -12,6 +12,7 @@ from torch import Tensor
 
 from omegamax._checks import check_above, check_mask, row_parameter
 from omegamax._registry import get
+from omegamax.hopfield._limit import check_beta
 from omegamax.hopfield._psi import Psi, Sign, psi_of
 from omegamax.hopfield._separable import Exponential, Power, Separable
 from omegamax.hopfield._settle import check_steps, settle
@@ -53,6 +54,8 @@ class Memory:
         patterns: ``[*, N, D]``; leading axes hold several memories.
         omega: how patterns compete for a query: name of a map, an Omega, or :class:`Power` or :class:`Exponential`.
         beta: > 0, the sharpness; a number, or a tensor that broadcasts to scores ``[*, L, N]`` with size 1 along N.
+            With ``inf`` (for softmax, entmax and normmax) a step goes to the pattern of the largest score, or to the
+            mean of those that share it, and the energy is :math:`-\max_i x_i^\top q + \Psi(q)`.
         psi: what is done to a state: ``"identity"``, ``"l2_norm"``, ``"layer_norm"``, ``"sign"`` or a Psi.
         mask: which patterns are there, bool ``[*, N]``.
 
@@ -88,7 +91,8 @@ class Memory:
         self.omega = get(omega)
         if isinstance(self.omega, TotalVariation2d) and self.omega.shape is None:
             raise ValueError("Memory: omega of a grid needs its shape=(H, W), with H W = N, got None")
-        self.beta = check_above("Memory", "beta", beta, 0.0)
+        self.beta = beta if isinstance(beta, Tensor) else check_above("Memory", "beta", beta, 0.0)
+        self._sharpness, self._omega = check_beta("Memory", beta, self.omega)
         self.psi = psi_of("Memory", psi)
         self.mask = mask
 
@@ -125,13 +129,13 @@ class Memory:
         state, dtype = self._state("energy", q)
         with self._in_full():
             z = self._scores(state)
-            return self._returned(self._energy(state, z, self.omega.argmax(z), dtype), q, dtype, -1)
+            return self._returned(self._energy(state, z, self._omega.argmax(z), dtype), q, dtype, -1)
 
     def weights(self, q: Tensor) -> Tensor:
         """How much of each pattern a step takes, ``[*, L, D] -> [*, L, N]``."""
         state, dtype = self._state("weights", q)
         with self._in_full():
-            return self._returned(self.omega.argmax(self._scores(state)), q, dtype, -2)
+            return self._returned(self._omega.argmax(self._scores(state)), q, dtype, -2)
 
     def step(self, q: Tensor) -> Tensor:
         """One update, ``[*, L, D] -> [*, L, D]``."""
@@ -159,7 +163,7 @@ class Memory:
             z = self._scores(state)
             if not record:
                 return z, None
-            p = self.omega.argmax(z)
+            p = self._omega.argmax(z)
             states.append(state)
             energies.append(self._energy(state, z, p, dtype))
             return z, p
@@ -167,7 +171,7 @@ class Memory:
         with self._in_full():
             end = settle(lambda state: self._read(*look(state)), start, int(steps), tol)
             z, p = look(end.state)
-            p = self.omega.argmax(z) if p is None else p
+            p = self._omega.argmax(z) if p is None else p
         one = q.dim() == 1
         return Retrieval(
             self._returned(end.state, q, dtype, -2),
@@ -225,22 +229,23 @@ class Memory:
         return z if self.mask is None else z.masked_fill(~self.mask.unsqueeze(-2), -math.inf)
 
     def _beta(self, z: Tensor) -> float | Tensor:
-        return row_parameter("Memory", "beta", self.beta, z, -1) if isinstance(self.beta, Tensor) else self.beta
+        beta = self._sharpness
+        return row_parameter("Memory", "beta", beta, z, -1) if isinstance(beta, Tensor) else beta
 
     def _energy(self, state: Tensor, z: Tensor, p: Tensor, rounded_in: torch.dtype) -> Tensor:
         beta = self._beta(z)
         beta = beta.squeeze(-1) if isinstance(beta, Tensor) and beta.dim() else beta
-        if isinstance(self.omega, SequentialKSubsets) and z.dtype != torch.float64:
+        if isinstance(self._omega, SequentialKSubsets) and z.dtype != torch.float64:
             # Its value looks for a distribution with the marginals p, and rounded ones have none.
-            value = conjugate_minus(self.omega, z.double()).to(z.dtype)
+            value = conjugate_minus(self._omega, z.double()).to(z.dtype)
         else:
-            value = conjugate_minus(self.omega, z, p=p)
+            value = conjugate_minus(self._omega, z, p=p)
         return self.psi(state, rounded_in) - value / beta
 
     def _read(self, z: Tensor, p: Tensor | None = None) -> Tensor:
         """The next state, given its scores and perhaps its weights."""
-        if isinstance(self.omega, Separable) and self.psi.scale_free:
-            p = self.omega.direction(z)  # where the weights themselves would overflow
+        if isinstance(self._omega, Separable) and self.psi.scale_free:
+            p = self._omega.direction(z)  # where the weights themselves would overflow
         elif p is None:
-            p = self.omega.argmax(z)
+            p = self._omega.argmax(z)
         return self.psi.argmax(p @ self.patterns.to(p.dtype))

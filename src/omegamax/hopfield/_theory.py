@@ -85,7 +85,7 @@ def threshold(omega: str | Omega, beta: float, patterns: int | None = None) -> f
         raise ValueError(f"threshold: no lead alone makes {omega!r} choose: what it gives depends on more than gaps")
     grows = getattr(omega, "lead", None)
     margin = omega.margin if grows is None or patterns is None else grows(patterns)
-    return margin / beta
+    return 0.0 if beta == math.inf else margin / beta  # of softmax too, whose margin is infinite
 
 
 def retrieved_exactly(

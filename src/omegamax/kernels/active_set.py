@@ -62,6 +62,10 @@ class ActiveSet:
         """Inner products of the unary parts of any two structures, ``[B, A, A]``."""
         return self.unary @ self.unary.mT
 
+    def spanned(self) -> ActiveSet:
+        """The same distributions, with all the structures without weight that it takes to span the face."""
+        return self
+
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
         """What each structure scores, ``[B, A]``; differentiable."""
         total = self.unary @ scores[..., None]

@@ -17,6 +17,10 @@ OPS = ("active_set",)
 _BUILD = "_structures"
 announce(_BUILD)
 
+# Structures, with those that only tie, that a search goes on to look for. Where scores are flat there may be thousands:
+# only derivatives need them all (:meth:`PackedSet.spanned`).
+_MOST_TIED = 256
+
 # enum class Kind in cpu/structures.cpp
 _KINDS = ("k_subsets", "sequential_k_subsets", "sequence", "arborescence", "projective", "spanning_tree")
 
@@ -43,7 +47,8 @@ def _entries() -> ctypes.CDLL:
     entries = library(_BUILD)
     assert entries is not None
     pointer, integer, threads = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
-    kind, sizes, start, limits = ctypes.c_int, [integer] * 3, ctypes.POINTER(_Start), [ctypes.c_double, integer]
+    kind, sizes, start = ctypes.c_int, [integer] * 3, ctypes.POINTER(_Start)
+    limits = [ctypes.c_double, integer, integer]
     signatures = {
         "solve": [kind, *[pointer] * 2, *sizes, *[pointer] * 2, start, *limits, *[pointer] * 2, threads],
         "measure": [pointer] * 2,
@@ -72,6 +77,15 @@ class PackedSet(ActiveSet):
         self.ones, self.ones_count, self.extras, self.extras_count = lists
         self.weights, self.count, self.iterations, self.residual = rest[:4]
         self.marginals, self.additional_marginals = rest[4:]  # [B, n], [B, m]; NaN in rows whose scores were
+        self.cut: tuple | None = None  # the problem, where there were too many structures to find all that tie
+
+    def spanned(self) -> PackedSet:
+        if self.cut is None:
+            return self
+        scores, additional, kind, sizes, graph, tol, max_iter = self.cut
+        limits = tol, max_iter, sum(self.sizes) + 2
+        with torch._C._DisableFuncTorch():  # memory is what the search works on, not what a transform makes of it
+            return _search(scores, additional, kind, sizes, graph, self, *limits)
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
@@ -128,6 +142,20 @@ def active_set(
     max_iter: int,
 ) -> PackedSet:
     """As :func:`omegamax.kernels.active_set.active_set`."""
+    return _search(scores, additional, kind, sizes, graph, start, tol, max_iter, _MOST_TIED)
+
+
+def _search(
+    scores: Tensor,
+    additional: Tensor,
+    kind: str,
+    sizes: tuple[int, ...],
+    graph: Tensor | None,
+    start: ActiveSet | None,
+    tol: float,
+    max_iter: int,
+    most_tied: int,
+) -> PackedSet:
     scores, additional = dense(scores), dense(additional)
     edges = None if graph is None else dense(graph)
     (rows, n), m = scores.shape, additional.shape[1]
@@ -145,7 +173,7 @@ def active_set(
         _KINDS.index(kind),
         *(scores.data_ptr(), additional.data_ptr(), rows, n, m),
         *((ctypes.c_int64 * 3)(*sizes), None if edges is None else edges.data_ptr()),
-        *(None if begin is None else ctypes.byref(begin), tol, max_iter),
+        *(None if begin is None else ctypes.byref(begin), tol, max_iter, most_tied),
         *(marginals[0].data_ptr(), marginals[1].data_ptr(), threads),
     )
     del held  # until here, what `begin` points to
@@ -162,7 +190,10 @@ def active_set(
         entries.omegamax_structures_write(handle, width, *pointers)
     finally:
         entries.omegamax_structures_release(handle)
-    return PackedSet(family, (n, m), lists, [*rest, *marginals])
+    found = PackedSet(family, (n, m), lists, [*rest, *marginals])
+    if rows and int(count.max()) >= most_tied:
+        found.cut = (scores, additional, kind, sizes, graph, tol, max_iter)
+    return found
 
 
 def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._checks import check_scale, is_number
 from omegamax._numerics import working_dtype
 
 # Axes of each parameter that are not of the batch.
@@ -30,7 +30,7 @@ def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {"loc": loc}
     for name, value in given.items():
         if name == "scale" and is_number(value):
-            value = loc.new_full((1,), value)
+            value = loc.new_full((1,), check_scale("GaussianSparsemax", "scale", value, loc))
         if not isinstance(value, Tensor) or not value.is_floating_point():
             kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
             raise TypeError(f"GaussianSparsemax: {name} must be a floating-point tensor, got {kind}")

@@ -10,14 +10,22 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
+from omegamax._checks import check_symmetric
+from omegamax._constraints import (
+    finite,
+    finite_lower_cholesky,
+    finite_positive_definite,
+    finite_positive_vector,
+    finite_vector,
+)
 from omegamax.functional import sparsemax
 from omegamax.mixed import _rectified
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._faces import face_of
 from omegamax.mixed._fibre import log_density_diagonal
 from omegamax.mixed._gaussian_parameters import TAILS, as_vector, broadcast
+from omegamax.mixed._polytope import NODES, log_polytope
 from omegamax.mixed._projected import FACTOR_ORDER, log_density_full, log_density_low_rank
-from omegamax.mixed._quadrature import simplex_nodes
 
 _CELLS = 2**21  # numbers in the largest tensor of a density evaluation; larger batches go in pieces
 
@@ -68,12 +76,12 @@ class GaussianSparsemax(Mixed):
     """
 
     arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real_vector,
-        "scale": constraints.independent(constraints.positive, 1),
-        "cov": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-        "cov_factor": constraints.independent(constraints.real, 2),
-        "cov_diag": constraints.independent(constraints.positive, 1),
+        "loc": finite_vector,
+        "scale": finite_positive_vector,
+        "cov": finite_positive_definite,
+        "scale_tril": finite_lower_cholesky,
+        "cov_factor": constraints.independent(finite, 2),
+        "cov_diag": finite_positive_vector,
     }
     has_rsample = True
     loc: Tensor
@@ -109,6 +117,10 @@ class GaussianSparsemax(Mixed):
         parameters = broadcast(loc, given)
         for name, value in parameters.items():
             setattr(self, name, value)
+        if cov is not None:
+            if self._validate_args if validate_args is None else validate_args:
+                check_symmetric("GaussianSparsemax", "cov", self.cov)
+            self.cov = (self.cov + self.cov.mT) / 2
         super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=validate_args)
         self._form = {"scale": "diagonal", "cov_factor": "low rank"}.get(next(iter(given)), "full")
         if cov is not None:
@@ -250,9 +262,9 @@ class GaussianSparsemax(Mixed):
     def log_face_prob(self, face: Tensor) -> Tensor:
         """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch).
 
-        In closed form with two vertices; otherwise the density integrated over the face, by products of Gauss-Legendre
-        rules of at most 4096 nodes, or by that many Sobol points on faces of more than five vertices. Accurate to 1e-10
-        on faces of up to three vertices with scales above 0.05, and of four above 0.3; to 1e-5 on larger ones.
+        In closed form with two vertices; otherwise the probability of a polytope, see :mod:`._polytope`, by rules that
+        serve all scales from 1e-6 to 1e6 alike. While scales differ by a factor of up to 10, the error is below 1e-11
+        with three or four vertices, 1e-8 with five, 1e-6 with six and 1e-4 with more.
         """
         face = self._check_face(face)
         shape = torch.broadcast_shapes(face.shape[:-1], self._batch_shape)
@@ -273,12 +285,20 @@ class GaussianSparsemax(Mixed):
         size = int(face.sum())
         if size == 0:
             return torch.full(self._batch_shape, -math.inf, dtype=self.loc.dtype, device=self._device)
-        nodes, weights = (part.to(self.loc) for part in simplex_nodes(size, 48, 4096))
-        value = torch.zeros(len(nodes), self.vertices, dtype=self.loc.dtype, device=self._device)
-        value[:, face] = nodes
-        value = value.reshape(-1, *(1,) * len(self._batch_shape), self.vertices)
-        weights = weights.reshape(-1, *(1,) * len(self._batch_shape))
-        return (weights.log() + self._log_density(value)).logsumexp(0)
+        loc, root = self.loc.reshape(-1, self.vertices), self._root()
+        root = root.reshape(-1, *root.shape[-2:])
+        rows = max(1, _CELLS // (NODES * self.vertices))
+        pieces = zip(loc.split(rows), root.split(rows), strict=True)
+        done = [log_polytope(*(_wide(t) for t in piece), face).to(loc.dtype) for piece in pieces]
+        return torch.cat(done).reshape(self._batch_shape)
+
+    def _root(self) -> Tensor:
+        """A root of the covariance, ``[*, K, m]``: with more columns than rows if it has a low rank besides."""
+        if self._diagonal:
+            return torch.diag_embed(self.scale)
+        if self._low_rank:
+            return torch.cat([self.cov_factor, torch.diag_embed(self.cov_diag.sqrt())], -1)
+        return self.scale_tril
 
     # --- Closed forms for two vertices
 
@@ -298,3 +318,7 @@ class GaussianSparsemax(Mixed):
                 f"GaussianSparsemax.{what}: closed form for 2 vertices only, got {self.vertices}{advice}"
             )
         return self._edge
+
+
+def _wide(t: Tensor) -> Tensor:
+    return t if t.device.type == "mps" else t.double()  # Apple's devices have no float64

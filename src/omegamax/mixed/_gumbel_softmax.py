@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, constraints
 
+from omegamax._constraints import finite_positive
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._concrete import concrete_parameters, concrete_sample
 
@@ -34,7 +35,7 @@ class GumbelSoftmax(Mixed):
     Reference: Maddison et al. (ICLR 2017), Jang et al. (ICLR 2017).
     """
 
-    arg_constraints = {"temperature": constraints.positive, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"temperature": finite_positive, "logits": constraints.real_vector}  # noqa: RUF012
     has_rsample = True
     hard: bool
 

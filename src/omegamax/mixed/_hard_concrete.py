@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.nn.functional import logsigmoid
 
+from omegamax._constraints import finite_positive
 from omegamax.functional import sparsemax
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._concrete import concrete_parameters, concrete_sample
@@ -40,7 +41,7 @@ class HardConcrete(Mixed):
     """
 
     arg_constraints = {  # noqa: RUF012
-        "temperature": constraints.positive,
+        "temperature": finite_positive,
         "logits": constraints.real_vector,
         "stretch": constraints.greater_than_eq(1),
     }

@@ -18,7 +18,9 @@ class Estimate(NamedTuple):
     """A number and its error, both ``[*]``.
 
     ``error`` is exactly 0 for a closed form, the standard error of a Monte Carlo mean, and the change from a coarser
-    rule to a finer one for a quadrature. The truth lies within two standard errors 95 times out of 100.
+    rule to a finer one for a quadrature, and more where the rule misses mass: infinite if that is above a hundredth,
+    as it is for laws much narrower than the distance of the nodes. The truth lies within two standard errors 95 times
+    out of 100.
     """
 
     value: Tensor
@@ -172,15 +174,21 @@ def _by_quadrature(name: str, p: Distribution, order: int, integrand) -> Estimat
     if not isinstance(p, Mixed):
         raise TypeError(f"{name}: a quadrature (order) needs a mixed law, got {type(p).__name__}")
 
-    def total(order: int) -> Tensor:
+    def total(order: int) -> tuple[Tensor, Tensor]:
+        """The integral, and how much of the mass the rule misses times the largest size of the integrand."""
         y, w = _nodes_like(p, order)
         log_p = p.log_prob(y)
-        return (w * _weighted(log_p, integrand(y, log_p))).sum(0)
+        f = integrand(y, log_p)
+        with torch.no_grad():
+            missed = ((w * log_p.exp()).sum(0) - 1).abs()
+            size = torch.where(f.isfinite(), f.abs(), 0.0).amax(0).clamp(min=1)
+            missed = torch.where(missed > 0.01, math.inf, missed * size)
+        return (w * _weighted(log_p, f)).sum(0), missed
 
-    value = total(order)
+    value, missed = total(order)
     with torch.no_grad():
-        coarse = total(max(2, 3 * order // 4))
-        return Estimate(value, (value - coarse).abs())
+        coarse = total(max(2, 3 * order // 4))[0]
+        return Estimate(value, (value - coarse).abs() + missed)
 
 
 def _information_by_quadrature(p: Distribution, weights: Tensor, log_w: Tensor, order: int) -> Estimate:

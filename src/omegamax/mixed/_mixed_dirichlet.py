@@ -11,6 +11,7 @@ from torch.distributions import Gamma, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid
 
+from omegamax._constraints import finite_positive_vector
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._faces import check_face
@@ -48,7 +49,7 @@ class MixedDirichlet(Mixed):
 
     arg_constraints = {  # noqa: RUF012
         "face_scores": constraints.real_vector,
-        "concentration": constraints.independent(constraints.positive, 1),
+        "concentration": finite_positive_vector,
     }
     has_rsample = False
 

@@ -134,7 +134,7 @@ def _many(mean: Tensor, cov: Tensor, there: Tensor, points: int) -> Tensor:
         log_p = torch.special.log_ndtr(shift / tril[..., i, i, None])
         total = total + log_p
         if i < count - 1:
-            drawn.append(-_quantile(log_u[:, i] + log_p))
+            drawn.append(-quantile(log_u[:, i] + log_p))
     return total.logsumexp(-1) - math.log(points)
 
 
@@ -164,5 +164,5 @@ class _Quantile(torch.autograd.Function):
         return g * (torch.special.log_ndtr(x) + 0.5 * x.square() + 0.5 * math.log(2 * math.pi)).exp()
 
 
-def _quantile(log_p: Tensor) -> Tensor:
+def quantile(log_p: Tensor) -> Tensor:
     return _Quantile.apply(log_p)

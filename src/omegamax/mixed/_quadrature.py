@@ -51,15 +51,6 @@ def sobol(dimension: int, points: int) -> Tensor:
     return u.clamp(edge, 1 - edge)
 
 
-def simplex_nodes(vertices: int, order: int, points: int) -> tuple[Tensor, Tensor]:
-    """Nodes ``[Q, k]`` and weights ``[Q]`` inside a simplex of k vertices, of sum ``1 / (k - 1)!``; float64.
-
-    A conical product of Gauss-Legendre rules, of at most ``points`` nodes; Sobol points if it would be too coarse.
-    """
-    order = min(order, int(points ** (1 / max(vertices - 1, 1)) + 1e-9))
-    return _conical(vertices, order) if order >= 8 else _uniform(vertices, points)
-
-
 @functools.cache
 def _conical(vertices: int, order: int) -> tuple[Tensor, Tensor]:
     d = vertices - 1
@@ -70,14 +61,6 @@ def _conical(vertices: int, order: int) -> tuple[Tensor, Tensor]:
     weights = torch.cartesian_prod(*[w] * d).reshape(-1, d).prod(-1)
     powers = torch.arange(d - 1, -1, -1, dtype=torch.float64)
     return _break_stick(cube), weights * (1 - cube).pow(powers).prod(-1)
-
-
-@functools.cache
-def _uniform(vertices: int, points: int) -> tuple[Tensor, Tensor]:
-    d = vertices - 1
-    powers = torch.arange(d, 0, -1, dtype=torch.float64)
-    cube = 1 - (1 - sobol(d, points)).pow(1 / powers)
-    return _break_stick(cube), torch.full((points,), 1 / points / math.factorial(d), dtype=torch.float64)
 
 
 def _break_stick(cube: Tensor) -> Tensor:

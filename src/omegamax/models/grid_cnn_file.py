@@ -12,6 +12,7 @@ import torch
 from omegamax.models.grid_cnn import GridCNN
 
 FORMAT = "omegamax.GridCNN"
+MOST_CELLS = 1024  # along a side of the grid of a file
 
 
 def save_grid_cnn(model: GridCNN, path: str | PathLike[str], *, size: tuple[int, int] | None = None) -> None:
@@ -51,7 +52,7 @@ def grid_cnn_settings(path: str | PathLike[str]) -> dict[str, Any]:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
         settings = {key: json.loads(value) for key, value in metadata.items() if key != "format"}
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} is damaged or no file of a GridCNN ({error}); get or train it again") from error
     missing = [key for key in ("dim", "grid") if key not in settings]
     if missing:
@@ -73,9 +74,28 @@ def load_grid_cnn(path: str | PathLike[str]) -> GridCNN:
     settings = grid_cnn_settings(path)
     chosen = {key: settings[key] for key in ("widths", "coordinates") if key in settings}
     try:
+        state = load_file(path)
+        _check(settings, state)
         model = GridCNN(settings["dim"], tuple(settings["grid"]), **chosen)
-        model.load_state_dict(load_file(path))
-    except (RuntimeError, TypeError, ValueError) as error:
+        model.load_state_dict(state)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path} does not hold the GridCNN it describes ({reason}); get or train it again") from error
     return model
+
+
+def _check(settings: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
+    """Refuse settings that the weights do not have, before a model of their sizes is made."""
+    grid, widths = settings["grid"], settings.get("widths", [])
+    if not isinstance(grid, list) or len(grid) != 2 or not all(type(s) is int and 1 <= s <= MOST_CELLS for s in grid):
+        raise ValueError(f"grid must be two whole numbers from 1 to {MOST_CELLS}, got {str(grid)[:60]}")
+    if not isinstance(widths, list) or len(widths) > len(state):
+        raise ValueError(f"widths must be a list of at most {len(state)}, as many as there are tensors")
+    chosen = {key: settings[key] for key in ("widths", "coordinates") if key in settings}
+    with torch.device("meta"):
+        wanted = GridCNN(settings["dim"], (grid[0], grid[1]), **chosen).state_dict()
+    for name, there in wanted.items():
+        found = state.get(name)
+        if found is None or found.shape != there.shape:
+            given = "none" if found is None else tuple(found.shape)
+            raise ValueError(f"{name} must be {tuple(there.shape)}, got {given}")

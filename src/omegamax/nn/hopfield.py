@@ -9,8 +9,9 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, is_whole
+from omegamax._checks import is_whole
 from omegamax.hopfield import Memory, Psi
+from omegamax.hopfield._limit import check_beta
 from omegamax.hopfield._psi import psi_of
 from omegamax.hopfield._settle import check_steps, settle
 from omegamax.nn.alpha import hold
@@ -32,7 +33,8 @@ class Hopfield(torch.nn.Module):
 
     Args:
         omega: name of a map, an Omega, or a module such as ``Entmax(learnable=True, per=num_heads)``.
-        beta: the sharpness, > 0: a number, or ``[H]``; ``1 / sqrt(features of a head)`` by default.
+        beta: the sharpness, > 0: a number, or ``[H]``; ``1 / sqrt(features of a head)`` by default. ``inf`` takes the
+            pattern of the largest score, or the mean of those that share it, for softmax, entmax and normmax.
         steps: how often patterns are looked at, >= 1; values are taken at the last.
         embed_dim: features of the queries.
         num_heads: parts into which features are divided, each with an association of its own.
@@ -164,14 +166,14 @@ class Hopfield(torch.nn.Module):
         k = self._split("stored", stored)  # [*, H, N, d]
         v = k if own else self._split("value", stored if values is None else values)
         seen = joined_masks(stored, mask, attn_mask)
-        beta = self._beta(q)
+        omega, beta = (self.omega, self._beta(q)) if self._limit is None else (self._limit, 1.0)
 
         def retrieved(state: Tensor) -> Tensor:
-            return self.psi.argmax(attention(state * beta, k, k, self.omega, seen, scale=1.0))
+            return self.psi.argmax(attention(state * beta, k, k, omega, seen, scale=1.0))
 
         q = settle(retrieved, q, self.steps - 1, self.tol).state
         dropout = self.dropout if self.training else 0.0
-        out, weights = attention(q * beta, k, v, self.omega, seen, scale=1.0, dropout=dropout, return_weights=True)
+        out, weights = attention(q * beta, k, v, omega, seen, scale=1.0, dropout=dropout, return_weights=True)
         out = self.psi.argmax(out) if own else out
         out = self.out_proj(out.transpose(-3, -2).flatten(-2))
         return (out, weights) if return_weights else out
@@ -191,8 +193,13 @@ class Hopfield(torch.nn.Module):
         return f"{shown}beta={beta}, steps={self.steps}, num_heads={self.num_heads}, psi={self.psi!r}{tol}"
 
     def _hold_beta(self, beta: float | Tensor | None, learn: bool, head_dim: int, made: dict[str, Any]) -> None:
+        self._limit: Omega | None = None  # what stands for omega where beta is infinite
         if beta is not None:
-            check_above("Hopfield", "beta", beta, 0.0)
+            chosen = check_beta("Hopfield", beta, self.omega)[1]
+            if chosen is not self.omega:
+                self._limit = chosen
+                if learn:
+                    raise ValueError("Hopfield: beta must be finite to be learnt, got inf")
             if isinstance(beta, Tensor) and beta.shape not in ((), (1,), (self.num_heads,)):
                 raise ValueError(f"Hopfield: beta must be a number or [{self.num_heads}], got {tuple(beta.shape)}")
         if not learn:

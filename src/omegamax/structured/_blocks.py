@@ -117,6 +117,11 @@ class _SolutionFace(Face):
         flat = None if d_additional is None else d_additional.flatten(0, 1)
         return self.solution.jvp(d_scores, flat)[0].reshape(self.shape)
 
+    def matrix(self) -> Tensor:
+        size = self.shape[-1]
+        units = torch.eye(size, dtype=torch.float64, device=self.solution.marginals.device)
+        return torch.stack([self.jvp(unit.expand(self.shape)) for unit in units], -1)
+
 
 class ActiveFace(Face):
     """The differences of the structures in use, as a matrix on the parts in which they differ.
@@ -145,16 +150,22 @@ class ActiveFace(Face):
             lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
             basis = torch.linalg.solve_triangular(lower, basis, upper=False)
         self.basis, self.slopes = basis[..., :width], basis[..., width:]
-        self.matrix = self.basis.mT @ self.basis
+        self.projector = self.basis.mT @ self.basis
 
     def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:
-        moved = self.matrix.new_zeros(len(self.matrix), self.matrix.shape[-1], 1)
+        moved = self.projector.new_zeros(len(self.projector), self.projector.shape[-1], 1)
         if d_scores is not None:
-            moved = self.matrix @ d_scores.reshape(len(self.parts), -1).gather(1, self.parts)[..., None]
+            moved = self.projector @ d_scores.reshape(len(self.parts), -1).gather(1, self.parts)[..., None]
         if d_additional is not None:
             moved = moved + self.basis.mT @ (self.slopes @ d_additional.flatten(0, 1)[..., None])
         whole = moved.new_zeros(len(moved), self.shape[-1])
         return whole.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
+
+    def matrix(self) -> Tensor:
+        rows, size = len(self.projector), self.shape[-1]
+        at = self.parts[:, :, None] * size + self.parts[:, None]
+        whole = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
+        return whole.reshape(*self.shape, size)
 
 
 @dataclass

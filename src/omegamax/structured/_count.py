@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.structured._polytope import Face, Polytope, inside
+from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
 
 
 class Count(Polytope):
@@ -33,7 +33,7 @@ class Count(Polytope):
         return _CountFace(inside(u, tol), tight)
 
 
-class _CountFace(Face):
+class _CountFace(SpreadFace):
     def __init__(self, free: Tensor, tight: Tensor):
         self.free = free.double()
         self.share = torch.where(tight, self.free, 0.0) / self.free.sum(-1, keepdim=True).clamp(min=1)

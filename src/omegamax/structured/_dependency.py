@@ -20,6 +20,10 @@ class DependencyTree(BuiltIn):
         projective: only trees whose arcs do not cross, the root standing left of the first word.
         single_root: exactly one word is attached to the root.
 
+    Coming from lpsmap: its ``DepTree(u, packed=True, projective=True)`` allows only one word below the root, which is
+    ``DependencyTree(u, projective=True, single_root=True)`` here; without ``projective`` it allows any number, as
+    ``DependencyTree(u)`` does. ``packed=True`` is the layout used here.
+
         >>> from omegamax.structured import sparsemap
         >>> scores = torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [0.5, 1.0, 0.0]])
         >>> sparsemap(scores, DependencyTree())

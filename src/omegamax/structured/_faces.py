@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
 from omegamax.structured._blocks import Local
+from omegamax.structured._elimination import Elimination
 from omegamax.structured._relaxation import Relaxation
 
 # Of conjugate gradients: squared residual of an entry; steps without a smaller one, after which rounding has taken
-# over; steps to allow beyond twice the number of variables; curvature that is none.
+# over, without and with preconditioner; steps to allow beyond twice the number of variables; curvature that is none.
 ACCURACY = torch.finfo(torch.float64).eps ** 2
-PATIENCE = 15
+PATIENCE, PREPARED_PATIENCE = 15, 3
 MAX_STEPS = 50
 NO_CURVATURE = 1e-13
+# Steps after which elimination prepares the ground, where it is cheap enough; and what is then added to the Laplacian:
+# no more than its least eigenvalue is likely to be, but far more than rounding, which it amplifies.
+EASY = 30
+LEAST_RIDGE, MOST_RIDGE = 1e-6, 1e-2
+INEXACT = 1e6  # by how much a step need not be as accurate as a solution
 
 
 class Faces:
@@ -64,31 +73,83 @@ class Faces:
         return self.problem.collect(self.problem.joined(pushes))
 
     def solve(self, b: Tensor, scale: Tensor) -> Tensor:
-        """The smallest x with ``laplacian(x) = b`` for b in its range, by conjugate gradients.
+        """The smallest x with ``laplacian(x) = b`` for b in its range.
 
         ``scale [B]`` is the size of the numbers that b is a difference of: up to their rounding, b is in the range.
         """
+        easy, done = self._descend(b, scale, self.laplacian, None, EASY)
+        if done:
+            return easy
+        eliminated = self._ridged
+        if eliminated is None:
+            return self._descend(b, scale, self.laplacian, None, MAX_STEPS + 2 * b.shape[1])[0]
+        return self._descend(b, scale, self.laplacian, eliminated.solve, MAX_STEPS + 2 * b.shape[1])[0]
+
+    def newton_step(self, b: Tensor, rho: Tensor) -> Tensor:
+        """x with ``x + rho * laplacian(x) = b``, for ``rho [B]``; pinned variables stay where they are."""
+        free = 1 - self.pinned
+        weight, b = rho[:, None], free * b
+        if self.problem.order.affordable(len(b)):
+            matrices = [weight[..., None, None] * coupling for coupling in self._couplings(free)]
+            return Elimination(self.problem.order, matrices, torch.ones_like(b)).solve(b)
+
+        def system(x: Tensor) -> Tensor:
+            return x + weight * free * self.problem.collect(self.across(self.problem.spread(free * x)))
+
+        return self._descend(b, INEXACT * b.abs().amax(1), system, None, MAX_STEPS + 2 * b.shape[1])[0]
+
+    @cached_property
+    def _ridged(self) -> Elimination | None:
+        """The Laplacian with a ridge, eliminated; None where that is more than iterations cost."""
+        order, size = self.problem.order, self.problem.size
+        if not order.affordable(len(self.pinned)):
+            return None
+        ridge = min(max(1 / size**2, LEAST_RIDGE), MOST_RIDGE)
+        return Elimination(order, self._couplings(torch.ones_like(self.pinned)), self.pinned + ridge)
+
+    def _couplings(self, free: Tensor) -> list[Tensor]:
+        """The Laplacian factor by factor, ``[B, K, m, m]``, with rows and columns scaled by ``free [B, N]``."""
+        signs = self.problem.parts(self.problem.spread(free))
+        return [
+            sign[..., None]
+            * (torch.eye(sign.shape[-1], dtype=sign.dtype, device=sign.device) - face.matrix())
+            * sign[..., None, :]
+            for sign, face in zip(signs, self.faces, strict=True)
+        ]
+
+    def _descend(
+        self,
+        b: Tensor,
+        scale: Tensor,
+        system: Callable[[Tensor], Tensor],
+        near: Callable[[Tensor], Tensor] | None,
+        max_steps: int,
+    ) -> tuple[Tensor, bool]:
+        """Conjugate gradients, preconditioned by the solver of a system ``near``; and whether that is the solution."""
         x, r = torch.zeros_like(b), b
-        p, left = r, r.square().sum(1, keepdim=True)
-        best, least, idle = x, left, torch.zeros_like(left)
+        q = r if near is None else near(r)
+        p, left, size = q, (r * q).sum(1, keepdim=True), r.square().sum(1, keepdim=True)
+        best, least, idle = x, size, torch.zeros_like(left)
         floor = (ACCURACY * scale.square() * b.shape[1])[:, None]
-        for _ in range(MAX_STEPS + 2 * b.shape[1]):
-            live = (left > floor) & (idle < PATIENCE)
+        patience = PATIENCE if near is None else PREPARED_PATIENCE
+        for _ in range(max_steps):
+            live = (size > floor) & (idle < patience)
             if not bool(live.any()):
                 break
-            q = self.laplacian(p)
-            curvature = (p * q).sum(1, keepdim=True)
+            image = system(p)
+            curvature = (p * image).sum(1, keepdim=True)
             # In the null space there is nothing left but rounding, and a step along it would be as large as it likes.
             live = live & (curvature > NO_CURVATURE * p.square().sum(1, keepdim=True))
             step = torch.where(live, left / torch.where(live, curvature, 1.0), 0.0)
-            x, r = x + step * p, r - step * q
-            now = r.square().sum(1, keepdim=True)
-            p = r + torch.where(live, now / torch.where(live, left, 1.0), 0.0) * p
-            left = now
-            better = now < 0.99 * least
-            best, least = torch.where(better, x, best), torch.where(better, now, least)
+            x, r = x + step * p, r - step * image
+            q = r if near is None else near(r)
+            now = (r * q).sum(1, keepdim=True)
+            p = q + torch.where(live, now / torch.where(live, left, 1.0), 0.0) * p
+            left, size = now, r.square().sum(1, keepdim=True)
+            better = size < 0.99 * least
+            best, least = torch.where(better, x, best), torch.where(better, size, least)
             idle = torch.where(better, 0.0, idle + 1)
-        return best
+        return best, bool((least <= floor).all())
 
 
 class Projection(torch.autograd.Function):

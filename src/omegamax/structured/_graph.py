@@ -114,7 +114,7 @@ class FactorGraph:
 
         Returns:
             A :class:`~omegamax.structured.Report`, kept as ``report``. Factors that contradict each other are a
-            ValueError.
+            ValueError, however far apart they are.
         """
         if not isinstance(max_iter, int) or max_iter < 1:
             raise ValueError(f"FactorGraph.solve: max_iter must be a whole number >= 1, got {max_iter}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.structured._polytope import Face, Polytope, inside
+from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
 
 
 class OrOutput(Polytope):
@@ -45,8 +45,9 @@ class OrOutput(Polytope):
         return _OrFace(free, torch.cat([tied, some], -1), tight)
 
 
-class _OrFace(Face):
+class _OrFace(SpreadFace):
     def __init__(self, free: Tensor, pool: Tensor, tight: Tensor):
+        self.free = free.double()
         self.alone, self.pool = (free & ~pool).double(), pool.double()
         self.share = self.pool / self.pool.sum(-1, keepdim=True).clamp(min=1)
         normal = torch.cat([self.alone[..., :-1], -self.alone[..., -1:]], -1) * tight

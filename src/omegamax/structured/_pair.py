@@ -8,7 +8,7 @@ from torch import Tensor
 
 from omegamax._checks import is_number
 from omegamax.structured._logic import LocalFactor
-from omegamax.structured._polytope import Face, Polytope, inside
+from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
 from omegamax.structured._variables import Variable
 
 
@@ -46,9 +46,10 @@ class Coupling(Polytope):
         return _CouplingFace(free.double(), sign * (held & free), smaller * free)
 
 
-class _CouplingFace(Face):
+class _CouplingFace(SpreadFace):
     def __init__(self, free: Tensor, held: Tensor, slope: Tensor):
         # held: the direction in which a pair held together moves, of length sqrt(2); zero for other pairs.
+        self.free = free
         self.alone, self.held, self.slope = torch.where(held != 0, 0.0, free), held, slope
 
     def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:

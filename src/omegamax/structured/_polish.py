@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from omegamax.structured._faces import Faces
 from omegamax.structured._state import State
 
@@ -23,5 +25,7 @@ def polished(state: State) -> State:
     u = problem.bounded(aim - faces.solve(problem.collect(off), problem.scale))
     missing = problem.unbounded(problem.scores - u - problem.collect(prices))
     move = faces.across(prices + problem.spread(faces.solve(missing, problem.scale)))
-    z = problem.local(u) + (slopes + move) / state.rho[:, None]
-    return State(problem, z, state.rho, problem.solve(z, state.rho, state.warm()), u)
+    # Rounding of the prices is relative to the penalty, where that is larger.
+    rho = torch.minimum(state.rho, (slopes + move).abs().amax(1).clamp(min=1)) if move.shape[1] else state.rho
+    z = problem.local(u) + (slopes + move) / rho[:, None]
+    return State(problem, z, rho, problem.solve(z, rho, state.warm()), u)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor
 
 
@@ -19,6 +20,21 @@ class Face(ABC):
 
         In the scores it is the orthogonal projection onto the directions of the face.
         """
+
+    @abstractmethod
+    def matrix(self) -> Tensor:
+        """That projection, ``[B, K, m, m]``."""
+
+
+class SpreadFace(Face):
+    """A face whose :meth:`jvp` takes changes of the scores with any number of leading axes."""
+
+    free: Tensor  # [B, K, m]
+
+    def matrix(self) -> Tensor:
+        size = self.free.shape[-1]
+        units = torch.eye(size, dtype=self.free.dtype, device=self.free.device)[:, None, None]
+        return self.jvp(units.expand(size, *self.free.shape)).movedim(0, -1)
 
 
 class Polytope(ABC):

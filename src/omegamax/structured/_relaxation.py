@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax.structured._blocks import Block, Local
+from omegamax.structured._elimination import Order
 
 
 @dataclass
@@ -58,6 +59,11 @@ class Relaxation:
         """What dual residuals are measured by, ``[B]``."""
         return 1 + self.scores.abs().amax(1)
 
+    @cached_property
+    def order(self) -> Order:
+        """In which to eliminate the variables."""
+        return Order(self.size, self.blocks)
+
     def local(self, u: Tensor) -> Tensor:
         """What the factors see of marginals ``[B, N]``: copies, or ``1 - u`` of negated variables."""
         return self.shift + self.spread(u)
@@ -90,7 +96,10 @@ class Relaxation:
     def select(self, rows: Tensor) -> Relaxation:
         """The same for some of the examples."""
         extra = [None if a is None else a[rows] for a in self.additional]
-        return replace(self, scores=self.scores[rows], forbidden=self.forbidden[rows], additional=extra)
+        fewer = replace(self, scores=self.scores[rows], forbidden=self.forbidden[rows], additional=extra)
+        if "order" in self.__dict__:
+            fewer.order = self.order  # of the graph, whatever the examples
+        return fewer
 
     def average(self, marginals: Tensor) -> Tensor:
         """Marginals ``[B, N]`` from those of the factors: their mean, exactly 0 or 1 where one of them is."""

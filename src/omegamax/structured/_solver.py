@@ -11,10 +11,11 @@ from torch.autograd import forward_ad
 
 from omegamax._warnings import ConvergenceWarning
 from omegamax.functional._sparsemap import tangent
-from omegamax.structured._admm import Contradiction, Outcome, admm
+from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
 from omegamax.structured._faces import Faces, Projection
 from omegamax.structured._factor import Infeasible
+from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
 from omegamax.structured._report import Report
 

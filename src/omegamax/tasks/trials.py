@@ -13,6 +13,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from omegamax.tasks.csv_text import guard, unguard
+
 Job = Mapping[str, Any]
 Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
 
@@ -20,7 +22,8 @@ Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
 class Trials:
     """Rows of a CSV file, told apart by the columns ``keys``.
 
-    A job is a mapping from the keys to their values; a row has all ``columns``, those of its job among them.
+    A job is a mapping from the keys to their values; a row has all ``columns``, those of its job among them. Text
+    that a spreadsheet would take for a formula is written with a quote before it, which is gone when it is read.
 
         >>> import tempfile
         >>> def square(job):
@@ -51,7 +54,7 @@ class Trials:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != self.columns:
                 raise ValueError(f"Trials: {self.path} must have the columns {self.columns}, got {reader.fieldnames}")
-            return list(reader)
+            return [{name: unguard(cell or "") for name, cell in row.items() if name is not None} for row in reader]
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs that have no row."""
@@ -73,7 +76,11 @@ class Trials:
             writer = csv.DictWriter(file, self.columns, lineterminator="\n")
             if fresh:
                 writer.writeheader()
-            writer.writerows(rows)
+            # Of line ends the writer quotes its own alone, but the reader knows the other, too.
+            quoted = csv.DictWriter(file, self.columns, lineterminator="\n", quoting=csv.QUOTE_ALL)
+            for row in rows:
+                cells = {name: guard(value) for name, value in row.items()}
+                (quoted if any("\r" in str(cell) for cell in cells.values()) else writer).writerow(cells)
 
     def run(
         self, jobs: Iterable[Job], work: Work, workers: int = 1, say: Callable[[str], None] | None = print

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError
+from omegamax.data._tensors import load_tensors
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]
@@ -38,14 +39,7 @@ def find_weights(path: Path_, kind: str) -> Path:
 
 def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, Any]:
     """All that is in a ``.ckpt`` file of a task, read without running code."""
-    try:
-        content = torch.load(path, map_location=map_location, weights_only=True)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist; {remedy(kind)}") from None
-    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
-        # Not the rest of torch's message, which goes on to say how the file's code could be run.
-        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is damaged, or no checkpoint of plain data ({reason}); {remedy(kind)}") from error
+    content = load_tensors(path, "damaged, or no checkpoint of plain data", remedy(kind), map_location)
     if not isinstance(content, dict) or kind not in content or "state_dict" not in content:
         raise DataError(f"{path} is no checkpoint of `omegamax {kind}`; {remedy(kind)}")
     return content
@@ -59,8 +53,30 @@ def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
     if path.suffix == ".safetensors":
         return _from_safetensors(path, kind)
     content = load_plain(path, kind)
-    weights = {key.removeprefix(_MODEL): w for key, w in content["state_dict"].items() if key.startswith(_MODEL)}
-    return content[kind], weights
+    state = content["state_dict"]
+    tensors = isinstance(state, dict) and all(isinstance(w, Tensor) for w in state.values())
+    if not tensors or not all(isinstance(name, str) for name in state):
+        raise DataError(f"{path} must have tensors by name as 'state_dict'; {remedy(kind)}")
+    return content[kind], {key.removeprefix(_MODEL): w for key, w in state.items() if key.startswith(_MODEL)}
+
+
+def check_sizes(path: Path_, build: Callable[[], torch.nn.Module], weights: Mapping[str, Tensor], kind: str) -> None:
+    """Refuse weights whose names or shapes are not those of the network that ``build`` makes, before it has memory.
+
+    A network is made without numbers, on the meta device: what a file says of its sizes costs nothing until its
+    weights are seen to have them. Parameters that only the file has are left to who loads it.
+    """
+    try:
+        with torch.device("meta"):
+            wanted = build().state_dict()
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"{path} describes a network that cannot be ({error}); {remedy(kind)}") from error
+    for name, there in wanted.items():
+        found = weights.get(name)
+        if found is None or found.shape != there.shape:
+            given = "none" if found is None else str(tuple(found.shape))
+            fit = f"has weights that do not fit its own settings: {name} must be {tuple(there.shape)}, got {given}"
+            raise DataError(f"{path} {fit}; get it again")
 
 
 def write_weights(path: Path_, kind: str, record: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -79,11 +95,11 @@ def _from_safetensors(path: Path, kind: str) -> tuple[Any, dict[str, Tensor]]:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}
-    except SafetensorError as error:
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} is damaged or no safetensors file ({error}); get it again") from error
     if f"omegamax.{kind}" not in metadata:
         raise DataError(f"{path} says nothing of the network that its weights are of; {remedy(kind)}")
     try:
         return json.loads(metadata[f"omegamax.{kind}"]), weights
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(kind)}") from error

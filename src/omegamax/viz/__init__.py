@@ -1,5 +1,8 @@
 """Pictures: tensors in, matplotlib axes out. Needs ``pip install omegamax[viz]``."""
 
+from omegamax.viz._key import marks_of as marks_of
+from omegamax.viz._marks import Mark as Mark
+from omegamax.viz._marks import swatch as swatch
 from omegamax.viz.alignment import alignment as alignment
 from omegamax.viz.arcs import arcs as arcs
 from omegamax.viz.bars import bars as bars

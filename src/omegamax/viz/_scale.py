@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SHADES, _PART = "magma_r", (0.04, 0.88)  # warm on grey; lines in ink still show on the darkest
 _OPAQUE = 0.9  # at the end of the scale
+LABEL = "attention density (1: spread evenly)"
 
 
 def cells(name: str, argument: str, weights: Tensor, index: Index | None = None) -> Tensor:
@@ -55,6 +56,22 @@ def shades() -> Any:
     return ListedColormap(colours, name="attention")
 
 
+def scale_picture() -> bytes:
+    """The colours from 0 on the left to the end of the scale, as a PNG file."""
+    import io
+
+    from matplotlib.image import imsave
+
+    file = io.BytesIO()
+    imsave(file, np.broadcast_to(shades()(np.linspace(0, 1, 256)), (16, 256, 4)), format="png")
+    return file.getvalue()
+
+
+def scale_ticks(vmax: float) -> list[tuple[float, str]]:
+    """Numbers for the scale as text, each with its place on the scale, from 0 to 1."""
+    return [(math.sqrt(value / vmax), text) for value, text in ticks(vmax)]
+
+
 def norm(vmax: float) -> Any:
     """From densities to colours by the square root: peaks differ a lot between kinds of attention."""
     from matplotlib.colors import PowerNorm
@@ -62,7 +79,13 @@ def norm(vmax: float) -> Any:
     return PowerNorm(0.5, vmin=0, vmax=vmax, clip=True)
 
 
-def paint(ax: Axes, densities: Tensor, vmax: float, interpolation: str) -> None:
-    """Colour the unit square by densities ``[S, T]`` of its cells."""
+def paint(ax: Axes, densities: Tensor, vmax: float, interpolation: str) -> Any:
+    """Colour the unit square by densities ``[S, T]`` of its cells; returns the image."""
     look: dict[str, Any] = {"extent": EXTENT, "aspect": ax.get_aspect(), "zorder": 1}
-    ax.imshow(densities.numpy(), cmap=shades(), norm=norm(vmax), interpolation=interpolation, **look)
+    return ax.imshow(densities.numpy(), cmap=shades(), norm=norm(vmax), interpolation=interpolation, **look)
+
+
+def ticks(vmax: float) -> list[tuple[float, str]]:
+    """Numbers for the scale, with their text: powers of 4, which are twice as far from 0 each under the root."""
+    steps = [4.0**k for k in range(-12, 16) if 0.06 * vmax <= 4.0**k <= vmax]
+    return [(0.0, "0"), *((step, f"{step:g}") for step in steps)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from omegamax.viz._fonts import families, legible
 from omegamax.viz.heatmap import heatmap
 from omegamax.viz.style import INK
 
@@ -25,6 +26,7 @@ def alignment(
     cmap: str = "YlGnBu",
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """``weights: [n, m]`` between n and m words, as a :func:`heatmap` with the words along its sides.
 
@@ -35,14 +37,17 @@ def alignment(
         rows: n words, written on the left.
         columns: m words, written on top.
         numbers: write the weights.
+        key: draw a bar of the colours with numbers, and say beneath what the marks mean that occur.
     """
     if weights.shape != (len(rows), len(columns)):
         wanted, given = f"[{len(rows)}, {len(columns)}]", tuple(weights.shape)
         raise ValueError(f"alignment: weights must be {wanted} for as many rows and columns, got shape {given}")
-    ax = heatmap(weights, cmap=cmap, title=title, ax=ax)
+    ax = heatmap(weights, cmap=cmap, title=title, ax=ax, key=key)
     ax.images[0].set_clim(0, 1)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.set_xticks(range(len(columns)), columns, rotation=45, ha="left", rotation_mode="anchor")
+    family = families("".join((*rows, *columns)))
+    left, top = ([legible(word) for word in words] for words in (rows, columns))
+    ax.set_yticks(range(len(rows)), left, fontfamily=family)
+    ax.set_xticks(range(len(columns)), top, rotation=45, ha="left", rotation_mode="anchor", fontfamily=family)
     ax.tick_params(length=0, labelcolor=INK, labelsize=9)
     ax.tick_params(axis="x", top=False, labeltop=True, bottom=False, labelbottom=False, pad=2)
     if numbers:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from omegamax.viz._fonts import families, legible
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK, MUTED
 
@@ -29,6 +32,7 @@ def arcs(
     colour: str = INK,
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """Arcs from heads to their modifiers over the words, as opaque and as thick as they are probable.
 
@@ -40,15 +44,16 @@ def arcs(
             <omegamax.structured.DependencyTree>` has it: marginals, or a single tree of zeros and ones.
         below: another ``[n, n]`` to compare with, drawn under the words.
         numbers: write the marginals.
+        key: say beneath what arcs and arrows mean.
     """
     for argument, value in (("marginals", marginals), ("below", below)):
         if value is not None and value.shape != (len(words), len(words)):
             size, shape = len(words), tuple(value.shape)
             raise ValueError(f"arcs: {argument} must be [{size}, {size}] for {size} words, got shape {shape}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax)
     places, end = _places(words)
     for x, word in zip(places, words, strict=True):
-        ax.text(x, 0, word, ha="center", va="center", color=INK)
+        ax.text(x, 0, legible(word), ha="center", va="center", color=INK, fontfamily=families(word))
     sides = {1: marginals} if below is None else {1: marginals, -1: below}
     found = {side: _found(given) for side, given in sides.items()}
     levels = {side: _levels(found[side], places) for side in sides}
@@ -59,8 +64,10 @@ def arcs(
     ax.set_xlim(0, end)
     ax.set_ylim(-foot - tops.get(-1, 0), foot + tops[1])
     ax.set_axis_off()
-    ax.set_title(title)
-    return ax
+    drawn = [(i == j) for given in found.values() for i, j, _ in given]
+    marks = [] if all(drawn) else [Mark("line", "from head to modifier: the thicker, the more probable", colour)]
+    marks += [Mark("arrow", "upright: root of the sentence", colour)] if any(drawn) else []
+    return finish(ax, title, marks, key=key, grow=new)
 
 
 def _places(words: Sequence[str]) -> tuple[list[float], float]:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from omegamax.viz._fonts import families, legible
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK, MUTED
 
@@ -15,16 +18,23 @@ if TYPE_CHECKING:
 
 
 def bars(
-    p: Tensor, *, labels: Sequence[str] | None = None, colour: str = INK, title: str = "", ax: Axes | None = None
+    p: Tensor,
+    *,
+    labels: Sequence[str] | None = None,
+    colour: str = INK,
+    title: str = "",
+    ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """One bar for each of ``p: [K]``. What is exactly 0 gets a hollow dot on the axis, not a very short bar.
 
     Args:
         labels: names of the choices, written under the bars.
+        key: say beneath what a dot means, if there is one.
     """
     if p.dim() != 1:
         raise ValueError(f"bars: p must have one axis [K], got shape {tuple(p.shape)}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax)
     values = p.detach().double().cpu()
     zeros = (values == 0).nonzero().flatten().tolist()
     ax.bar(range(len(values)), values.tolist(), color=colour, width=0.78, linewidth=0)
@@ -32,8 +42,8 @@ def bars(
     if zeros:
         # Zeros are the point of a sparse map, so they are drawn.
         ax.plot(zeros, [0] * len(zeros), "o", ms=4.5, mfc="white", mec=MUTED, mew=0.9, clip_on=False, zorder=3)
-    ax.set_xticks(range(len(values)), labels if labels is not None else [""] * len(values))
+    names = [""] * len(values) if labels is None else [legible(label) for label in labels]
+    ax.set_xticks(range(len(values)), names, fontfamily=families("".join(names)))
     ax.tick_params(axis="x", length=0)
     ax.spines["bottom"].set_visible(False)
-    ax.set_title(title)
-    return ax
+    return finish(ax, title, [Mark("hollow", "exactly 0", MUTED)] if zeros else [], key=key, grow=new)

@@ -12,12 +12,14 @@ from torch import Tensor
 from omegamax._checks import is_number
 from omegamax._numerics import phi
 from omegamax.basis import grid_positions
+from omegamax.viz._key import colour_bar, finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz._picture import dimmed, lay, pixels
 from omegamax.viz._region import Region, region
-from omegamax.viz._scale import end, paint
+from omegamax.viz._scale import LABEL, end, paint, ticks
 from omegamax.viz._zeros import check_zeros, mark
-from omegamax.viz.ellipses import _THICK, _edge, _mass_radii, _rings
+from omegamax.viz.ellipses import _THICK, ENDS, _edge, _mass_radii, _rings
 from omegamax.viz.style import INK
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ _LATTICE, _COARSE = 400, 160  # a density that is not elliptic may take a sum ov
 _LEVELS = tuple(4.0**k for k in range(8))
 _THIN = 0.7
 _HALF = (0.5,)  # of its mass lies in the ellipse drawn for a component
+HALF = "half of a component's mass"
+MEAN, PART = "mean", "mean of a component, with its weight"
 
 
 @torch.no_grad()
@@ -42,6 +46,7 @@ def contours(
     index: int | tuple[int, ...] | None = None,
     zeros: str | None = "hatch",
     title: str = "",
+    key: bool = True,
 ) -> Axes:
     """Continuous attention over a picture: colours and level lines of one density, dots at its means.
 
@@ -58,6 +63,7 @@ def contours(
             pictures that stand side by side, see :func:`shared_vmax`.
         index: which member of a batch.
         zeros: what is outside the support is hatched, ``"white"``, or (None) left alone.
+        key: draw a key of the marks that occur and a bar of the colours, as in :func:`overlay`.
 
     Reference: the figures of Farinhas (2021), ch. 6, and of Farinhas, Martins and Aguiar (2021).
     """
@@ -66,24 +72,34 @@ def contours(
     heights = _heights(levels)
     surface = field(p)
     last = end("contours", vmax, peak(p, surface))
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax, picture.shape[0] / picture.shape[1])
     lay(ax, dimmed(picture))
-    paint(ax, surface, last, "bilinear")
-    mark(ax, p.contains, zeros)
+    painted = paint(ax, surface, last, "bilinear")
+    if key:
+        colour_bar(ax, painted, LABEL, ticks(last))
+    found = mark(ax, p.contains, zeros)
     single = p.ellipses if len(p.weights) == 1 else None
     if single is not None:
-        _ring(ax, _rings(single, _radii(single, heights)), _THIN, zorder=2)
+        levels_drawn = _ring(ax, _rings(single, _radii(single, heights)), _THIN, zorder=2)
     else:
-        _trace(ax, surface, [h for h in heights if h < surface.max()], _THIN)
+        levels_drawn = _trace(ax, surface, [h for h in heights if h < surface.max()], _THIN)
+    edges = 0
     if p.ellipses is not None:
         for arc in p.borders():
+            edges += 1
             look: dict[str, Any] = {"solid_capstyle": "round", "path_effects": _edge(_THICK), "zorder": 3}
             ax.plot(*arc.T.numpy(), color=INK, linewidth=_THICK, **look)
     elif not p.contains(_places(len(surface))).all():
-        _trace(ax, surface, [1e-9 * surface.max().item()], _THICK)
-    _means(ax, p)
-    ax.set_title(title)
-    return ax
+        edges = _trace(ax, surface, [1e-9 * surface.max().item()], _THICK)
+    found += [Mark("edge", ENDS)] if edges else []
+    found += [Mark("rings", _level_text(heights))] if levels_drawn else []
+    found += _means(ax, p)
+    return finish(ax, title, found, key=key, grow=new)
+
+
+def _level_text(heights: Sequence[float]) -> str:
+    shown = ", ".join(f"{height:g}" for height in heights[:3])
+    return f"equal density: {shown}{', ...' if len(heights) > 3 else ''}"
 
 
 def field(p: Region) -> Tensor:
@@ -118,27 +134,31 @@ def _radii(p: BetaGaussian, heights: Sequence[float]) -> Tensor:
     return torch.where(fall < 0, q, math.inf).sqrt()
 
 
-def _ring(ax: Axes, curves: Tensor, width: float, **look: Any) -> None:
-    """Closed lines through points ``[M, 2]``."""
+def _ring(ax: Axes, curves: Tensor, width: float, **look: Any) -> int:
+    """Draw closed lines through points ``[M, 2]``; returns how many."""
     for curve in curves:
         path_effects = _edge(width)
         ax.fill(*curve.T.numpy(), fill=False, edgecolor=INK, linewidth=width, path_effects=path_effects, **look)
+    return len(curves)
 
 
-def _trace(ax: Axes, surface: Tensor, heights: Sequence[float], width: float) -> None:
-    """Level lines read off the lattice, for densities whose lines have no formula."""
+def _trace(ax: Axes, surface: Tensor, heights: Sequence[float], width: float) -> int:
+    """Draw level lines read off the lattice, for densities whose lines have no formula; returns how many levels."""
     if heights:
         x, y = (c.reshape(surface.shape).numpy() for c in _places(len(surface)).unbind(-1))
         drawn = ax.contour(x, y, surface.numpy(), levels=list(heights), colors=INK, linewidths=width, zorder=2)
         drawn.set(path_effects=_edge(width))
+    return len(heights)
 
 
-def _means(ax: Axes, p: Region) -> None:
-    """A dot for each part, and for one of several its ellipse and its weight."""
+def _means(ax: Axes, p: Region) -> list[Mark]:
+    """Draw a dot for each part, and for one of several its ellipse and its weight; returns the marks drawn."""
     from matplotlib import patheffects
 
     several = len(p.weights) > 1
+    found = [Mark("mean", PART if several else MEAN)]
     if several and p.ellipses is not None:
+        found.insert(0, Mark("dashes", HALF))
         _ring(ax, _rings(p.ellipses, _mass_radii(p.ellipses, _HALF)), 1.1, linestyle=(0, (3, 1.6)), zorder=3)
     ax.plot(*p.means.T.numpy(), "o", ms=5, mfc=INK, mec="white", mew=1, zorder=5)
     middle = (p.weights @ p.means)[0] / p.weights.sum()
@@ -152,3 +172,5 @@ def _means(ax: Axes, p: Region) -> None:
             place: dict[str, Any] = {"xytext": (5 * side, 0), "textcoords": "offset points"}
             look |= {"fontsize": 8, "fontweight": "bold", "path_effects": halo, "zorder": 6}
             ax.annotate(text, (x, y), **place, **look)
+    inside = ((p.means >= 0) & (p.means <= 1)).all(-1)
+    return found if bool(inside.any()) else found[:-1]

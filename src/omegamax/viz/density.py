@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK
 
@@ -30,6 +32,7 @@ def density(
     label: str | None = None,
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """The curve of one density over the line, from ``low`` to ``high``; call again to add another.
 
@@ -39,13 +42,14 @@ def density(
     Args:
         p: any density over one dimension, without batch axes; its support may be in pieces.
         fill: how opaque the area under the curve is.
+        key: say beneath what a dot means, if there is one.
     """
     if p.event_shape != (1,) or p.batch_shape:
         shapes = f"batch shape {tuple(p.batch_shape)}, event shape {tuple(p.event_shape)}"
         raise ValueError(f"density: p must be a single density over one dimension, got {shapes}")
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"density: low must be below high, both finite, got {low} and {high}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax)
     edges = _edges(p, low, high)
     # A gap after each piece of the support keeps them one line, with one label.
     gap = torch.full((1,), math.nan, dtype=torch.float64)
@@ -64,8 +68,8 @@ def density(
     ax.set_xlim(low, high)
     top = ax.dataLim.y1  # of all that was drawn: a limit set by an earlier call would stay
     ax.set_ylim(0, 1.06 * top if 0 < top < math.inf else 1)
-    ax.set_title(title)
-    return ax
+    found = [Mark("hollow", "end of the support: exactly 0 beyond")] if ends else []
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _edges(p: Density, low: float, high: float) -> Tensor:

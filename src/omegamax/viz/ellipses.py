@@ -11,6 +11,8 @@ from torch import Tensor
 
 from omegamax._numerics import phi
 from omegamax.densities import BetaGaussian
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _POINTS = 240
 _LATTICE = 400
 _THIN, _THICK = 1.1, 2.6
+ENDS = "end of the density: exactly 0 outside"
 
 
 @torch.no_grad()
@@ -38,6 +41,7 @@ def ellipses(
     colour: str = INK,
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """Level lines of densities over the plane, and a thick line where their support ends.
 
@@ -52,9 +56,11 @@ def ellipses(
         masses: each line encloses this much of the probability.
         fade: how far the image goes to white where every density is exactly 0.
         frame: left, right, top and bottom end of what is shown; an image fills it.
+        key: say beneath what the marks mean that occur.
     """
     _check(p, image, masses)
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax, None if image is None else image.shape[0] / image.shape[1])
+    found = []
     left, right, top, bottom = frame
     extent = (left, right, bottom, top)
     if image is not None:
@@ -64,20 +70,26 @@ def ellipses(
             veil = torch.ones(_LATTICE, _LATTICE, 4)
             veil[..., 3] = fade * outside.cpu()
             ax.imshow(veil.numpy(), extent=extent, interpolation="bilinear")
+            found.append(Mark("white", "faded to white: exactly 0"))
     if isinstance(p, BetaGaussian):
-        for radii, width in ((_mass_radii(p, masses), _THIN), (p.support_radius.unsqueeze(-1), _THICK)):
-            for ring in _rings(p, radii):
+        widths = {_THIN: _rings(p, _mass_radii(p, masses)), _THICK: _rings(p, p.support_radius.unsqueeze(-1))}
+        for width, rings in widths.items():
+            for ring in rings:
                 ax.fill(*ring.T.numpy(), fill=False, edgecolor=colour, linewidth=width, path_effects=_edge(width))
+        drawn = {width for width, rings in widths.items() if len(rings)}
     else:
-        _trace(ax, p, masses, frame, colour)
+        drawn = _trace(ax, p, masses, frame, colour)
+    if _THICK in drawn:
+        found.append(Mark("edge", ENDS))
+    if _THIN in drawn:
+        found.append(Mark("rings", f"{', '.join(f'{100 * m:g}' for m in sorted(masses))} % of the mass inside"))
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top)
     ax.set_aspect(1.0 if image is None else image.shape[0] * (right - left) / (image.shape[1] * (bottom - top)))
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
-    ax.set_title(title)
-    return ax
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
@@ -99,8 +111,9 @@ def _rings(p: BetaGaussian, radii: Tensor) -> Tensor:
     return rings[radii.isfinite().cpu().expand(rings.shape[:-2])]
 
 
-def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: str) -> None:
-    """Level lines on a lattice, for densities whose lines have no formula."""
+def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: str) -> set[float]:
+    """Draw level lines on a lattice, for densities whose lines have no formula; returns the widths drawn."""
+    widths = set()
     points = _lattice(p, frame)
     surfaces = p.prob(points).double().cpu().reshape(_LATTICE, _LATTICE, -1)
     x, y = (c.numpy() for c in points.double().cpu().reshape(_LATTICE, _LATTICE, 2).unbind(-1))
@@ -119,6 +132,8 @@ def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: 
             if heights:
                 drawn = ax.contour(x, y, surface.numpy(), levels=heights, colors=colour, linewidths=width)
                 drawn.set(path_effects=_edge(width))
+                widths.add(width)
+    return widths
 
 
 def _lattice(p: Density, frame: Frame) -> Tensor:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from omegamax.viz._fonts import families, legible
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.simplex import _CORNERS
 from omegamax.viz.style import INK, MUTED
@@ -30,6 +33,7 @@ def faces(
     shares: bool = True,
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """Draw samples ``y: [S, 3]`` of a law on the simplex: dots inside, histograms on the edges, discs on the vertices.
 
@@ -41,6 +45,7 @@ def faces(
         points: at most so many samples are drawn inside.
         labels: names of the three vertices.
         shares: write the share of the samples beside each face.
+        key: say beneath what the marks mean that occur.
     """
     if y.dim() != 2 or y.shape[-1] != 3:
         raise ValueError(f"faces: y must have shape [S, 3], got {tuple(y.shape)}")
@@ -48,7 +53,7 @@ def faces(
         raise ValueError("faces: y must hold at least one sample, got none")
     if labels is not None and len(labels) != 3:
         raise ValueError(f"faces: labels must be 3 names, got {len(labels)}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax)
     y = y.detach().double().cpu()
     support = y > 0
     size = support.sum(-1)
@@ -69,13 +74,16 @@ def faces(
             _write(ax, (1.2 + 0.35 * share**0.5) * corner, share, _VERTEX)
         if labels is not None:
             x, height = (1.42 * corner).tolist()
-            ax.text(x, height, labels[i], color=MUTED, ha="center", va="center", fontsize=8)
+            look: dict[str, Any] = {"color": MUTED, "ha": "center", "va": "center", "fontsize": 8}
+            ax.text(x, height, legible(labels[i]), fontfamily=families(labels[i]), **look)
     ax.set_aspect("equal")
     ax.set_xlim(-1.3, 1.3)
     ax.set_ylim(-1.0, 1.5)
     ax.set_axis_off()
-    ax.set_title(title)
-    return ax
+    meanings = {3: ("dots", "sample without a zero", _INSIDE), 2: ("patch", "samples with one exact 0", _EDGE)}
+    meanings[1] = ("disc", "samples with two exact 0s: area is their share", _VERTEX)
+    found = [Mark(*meaning) for count, meaning in meanings.items() if bool((size == count).any())]
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _histogram(ax: Axes, t: Tensor, total: int, i: int, j: int, bins: int, shares: bool) -> None:

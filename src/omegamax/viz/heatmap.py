@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from omegamax.viz._key import colour_bar, finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK
 
@@ -14,29 +16,42 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+ROUND = "edge of the cells above 0"
+
+
 def heatmap(
-    weights: Tensor, *, cmap: str = "YlGnBu", sparse: bool = True, title: str = "", ax: Axes | None = None
+    weights: Tensor,
+    *,
+    cmap: str = "YlGnBu",
+    sparse: bool = True,
+    title: str = "",
+    ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """``weights: [H, W]`` as an image.
 
     Args:
         sparse: leave white what is exactly 0, and draw a line round the rest.
+        key: draw a bar of the colours with numbers, and say beneath what the marks mean that occur.
     """
     if weights.dim() != 2:
         raise ValueError(f"heatmap: weights must have two axes [H, W], got shape {tuple(weights.shape)}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax, weights.shape[0] / max(weights.shape[1], 1))
     w = weights.detach().double().cpu()
     shown = w.where(w > 0, float("nan")) if sparse else w
-    ax.imshow(shown.numpy(), cmap=cmap, vmin=0, vmax=w.max().item() or 1)
-    if sparse:
+    painted = ax.imshow(shown.numpy(), cmap=cmap, vmin=0, vmax=w.max().item() or 1)
+    found = []
+    if sparse and bool((w == 0).any()):
         # A thin support on a large white page is easy to miss without its border.
         for segment in _border(w > 0):
             ax.plot(*segment, color=INK, linewidth=0.9, solid_capstyle="projecting")
+        found = [Mark("white", "exactly 0"), *([Mark("cells", ROUND)] if bool((w > 0).any()) else [])]
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(True)
-    ax.set_title(title)
-    return ax
+    if key:
+        colour_bar(ax, painted, "weight")
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _border(support: Tensor) -> list[tuple[tuple[float, float], tuple[float, float]]]:

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from omegamax._checks import is_whole
 from omegamax.densities import Density
+from omegamax.viz._fonts import families, legible
+from omegamax.viz._key import draw_key, style_bar
 from omegamax.viz._matplotlib import pyplot
 from omegamax.viz._picture import lay, pixels
 from omegamax.viz._region import region
-from omegamax.viz._scale import cells, end, norm, shades
+from omegamax.viz._scale import LABEL, cells, end, norm, shades, ticks
 from omegamax.viz._zeros import check_zeros
 from omegamax.viz.contours import contours, field, peak
 from omegamax.viz.outline import outline
@@ -53,7 +55,8 @@ def looks(
     """The picture and, next to it, where each model looks at it, all in one colour scale.
 
     Discrete attention is drawn by :func:`overlay` and densities by :func:`contours`, both in density per unit area:
-    the scale at the right says how many times more there is than if attention were spread evenly.
+    the scale at the right says how many times more there is than if attention were spread evenly, and the key beneath
+    what the marks mean that occur. Text may be in any script that an installed font has.
 
     Args:
         image: ``[3, H, W]``, bytes or colours in [0, 1].
@@ -80,6 +83,7 @@ def looks(
     # Rows of about the same length, none longer than the limit.
     across = math.ceil(count / math.ceil(count / _MOST)) if columns is None else int(columns)
     across = min(across, count)
+    legible(" ".join([question or "", truth or "", *looks, *(answers or {}).values(), *(notes or {}).values()]))
     asked = None if question is None else _wrapped(question, "question", across)
     said = {name: _wrapped(text, "answer") for name, text in (answers or {}).items()}
     noted = {name: _wrapped(text, "note") for name, text in (notes or {}).items()}
@@ -89,21 +93,28 @@ def looks(
         figure, axes = panels(count, across, size=(_WIDTH, height))
         if asked is not None:
             figure.set_figheight(figure.get_figheight() + _QUESTION * len(asked.split("\n")))
-            figure.suptitle(asked, x=0.01, ha="left", fontsize=13, fontweight="bold", parse_math=False)
+            heading: dict[str, Any] = {
+                "fontsize": 13,
+                "fontweight": "bold",
+                "fontfamily": families(asked),
+                "parse_math": False,
+            }
+            figure.suptitle(asked, x=0.01, ha="left", **heading)
         rest = iter(axes)
         ax = next(rest)
         lay(ax, picture)
         _caption(ax, "picture", None if truth is None else f"answer: {truth}", INK)
         if relevance is not None:
-            ax = outline(image, relevance, next(rest))
+            ax = outline(image, relevance, next(rest), key=False)
             _caption(ax, "what matters", None if matters else "nothing in particular", MUTED)
         for name, look in looks.items():
             if isinstance(look, Tensor):
-                ax = overlay(image, look, next(rest), vmax=last, index=index, zeros=zeros)
+                ax = overlay(image, look, next(rest), vmax=last, index=index, zeros=zeros, key=False)
             else:
-                ax = contours(image, look, next(rest), vmax=last, index=index, zeros=zeros)
+                ax = contours(image, look, next(rest), vmax=last, index=index, zeros=zeros, key=False)
             _caption(ax, name, *_marked((answers or {}).get(name), truth), note=noted.get(name))
         _bar(figure, axes, last)
+        draw_key(figure, grow=True)
     return figure
 
 
@@ -151,30 +162,27 @@ def _marked(answer: str | None, truth: str | None) -> tuple[str | None, str]:
 
 def _caption(ax: Axes, name: str, below: str | None, colour: str, note: str | None = None) -> None:
     """A name above the panel, an answer beneath it, and small print under that."""
-    ax.set_title(name, parse_math=False)
+    ax.set_title(legible(name), parse_math=False, fontfamily=families(name))
     text = "" if below is None else _wrapped(below, "answer")
-    ax.set_xlabel(text, color=colour, fontsize=10.5, fontweight="bold", parse_math=False)
+    family = families(text)
+    ax.set_xlabel(text, color=colour, fontsize=10.5, fontweight="bold", parse_math=False, fontfamily=family)
     if note is not None:
         under = -5 - (0 if below is None else 72 * _ANSWER * len(text.split("\n")))
         place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, under), "textcoords": "offset points"}
         look: dict[str, Any] = {"ha": "center", "va": "top", "color": MUTED, "fontsize": 8.5, "parse_math": False}
+        look["fontfamily"] = families(note)
         ax.annotate(note, (0.5, 0), **place, **look)
 
 
 def _bar(figure: Figure, axes: list[Axes], vmax: float) -> None:
     """The colour scale, once for all panels."""
     scale = pyplot().cm.ScalarMappable(norm(vmax), shades())
-    bar = figure.colorbar(scale, ax=axes, aspect=28, fraction=0.05, pad=0.008)
-    # Powers of 4 are twice as far from 0 each, under the square root.
-    steps = [4.0**k for k in range(-6, 12) if 0.06 * vmax <= 4.0**k <= vmax]
-    bar.set_ticks([0, *steps], labels=["0", *(f"{step:g}" for step in steps)])
-    bar.set_label("times even attention", color=MUTED, fontsize=8)
-    bar.outline.set_edgecolor(MUTED)
+    style_bar(figure.colorbar(scale, ax=axes, aspect=28, fraction=0.05, pad=0.008), LABEL, ticks(vmax))
 
 
 def _wrapped(text: str, kind: str, panels: int = 1) -> str:
     """In lines that are no longer than so many panels are wide."""
-    return textwrap.fill(" ".join(text.split()), panels * _LETTERS[kind])
+    return textwrap.fill(legible(" ".join(text.split())), panels * _LETTERS[kind])
 
 
 def _tallest(texts: Mapping[str, str], *others: str | None) -> int:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_number
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz._picture import dimmed, lay, pixels
 from omegamax.viz._scale import cells
@@ -17,9 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WIDTH = 1.3
+MATTERS = "what matters for the answer; the rest is dimmed"
 
 
-def outline(image: Tensor, relevance: Tensor, ax: Axes | None = None, *, mass: float = 0.9, title: str = "") -> Axes:
+def outline(
+    image: Tensor,
+    relevance: Tensor,
+    ax: Axes | None = None,
+    *,
+    mass: float = 0.9,
+    title: str = "",
+    key: bool = True,
+) -> Axes:
     """A picture with a line round what is relevant in it; the rest is dimmed.
 
     Args:
@@ -28,18 +39,18 @@ def outline(image: Tensor, relevance: Tensor, ax: Axes | None = None, *, mass: f
             in particular matters, and all is dimmed.
         mass: the line is round the smallest set of cells, ties included, that holds this much of the relevance; all
             ones of a map of zeros and ones.
+        key: say beneath what the line means.
     """
     picture, map_ = pixels("outline", image), cells("outline", "relevance", relevance)
     if not is_number(mass) or not 0 < mass <= 1:
         raise ValueError(f"outline: mass must lie in (0, 1], got {mass!r}")
     inside = _smallest(map_, mass)
-    ax = axes_or_new(ax)
     height, width = picture.shape[:2]
+    new, ax = ax is None, axes_or_new(ax, height / width)
     rows, columns = ((2 * torch.arange(n) + 1) * m // (2 * n) for n, m in ((height, len(map_)), (width, map_.shape[1])))
     lay(ax, torch.where(inside[rows][:, columns].unsqueeze(-1), picture, dimmed(picture)))
-    lines(ax, inside, _WIDTH)
-    ax.set_title(title)
-    return ax
+    found = [Mark("cells", MATTERS)] if lines(ax, inside, _WIDTH) else []
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _smallest(map_: Tensor, mass: float) -> Tensor:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new, pyplot
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ def path(
     labels: Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """Each probability of ``p: [T, K]`` as a line against ``temperatures: [T]``, on a logarithmic axis.
 
@@ -27,11 +30,12 @@ def path(
 
     Args:
         labels: names of the K entries, for a legend made by the caller.
+        key: say beneath which line is whose.
     """
     if p.dim() != 2 or temperatures.shape != p.shape[:1]:
         shapes = f"{tuple(p.shape)} and {tuple(temperatures.shape)}"
         raise ValueError(f"path: wanted p [T, K] and temperatures [T], got shapes {shapes}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax)
     t = temperatures.detach().double().cpu().numpy()
     shades = pyplot().get_cmap("viridis")
     for i, column in enumerate(p.detach().double().cpu().unbind(-1)):
@@ -45,5 +49,10 @@ def path(
     ax.set_xscale("log")
     ax.set_xlim(t.min(), t.max())
     ax.set_ylim(bottom=0)
-    ax.set_title(title)
-    return ax
+    spread = " ".join(_hex(shades(0.92 * i / 6)) for i in range(7))
+    found = [Mark("hues", "entries in order, from the first to the last", spread)]
+    return finish(ax, title, found if p.shape[1] > 1 else [], key=key, grow=new)
+
+
+def _hex(colour: tuple[float, ...]) -> str:
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in colour[:3])

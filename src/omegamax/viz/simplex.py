@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from omegamax.viz._key import finish
+from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz.style import INK
 
@@ -32,7 +34,14 @@ def plane(size: int = 240, radius: float = 2.0) -> Tensor:
 
 
 def simplex(
-    p: Tensor, *, radius: float = 2.0, levels: int = 0, regions: bool = True, title: str = "", ax: Axes | None = None
+    p: Tensor,
+    *,
+    radius: float = 2.0,
+    levels: int = 0,
+    regions: bool = True,
+    title: str = "",
+    ax: Axes | None = None,
+    key: bool = True,
 ) -> Axes:
     """Colour the plane by the probabilities ``p: [S, S, 3]`` that a map gives to ``plane(S, radius)``.
 
@@ -42,17 +51,24 @@ def simplex(
     Args:
         levels: number of level lines of the first probability.
         regions: draw the borders of the parts where some entry sits at its lower or upper bound.
+        key: say beneath what colours and lines mean.
     """
     if p.dim() != 3 or p.shape[0] != p.shape[1] or p.shape[2] != 3:
         raise ValueError(f"simplex: p must have shape [S, S, 3], got {tuple(p.shape)}")
-    ax = axes_or_new(ax)
+    new, ax = ax is None, axes_or_new(ax, 1.0)
+    pure = " ".join("#" + "".join(f"{round(255 * c):02x}" for c in hue) for hue in _HUES.tolist())
+    found = [Mark("hues", "each choice has a hue: paler is less certain", pure), Mark("line", "the simplex")]
     p = p.detach().double().cpu()
     frame = (-radius, radius, -radius, radius)
     ax.imshow(_mixed(p).numpy(), origin="lower", extent=frame, interpolation="bilinear")
     if levels:
         steps = torch.linspace(0, float(p[..., 0].max()), levels + 2)[1:-1].tolist()
         ax.contour(p[..., 0].numpy(), levels=steps, extent=frame, origin="lower", colors="white", linewidths=0.6)
-    for inside, height in _borders(p) if regions else ():
+        found.append(Mark("border", "equal probability of the first choice", "white"))
+    borders = list(_borders(p)) if regions else []
+    if borders:
+        found.append(Mark("border", "beyond, some entry is exactly 0 or at its bound", "white"))
+    for inside, height in borders:
         ax.contour(inside.numpy(), levels=[height], extent=frame, origin="lower", colors="white", linewidths=1.0)
     loop = torch.cat([_CORNERS, _CORNERS[:1]])
     ax.plot(loop[:, 0].tolist(), loop[:, 1].tolist(), color=INK, linewidth=1.3)
@@ -60,8 +76,7 @@ def simplex(
     ax.set_xlim(-radius, radius)
     ax.set_ylim(-radius, radius)
     ax.set_axis_off()
-    ax.set_title(title)
-    return ax
+    return finish(ax, title, found, key=key, grow=new)
 
 
 def _mixed(p: Tensor) -> Tensor:

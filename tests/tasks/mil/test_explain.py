@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -46,6 +48,23 @@ def test_picture_has_a_row_for_the_bag_and_one_for_each_network(shown):
         assert sum(len(line.get_xdata()) for line in dots) == int((look.weights == 0).sum())
     assert int((shown.looks[1].weights == 0).sum()) > 0  # or the last line says nothing
     plt.close(figure)
+
+
+def test_picture_explains_frames_and_hollow_dots_where_they_occur(shown):
+    import matplotlib.pyplot as plt
+
+    def key(bag, networks):
+        figure = draw([replace(bag, looks=bag.looks[:networks])])
+        texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        figure.canvas.draw()
+        boxes = [legend.get_window_extent() for legend in figure.legends]
+        assert all(box.y1 <= min(ax.get_tightbbox().y0 for ax in figure.axes) + 1 for box in boxes)
+        plt.close(figure)
+        return texts
+
+    frame, zero = "instance that makes the bag positive", "exactly 0"
+    assert key(shown, 2) == [frame, zero] and key(shown, 1) == [frame]  # softmax has no zeros
+    assert key(replace(shown, positive=None), 2) == [zero] and key(replace(shown, positive=None), 1) == []
 
 
 def test_vectors_are_drawn_by_their_numbers():

@@ -78,6 +78,17 @@ def test_pictures_are_whole_and_differ(drawn):
     assert len(set(files)) == len(files) == 5 and shapes == {torch.Size([3, 312, 312])}
 
 
+def test_examples_know_the_marks_of_their_pictures_and_the_numbers_of_their_colours(drawn):
+    for example in drawn:
+        places = [place for place, _ in example.ticks]
+        assert places[0] == 0 and places == sorted(places) and places[-1] <= 1 and example.ticks[0][1] == "0"
+        for name, look in example.looks.items():
+            shapes = [shape for shape, _ in look.marks]
+            assert ("rings" in shapes or "mean" in shapes) == (name != "tvmax")
+            assert "edge" not in shapes or name == "continuous_sparsemax"
+            assert "cells" not in shapes or (name == "tvmax" and "hatch" in shapes)
+
+
 def test_picture_keeps_the_form_of_the_image():
     image = torch.randint(0, 256, (3, 20, 40), dtype=torch.uint8)
     pixels = decode(picture(image), "plain")

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from omegamax._checks import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find
+from omegamax.data._inside import inside
 from omegamax.data._pictures import Size, check_size, read_picture, resize
 from omegamax.data.sample import Sample
 from omegamax.data.vqa2.accuracy import answer_scores
@@ -110,7 +111,8 @@ class VQA2(Dataset[Sample]):
 
     def _picture(self, folder: Path, number: int) -> Tensor:
         names = [f"{name}.jpg" for name in picture_names(number, self._subset)]
-        return resize(read_picture(find("VQA2", folder, names)), self._size)
+        path = find("VQA2", folder, names)
+        return resize(read_picture(inside(path.parent, path.name)), self._size)
 
     def _check_pairs(self, questions: dict[int, Question]) -> None:
         """Refuse questions and annotations that do not belong together."""

@@ -9,7 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.data._files import DataError, FilePath, check_folder, read_array
+from omegamax.data._arrays import read_array
+from omegamax.data._files import DataError, FilePath, check_folder
+from omegamax.data._inside import inside
+from omegamax.data._tensors import load_tensors
 
 Grid = tuple[int, int]
 SUFFIXES = (".npz", ".pth")
@@ -89,7 +92,8 @@ class GridFeatures:
 
     def read(self, image_id: int, subset: str | None = None) -> Tensor:
         """The features of a picture, ``[h, w, D]``."""
-        return read_grid(self.path(image_id, subset), channels=self.channels, grid=self.grid)
+        path = self.path(image_id, subset)
+        return read_grid(inside(path.parent, path.name), channels=self.channels, grid=self.grid)
 
 
 def picture_names(image_id: int, subset: str | None) -> list[str]:
@@ -123,14 +127,7 @@ def _from_npz(path: Path, channels: int | None, grid: Grid | None) -> Tensor:
 
 
 def _from_pth(path: Path) -> Tensor:
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist; check the path") from None
-    except Exception as error:  # what a damaged file makes the reader stumble over cannot be listed
-        # Not the rest of torch's message, which goes on to say how the file's code could be run.
-        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is damaged, or holds more than a tensor ({reason}); {_AGAIN}") from error
+    content = load_tensors(path, "damaged, or holds more than a tensor", _AGAIN)
     if not isinstance(content, Tensor):
         raise DataError(f"{path} must hold a tensor (1, D, H, W), got {type(content).__name__}; {_AGAIN}")
     dense = content.layout == torch.strided and content.is_floating_point()

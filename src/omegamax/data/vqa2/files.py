@@ -75,16 +75,16 @@ def read_annotations(path: FilePath) -> dict[int, Annotation]:
 
 
 def _question(place: Place, entry: Any) -> Question:
-    number = value(place, entry, "question_id", int)
+    number = _identifier(place, entry, "question_id")
     place = Place(place, " (question_id ", number, ")")
     text = value(place, entry, "question", str)
     if not text.strip():
         raise DataError(f"{place}: the question is empty; mend or remove it")
-    return Question(number, value(place, entry, "image_id", int), text)
+    return Question(number, _identifier(place, entry, "image_id"), text)
 
 
 def _annotation(place: Place, entry: Any) -> Annotation:
-    number = value(place, entry, "question_id", int)
+    number = _identifier(place, entry, "question_id")
     place = Place(place, " (question_id ", number, ")")
     kind = value(place, entry, "answer_type", str)
     if kind not in KINDS:
@@ -97,13 +97,21 @@ def _annotation(place: Place, entry: Any) -> Annotation:
     answers = [intern(value(Place(place, ", answer ", i), each, "answer", str)) for i, each in enumerate(given, 1)]
     return Annotation(
         number,
-        value(place, entry, "image_id", int),
+        _identifier(place, entry, "image_id"),
         intern(value(place, entry, "question_type", str)),
         intern(kind),
         intern(value(place, entry, "multiple_choice_answer", str)),
         tuple(answers),
         tuple(intern(str(each.get("answer_confidence", ""))) for each in given),
     )
+
+
+def _identifier(place: Place, entry: Any, key: str) -> int:
+    """A number that names a question or a picture; it becomes part of a file's name."""
+    number = value(place, entry, key, int)
+    if not -(2**63) <= number < 2**63:
+        raise DataError(f"{place}: {key!r} must be a number of 64 bits, got one of {number.bit_length()}; mend it")
+    return number
 
 
 def _content(path: FilePath, key: str) -> dict[str, Any]:

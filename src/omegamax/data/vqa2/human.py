@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.data._files import FilePath, check_folder
+from omegamax.data._inside import inside
 from omegamax.data._pictures import read_picture
 from omegamax.data.collate import pool
 
@@ -55,7 +56,7 @@ class HumanAttention:
         """The map of each person, ``[H, W]``, in [0, 1]."""
         if question_id not in self._files:
             raise KeyError(f"HumanAttention: {self.folder} has no map for question {question_id}")
-        return [read_picture(self.folder / name, "L").float() / 255 for name in self._files[question_id]]
+        return [read_picture(inside(self.folder, name), "L").float() / 255 for name in self._files[question_id]]
 
     def mean(self, question_id: int, grid: tuple[int, int] | None = None) -> Tensor:
         """The mean over persons of their maps, each first made to sum to one, float32 ``[h, w]``; sums to one.

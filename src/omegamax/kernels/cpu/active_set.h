@@ -11,6 +11,7 @@ namespace omegamax {
 struct Limits {
     double tol;
     int64_t max_iter;
+    int64_t most_tied;  // structures, with those that only tie
 };
 
 // Structures with their weights, heaviest first; where there is none, the residual says why. Those without weight tie
@@ -63,7 +64,7 @@ class Search {
         }
         // As many iterations as allowed is how the caller knows a search that was cut short.
         if (!more) answer.iterations = std::min(answer.iterations, limits.max_iter - 1);
-        if (!more) complete(limits.tol);
+        if (!more) complete(limits);
         write(answer);
     }
 
@@ -82,6 +83,7 @@ class Search {
     static constexpr double NO_DISTANCE = 1e-10;  // and a squared distance from the affine hull, relative
     static constexpr double ROUNDING = 16 * EPS;  // of a sum of scores, relative to the sum of their sizes
     static constexpr double GREATEST = 1e290;     // beyond it sums might overflow
+    static constexpr double NEGLIGIBLE = 1e-6;    // next to the largest difference of gains
     static constexpr int REFINEMENTS = 4;
 
     Oracle& oracle_;
@@ -267,7 +269,12 @@ class Search {
             if (used() == 1 || spread <= rounding_) break;
             if (full == 2 && !exact_) rebuild();
             const int64_t count = used();
-            for (int64_t a = 0; a < count; a++) step_[a] = gain_[a] - level_;
+            // What is rounding next to the rest is none: mostly all but the last, which spares forward substitution.
+            const double none = std::min(rounding_, NEGLIGIBLE * spread);
+            for (int64_t a = 0; a < count; a++) {
+                const double ahead = gain_[a] - level_;
+                step_[a] = std::abs(ahead) <= none ? 0 : ahead;
+            }
             factor_.solve_centred(step_.data());
             double length = 1;
             int64_t first = -1;
@@ -440,27 +447,34 @@ class Search {
 
     // ---- ties
 
-    static constexpr int64_t MOST_TIED = 256;  // structures; flat scores of hundreds of parts are not worth more
     static constexpr int TRIALS = 3;           // ever smaller nudges, for a structure that ties rather than nearly does
 
     // Where other structures tie, the marginals move with them too: as many are taken in, without weight, as it takes to
     // span the face. A direction in which all structures in use agree tells: either some structure that ties lies ahead
     // or behind, or, the direction being random, none lies outside their affine hull.
-    void complete(double tol) {
+    void complete(const Limits& limits) {
         long_ = false;
         uint64_t state = 0x9E3779B97F4A7C15;
-        for (bool found = true; found && used() < MOST_TIED;) {
-            direction(state);
-            found = nudge(1, tol) || nudge(-1, tol);
+        bool far = true;  // any direction finds structures outside the affine hull, as long as many are
+        for (bool found = true; found && used() < limits.most_tied;) {
+            draw(state);
+            if (far && nudge(1, limits.tol)) continue;
+            far = false;
+            agree();
+            found = nudge(1, limits.tol) || nudge(-1, limits.tol);
         }
     }
 
-    void direction(uint64_t& state) {
+    void draw(uint64_t& state) {
         query_.resize(n_);
         for (double& r : query_) {
             state = state * 6364136223846793005u + 1442695040888963407u;
             r = double(int64_t(state) >> 11) / double(int64_t(1) << 52);
         }
+    }
+
+    // Takes from the direction what tells the structures in use apart.
+    void agree() {
         step_.resize(pool_.slots());
         double size;
         for (int64_t a = 0; a < used(); a++) step_[a] = pool_.sum(active_[a], query_.data(), size);

@@ -6,6 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+// Compiled for several processors, of which the right one is chosen when the library is loaded.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#define OMEGAMAX_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define OMEGAMAX_WIDE
+#endif
+
 namespace omegamax {
 
 // L with L L^T = K, by columns, and z with L z = 1.
@@ -53,19 +60,46 @@ class Factor {
         size_--;
     }
 
-    void forward(double* x) const {
-        for (int64_t k = 0; k < size_; k++) {
+    // Leading zeros stay zeros. Four columns at a time: x is read and written once for all of them.
+    OMEGAMAX_WIDE void forward(double* x) const {
+        int64_t k = 0;
+        while (k < size_ && x[k] == 0) k++;
+        for (; k + 4 <= size_; k += 4) {
+            const double *a = column(k), *b = column(k + 1), *c = column(k + 2), *d = column(k + 3);
+            const double p = x[k] /= a[k];
+            const double q = x[k + 1] = (x[k + 1] - p * a[k + 1]) / b[k + 1];
+            const double r = x[k + 2] = (x[k + 2] - p * a[k + 2] - q * b[k + 2]) / c[k + 2];
+            const double s = x[k + 3] = (x[k + 3] - p * a[k + 3] - q * b[k + 3] - r * c[k + 3]) / d[k + 3];
+#pragma omp simd  // x is no part of the factor
+            for (int64_t i = k + 4; i < size_; i++) x[i] -= p * a[i] + q * b[i] + r * c[i] + s * d[i];
+        }
+        for (; k < size_; k++) {
             const double* l = column(k);
             const double v = x[k] /= l[k];
             for (int64_t i = k + 1; i < size_; i++) x[i] -= v * l[i];
         }
     }
 
-    void backward(double* x) const {
-        for (int64_t k = size_ - 1; k >= 0; k--) {
+    OMEGAMAX_WIDE void backward(double* x) const {
+        int64_t k = size_ - 1;
+        for (; k >= 3; k -= 4) {
+            const double *a = column(k), *b = column(k - 1), *c = column(k - 2), *d = column(k - 3);
+            double p = 0, q = 0, r = 0, s = 0;
+#pragma omp simd reduction(+ : p, q, r, s)
+            for (int64_t i = k + 1; i < size_; i++) {
+                p += a[i] * x[i];
+                q += b[i] * x[i];
+                r += c[i] * x[i];
+                s += d[i] * x[i];
+            }
+            x[k] = (x[k] - p) / a[k];
+            x[k - 1] = (x[k - 1] - q - b[k] * x[k]) / b[k - 1];
+            x[k - 2] = (x[k - 2] - r - c[k] * x[k] - c[k - 1] * x[k - 1]) / c[k - 2];
+            x[k - 3] = (x[k - 3] - s - d[k] * x[k] - d[k - 1] * x[k - 1] - d[k - 2] * x[k - 2]) / d[k - 3];
+        }
+        for (; k >= 0; k--) {
             const double* l = column(k);
             double sum = 0;
-#pragma omp simd reduction(+ : sum)
             for (int64_t i = k + 1; i < size_; i++) sum += l[i] * x[i];
             x[k] = (x[k] - sum) / l[k];
         }
@@ -90,7 +124,7 @@ class Factor {
     double* column(int64_t k) { return l_.data() + k * stride_; }
     const double* column(int64_t k) const { return l_.data() + k * stride_; }
 
-    void rotate(const double* from, double* to, double* lost, int64_t begin, double c, double s) {
+    OMEGAMAX_WIDE void rotate(const double* from, double* to, double* lost, int64_t begin, double c, double s) {
 #pragma omp simd  // columns do not overlap
         for (int64_t i = begin; i < size_; i++) {
             const double a = from[i], b = lost[i];

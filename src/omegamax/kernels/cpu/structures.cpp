@@ -81,7 +81,8 @@ struct omegamax_packed {
 // [rows, n] and [rows, m] are written at once. Returns null where memory ran out.
 void* omegamax_structures_solve(int kind, const double* scores, const double* additional, int64_t rows, int64_t n,
                                 int64_t m, const int64_t* sizes, const int64_t* graph, const omegamax_packed* start,
-                                double tol, int64_t max_iter, double* marginals, double* additional_marginals, int threads) {
+                                double tol, int64_t max_iter, int64_t most_tied, double* marginals,
+                                double* additional_marginals, int threads) {
     try {
         const Family family{Kind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
         auto batch = std::make_unique<Batch>(Batch{std::vector<Answer>(rows)});
@@ -102,7 +103,7 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
                             std::min(start->count[row], start->width), start->trusted != 0};
                 }
                 Answer& answer = batch->answers[row];
-                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter}, answer);
+                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter, most_tied}, answer);
                 worker.search->marginals(answer, marginals + row * n, additional_marginals + row * m);
             } catch (const std::bad_alloc&) {
                 failed = true;  // an exception must not leave a parallel region

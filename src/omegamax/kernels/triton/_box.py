@@ -72,7 +72,7 @@ def guess(x, there, least, room, need, low, high):
     left, right = tl.where(few, bottom - 4e-7 * tl.abs(bottom), 0.0), tl.where(few, top, 0.0)
     first = tl.where(few, tl.maximum(0.5 * left + 0.5 * right, right - width), 0.0)
     nothing = tl.zeros_like(need)
-    t, step, _ = _clip.level(groups, width, need, nothing, 0.02 * need, first, left, right, nothing)
+    t, step, _, _ = _clip.level(groups, width, need, nothing, 0.02 * need, first, left, right, nothing)
     first = tl.where(few, t + step - least / count, tl.maximum(0.5 * low + 0.5 * high, high - 1.0))
     return tl.where((first > low) & (first < high), first, 0.5 * low + 0.5 * high)
 

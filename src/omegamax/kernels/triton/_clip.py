@@ -15,6 +15,7 @@ from omegamax.kernels.triton._sparse import any_row, largest, total, total3
 from omegamax.kernels.triton._tiles import read, sheaf_of, write
 
 INF = tl.constexpr(float("inf"))
+LARGEST = tl.constexpr(3.4028234663852886e38)  # of the finite numbers of float32
 HALVINGS = tl.constexpr(24)  # rounds before the numbers between two ends are halved, rather than the way between them
 ROUNDS = tl.constexpr(96)
 
@@ -32,6 +33,12 @@ def between(low, high):
     a, b = in_order(low), in_order(high)
     middle = (a >> 1) + (b >> 1) + (a & b & 1)
     return (middle ^ ((middle >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def measure(x, t):
+    """Subtract ``t`` from the scores of a row; finite ones stay finite, as -inf means that there is no entry."""
+    return tl.where(x > -INF, tl.maximum(x - t, -LARGEST), x)
 
 
 @triton.jit
@@ -62,7 +69,7 @@ def following(t, step, off, free, before, right, low, high, near, rounds):
 
 @triton.jit
 def level(x, width, goal, rest, slack, t, low, high, above):
-    """The threshold from ``t`` on between two ends, and the last step; and where no number is right the upper end.
+    """Find the threshold from ``t`` on between two ends; return it, the last step, the upper end, and if it is right.
 
     ``above`` is by how much the sum at ``low`` is too large, 0 if that is not known: beside Newton's steps there is the
     chord between the ends.
@@ -87,12 +94,18 @@ def level(x, width, goal, rest, slack, t, low, high, above):
         t, before, moving = following(t, step, off, free, before, right, low, high, near, rounds)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
-    return t, step, tl.where(right, t, high)
+    return t, step, tl.where(right, t, high), right
+
+
+@triton.jit
+def lower_end(least):
+    """Return a number a little below ``least``, which is -inf below the least of the finite ones."""
+    return least - 4e-7 * tl.abs(least)
 
 
 @triton.jit
 def project(x, top, width, goal, rest, slack):
-    """``x`` measured from its threshold, for rows of finite maxima ``top``; far from it if all are at a bound.
+    """Measure ``x`` from its threshold, for rows of finite maxima ``top``; far from it if all are at a bound.
 
     The goal is ``goal + rest``, whole numbers and what is beyond them, as most of a large sum may be at a bound of 1.
     """
@@ -102,9 +115,9 @@ def project(x, top, width, goal, rest, slack):
     able = (tl.abs(top) < INF) & (goal + rest > 0.0)
     few = able & (present * width > goal + rest)  # groups whose largest alone reach the goal
     least = tl.min(tl.where(groups > -INF, groups, top), 2, keep_dims=True) - width
-    low, high = tl.where(few, least - 4e-7 * tl.abs(least), 0.0), tl.where(few, top, 0.0)
+    low, high = tl.where(few, lower_end(least), 0.0), tl.where(few, top, 0.0)
     first = tl.where(few, tl.maximum(0.5 * low + 0.5 * high, high - width), 0.0)
-    _, _, anchor = level(groups, width, goal, rest, slack, first, low, high, nothing)
+    _, _, anchor, _ = level(groups, width, goal, rest, slack, first, low, high, nothing)
     # The sum is not too small a width below, also where numbers around the anchor are further apart than that: what is
     # at no bound then is at the anchor.
     low, high = tl.where(few, -1.0001 * width, 0.0), tl.where(few, top - anchor + width, 0.0)
@@ -118,22 +131,29 @@ def project(x, top, width, goal, rest, slack):
         many = many & ~every
         able = able & ~every
         least = tl.min(tl.min(tl.where(there, x, top), 1, keep_dims=True), 2, keep_dims=True) - width
-        low = tl.where(many, least - 4e-7 * tl.abs(least), low)
+        low = tl.where(many, lower_end(least), low)
         high = tl.where(many, top, high)
         heavy = tl.where(many, room - goal - rest, 0.0)
-        first = tl.where(many, low + heavy / tl.maximum(room, 1e-37) * (high - low), 0.0)
+        part = heavy / tl.maximum(room, 1e-37)
+        first = tl.where(many, tl.maximum((1.0 - part) * low + part * high, -LARGEST), 0.0)
     t, step = nothing, nothing
+    again = able
     go = True
     while go:
-        x -= anchor
-        t, step, anchor = level(x, width, goal, rest, slack, first, low, high, heavy)
-        # Where there was no anchor yet, that was to find one.
-        go = any_row(many, x)
-        anchor = tl.where(many, anchor, 0.0)
-        low, high = tl.where(many, -1.0001 * width, low), tl.where(many, top - anchor + width, high)
-        first, heavy = tl.where(many, 0.0, t), tl.where(many, 0.0, heavy)
+        x = measure(x, anchor)
+        top -= anchor
+        t, step, anchor, right = level(x, width, goal, rest, slack, first, low, high, heavy)
+        # Where there was no anchor yet, that was to find one. And where no number between the ends is right, because
+        # numbers there are further apart than the bounds, what is at no bound is at the upper end: once more from it.
+        again = again & (many | ~right)
+        go = any_row(again, x)
+        anchor = tl.where(again, anchor, 0.0)
+        low, high = tl.where(again, -1.0001 * width, low), tl.where(again, top - anchor + width, high)
+        first, heavy = tl.where(again, 0.0, t), tl.where(again, 0.0, heavy)
+        again = again & many
         many = nothing > 0.0
-    return x - tl.where(able, t + step, tl.where(every, -3e38, 3e38))
+    far = tl.where(every, LARGEST, -LARGEST)
+    return tl.where(able, measure(x, t + step), tl.where(x > -INF, far, x))
 
 
 @triton.jit

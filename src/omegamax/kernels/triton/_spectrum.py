@@ -24,20 +24,23 @@ def above(x, t, e):
 
 
 @triton.jit
-def base(x, t, e):
-    """``b = [1 + e (x - t)]_+``, which is ``p^e``."""
-    return tl.maximum(1.0 + above(x, t, e), 0.0)
+def base(x, c, e):
+    """Return ``b = [1 + e (x - t)]_+``, which is ``p^e``, given ``c = 1 - e t``.
+
+    In a long row ``c`` is near 0, and so is ``b``, which must not lose the digits of ``x``.
+    """
+    return tl.maximum(x * e + c, 0.0)
 
 
 @triton.jit
-def terms(x, t, e):
-    """``p = b^(1/e)`` and ``p^(2 - alpha) = b^(1/e - 1)``, both 0 at 0.
+def terms(x, t, c, e):
+    """Return ``p = b^(1/e)`` and ``p^(2 - alpha) = b^(1/e - 1)``, both 0 at 0, given ``c = 1 - e t``.
 
     The hardware's logarithm is off by 1e-7 around 1, which ``1/e`` makes large: there ``log2(1 + y)`` is ``y`` times a
     polynomial, to the last digit.
     """
     y = above(x, t, e)
-    b = tl.maximum(1.0 + y, 0.0)
+    b = base(x, c, e)
     near = 0.480210643 + y * (-0.371925961 + y * (0.207625517 - y * 0.490224277))
     near = 1.44269499 + y * (-0.721362672 + y * near)
     # The power is above 0 also for sparsemax, so that it makes 0 of 0.
@@ -87,8 +90,9 @@ def begin(x, e, tied):
     rounds = 0
     go = True
     while go:
-        p, r = terms(x, t, e)
-        s, slope, u = total3(p, r, r * inverse(tl.maximum(base(x, t, e), 1e-30)))
+        c = 1.0 - e * t
+        p, r = terms(x, t, c, e)
+        s, slope, u = total3(p, r, r * inverse(tl.maximum(base(x, c, e), 1e-30)))
         past = tl.where(s < FAR, 1.0, past)
         bend = tl.where((slope > 0.0) & (past == 0.0), s * u * inverse(slope * slope + 1e-30) - 1.0, 0.0)
         step = step_of(s, slope, bend, e)
@@ -111,7 +115,7 @@ def probabilities(x, top, e):
     rounds = 0
     go = True
     while go:
-        p, r = terms(x, t, e)
+        p, r = terms(x, t, 1.0 - e * t, e)
         s, slope = total2(p, r)
         bend = tl.where(s < FAR, 0.0, bend)
         step = step_of(s, slope, bend, e)
@@ -120,7 +124,7 @@ def probabilities(x, top, e):
         t = agreed(tl.where(moving, tl.minimum(tl.maximum(t + step, 0.0), tied), t), x)
         rounds += 1
         go = any_row(moving, x) & (rounds < ROUNDS)
-    return last_step(x, top, r, t, drop, e)
+    return last_step(x, top, r, 1.0 - e * t, drop, e)
 
 
 @triton.jit
@@ -130,12 +134,12 @@ def enough_of(e):
 
 
 @triton.jit
-def last_step(x, top, r, t, drop, e):
-    """``p`` at ``t + drop`` to second order; NaN where the largest score is not finite.
+def last_step(x, top, r, c, drop, e):
+    """Return ``p`` at ``t + drop`` to second order, given ``c = 1 - e t``; NaN where the largest score is not finite.
 
     That is ``b^(1/e - 1) (b - drop + (1 - e) drop^2 / 2b)``, in which ``b`` below ``e drop`` would be dropped.
     """
-    b = base(x, t, e)
+    b = base(x, c, e)
     back = inverse(tl.maximum(b, e * tl.abs(drop) + 1e-30))
     drop = tl.where(top < float("inf"), drop, float("nan"))
     change = b - drop + (0.5 * (1.0 - e) * drop * drop) * back

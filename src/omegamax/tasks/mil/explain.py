@@ -79,8 +79,10 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
 
     Instances that make a bag positive are framed, where they are known; a hollow dot is a weight of exactly zero in
     every head. The number over a row of weights is the probability that the network gives the bag of being positive.
+    A key beneath says so.
     """
     from omegamax import viz
+    from omegamax.viz._key import draw_key
     from omegamax.viz._matplotlib import pyplot
 
     size = max(len(bag.instances) for bag in shown)
@@ -101,15 +103,20 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
             _instances(next(row), bag)
             top = max(float(look.weights.max()) for look in bag.looks)
             for look in bag.looks:
-                ax = viz.bars(look.weights, colour=viz.colour(look.omega), ax=next(row))
+                ax = viz.bars(look.weights, colour=viz.colour(look.omega), ax=next(row), key=False)
                 ax.set_title(look.name, color=viz.colour(look.omega))
                 ax.set_title(f"p(positive) {look.probability:.2f}", loc="right", fontweight="normal")
                 ax.set_xlim(-0.6, size - 0.4)
                 ax.set_ylim(0, 1.05 * top)
+                ax.set_ylabel("weight")
+        draw_key(figure, grow=True)
     return figure
 
 
 def _instances(ax: Axes, bag: ExplainedBag) -> None:
+    from omegamax.viz import Mark
+    from omegamax.viz._fonts import families, legible
+    from omegamax.viz._key import note
     from omegamax.viz.style import INK, MUTED
 
     pictures = bag.instances.dim() == 1 + _DIGITS
@@ -123,10 +130,13 @@ def _instances(ax: Axes, bag: ExplainedBag) -> None:
                 ax.plot(edges, [-0.02, -0.02, 0.86, 0.86, -0.02], color=INK, linewidth=1.6, clip_on=False)
         else:
             ax.text(place, 0.42, str(place), ha="center", va="center", color=INK, fontweight="bold" if counts else None)
+    if any(positive):
+        note(ax, [Mark("cells" if pictures else "number", "instance that makes the bag positive")])
     ax.set_ylim(0.9, -0.06, auto=True)
     if pictures:
         ax.set_aspect("equal", adjustable="datalim")  # along x each is over its bars, and stays there
     ax.tick_params(length=0)
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
-    ax.set_title(f"{bag.id}: {'positive' if bag.label else 'negative'}", color=INK if bag.label else MUTED)
+    name = f"{bag.id}: {'positive' if bag.label else 'negative'}"
+    ax.set_title(legible(name), color=INK if bag.label else MUTED, fontfamily=families(name))

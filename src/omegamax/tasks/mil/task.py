@@ -12,13 +12,15 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC
 
 from omegamax.data import DataError
+from omegamax.data._files import short
 from omegamax.metrics import MassInside
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder, VectorEncoder
 from omegamax.tasks.run_task import RunTask
-from omegamax.tasks.weights_file import read_weights, remedy
+from omegamax.tasks.weights_file import check_sizes, read_weights, remedy
 
 Batch = dict[str, Any]
 FORMAT = 1
+MOST_PICKED = 1_000_000  # instances that the network of a file may pick, for which it makes room
 
 
 class MILTask(RunTask):
@@ -77,6 +79,7 @@ class MILTask(RunTask):
         """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
         record, weights = read_weights(path, cls.kind)
         network = _network(record, path)
+        check_sizes(path, lambda: cls(**network).model, weights, cls.kind)
         try:
             task = cls(**network)
             task.model.load_state_dict(weights)
@@ -91,7 +94,7 @@ class MILTask(RunTask):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         saved = _network(checkpoint.get(self.kind), "the checkpoint")
         pairs = {key: (saved.get(key), value) for key, value in self.network.items()}
-        differ = "; ".join(f"{key}: {a!r}, not {b!r}" for key, (a, b) in pairs.items() if a != b)
+        differ = "; ".join(f"{key}: {short(a)}, not {short(b)}" for key, (a, b) in pairs.items() if a != b)
         if differ:
             raise DataError(
                 f"the checkpoint is of another configuration. It has {differ}. Give the config.yaml that was saved "
@@ -171,4 +174,8 @@ def _network(record: Any, path: Any) -> dict[str, Any]:
     if record.get("format") != FORMAT:
         given = record.get("format")
         raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
+    options = record["network"].get("options")
+    k = options.get("k", 1) if isinstance(options, dict) else 1
+    if not isinstance(k, (int, float)) or not k <= MOST_PICKED:
+        raise DataError(f"{path}: k must be a number up to {MOST_PICKED:,}, got {short(k)}; {remedy(MILTask.kind)}")
     return record["network"]

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from omegamax._checks import is_whole
 from omegamax.data import DataError, Vocabulary
-from omegamax.models.mcan import MCANConfig
-from omegamax.tasks.weights_file import Path_, read_weights, remedy, write_weights
+from omegamax.data._files import short
+from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
+from omegamax.tasks.weights_file import Path_, check_sizes, read_weights, remedy, write_weights
 
 FORMAT = 1
+# What a file may ask for that none of its weights shows.
+_MOST = {
+    "functions": 256,
+    "max_components": 1000,
+    "restarts": 1000,
+    "iterations": 100_000,
+    "grid": 1024,
+    "layers": 1000,
+}
 KIND = "vqa"
 _FIT = remedy(KIND)
 
@@ -51,8 +62,12 @@ class Record:
             network = MCANConfig.from_dict(content["network"])
             vocabulary = Vocabulary(content["vocabulary"]["words"], content["vocabulary"]["answers"])
             rest = {key: content[key] for key in ("loss", "loss_options", "blind", "data")}
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, KeyError, RecursionError, RuntimeError, TypeError, ValueError) as error:
             raise DataError(f"{path} has a record that cannot be read ({error}); {_FIT}") from error
+        for key, kind in {"loss": str, "loss_options": Mapping, "blind": bool, "data": Mapping}.items():
+            if not isinstance(rest[key], kind):
+                raise DataError(f"{path}: {key!r} must be {kind.__name__}, got {short(rest[key])}; {_FIT}")
+        _check_most(network, path)
         return cls(network, vocabulary, **rest)
 
     def differences(self, other: Record) -> list[str]:
@@ -76,9 +91,26 @@ class Record:
 
 
 def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
-    """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code."""
+    """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code, and they fit each other."""
     content, weights = read_weights(path, KIND)
-    return Record.from_dict(content, path), weights
+    record = Record.from_dict(content, path)
+    words, answers = record.vocabulary.num_words, record.vocabulary.num_answers
+    # The attention over the image has no parameters, or a single one that the file may have in addition.
+    network = record.network.replace(words=words, answers=answers, output=OutputConfig())
+    if network.layers > len(weights):
+        given = f"{network.layers:,} layers, but {len(weights):,} tensors"
+        raise DataError(f"{path} has weights that do not fit its own settings: {given}; get it again")
+    check_sizes(path, lambda: MCAN(network), weights, KIND)
+    return record, weights
+
+
+def _check_most(network: MCANConfig, path: Path_) -> None:
+    """Refuse sizes that would fill the memory or take for ever, and that no weights have to have."""
+    settings = {**asdict(network), **asdict(network.output)}
+    for key, most in _MOST.items():
+        given = settings[key] if isinstance(settings[key], (tuple, list)) else (settings[key],)
+        if not all(is_whole(value) and value <= most for value in given):
+            raise DataError(f"{path}: {key} must be whole and at most {most:,}, got {short(settings[key])}; {_FIT}")
 
 
 def write_safetensors(path: Path_, record: Record, weights: Mapping[str, Tensor]) -> None:

@@ -19,6 +19,7 @@ from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.explain import Explanation, explain
 from omegamax.tasks.vqa.report import Example, Look
 from omegamax.tasks.vqa.task import VQATask
+from omegamax.viz._scale import scale_ticks
 
 _INCHES, _DPI = 2.6, 120  # of a picture, sharp at twice the size it is shown in
 _SEARCHED = 2000  # samples among which examples are found
@@ -50,6 +51,7 @@ def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
     image = sample.image if sample.image is not None else blank(sample)
     looks = {name: each.look for name, each in said.items()}
     vmax = viz.shared_vmax(looks, index=0)
+    drawn = {name: draw(image, look, vmax) for name, look in looks.items()}
     return Example(
         sample.id,
         sample.question,
@@ -58,11 +60,12 @@ def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
         sample.region,
         picture(image),
         None if sample.relevance is None else picture(image, relevance=sample.relevance),
-        {name: _look(sample, each, picture(image, looks[name], vmax)) for name, each in said.items()},
+        {name: _look(sample, each, *drawn[name]) for name, each in said.items()},
+        scale_ticks(vmax),
     )
 
 
-def _look(sample: Sample, said: Explanation, drawn: bytes) -> Look:
+def _look(sample: Sample, said: Explanation, drawn: bytes, marks: list[tuple[str, str]]) -> Look:
     divergence = inside = None
     if sample.relevance is not None and bool(sample.relevance.any()):
         wanted = pool(sample.relevance, (said.weights.shape[0], said.weights.shape[1]))
@@ -70,11 +73,18 @@ def _look(sample: Sample, said: Explanation, drawn: bytes) -> Look:
         divergence = float(jensen_shannon(weights, wanted, dim=(-2, -1)))
         inside = float(mass_inside(weights, wanted > 0, dim=(-2, -1)))
     right = sample.answers.get(said.answers[0][0], 0.0) >= 0.5 if sample.answers else None
-    return Look(said.answers, drawn, divergence, inside, said.components, right)
+    return Look(said.answers, drawn, divergence, inside, said.components, right, marks)
 
 
 def picture(image: Tensor, look: Any = None, vmax: float | None = None, relevance: Tensor | None = None) -> bytes:
-    """A picture with what is laid over it, as PNG, without a margin."""
+    """A picture with what is laid over it, as PNG, without a margin and without a key."""
+    return draw(image, look, vmax, relevance)[0]
+
+
+def draw(
+    image: Tensor, look: Any = None, vmax: float | None = None, relevance: Tensor | None = None
+) -> tuple[bytes, list[tuple[str, str]]]:
+    """Draw a picture with what is laid over it, without a margin: a PNG file, and its marks for a key elsewhere."""
     from matplotlib.figure import Figure
 
     height = _INCHES * image.shape[1] / image.shape[2]
@@ -82,17 +92,17 @@ def picture(image: Tensor, look: Any = None, vmax: float | None = None, relevanc
     ax = figure.add_axes((0, 0, 1, 1))
     with viz.style():
         if relevance is not None:
-            viz.outline(image, relevance, ax)
+            viz.outline(image, relevance, ax, key=False)
         elif look is None:
             ax.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest", aspect="auto")
         elif isinstance(look, Tensor):
-            viz.overlay(image, look, ax, vmax=vmax, index=0)
+            viz.overlay(image, look, ax, vmax=vmax, index=0, key=False)
         else:
-            viz.contours(image, look, ax, vmax=vmax, index=0)
+            viz.contours(image, look, ax, vmax=vmax, index=0, key=False)
         ax.set_axis_off()
         file = io.BytesIO()
         figure.savefig(file, format="png")
-    return file.getvalue()
+    return file.getvalue(), [(mark.shape, mark.text) for mark in viz.marks_of(ax)]
 
 
 def save_pictures(samples: Any, folder: Path, count: int) -> dict[str, str]:

@@ -92,10 +92,10 @@ class VQATask(RunTask):
     def load(cls, path: str | PathLike[str]) -> VQATask:
         """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
         record, weights = read_checkpoint(path)
-        task = cls(record.vocabulary, record.network, record.loss, record.loss_options, blind=record.blind)
         try:
+            task = cls(record.vocabulary, record.network, record.loss, record.loss_options, blind=record.blind)
             task.model.load_state_dict(weights)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
         task.data_settings = record.data
         return task.eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from dataclasses import replace
 
 from omegamax.tasks.vqa.report import Comparison, Example, Look, Row
 
@@ -12,6 +13,12 @@ NASTY = '</script><script>window.hacked=1</script><!-- why & "who"?'
 IMAGE = '<img src=x onerror="window.hacked=1">'
 SOFT, TV, MULTI = "softmax", "tvmax <b>2-d</b>", "multimodal, K* & Co"
 NAMES = (SOFT, TV, MULTI)
+MARKS = {
+    SOFT: [],
+    TV: [("hatch", "exactly 0"), ("cells", "edge of the cells above 0")],
+    MULTI: [("rings", "equal density"), ("dashes", "half of a component's mass")],
+}
+TICKS = [(0.0, "0"), (0.25, "1"), (0.5, "4"), (1.0, "16")]
 
 
 def png(*colour: int, width: int = 6, height: int = 4) -> bytes:
@@ -47,6 +54,17 @@ def comparison() -> Comparison:
     ]
     blind = Row("language only", "none", {"overall": 0.3}, 1000)
     return Comparison(f"Title {IMAGE}", f"About {NASTY}", rows, blind, examples(), {"seed": "0", NASTY: IMAGE})
+
+
+def marked() -> Comparison:
+    """The comparison with what is known of its pictures, except those of the last example."""
+    given = comparison()
+    *first, last = given.examples
+    known = [
+        replace(e, ticks=TICKS, looks={name: replace(look, marks=MARKS[name]) for name, look in e.looks.items()})
+        for e in first
+    ]
+    return replace(given, examples=[*known, last])
 
 
 def examples() -> list[Example]:

@@ -47,6 +47,20 @@ def browser(folder: Path) -> Iterator[webdriver.Chrome]:
         started.quit()
 
 
+@contextmanager
+def screen(driver: webdriver.Chrome, width: int, scheme: str = "light") -> Iterator[None]:
+    """A screen so many pixels wide, of a reader who likes pages light or dark."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    liking = {"name": "prefers-color-scheme", "value": scheme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [liking]})
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 class Page:
     """The report as a reader has it."""
 
@@ -85,7 +99,13 @@ class Page:
         self.one(f'#strip button[data-index="{place}"]').click()
 
     def choose(self, name: str, text: str) -> None:
-        Select(self.one(f"#{name}")).select_by_visible_text(text)
+        """Pick the choice of a filter that begins so; after it comes how many examples it leaves."""
+        Select(self.one(f"#{name}")).select_by_visible_text(f"{text} ({self.choices(name)[text]})")
+
+    def choices(self, name: str) -> dict[str, int]:
+        """The choices of a filter that can be made, and how many examples each leaves."""
+        found = [re.fullmatch(r"(.*) \((\d+)\)", option.text) for option in self.all(f"#{name} option:enabled")]
+        return {match[1]: int(match[2]) for match in found if match}
 
     def panels(self) -> dict[str, Any]:
         return {panel.get_attribute("data-model"): panel for panel in self.all("#looks article")}

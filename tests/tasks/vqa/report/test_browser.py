@@ -111,12 +111,40 @@ def test_filters_leave_the_examples_that_pass(page):
     assert page.one("#place").text == "1 of 2" and page.one("#question").text == NASTY
     page.choose("kind", "number")
     assert page.one("#place").text == "1 of 1" and page.one("#question").text == "How many?"
-    page.choose("region", "one thing")
+    page.open("#kind=number&region=one")  # a link may ask for what there is none of
     assert page.one("#none").is_displayed() and not page.one("#panels").is_displayed()
     page.one("#reset").click()
-    assert page.one("#place").text == "3 of 4"  # the example stays
+    assert page.one("#place").text == "1 of 4" and page.one("#panels").is_displayed()
     page.choose("answers", "all right")
     assert page.one("#place").text == "1 of 1" and page.one("#question").text == "Is it red?"
+
+
+def test_filters_offer_only_what_leaves_an_example_and_say_how_many(page):
+    assert page.choices("kind") == {"all kinds": 4, "yes/no": 1, "other": 1, "number": 2}
+    regions = {"all regions": 4, "one thing": 1, "none in particular": 1, "several, far apart": 1, "odd shape": 1}
+    assert page.choices("region") == regions
+    assert page.choices("answers") == {"all": 4, "all right": 1, "some wrong": 2}  # one has no known answer
+    page.choose("kind", "number")
+    assert page.choices("region") == {"all regions": 2, "several, far apart": 1, "odd shape": 1}
+    assert page.choices("answers") == {"all": 2, "some wrong": 1}
+    page.choose("answers", "some wrong")
+    assert page.choices("region") == {"all regions": 1, "several, far apart": 1}
+    assert page.choices("kind") == {"all kinds": 2, "other": 1, "number": 1}
+    # Whatever can be chosen leaves as many examples as it says, and at least one.
+    for name in ("kind", "region", "answers"):
+        for text, count in page.choices(name).items():
+            page.choose(name, text)
+            assert page.one("#place").text.endswith(f" of {count}") and count > 0
+            page.open("#kind=number&answers=wrong")
+
+
+def test_look_can_be_kept_with_its_key(page):
+    page.pick(3)
+    page.panels()[TV].find_element(By.CSS_SELECTOR, ".keyed").click()
+    file = page.saved("val-3-é_tvmax-b-2-d-b_key.png")
+    width, height = (int.from_bytes(file[at : at + 4], "big") for at in (16, 20))
+    picture = 360 * 4 / 200
+    assert file.startswith(b"\x89PNG") and width == 400 and height > 96 + picture + 52 + 5 * 34  # a line for each mark
 
 
 def test_link_brings_back_what_was_chosen(page):

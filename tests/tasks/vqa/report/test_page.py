@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -157,10 +158,15 @@ def luminance(colour: str) -> float:
 WEIGHTS = (0.2126, 0.7152, 0.0722)
 
 
-def test_text_stands_out_from_its_ground():
+def test_text_stands_out_from_its_ground_on_light_and_dark_pages():
     style = resources.files("omegamax.tasks.vqa.report").joinpath("assets/report.css").read_text(encoding="utf-8")
-    colour = dict(re.findall(r"--(\w+): (#\w{6});", style))
-    verdicts = [re.search(rf"\.{name} {{ color: (#\w{{6}})", style)[1] for name in ("right", "wrong")]
-    for text in (colour["ink"], colour["muted"], colour["link"], *verdicts):
-        light, dark = luminance(colour["wash"]), luminance(text)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, text  # WCAG 2.2, success criterion 1.4.3
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#\w{6});", block)) for block in re.findall(r":root {([^}]*)}", style)[:2]
+    )
+    assert set(dark) <= set(light)
+    for colour in (light, {**light, **dark}):
+        for ground, text in itertools.product(("wash", "card"), ("ink", "muted", "link", "right", "wrong")):
+            low, high = sorted(luminance(colour[name]) for name in (ground, text))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (ground, text)  # WCAG 2.2, success criterion 1.4.3
+    rest = style.split("* { box-sizing", 1)[1].split("@media print")[0]
+    assert set(re.findall(r"#[0-9a-fA-F]{3,8}\b", rest)) <= {"#fff"}  # behind pictures; all else is named once

@@ -6,11 +6,12 @@ import math
 import pytest
 
 from omegamax.tasks.vqa.report import Comparison, Example, Look, Row
-from tasks.vqa.report.cases import MULTI, NAMES, SOFT, comparison, png
+from tasks.vqa.report.cases import MULTI, NAMES, SOFT, comparison, marked, png
 
 
-def test_comparison_comes_back_from_a_file_as_it_went(tmp_path):
-    before = comparison()
+@pytest.mark.parametrize("make", [comparison, marked])
+def test_comparison_comes_back_from_a_file_as_it_went(tmp_path, make):
+    before = make()
     before.save(tmp_path / "c.json")
     assert Comparison.load(tmp_path / "c.json") == before
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from omegamax.data._files import DataError, FilePath
+from omegamax.data._inside import leads_outside
 from omegamax.data._pictures import Pictures
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -34,12 +35,17 @@ def find_pictures(sources: Iterable[FilePath]) -> list[Picture]:
         elif source.suffix.lower() == ".zip":
             where, names = Pictures(source), [name for name in _members(source) if _is_picture(name)]
         elif source.is_file():
-            where, names = Pictures(source.parent), [source.name]
+            real = source.resolve()  # a link that the user names may lead anywhere
+            where, names = Pictures(real.parent), [real.name]
         else:
             raise FileNotFoundError(f"{source} does not exist; give a folder, a zip archive or picture files")
         if not names:
             raise DataError(f"{source} has no pictures ({', '.join(ENDINGS)}); give another folder or archive")
-        pictures += [Picture(where, name, str(PurePosixPath(name).with_suffix(""))) for name in names]
+        stems = [source.name] if source.is_file() and source.suffix.lower() != ".zip" else names
+        pictures += [
+            Picture(where, name, str(PurePosixPath(stem).with_suffix("")))
+            for name, stem in zip(names, stems, strict=True)
+        ]
     seen: dict[str, Picture] = {}
     for picture in pictures:
         other = seen.setdefault(picture.stem, picture)
@@ -62,7 +68,7 @@ def _members(archive: Path) -> list[str]:
         raise FileNotFoundError(f"{archive} does not exist; check the path") from None
     except (zipfile.BadZipFile, OSError) as error:
         raise DataError(f"{archive} is damaged or no zip archive ({error}); get it again") from error
-    outside = next((name for name in names if name.startswith("/") or ".." in PurePosixPath(name).parts), None)
+    outside = next((name for name in names if leads_outside(name)), None)
     if outside is not None:
         raise DataError(f"{archive} has the member {outside}, which would be written outside the folder; unpack it")
     return names

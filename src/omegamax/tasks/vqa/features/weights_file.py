@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from omegamax.data._errors import DataError
+from omegamax.data._tensors import check_archive, check_tensors
+
 
 class BackboneError(ValueError):
     """A backbone that cannot be had: the message says why and what to do."""
@@ -27,7 +30,11 @@ def read_state(path: str | PathLike[str]) -> dict[str, Tensor]:
 
             content = load_file(path)
         else:
+            check_archive(path)
             content = torch.load(path, map_location="cpu", weights_only=True)
+            check_tensors(path, content, "save model.state_dict()")
+    except DataError as error:
+        raise BackboneError(str(error)) from error
     except ImportError as error:
         raise ImportError(f"{path}: to read .safetensors files, pip install safetensors") from error
     except pickle.UnpicklingError as error:

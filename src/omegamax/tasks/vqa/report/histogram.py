@@ -36,7 +36,7 @@ def _svg(name: str, counts: dict[int, int], colour: str) -> str:
         bars.append(
             f"<g><title>K* = {k}: {counts.get(k, 0)} of {total}</title>"
             f'<rect x="{x}" y="{20 + _HEIGHT - height:.1f}" width="{_BAR}" height="{height:.1f}" rx="3" '
-            f'fill="{colour}"/>'
+            f'class="coloured" style="--colour:{colour}"/>'
             f'<text x="{middle:g}" y="{14 + _HEIGHT - height:.1f}">{100 * share:.0f}%</text>'
             f'<text x="{middle:g}" y="{_HEIGHT + 38}" class="muted">{k}</text></g>'
         )

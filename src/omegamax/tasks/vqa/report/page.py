@@ -16,7 +16,7 @@ from omegamax.tasks.vqa.report.payload import payload
 from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.tasks.vqa.report.table import table, table_csv
 
-_SCRIPTS = ("common.js", "curves.js", "panel.js", "sheet.js", "explorer.js")
+_SCRIPTS = ("common.js", "tables.js", "curves.js", "key.js", "sheet.js", "panel.js", "explorer.js")
 
 
 def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
@@ -38,13 +38,14 @@ def page(comparison: Comparison) -> str:
         f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    body = "".join(part(comparison) for part in (_table, _curves, _histograms, _explorer, _settings))
+    body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _settings))
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{escape(comparison.title)}</title>
 <style>{style}</style>
 </head>
@@ -121,9 +122,10 @@ def _explorer(comparison: Comparison) -> str:
 <p id="none" hidden>No example passes these filters. <button id="reset" type="button">Show all</button></p>
 <div id="shown">
 <div id="asked" aria-live="polite"></div>
+<div id="key" role="group" aria-label="Key to the pictures"></div>
 <div id="panels"><div id="plain"></div><div id="looks"></div></div>
 </div>
-<p class="links"><button id="sheet" type="button">Download these side by side (PNG)</button></p>
+<p class="links"><button id="sheet" type="button">Download these side by side, with the key (PNG)</button></p>
 <p class="muted hint">Left and right keys: other examples. A click on a look enlarges it, Esc makes it small again. The
 address of the page keeps what is chosen, for a link to share.</p>
 </section>

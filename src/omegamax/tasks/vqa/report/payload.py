@@ -7,6 +7,7 @@ from base64 import b64encode
 from typing import Any
 
 from omegamax.tasks.vqa.report.colours import BASELINE, colours
+from omegamax.tasks.vqa.report.key import key
 from omegamax.tasks.vqa.report.records import Comparison, Example, Row
 
 
@@ -23,9 +24,15 @@ def payload(comparison: Comparison) -> str:
         "baseline": None if baseline is None else _model(baseline, BASELINE),
         "examples": [_example(example, comparison, pictures) for example in comparison.examples],
     }
-    data["pictures"] = ["data:image/png;base64," + b64encode(picture).decode("ascii") for picture in pictures]
+    data["pictures"] = [_address(picture) for picture in pictures]
+    if comparison.examples:
+        data["key"] = key(comparison, _address)
     text = json.dumps(data, allow_nan=False)  # ASCII, so that U+2028 and its like are escaped too
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def _address(picture: bytes) -> str:
+    return "data:image/png;base64," + b64encode(picture).decode("ascii")
 
 
 def _model(row: Row, colour: str) -> dict[str, Any]:
@@ -50,6 +57,7 @@ def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int
                 "inside": look.inside,
                 "components": look.components,
                 "right": example.right(row.name),
+                "marks": look.marks,
             }
         )
     return {
@@ -61,4 +69,5 @@ def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int
         "picture": place(example.picture),
         "relevance": place(example.relevance),
         "looks": looks,
+        "ticks": example.ticks,
     }

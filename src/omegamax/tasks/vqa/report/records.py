@@ -69,6 +69,8 @@ class Look:
         picture: PNG of the attention over the picture.
         divergence, inside: as in :class:`Row`, for this example alone.
         components: K* of multimodal attention.
+        marks: those that occur in the picture, each by its shape and what it means, see :class:`omegamax.viz.Mark`;
+            None: not known, and the key of the page has them all.
         right: whether the answer counts as right; None: it does if it is the example's.
     """
 
@@ -78,8 +80,11 @@ class Look:
     inside: float | None = None
     components: int | None = None
     right: bool | None = None
+    marks: list[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:
+        if self.marks is not None:
+            _set(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
         _set(self, "answers", [(str(answer), _number(p)) for answer, p in self.answers])
         _set(self, "divergence", _number(self.divergence))
         _set(self, "inside", _number(self.inside))
@@ -98,6 +103,7 @@ class Example:
         picture: PNG of what the models saw.
         relevance: PNG of where the answer is, or None.
         looks: by the name of the row; a model may be missing.
+        ticks: of the colour scale that the looks share, each its place from 0 to 1 and its text; None: not known.
     """
 
     id: str
@@ -108,8 +114,11 @@ class Example:
     picture: bytes = field(repr=False)
     relevance: bytes | None = field(repr=False)
     looks: dict[str, Look]
+    ticks: list[tuple[float, str]] | None = None
 
     def __post_init__(self) -> None:
+        if self.ticks is not None:
+            _set(self, "ticks", [(float(place), str(text)) for place, text in self.ticks])
         _check_png(f"Example {self.id!r}: picture", self.picture)
         if self.relevance is not None:
             _check_png(f"Example {self.id!r}: relevance", self.relevance)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from omegamax.tasks.csv_text import guard
 from omegamax.tasks.vqa.report.colours import BASELINE, colours
 from omegamax.tasks.vqa.report.records import Comparison, Row
 
@@ -79,6 +80,7 @@ def table(comparison: Comparison) -> str:
     if baseline:
         body += _line(baseline, BASELINE, shown, {}, first, "baseline")
     return (
+        '<p class="sideways" hidden>More columns to the right: scroll sideways \u2192</p>\n'
         '<div class="scroll" tabindex="0" role="region" aria-label="Comparison table"><table id="table">\n'
         f'<thead><tr><th rowspan="2" scope="col">model</th>{spans}</tr><tr>{heads}</tr></thead>\n'
         f"<tbody>\n{body}</tbody></table></div>\n"
@@ -86,14 +88,14 @@ def table(comparison: Comparison) -> str:
 
 
 def table_csv(comparison: Comparison) -> str:
-    """All numbers unrounded; what is not known is left empty."""
+    """All numbers unrounded; what is not known is left empty. Names that would be formulas have a quote before them."""
     rows = [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]
     shown = columns(rows)
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(["model", "attention", *(c.key for c in shown)])
+    writer.writerow(["model", "attention", *(guard(c.key) for c in shown)])
     for row in rows:
-        writer.writerow([row.name, row.kind, *("" if (v := c.value(row)) is None else v for c in shown)])
+        writer.writerow([guard(row.name), guard(row.kind), *("" if (v := c.value(row)) is None else v for c in shown)])
     return file.getvalue()
 
 

@@ -88,7 +88,7 @@ function learningCurves() {
 
   function path(line, x, y, width) {
     const kind = line.blind ? "blind curve" : "curve";
-    const group = drawn("g", { class: kind, stroke: line.colour, "data-model": line.name });
+    const group = drawn("g", { class: kind, style: `--colour:${line.colour}`, "data-model": line.name });
     if (line.level != null) {
       const right = width - MARGIN.right, up = y(line.level);
       group.append(drawn("line", { x1: MARGIN.left, x2: right, y1: up, y2: up }));
@@ -114,7 +114,7 @@ function learningCurves() {
       if (line.level != null) return { line, y: line.level };
       const far = (p) => Math.abs(p[0] - xs[index]);
       const near = line.points.reduce((best, p) => (far(p) < far(best) ? p : best));
-      marks.append(drawn("circle", { cx: x(near[0]), cy: y(near[1]), r: 4, fill: line.colour }));
+      marks.append(drawn("circle", { cx: x(near[0]), cy: y(near[1]), r: 4, class: "coloured", style: `--colour:${line.colour}` }));
       return { line, y: near[1] };
     });
     values.sort((a, b) => (measure === "val_accuracy" ? b.y - a.y : a.y - b.y));

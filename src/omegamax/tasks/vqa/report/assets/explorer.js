@@ -10,14 +10,25 @@ function explorer() {
   const region = (example) => example.region ?? "none";
   const verdicts = (example) => example.looks.filter((look) => look && look.right != null).map((look) => look.right);
 
-  function passes(example) {
+  function passes(example, { kind, region: where, answers } = state) {
     const right = verdicts(example);
-    return (!state.kind || example.kind === state.kind)
-      && (!state.region || region(example) === state.region)
-      && (!state.answers || (right.length > 0 && right.every(Boolean) === (state.answers === "right")));
+    return (!kind || example.kind === kind)
+      && (!where || region(example) === where)
+      && (!answers || (right.length > 0 && right.every(Boolean) === (answers === "right")));
   }
 
   const passing = () => [...examples.keys()].filter((i) => passes(examples[i]));
+
+  // Each choice of a filter with how many examples it leaves, given the other filters; none: it cannot be chosen.
+  function countChoices() {
+    for (const name of Object.keys(FILTERS)) {
+      for (const option of at(name).options) {
+        const count = examples.filter((example) => passes(example, { ...state, [name]: option.value })).length;
+        option.textContent = `${option.dataset.text} (${count})`;
+        option.disabled = count === 0 && option.value !== "" && option.value !== state[name];
+      }
+    }
+  }
 
   function read() {
     const asked = new URLSearchParams(location.hash.slice(1));
@@ -59,6 +70,7 @@ function explorer() {
 
   function show() {
     const left = passing();
+    countChoices();
     for (const name of Object.keys(FILTERS)) at(name).value = state[name];
     at("none").hidden = left.length > 0;
     at("shown").hidden = !left.length;
@@ -106,12 +118,13 @@ function explorer() {
     const looks = [...state.on].map((i) =>
       lookPanel(example, i, i === state.large, () => change({ large: i === state.large ? null : i })));
     at("plain").replaceChildren(...plain);
+    at("key").replaceChildren(...keyList(example, [...state.on].map((i) => example.looks[i])));
     if (!looks.length) looks.push(element("p", { class: "muted" }, "Every model is switched off."));
     keepingFocus(at("looks"), looks);
   }
 
   function build() {
-    const option = (value, text) => element("option", { value }, text);
+    const option = (value, text) => element("option", { value, "data-text": text }, text);
     const present = (of) => [...new Set(examples.map(of))];
     const choices = {
       kind: present((e) => e.kind).map((kind) => [kind, kind]),

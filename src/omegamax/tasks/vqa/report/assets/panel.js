@@ -30,7 +30,9 @@ function lookPanel(example, index, large, enlarge) {
         ...fact("JSD", decimal(look.divergence), "Divergence from what matters, in bits"),
         ...fact("inside", percent(look.inside, 0), "Share of the attention on what matters"),
         ...(look.components == null ? [] : fact("K*", String(look.components), "Components of the mixture"))),
-      download(source, fileName(example.id, model.name))));
+      element("button", { type: "button", class: "keyed", click: () => saveLook(example, index) }, "PNG with key"),
+      " ",
+      download(source, fileName(example.id, model.name), "bare PNG")));
 }
 
 // A picture of few pixels is shown as such, not blurred.
@@ -59,6 +61,6 @@ function fact(name, value, hint) {
   return [element("dt", { title: hint }, name), element("dd", {}, value)];
 }
 
-function download(source, file) {
-  return element("a", { class: "download", href: source, download: file }, "Download PNG");
+function download(source, file, label = "Download PNG") {
+  return element("a", { class: "download", href: source, download: file }, label);
 }

@@ -1,0 +1,20 @@
+"""Text that comes from files, made fit to be shown."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    r"""``text`` on one line, with control characters and what turns the direction of writing as escapes.
+
+    A terminal obeys some of them; letters, marks and symbols of any script stay.
+
+    >>> printable("two\nlines, \x1b[31mred\x1b[0m, naïve")
+    'two\\nlines, \\x1b[31mred\\x1b[0m, naïve'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _SPACES else c.encode("unicode_escape").decode() for c in text)
+
+
+# Not printable to Python, yet harmless: spaces of other widths, and joiners that some scripts and emoji need.
+_SPACES = frozenset("\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map(chr, range(0x2000, 0x200B))))

@@ -1,0 +1,139 @@
+"""Configurations of others: what they name is not imported, what they hold is counted."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from omegamax.cli._config import MOST_LEVELS, MOST_NODES, allowed, check_yaml, guarded
+from omegamax.cli.main import main
+
+MODULE = """
+from pathlib import Path
+from lightning.pytorch.callbacks import Callback
+from omegamax.tasks.vqa.sets import ScenesData
+Path({mark!r}).touch()
+class Harm(Callback): pass
+class HarmData(ScenesData): pass
+def harm(*arguments): Path({mark!r}).touch()
+"""
+LAMBDA = "lightning.pytorch.callbacks.LambdaCallback"
+CONFIGS = {
+    "data": "data: {class_path: harmful.HarmData}",
+    "short": "data: harmful.HarmData",
+    "callbacks": "trainer: {callbacks: [{class_path: harmful.Harm}]}",
+    "logger": "trainer: {logger: [{class_path: harmful.Harm}]}",
+    "function": f"trainer: {{callbacks: [{{class_path: {LAMBDA}, init_args: {{on_fit_start: harmful.harm}}}}]}}",
+    "elsewhere": f"trainer: {{callbacks: [{{class_path: {LAMBDA}, init_args: {{on_fit_start: torch.os.abort}}}}]}}",
+    "like ours": "trainer: {callbacks: [{class_path: omegamax_harmful.Harm}]}",
+}
+ARGUMENTS = [
+    ["--data", "harmful.HarmData"],
+    ["--data.class_path=harmful.HarmData"],
+    ["--trainer.callbacks+=harmful.Harm"],
+    ["--trainer.logger", "harmful.Harm"],
+    ["--trainer.callbacks+=torch.os.system"],
+]
+
+
+@pytest.fixture
+def mark(tmp_path, monkeypatch):
+    """The file that is there once a module of the current folder has run."""
+    mark = tmp_path / "ran"
+    for name in ("harmful", "omegamax_harmful"):
+        (tmp_path / f"{name}.py").write_text(MODULE.format(mark=str(mark)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield mark
+    for name in ("harmful", "omegamax_harmful"):
+        sys.modules.pop(name, None)
+
+
+def refused(arguments, capsys):
+    try:
+        code = main(["vqa", "fit", "--out", "run", *arguments])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.filterwarnings("ignore")  # newer versions of jsonargparse warn of torch.os by themselves
+@pytest.mark.parametrize("case", CONFIGS)
+def test_class_of_a_configuration_is_not_imported(case, mark, tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text(CONFIGS[case])
+    line = refused(["--config", "config.yaml"], capsys)
+    assert "must name a class of omegamax, lightning" in line and len(line) < 400
+    assert not mark.exists() and "harmful" not in sys.modules
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
+def test_class_of_the_command_line_is_not_imported(arguments, mark, capsys):
+    assert "must name a class of omegamax, lightning" in refused(arguments, capsys)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("program", ["", "import harmful; "], ids=["trusted by name", "imported before"])
+def test_class_of_the_users_own_may_be_named(program, mark, tmp_path, monkeypatch):
+    """In a process of its own: a set that is defined once is known for the rest of it."""
+    if not program:
+        monkeypatch.setenv("OMEGAMAX_MODULES", "other, harmful")
+        assert "harmful" in allowed()
+    call = "from omegamax.cli.main import main; main(['vqa', 'fit', '--data', 'harmful.HarmData', '--print_config'])"
+    command = [sys.executable, "-c", program + call]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "harmful.HarmData" in done.stdout and mark.exists()
+
+
+def test_jsonargparse_is_left_as_it_was():
+    from jsonargparse import _typehints, get_loader
+
+    before = _typehints.import_object, get_loader("yaml")
+    with pytest.raises(KeyError), guarded():
+        assert _typehints.import_object is not before[0]
+        raise KeyError
+    assert (_typehints.import_object, get_loader("yaml")) == before
+
+
+@pytest.mark.parametrize("name", ["harmful", "lightning", "rich"])
+def test_no_file_of_the_current_folder_passes_for_a_module(name, tmp_path):
+    mark = tmp_path / "ran"
+    (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')")
+    (tmp_path / "config.yaml").write_text(f"trainer: {{callbacks: [{{class_path: {name}.Harm}}]}}")
+    command = [sys.executable, "-m", "omegamax", "vqa", "fit", "--config", "config.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and not mark.exists()
+
+
+def laughs(levels=12):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "aliases": (laughs(), f"{MOST_NODES:,} values"),
+    "deep": ("[" * 10_000 + "]" * 10_000, f"{MOST_LEVELS} levels"),
+    "itself": ("a: &a {b: *a}", "not complete"),
+    "long": ("a" * (1 << 25), "characters"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_yaml_that_grows_is_refused(case):
+    text, message = HOSTILE[case]
+    with pytest.raises(yaml.YAMLError, match=message):
+        check_yaml(text)
+
+
+@pytest.mark.parametrize("text", [laughs(), HOSTILE["deep"][0], "data: !!python/object/apply:os.getcwd []"])
+def test_file_that_grows_or_calls_is_refused_on_the_command_line(text, tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text(text)
+    assert refused(["--config", str(tmp_path / "config.yaml")], capsys).startswith("error:")
+
+
+def test_aliases_of_a_configuration_are_read():
+    check_yaml("a: &a [1, 2]\nb: *a\nc: {d: *a}\n---\n")
+    check_yaml("\n".join(f"k{i}: {{a: 1}}" for i in range(1000)))

@@ -1,0 +1,42 @@
+"""The fuzz command draws the same cases again, finds what is wrong, and finds nothing in a few cases of every map."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from .__main__ import MAPS
+from .checks import check
+from .draws import draw
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_case_is_drawn_again_from_its_number(name: str):
+    for seed in range(5):
+        first, second = draw(seed, (name,)), draw(seed, (name,))
+        assert str(first) == str(second)
+        assert torch.equal(first.z.nan_to_num(), second.z.nan_to_num()) and first.z.stride() == second.z.stride()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wrong_probabilities_are_found(seed: int):
+    case = draw(seed, ("sparsemax", "entmax15", "softmax"))
+    function = case.function
+
+    def wrong(z, **options):
+        p = function(z, **options)
+        return p if z.dtype == torch.float64 else p * (1 + 16 * torch.finfo(z.dtype).eps)
+
+    if case.z.dtype == torch.float64 or not bool((case.call().nan_to_num() > 0).any()):
+        return
+    assert list(check(dataclasses.replace(case, function=wrong)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MAPS)
+def test_map_has_no_fault_in_a_few_cases(name: str):
+    for seed in range(6):
+        case = draw(seed, (name,))
+        assert not list(check(case)), str(case)

@@ -1,0 +1,47 @@
+"""What a reader of a page can see: text too faint or too small, as a browser shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXTS = """
+    const shown = [...document.querySelectorAll("main *")].filter((e) => e.checkVisibility()
+        && !e.closest("option, select, noscript, svg title")
+        && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()));
+"""
+_FAINT = (
+    _TEXTS
+    + """
+    const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const level = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+    const luminance = ([r, g, b]) => 0.2126 * level(r) + 0.7152 * level(g) + 0.0722 * level(b);
+    const ground = (e) => {
+        for (; e; e = e.parentElement) {
+            const colour = channels(getComputedStyle(e).backgroundColor);
+            if (colour.length === 3 || colour[3] > 0) return colour;
+        }
+        return [255, 255, 255];
+    };
+    return shown.map((e) => {
+        const style = getComputedStyle(e);
+        const ink = channels(e instanceof SVGElement ? style.fill : style.color);
+        const [low, high] = [luminance(ink), luminance(ground(e))].sort((a, b) => a - b);
+        return [(high + 0.05) / (low + 0.05), e.outerHTML.slice(0, 80)];
+    }).filter(([contrast, html]) => contrast < 4.5);"""
+)
+_SMALL = (
+    _TEXTS
+    + """
+    return shown.map((e) => [parseFloat(getComputedStyle(e).fontSize), e.outerHTML.slice(0, 80)])
+        .filter(([size, html]) => size < 12);"""
+)
+
+
+def faint(driver: Any) -> list[Any]:
+    """Text that stands out from its ground less than WCAG 2.2 asks (4.5, success criterion 1.4.3)."""
+    return driver.execute_script(_FAINT)
+
+
+def small(driver: Any) -> list[Any]:
+    """Text below 12 pixels."""
+    return driver.execute_script(_SMALL)
