@@ -136,10 +136,10 @@ def _partials(both: Tensor) -> list[Tensor]:
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
-        rows, columns = torch.tril_indices(n, n)
-        place = torch.empty(n, n, dtype=torch.long)
-        place[rows, columns] = place[columns, rows] = torch.arange(triangle)
-        in_sigma = in_sigma[..., place.flatten().to(both.device)]
+        # The place of (i, j) in the lower triangle, row by row; no tensor is written to, which tracing would not follow.
+        i, j = torch.arange(n, device=both.device)[:, None], torch.arange(n, device=both.device)
+        high, low = torch.maximum(i, j), torch.minimum(i, j)
+        in_sigma = in_sigma.index_select(-1, (high * (high + 1) // 2 + low).flatten())
     in_size, in_height = last.unbind(-1)
     return [in_sigma.reshape(*both.shape[:-1], n, n), in_delta, in_spread, in_size, in_height, value.squeeze(-1)]
 

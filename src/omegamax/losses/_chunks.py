@@ -63,7 +63,7 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
     for start in range(0, len(index), work.chunk):
         part = slice(start, start + work.chunk)
         z = full_precision(F.linear(hidden[part], weight, bias))
-        omega = Tsallis(_by_row(alpha, z))
+        omega = Tsallis(alpha.to(z.dtype).reshape(1, 1) if isinstance(alpha, Tensor) else alpha)
         p, y = omega.argmax(z), at_class(z, work.smoothing)
         dz = torch.zeros_like(z)
         for change in (
