@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
+
+if importlib.util.find_spec("triton") is None:
+    collect_ignore_glob = ["*/compile_*.py"]
 
 if not torch.cuda.is_available():
     # Triton then runs its kernels by NumPy. Read when they are first imported.

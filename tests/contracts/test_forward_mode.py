@@ -6,6 +6,7 @@ A tangent is right, or asking for it is an error; it is never lost on the way, w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -41,7 +42,7 @@ def expectation(z: Tensor) -> Tensor:
 
 
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {record.name: record for record in RECORDS}
-OPERATIONS |= {name: lambda z, f=getattr(omegamax, name): f(z, INDEX, reduction="none") for name in LOSSES}
+OPERATIONS |= {name: partial(getattr(omegamax, name), target=INDEX, reduction="none") for name in LOSSES}
 OPERATIONS |= {
     "entmax by alpha": lambda z: omegamax.entmax(Y.log(), 1.2 + 0.1 * z[:, :1].sigmoid()),
     "normmax by alpha": lambda z: omegamax.normmax(Y, 1.5 + z[:, :1].sigmoid()),
@@ -175,7 +176,7 @@ REFUSED |= {("sparsemap", f"functionalize {where}") for where in ("inside", "out
 REFUSED |= {("sparsemap", "vmap of jvp")}
 # Operations that make constants (indices, a basis): an exported jvp returns fake tensors, which are no numbers at all.
 MADE_INSIDE = {"expectation", "graph_fusedmax", "entmax_loss by alpha", *LOSSES}
-WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch", "ignore::FutureWarning")
+WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
 every_operation = pytest.mark.parametrize("operation", OPERATIONS)
 
 

@@ -136,7 +136,7 @@ def _partials(both: Tensor) -> list[Tensor]:
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
-        # The place of (i, j) in the lower triangle, row by row; no tensor is written to, which tracing would not follow.
+        # The place of (i, j) in the lower triangle, row by row.
         i, j = torch.arange(n, device=both.device)[:, None], torch.arange(n, device=both.device)
         high, low = torch.maximum(i, j), torch.minimum(i, j)
         in_sigma = in_sigma.index_select(-1, (high * (high + 1) // 2 + low).flatten())
