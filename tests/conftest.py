@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +12,9 @@ import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 
-if importlib.util.find_spec("triton") is None:
+from omegamax.kernels import triton
+
+if not triton.available():
     collect_ignore_glob = ["*/compile_*.py"]
 
 if not torch.cuda.is_available():

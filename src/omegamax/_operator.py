@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._C._functorch import (
+    CVmapInterpreterPtr,
+    _add_batch_dim,
+    _unwrap_batched,
     get_single_level_autograd_function_allowed,
+    peek_interpreter_stack,
     set_single_level_autograd_function_allowed,
 )
 from torch.autograd.forward_ad import _set_fwd_grad_enabled, unpack_dual
@@ -43,7 +47,7 @@ def define_operator(
     torch.library.register_fake(qualified, fake)
     operation = getattr(torch.ops.omegamax, name).default
     if batched is not None:
-        torch.library.register_vmap(qualified, batched)
+        torch.library.impl(qualified, "FuncTorchBatched", _mapped(operation, batched))
     torch.library.impl(qualified, "Autograd", _differentiated(name, operation, rules or _Constant))
     return operation
 
@@ -76,7 +80,10 @@ class _Constant(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.mark_non_differentiable(*(output if isinstance(output, tuple) else (output,)))
+        ctx.single = isinstance(output, Tensor)
+        outputs = (output,) if ctx.single else output
+        ctx.count = len(outputs)
+        ctx.mark_non_differentiable(*outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -84,7 +91,7 @@ class _Constant(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        return None
+        return None if ctx.single else (None,) * ctx.count
 
 
 def _differentiated(name: str, operation: Callable, rules: type[torch.autograd.Function]) -> Callable:
@@ -126,6 +133,32 @@ class _WithoutTangents:
 
     def __getattr__(self, name: str):
         return getattr(self.ctx, name)
+
+
+class Info(NamedTuple):
+    """What a rule for vmap is told."""
+
+    batch_size: int
+
+
+def _mapped(operation: Callable, rule: Callable) -> Callable:
+    """What ``torch.library.register_vmap`` registers, which in torch 2.5 fails inside other transforms."""
+
+    def call(*inputs):
+        interpreter = peek_interpreter_stack()
+        level, info = interpreter.level(), Info(CVmapInterpreterPtr(interpreter).batchSize())
+        pairs = [_unwrap_batched(x, level) if isinstance(x, Tensor) else (x, None) for x in inputs]
+        unwrapped, in_dims = zip(*pairs, strict=True)
+        # The levels below see what the rule does.
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)):
+            if all(dim is None for dim in in_dims):
+                return operation(*inputs)
+            outputs, out_dims = rule(info, in_dims, *unwrapped)
+        if isinstance(outputs, Tensor):
+            return _add_batch_dim(outputs, out_dims, level)
+        return tuple(_add_batch_dim(x, dim, level) for x, dim in zip(outputs, out_dims, strict=True))
+
+    return call
 
 
 def map_one_by_one(operation: Callable) -> Callable:

@@ -14,7 +14,7 @@ from omegamax.losses._fenchel_young import full_precision, non_negative
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
 from omegamax.omegas import Tsallis
-from omegamax.omegas._conjugate import _times_move, conjugate_minus
+from omegamax.omegas._conjugate import _times_move, conjugate_minus, move_to
 
 
 class Projection(NamedTuple):
@@ -72,7 +72,7 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
             d_bias,
         ):
             dz = dz if change is None else dz + change.to(z.dtype)
-        move = _times_move(dz, p, index[part], work.smoothing, spread=False).sum(-1)
+        move = (dz * move_to(p, index[part], work.smoothing)).sum(-1)
         if d_alpha is not None:
             slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
             move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())

@@ -112,7 +112,7 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
     kind = type(transform)
     if kind is Entmax15 or kind is Sparsemax:
         alpha: float | Tensor | Alpha = 1.5 if kind is Entmax15 else 2.0
-    elif isinstance(transform, Tsallis | Entmax) and kind in (Tsallis, Entmax):
+    elif isinstance(transform, (Tsallis, Entmax)) and kind in (Tsallis, Entmax):
         alpha = transform.alpha
     else:
         return None

@@ -136,7 +136,7 @@ def _by_slopes(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: 
     """The same in operations that are traced, mapped over and intercepted; again, the slopes have graphs."""
     parameters = omega.parameters
     constant = [a.detach() if isinstance(a, Tensor) else a for a in (z, y, p, smoothing, omega, *parameters)]
-    value = _with_slope(_ConjugateMinus.forward(*constant), z, _move(p, y, smoothing))
+    value = _with_slope(_ConjugateMinus.forward(*constant), z, move_to(p, y, smoothing))
     if y is not None and _dense(y):
         value = _with_slope(value, y, -_met(z, p - y))
     if any(isinstance(a, Tensor) for a in parameters):
@@ -146,8 +146,8 @@ def _by_slopes(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: 
     return value
 
 
-def _move(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
-    """``p - y`` for each entry."""
+def move_to(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
+    """``p - y`` for each entry, ``y`` as in :func:`conjugate_minus`; nothing is written in place."""
     if y is None:
         return p
     if _dense(y):
