@@ -238,4 +238,5 @@ def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
     """Whether ``shape`` expands to ``target`` (which itself stays as it is)."""
     if len(shape) > len(target):
         return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))
+    ahead = len(target) - len(shape)
+    return all(size in (1, target[ahead + i]) for i, size in enumerate(shape))
