@@ -10,11 +10,12 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_FLAGS) -c constraints.txt
 SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
 
-.PHONY: help install test demo bench lint types readme picture clean
+.PHONY: help install test test-torch demo bench lint types readme picture clean
 
 help:
 	@echo "make demo     train networks that answer questions about pictures, and see where they look: $(OUT)/report.html"
 	@echo "make test     lint and the test suite; with CI=true, as CI runs it, slow tests too"
+	@echo "make test-torch TORCH=2.5  the core tests on another version of torch, in an environment of its own"
 	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
 	@echo "make lint     ruff"
 	@echo "make types    mypy"
@@ -36,6 +37,17 @@ $(STAMP): $(SOURCES)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,-m "not slow")
+
+# The oldest version that pyproject.toml declares, unless another one is given; its environment stays for the next time.
+TORCH ?= $(shell sed -n 's/.*"torch>=\([0-9.]*\)".*/\1/p' pyproject.toml)
+CORE := functional losses nn compat/test_adasplash_package.py kernels/test_backend.py kernels/test_dispatch.py \
+	contracts/test_autograd.py contracts/test_forward_mode.py contracts/test_inputs.py contracts/test_tensors.py
+
+test-torch:
+	test -x .venv-torch-$(TORCH)/bin/python || $(PYTHON) -m venv .venv-torch-$(TORCH)
+	.venv-torch-$(TORCH)/bin/python -m pip install --quiet $(PIP_FLAGS) 'torch==$(TORCH).*' numpy
+	.venv-torch-$(TORCH)/bin/python -m pip install --quiet $(PIP_FLAGS) --editable . cvxpy hypothesis mpmath pytest scipy
+	.venv-torch-$(TORCH)/bin/python -m pytest -q -m "not slow" $(addprefix tests/,$(CORE))
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -13,6 +13,11 @@ from hypothesis import HealthCheck, settings
 from torch import Tensor
 from torch.distributions import Distribution
 
+from omegamax.kernels import triton
+
+if not triton.available():
+    collect_ignore_glob = ["*/compile_*.py"]
+
 if not torch.cuda.is_available():
     # Triton then runs its kernels by NumPy. Read when they are first imported.
     os.environ["TRITON_INTERPRET"] = "1"
@@ -39,6 +44,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
     config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", "ignore:Please use `torch.vmap` instead:FutureWarning")
     # So does inductor.
     config.addinivalue_line("filterwarnings", "ignore:`torch._prims_common.check` is deprecated:FutureWarning")
 

@@ -1,6 +1,7 @@
 """What a user gets: the installed package, the README, and an install without a compiler."""
 
 import doctest
+import faulthandler
 import importlib.metadata
 import os
 import shutil
@@ -133,3 +134,54 @@ def test_asking_for_compiled_kernels_that_are_not_there_is_an_error(without_comp
     )
     (message,) = run(probe, PYTHONPATH=str(without_compiler), OMEGAMAX_BACKEND="cpu")
     assert "'cpu'" in message and "reference" in message
+
+
+# What is installed only by an extra, or by nobody: a plain install on a machine without a GPU has none of it.
+EXTRAS = ("triton", "lightning", "matplotlib", "transformers", "torchmetrics", "jsonargparse", "PIL", "rich")
+EXTRAS += ("sacrebleu", "safetensors", "fastapi", "uvicorn", "sklearn")
+CORE = ("functional", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts/test_tensors.py")
+
+
+@pytest.fixture(scope="module")
+def hidden_extras() -> dict[str, str]:
+    return {"OMEGAMAX_HIDDEN": ",".join(EXTRAS)}
+
+
+def core_tests(paths, site: Path | None, hidden: dict[str, str]) -> subprocess.CompletedProcess:
+    """Run tests where the extras cannot be imported, on the package in ``site`` or on this one."""
+    path = [*([str(site)] if site else []), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "bare_environment", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow", "-W", "ignore:omegamax. no compiled:RuntimeWarning"]
+    environment = {**os.environ, **hidden, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [*command, *(str(ROOT / "tests" / p) for p in paths)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=1500,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paths", [CORE[:1], CORE[1:2], CORE[2:]], ids=["functional", "losses", "others"])
+def test_core_needs_neither_a_compiler_nor_an_extra(paths, without_compiler, hidden_extras):
+    faulthandler.cancel_dump_traceback_later()  # minutes, in a process with a limit of its own for each test
+    done = core_tests(paths, without_compiler, hidden_extras)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout
+
+
+def test_losses_need_no_triton(hidden_extras):
+    done = core_tests(["losses/test_linear.py"], None, hidden_extras)
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+def test_package_imports_without_extras(hidden_extras):
+    names = ("functional", "losses", "nn", "densities", "basis", "expectations", "mixtures", "structured", "mixed")
+    names += ("hopfield", "generation", "omegas", "kernels", "compat.entmax", "compat.adasplash")
+    probe = "import bare_environment\n" + "".join(f"import omegamax.{name}\n" for name in names) + "print('done')"
+    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    assert run(probe, PYTHONPATH=path, **hidden_extras) == ["done"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+from torch.compiler import is_compiling
 
 if TYPE_CHECKING:
     from omegamax.omegas import Omega
@@ -67,7 +68,8 @@ def get(omega: str | Omega, **parameters: Any) -> Omega:
         raise ValueError(f"get: no map is called {omega!r}; known: {', '.join(TRANSFORMS)}")
     transform = TRANSFORMS[omega]
     try:
-        transform.signature.bind(**parameters)
+        if not is_compiling():  # which torch 2.5 cannot do; the call below fails all the same
+            transform.signature.bind(**parameters)
     except TypeError as error:
         raise TypeError(f"get: {omega!r} takes {transform.signature}: {error}") from None
     return transform.omega(**parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 
@@ -79,10 +80,67 @@ def test_errors_name_the_argument(argument, value):
 
 
 def test_names_and_signatures():
-    for name in adasplash.__all__:
+    for name in set(adasplash.__all__) - {"__version__"}:
         assert callable(getattr(adasplash, name))
     wanted = ["q", "k", "v", "alpha", "is_causal", "varlen", "niter"]
     assert all(list(inspect.signature(getattr(adasplash, name)).parameters) == wanted for name in ATTENTION)
     assert list(inspect.signature(adasplash.adasplash_v2).parameters) == ["q", "k", "v", "niter", "varlen"]
     wanted = ["x", "alpha", "n_iter", "use_histogram", "fast_math"]
     assert list(inspect.signature(adasplash.triton_entmax).parameters) == wanted
+
+
+# Of each submodule, the functions that are called from outside, with their parameters; None: of the module itself.
+SUBMODULES = {
+    "triton_entmax": {
+        "triton_entmax": ["x", "alpha", "n_iter", "fast_math"],
+        None: ["x", "alpha", "n_iter", "use_histogram", "fast_math"],
+    },
+    "triton_entmax_v2": {
+        "triton_entmax": ["x", "alpha", "n_iter", "use_histogram", "fast_math"],
+        None: ["x", "alpha", "n_iter", "use_histogram", "fast_math"],
+    },
+    "adasplash_block_mask": {"sparse_attn": ["q", "k", "v", "alpha", "is_causal", "varlen", "niter"]},
+    "adasplash_no_block_mask": {
+        "sparse_attn": ["q", "k", "v", "alpha", "is_causal", "varlen", "niter"],
+        None: ["q", "k", "v", "alpha", "is_causal", "varlen", "niter"],
+    },
+    "adasplash_v2": {
+        "sparse_attn": ["q", "k", "v", "niter", "varlen"],
+        None: ["q", "k", "v", "niter", "varlen"],
+    },
+    "attention": {
+        "entmax_attention": ["q", "k", "v", "alpha", "varlen", "is_causal", "padding", "niter", "alibi_slopes"]
+    },
+}
+
+
+@pytest.mark.parametrize("name", SUBMODULES)
+def test_submodules_have_their_functions(name):
+    module = importlib.import_module(f"omegamax.compat.adasplash.{name}")
+    for function, parameters in SUBMODULES[name].items():
+        called = module if function is None else getattr(module, function)
+        assert list(inspect.signature(called).parameters) == parameters
+
+
+@pytest.mark.parametrize("name", SUBMODULES)
+def test_package_works_as_before_once_a_submodule_is_imported(name):
+    importlib.import_module(f"omegamax.compat.adasplash.{name}")
+    q, k, v = torch.randn(3, 1, 2, 7, 4, dtype=torch.float64)
+    torch.testing.assert_close(adasplash.triton_entmax(q), omegamax.entmax15(q))
+    torch.testing.assert_close(adasplash.triton_entmax_v2(q, 2.0), omegamax.sparsemax(q))
+    torch.testing.assert_close(adasplash.adasplash_v2(q, k, v), defined(q, k, v, 1.5, True, None))
+    torch.testing.assert_close(adasplash.adasplash_no_block_mask(q, k, v), defined(q, k, v, 1.5, False, None))
+
+
+def test_functions_of_submodules_compute_what_they_say():
+    from omegamax.compat.adasplash.adasplash_block_mask import sparse_attn
+    from omegamax.compat.adasplash.adasplash_v2 import sparse_attn as causal
+    from omegamax.compat.adasplash.triton_entmax import triton_entmax
+    from omegamax.compat.adasplash.triton_entmax_v2 import triton_entmax15, triton_sparsemax
+
+    q, k, v = torch.randn(3, 1, 2, 7, 4, dtype=torch.float64)
+    torch.testing.assert_close(triton_entmax(q, 1.25), omegamax.entmax(q, 1.25))
+    torch.testing.assert_close(triton_entmax15(q), omegamax.entmax15(q))
+    torch.testing.assert_close(triton_sparsemax(q), omegamax.sparsemax(q))
+    torch.testing.assert_close(sparse_attn(q, k, v, alpha=2.0), defined(q, k, v, 2.0, False, None))
+    torch.testing.assert_close(causal(q, k, v), defined(q, k, v, 1.5, True, None))

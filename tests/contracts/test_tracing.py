@@ -16,6 +16,7 @@ NUMBERS = {"dim": 1, "k": 2, "at_most": False}
 # Those of other arguments than scores and a parameter or two for a row have tests of their own.
 OTHERS = {"contour", "best_pairs", "best_sequential_subset_score", "sequential_k_subsets"}
 OTHERS |= {"tv_prox_1d_spread", "tv_prox_2d_spread", "tv_prox_graph", "tv_prox_graph_spread"}
+OTHERS |= {"with_slope", "contour_gradient"}
 OTHERS |= {"attention", "attention_backward", "attention_support"}
 OTHERS |= {"entmax_loss_rows", "entmax_loss_rows_vjp", "linear_entmax_loss"}
 EVERY = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")}
@@ -133,6 +134,15 @@ def test_operator_passes_the_checks_of_torch_library(name: str, grad: bool):
         else:
             arguments.append(torch.full((1, 1), ARGUMENTS[argument.name], dtype=torch.float64, requires_grad=grad))
     torch.library.opcheck(operator, tuple(arguments))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (3, 1), (5,)])
+@WARNINGS
+def test_operator_of_a_slope_passes_the_checks_of_torch_library(shape: tuple[int, ...]):
+    value, x = torch.randn(3, dtype=torch.float64), torch.randn(shape, dtype=torch.float64)
+    slope = torch.randn(3, 5, dtype=torch.float64)
+    inputs = tuple(a.requires_grad_() for a in (value, x, slope))
+    torch.library.opcheck(torch.ops.omegamax.with_slope.default, inputs)
 
 
 def test_every_map_has_an_operator():

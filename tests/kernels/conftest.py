@@ -11,7 +11,7 @@ from kernels.interpreter import quick_interpreter as quick_interpreter
 @pytest.fixture
 def run_time_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """New versions of NumPy do not take an array of one number for an index, as the interpreter does."""
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", minversion="3.4")
     if torch.cuda.is_available():
         return
     from triton.runtime import interpreter

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 
 from omegamax.kernels.triton import _ahead
 from omegamax.kernels.triton._ahead import Launch, ahead, known

@@ -67,5 +67,6 @@ def test_unknown_backend_in_the_environment_is_an_error_that_lists_the_known():
 def test_contexts_nest():
     with omegamax.backend("reference"):
         with omegamax.backend("auto"):
-            assert _dispatch._wanted == "auto"
-        assert _dispatch._wanted == "reference"
+            assert _dispatch.wanted() == "auto"
+        assert _dispatch.wanted() == "reference"
+    assert _dispatch.wanted() == "auto"

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 
 import omegamax
 from omegamax import nn

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 
 from omegamax.kernels import jacobians, reference
 from omegamax.kernels.triton import _layout, rows

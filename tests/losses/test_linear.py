@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_refused(change, error, message):
 @pytest.fixture(params=["all scores", "support", "support, and lists that are too long"])
 def fused(request, monkeypatch) -> None:
     """Chunks by the kernels of a GPU, interpreted: with the gradient of all scores, or of those in the support."""
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", minversion="3.4")
     if GPU == "cpu":
         monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
     if request.param != "all scores":

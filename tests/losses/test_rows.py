@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", minversion="3.4")
 
 import omegamax
 from omegamax import kernels

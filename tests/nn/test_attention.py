@@ -231,3 +231,20 @@ def test_bad_options_are_refused_by_name():
         attention(q, k, v, lengths=torch.ones(2))
     with pytest.raises(TypeError, match=r"attention: offset must be a whole number, got 0\.5"):
         attention(q, k, v, offset=0.5)
+
+
+@pytest.mark.parametrize("heads, groups", [(6, 6), (6, 3), (6, 1)])
+def test_enable_gqa_is_that_of_torch(heads: int, groups: int):
+    q = torch.randn(2, heads, 5, 4, dtype=torch.float64)
+    k, v = torch.randn(2, 2, groups, 7, 4, dtype=torch.float64)
+    torchs = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    for given in ({"enable_gqa": True}, {"enable_gqa": False}, {}):
+        assert (attention(q, k, v, "softmax", **given) - torchs).abs().max() <= 1e-14
+
+
+def test_enable_gqa_wants_heads_that_divide():
+    q, k = torch.randn(2, 6, 5, 4), torch.randn(2, 4, 7, 4)
+    with pytest.raises(ValueError, match=r"attention: the heads of q, axis -3, must be a multiple of those of k"):
+        attention(q, k, k, enable_gqa=True)
+    with pytest.raises(ValueError, match=r"attention: enable_gqa needs q, k and v with an axis of heads"):
+        attention(q[0, 0], k[0, 0], k[0, 0], enable_gqa=True)

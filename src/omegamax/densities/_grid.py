@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import check_above, is_plain
+from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import on_support, tsallis_log, working_dtype
 from omegamax.densities._base import Density
 from omegamax.densities._deformed import log_deformed
@@ -76,6 +76,7 @@ class GridDensity(Density):
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
                 raise TypeError(f"GridDensity: {argument} must be a floating-point tensor, got {given}")
+            check_floating("GridDensity", argument, value)
         count = scores.shape[-1] if scores.dim() else 0
         if count == 0:
             raise ValueError(f"GridDensity: scores must have shape [*, Q] with Q >= 1, got {tuple(scores.shape)}")

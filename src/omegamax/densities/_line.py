@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import check_above, is_number, is_plain
+from omegamax._checks import check_above, check_floating, is_number, is_plain
 from omegamax._constraints import finite_positive_vector, finite_vector
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
@@ -97,4 +97,5 @@ def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | No
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
+    check_floating(name, argument, value)
     return value.unsqueeze(0) if like is not None and value.dim() == 0 else value

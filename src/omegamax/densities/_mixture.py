@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import is_plain, readable
+from omegamax._checks import check_floating, is_plain, readable
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
 from omegamax.densities._components import stacked, substituted
@@ -56,6 +56,7 @@ class Mixture(Density):
         if not isinstance(weights, Tensor) or not weights.is_floating_point():
             given = f"dtype {weights.dtype}" if isinstance(weights, Tensor) else type(weights).__name__
             raise TypeError(f"Mixture: weights must be a floating-point tensor [*, K], got {given}")
+        check_floating("Mixture", "weights", weights)
         if not isinstance(components, Density):
             raise TypeError(f"Mixture: components must be a density, got {type(components).__name__}")
         shape = tuple(weights.shape)

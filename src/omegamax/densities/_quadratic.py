@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
-from omegamax._checks import check_above, is_number, is_plain, readable
+from omegamax._checks import check_above, check_floating, is_number, is_plain, readable
 from omegamax._constraints import (
     finite_lower_cholesky,
     finite_positive_definite,
@@ -191,6 +191,7 @@ def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
         raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
     if not loc.is_floating_point():
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
+    check_floating(name, argument, loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
     return loc.to(working_dtype(loc))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_scale, check_symmetric, is_number, is_plain
+from omegamax._checks import check_floating, check_scale, check_symmetric, is_number, is_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +160,7 @@ def _floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
+    check_floating(name, argument, value)
     return value.to(torch.promote_types(value.dtype, like.dtype))
 
 

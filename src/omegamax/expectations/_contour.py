@@ -10,13 +10,14 @@ integrand on a fixed one: further sums over the same nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator, refuse_forward_mode
 from omegamax.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
 
@@ -24,12 +25,8 @@ from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, st
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
     """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
     size, height = 1 + 1 / wide.e, wide.dilation / wide.e
-    integral: Callable
-    if torch.compiler.is_compiling():
-        integral = _op
-    else:
-        integral = _apply if is_plain(pair.delta) else _Contour.apply
-    return integral(*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1), fine)[0]
+    inputs = (*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1))
+    return (_apply if is_plain(*inputs) else _op)(*inputs, fine)[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
@@ -80,18 +77,13 @@ class _Contour(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        *_, both = ctx.saved_tensors
+        *inputs, both = ctx.saved_tensors
         moves = []
-        for partial, rank, tangent in zip(_partials(both), _RANKS, tangents[:-1], strict=True):
+        for partial, rank, tangent in zip(_slopes(both, inputs), _RANKS, tangents[:-1], strict=True):
             if tangent is not None:
                 move = partial * tangent
                 moves.append(move if rank == 1 else move.flatten(-rank + 1).sum(-1))
         return sum(moves[1:], moves[0]).expand_as(both[..., 0]), None
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        *inputs, fine = inputs
-        return _Contour.apply(*_in_front(info.batch_size, in_dims[:-1], inputs, _RANKS), fine), (0, 0)
 
 
 # Function.apply looks up the signature of forward each time, at the price of a thousand integrals.
@@ -129,16 +121,25 @@ class _ContourGradient(torch.autograd.Function):
         return _ContourGradient.apply(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
 
 
+def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
+    """The derivatives for each row, with derivatives of their own where somebody may ask for these."""
+    if not torch._C._are_functorch_transforms_active() and not any(x.requires_grad for x in inputs):
+        return _partials(both)
+    rows = both.shape[:-1]
+    each = [x.expand(*rows, *x.shape[x.dim() - rank + 1 :]) for x, rank in zip(inputs, _RANKS, strict=True)]
+    return _gradient_op(torch.ones_like(both[..., 0]), both, *each)
+
+
 def _partials(both: Tensor) -> list[Tensor]:
     """Derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, size, height and log_peak ``[*, J]``."""
     n = next(n for n in range(1, both.shape[-1]) if results(n) == both.shape[-1])
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
-        rows, columns = torch.tril_indices(n, n)
-        place = torch.empty(n, n, dtype=torch.long)
-        place[rows, columns] = place[columns, rows] = torch.arange(triangle)
-        in_sigma = in_sigma[..., place.flatten().to(both.device)]
+        # The place of (i, j) in the lower triangle, row by row.
+        i, j = torch.arange(n, device=both.device)[:, None], torch.arange(n, device=both.device)
+        high, low = torch.maximum(i, j), torch.minimum(i, j)
+        in_sigma = in_sigma.index_select(-1, (high * (high + 1) // 2 + low).flatten())
     in_size, in_height = last.unbind(-1)
     return [in_sigma.reshape(*both.shape[:-1], n, n), in_delta, in_spread, in_size, in_height, value.squeeze(-1)]
 
@@ -152,29 +153,52 @@ def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...])
     ]
 
 
-# What tracing sees: dynamo does not look into a Function with forward-mode rules. First derivatives only.
-_op = torch.library.custom_op(
-    "omegamax::contour",
-    lambda *inputs: _Contour.forward(*inputs),
-    mutates_args=(),
-    schema="(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
-    "-> (Tensor, Tensor)",
-)
-
-
-@_op.register_fake
 def _fake(sigma, delta, spread, size, height, log_peak, fine):
     *rows, n = delta.shape
     return delta.new_empty(rows), delta.new_empty((*rows, results(n)))
 
 
-def _save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:-1], output[1])
+def _batched(info, in_dims, *inputs):
+    *tensors, fine = inputs
+    return _op(*_in_front(info.batch_size, in_dims[:-1], tensors, _RANKS), fine), (0, 0)
 
 
-def _backward(ctx, g, _):
-    *inputs, both = ctx.saved_tensors
-    return (*_ContourGradient.forward(g, both, *inputs), None)
+_op = define_operator(
+    "contour",
+    "(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
+    "-> (Tensor, Tensor)",
+    _Contour.forward,
+    _fake,
+    _Contour,
+    _batched,
+)
 
 
-_op.register_autograd(_backward, setup_context=_save)
+class _SlopeRules(_ContourGradient):
+    jvp = refuse_forward_mode(
+        "expect", "for a second derivative take the inner one in reverse mode, as torch.func.hessian does"
+    )
+
+
+def _run_gradient(g, both, *inputs):
+    # An operation's results share no memory with its arguments.
+    return tuple(x.clone(memory_format=torch.contiguous_format) for x in _ContourGradient.forward(g, both, *inputs))
+
+
+def _fake_gradient(g, both, *inputs):
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs)
+
+
+def _batched_gradient(info, in_dims, *inputs):
+    return _gradient_op(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+
+
+_gradient_op = define_operator(
+    "contour_gradient",
+    "(Tensor g, Tensor both, Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _run_gradient,
+    _fake_gradient,
+    _SlopeRules,
+    _batched_gradient,
+)

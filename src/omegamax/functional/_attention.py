@@ -7,6 +7,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator, map_one_by_one, refuse_forward_mode
 from omegamax.kernels.triton._call import FAR as FAR
 from omegamax.kernels.triton._call import Attention, state_of
 
@@ -79,34 +80,15 @@ OPTIONS = (
 )
 
 
-@torch.library.custom_op(
-    "omegamax::attention",
-    mutates_args=(),
-    schema=f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def _attention(q, k, v, *options):
-    return _forward(q, k, v, *options)
-
-
 def _forward(q, k, v, *options, learnt=False):
+    if kernels.wanted() not in ("auto", "triton"):  # which a graph traced before does not know
+        raise RuntimeError(
+            "attention: compiled for its fused kernels, but called where "
+            f"omegamax.backend({kernels.wanted()!r}) holds; compile it there"
+        )
     from omegamax.kernels.triton import attention
 
     return tuple(attention.forward(_call(q, k, v, *options), learnt))
-
-
-@_attention.register_fake
-def _(q, k, v, *options):
-    return tuple(state_of(_call(q, k, v, *options)))
-
-
-@torch.library.custom_op(
-    "omegamax::attention_backward",
-    mutates_args=(),
-    schema="(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
-    f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
-)
-def _attention_backward(g, *tensors_and_numbers):
-    return _gradients(g, *tensors_and_numbers)
 
 
 def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
@@ -116,32 +98,22 @@ def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
     return (*grads, *(q.new_empty(0, dtype=torch.float32) for _ in range(4 - len(grads))))
 
 
-@_attention_backward.register_fake
-def _(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest):
+def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest):
     grads = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     return (*grads, q.new_empty(0 if alphas is None else q.shape[1], dtype=torch.float32))
 
 
-@torch.library.custom_op(
-    "omegamax::attention_support",
-    mutates_args=(),
-    schema=f"(Tensor q, Tensor k, Tensor v, Tensor t, {OPTIONS}) -> Tensor",
-)
-def _support(q, k, v, t, *options):
+def _counts(q, k, v, t, *options):
     """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
     from omegamax.kernels.triton._support import counts
 
     return counts(_call(q, k, v, *options), t)
 
 
-@_support.register_fake
-def _(q, k, v, t, *options):
-    return q.new_empty(4, *q.shape[:2], dtype=torch.int64)
-
-
 def _setup_context(ctx, inputs, output) -> None:
     *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic = inputs
     ctx.save_for_backward(*output[1:], *tensors)
+    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
@@ -155,15 +127,25 @@ def _backward(ctx, g, *_):
     return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
 
 
-def _second(ctx, *_):
-    raise RuntimeError(
-        "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
-        'omegamax.backend("reference")'
-    )
+class _Rules(torch.autograd.Function):
+    setup_context = staticmethod(_setup_context)
+    backward = staticmethod(_backward)
+    jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
 
 
-def _no_context(ctx, inputs, output) -> None:
-    pass
+class _GradientRules(torch.autograd.Function):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError(
+            "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
+            'omegamax.backend("reference")'
+        )
+
+    jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
 
 
 class _Attention(torch.autograd.Function):
@@ -173,30 +155,34 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, *inputs):
         output = _forward(*inputs, learnt=True)
         _setup_context(ctx, inputs, output)
-        ctx.mark_non_differentiable(*output[1:])
         return output
 
     backward = staticmethod(_backward)
+    jvp = _Rules.jvp
 
 
 # Function.apply looks up the signature of forward each time.
 _apply = super(torch.autograd.Function, _Attention).apply  # type: ignore[misc]
-_attention.register_autograd(_backward, setup_context=_setup_context)
-_attention_backward.register_autograd(_second, setup_context=_no_context)
-
-
-def _one_by_one(op):
-    """A rule for vmap: it makes many programs already, so that nothing is lost by calling it for each."""
-
-    def rule(info, in_dims, *inputs):
-        def item(x, dim, i):
-            return x if dim is None or not isinstance(x, Tensor) else x.select(dim, i)
-
-        each = [op(*(item(x, d, i) for x, d in zip(inputs, in_dims, strict=True))) for i in range(info.batch_size)]
-        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * len(each[0])
-
-    return rule
-
-
-for _op in (_attention, _attention_backward):
-    _op.register_vmap(_one_by_one(_op))
+_attention = define_operator(
+    "attention",
+    f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    lambda q, k, v, *options: tuple(state_of(_call(q, k, v, *options))),
+    _Rules,
+    map_one_by_one(lambda *inputs: _attention(*inputs)),
+)
+_attention_backward = define_operator(
+    "attention_backward",
+    "(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
+    f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    _gradients,
+    _fake_gradients,
+    _GradientRules,
+    map_one_by_one(lambda *inputs: _attention_backward(*inputs)),
+)
+_support = define_operator(
+    "attention_support",
+    f"(Tensor q, Tensor k, Tensor v, Tensor t, {OPTIONS}) -> Tensor",
+    _counts,
+    lambda q, k, v, t, *options: q.new_empty(4, *q.shape[:2], dtype=torch.int64),
+)

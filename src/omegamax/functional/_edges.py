@@ -5,16 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_dim, is_number, readable, row_parameter
+from omegamax._checks import check_dim, check_floating, is_number, readable, row_parameter
 from omegamax._numerics import working_dtype
 
 
 def check_values(name: str, argument: str, x: Tensor, dim: int) -> int:
     """Refuse what is not a floating tensor with at least one entry along ``dim``; return ``dim`` >= 0."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: {argument} must be a torch.Tensor, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {x.dtype}")
+    check_floating(name, argument, x)
     return check_dim(name, x, dim)
 
 
@@ -26,8 +23,7 @@ def check_strength(name: str, strength: float | Tensor) -> None:
         if not strength >= 0:
             raise ValueError(f"{name}: strength must be >= 0, got {strength:g}")
         return
-    if not strength.is_floating_point():
-        raise TypeError(f"{name}: strength must be a floating-point tensor, got dtype {strength.dtype}")
+    check_floating(name, "strength", strength)
     if readable(strength) and not bool((strength >= 0).all()):
         raise ValueError(f"{name}: strength must be >= 0 everywhere, got a minimum of {strength.min().item():g}")
 

@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator
 
 Parameter = float | Tensor
 
@@ -17,12 +18,12 @@ Parameter = float | Tensor
 class Map:
     """Scores ``z`` and parameters to probabilities along ``dim``, in every mode torch has.
 
-    Ordinary tensors go through an ``autograd.Function`` (first and higher derivatives, forward mode, vmap); traced
-    ones (``torch.compile``, ``torch.export``, fake tensors) through the custom op ``omegamax::<name>``, which shares
-    the same rules. Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
+    Ordinary tensors go through an ``autograd.Function``; those that are traced, mapped over or intercepted
+    (``torch.compile``, ``torch.func``, dispatch modes, subclasses) through the operation ``omegamax::<name>``, which
+    has the same rules. Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
 
     Args:
-        name: of the map and of the custom op.
+        name: of the map and of the operation.
         parameters: their names, in order.
         solve: ``(z, *parameters, dim) -> p``; never differentiated, float32 or float64 in and out.
         vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
@@ -56,11 +57,11 @@ class Map:
         if gradient is not None:
             by_numbers = _by_numbers(name, solve, gradient, self.function)
             self.quickest = super(torch.autograd.Function, by_numbers).apply  # type: ignore[misc]
-        self.op = _custom_op(name, [f"Tensor {a}" for a in parameters], solve, self.function)
+        self.op = _operator(name, [f"Tensor {a}" for a in parameters], self._run, self.function)
         # A number stays one: a kernel that sees it need not be ready for every other.
         self.number_op = None
         if len(parameters) == 1:
-            self.number_op = _custom_op(f"{name}_by_number", [f"float {parameters[0]}"], solve, self.function)
+            self.number_op = _operator(f"{name}_by_number", [f"float {parameters[0]}"], self._run, self.function)
 
     def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
         dtype = z.dtype
@@ -82,13 +83,17 @@ class Map:
                 if type(a) is not float:
                     return self.quick(z, *parameters, dim)
             return self.quickest(z, *parameters, dim)
-        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-            return self.function.apply(z, *parameters, dim)
         if self.number_op is not None and type(parameters[0]) is float:
             return self.number_op(z, *parameters, dim)
         wide = torch.promote_types(dtype, torch.float32)
         one = (1,) * z.dim()
         return self.op(z, *(a if isinstance(a, Tensor) else z.new_full(one, a, dtype=wide) for a in parameters), dim)
+
+    def _run(self, z: Tensor, *rest) -> Tensor:
+        """The operation's values, in any dtype: a graph may have been traced for another backend than this one."""
+        if z.dtype.itemsize == 2 and not kernels.takes_half(self.kernel, z):
+            return self.solve(z.float(), *rest).to(z.dtype)
+        return self.solve(z, *rest)
 
 
 def _derivatives_wanted(z: Tensor, *parameters: Parameter) -> bool:
@@ -120,6 +125,9 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded:
         def backward(ctx, g):
             if g is None:
                 return (None,) * (len(ctx.floats) + 2)
+            if ctx.backend != kernels.wanted():  # in a thread of autograd's own, or after the block of the forward pass
+                with kernels.backend(ctx.backend):
+                    return Function.backward(ctx, g)
             p, *parameters = _saved(ctx)
             wanted = ctx.needs_input_grad
             dtype = p.dtype
@@ -150,12 +158,6 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded:
                     parameters = _as_rounded(parameters, p.dtype)
                 return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
             return jvp((dz, *others), p, *parameters, dim=ctx.dim)
-
-        @staticmethod
-        def vmap(info, in_dims, z, *rest):
-            *parameters, dim = rest
-            z, *parameters = _in_front(info.batch_size, in_dims[:-1], z, *parameters)
-            return Function.apply(z, *parameters, dim + 1), 0
 
     Function.__name__ = Function.__qualname__ = name
     return Function
@@ -189,12 +191,13 @@ def _by_numbers(
             p = solve(z, *rest)
             ctx.save_for_backward(p)
             ctx.rest = rest
+            ctx.backend = kernels.wanted()
             return p
 
         @staticmethod
         def backward(ctx, g):
             rest = ctx.rest
-            if is_grad_enabled() or not is_plain(g):
+            if is_grad_enabled() or ctx.backend != kernels.wanted() or not is_plain(g):
                 ctx.floats, ctx.dim = rest[:-1], rest[-1]
                 return function.backward(ctx, g)
             return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
@@ -210,6 +213,7 @@ def _keep(ctx, p: Tensor, parameters: Sequence[Parameter], dim: int) -> list[Ten
     ctx.save_for_backward(p, *tensors)
     ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
     ctx.dim = dim
+    ctx.backend = kernels.wanted()
     ctx.set_materialize_grads(False)
     return tensors
 
@@ -239,25 +243,18 @@ def _in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: 
     return [scores, *(front(a, d) for a, d in zip(parameters, in_dims[1:], strict=True))]
 
 
-def _custom_op(name: str, parameters: Sequence[str], solve: Callable, function: type[torch.autograd.Function]):
-    inputs = ", ".join(["Tensor z", *parameters, "int dim"])
-    op = torch.library.custom_op(
-        f"omegamax::{name}", lambda z, *rest: solve(z, *rest), mutates_args=(), schema=f"({inputs}) -> Tensor"
-    )
-    op.register_fake(lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format))
-
-    def setup_context(ctx, inputs, output):
-        _, *given, dim = inputs
-        ctx.save_for_backward(output, *(a for a in given if isinstance(a, Tensor)))
-        ctx.floats = [None if isinstance(a, Tensor) else a for a in given]
-        ctx.dim = dim
-
-    op.register_autograd(function.backward, setup_context=setup_context)
-
-    def vmap(info, in_dims, z, *rest):
+def _operator(name: str, parameters: Sequence[str], run: Callable, function: type[torch.autograd.Function]):
+    def batched(info, in_dims, z, *rest):
         *given, dim = rest
         z, *given = _in_front(info.batch_size, in_dims[:-1], z, *given)
         return op(z, *given, dim + 1), 0
 
-    op.register_vmap(vmap)
+    op = define_operator(
+        name,
+        f"({', '.join(['Tensor z', *parameters, 'int dim'])}) -> Tensor",
+        run,
+        lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
+        function,
+        batched,
+    )
     return op

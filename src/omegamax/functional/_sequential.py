@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_budget, check_scores, is_number, is_plain, is_whole
+from omegamax._checks import check_budget, check_floating, check_scores, is_number, is_plain, is_whole
 from omegamax._numerics import returned_dtype, working_dtype
+from omegamax._operator import define_operator
 from omegamax.functional._budget import k_subsets
 from omegamax.functional._gaps import close_gaps
 from omegamax.functional._map import _derivatives_wanted, _in_front
@@ -97,6 +98,7 @@ def _pairs(name: str, transition: float | Tensor, z: Tensor, size: int, dim: int
         return z.new_full((1,) * rank, float(transition), dtype=dtype)
     if not transition.is_floating_point():
         raise TypeError(f"{name}: transition must be a number or a floating-point tensor, got {transition.dtype}")
+    check_floating(name, "transition", transition)
     shape = tuple(transition.shape)
     if len(shape) == 1 and rank:  # along dim, wherever that is
         shape = (1,) * dim + shape + (1,) * (rank - dim - 1)
@@ -118,8 +120,6 @@ def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
         if _derivatives_wanted(z, t):
             return _Function.apply(z, t, k, at_most, dim)[0]
         return _solve(z, t, k, at_most, dim)[0]
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return _Function.apply(z, t, k, at_most, dim)[0]
     return _op(z, t, k, at_most, dim)[0]
 
 
@@ -146,7 +146,9 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
     solution = ActiveSolution(found, (size,))
     warn_unless_converged("sequential_k_subsets", solution, limit)
     p[searched] = solution.marginals
-    return p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous(), solution, searched
+    p = p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous()
+    # Autograd lets nobody write into a Function's result that is a view.
+    return p.clone() if p._is_view() else p, solution, searched
 
 
 def _solve_with_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
@@ -200,11 +202,6 @@ class _Function(torch.autograd.Function):
         # Forward mode wants a tangent that lies in memory as the marginals do.
         return dp.to(like.dtype).clone(memory_format=torch.contiguous_format), None
 
-    @staticmethod
-    def vmap(info, in_dims, z, t, k, at_most, dim):
-        z, t = _in_front(info.batch_size, in_dims[:2], z, t)
-        return _Function.apply(z, t, k, at_most, dim + 1), (0, 0)
-
 
 def _forward(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     p, basis = _solve_with_basis(z, t, k, at_most, dim)
@@ -212,26 +209,23 @@ def _forward(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Ten
     return p, torch.nn.functional.pad(basis, (0, z.shape[dim] - basis.shape[-1]))
 
 
-_op = torch.library.custom_op(
-    "omegamax::sequential_k_subsets",
-    _forward,
-    mutates_args=(),
-    schema="(Tensor z, Tensor transition, int k, bool at_most, int dim) -> (Tensor, Tensor)",
-)
-
-
-@_op.register_fake
-def _(z, transition, k, at_most, dim):
+def _fake(z, transition, k, at_most, dim):
     size = z.shape[dim]
     batch = [n for i, n in enumerate(z.shape) if i != dim]
     p = torch.empty_like(z, memory_format=torch.contiguous_format)
     return p, z.new_empty([*batch, 2 * size - 1, size], dtype=F64)
 
 
-_op.register_autograd(_Function.backward, setup_context=_Function.setup_context)
-
-
-@_op.register_vmap
-def _(info, in_dims, z, transition, k, at_most, dim):
+def _batched(info, in_dims, z, transition, k, at_most, dim):
     z, transition = _in_front(info.batch_size, in_dims[:2], z, transition)
     return _op(z, transition, k, at_most, dim + 1), (0, 0)
+
+
+_op = define_operator(
+    "sequential_k_subsets",
+    "(Tensor z, Tensor transition, int k, bool at_most, int dim) -> (Tensor, Tensor)",
+    _forward,
+    _fake,
+    _Function,
+    _batched,
+)

@@ -10,6 +10,8 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch._C import _len_torch_dispatch_stack
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from omegamax._checks import is_plain
 from omegamax._warnings import warn_of_limit
@@ -125,6 +127,11 @@ class Call:
         Where there is no such thing, or it is not wanted, its last axis is empty.
         """
         given = (scores,) if additional is None else (scores, additional)
+        if _len_torch_dispatch_stack() and get_proxy_mode() is not None:
+            raise NotImplementedError(
+                "sparsemap: its search depends on values, so that make_fx, linearize and torch.export cannot trace it; "
+                "torch.func.jvp and vjp work, and torch.compile leaves it as it is"
+            )
         if is_plain(*given) and not _derivatives_wanted(*given):
             return self.run(scores, additional)
         return _Function.apply(scores, additional, self)

@@ -8,3 +8,4 @@ from omegamax.kernels._dispatch import backend as backend
 from omegamax.kernels._dispatch import compiled as compiled
 from omegamax.kernels._dispatch import solve as solve
 from omegamax.kernels._dispatch import takes_half as takes_half
+from omegamax.kernels._dispatch import wanted as wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,12 +25,12 @@ def complete(work: Search, rows: Tensor) -> None:
     A direction in which all structures in use agree tells: either some structure that ties lies ahead or behind, or,
     the direction being random, none lies outside their affine hull.
     """
-    generator = torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)  # not torch's, which refuses to draw inside vmap
     while len(rows):
         rows = rows[work.used[rows].sum(-1) < MOST_TIED]
         anchor, factor, _ = work.solve(rows)
         unary, _, mixture, _ = work.apart(rows, anchor)
-        away = torch.randn(unary.shape[2], generator=generator, dtype=torch.float64).to(unary).expand(len(rows), -1)
+        away = torch.from_numpy(generator.standard_normal(unary.shape[2])).to(unary).expand(len(rows), -1)
         others = work.used[rows].scatter(1, anchor[:, None], False)[..., None]
         along = torch.where(others, unary @ away[..., None], 0.0)
         away = away - (torch.where(others, torch.cholesky_solve(along, factor), 0.0).mT @ unary)[:, 0]

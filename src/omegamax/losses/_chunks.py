@@ -14,7 +14,7 @@ from omegamax.losses._fenchel_young import full_precision, non_negative
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
 from omegamax.omegas import Tsallis
-from omegamax.omegas._conjugate import _times_move, conjugate_minus
+from omegamax.omegas._conjugate import _times_move, conjugate_minus, move_to
 
 
 class Projection(NamedTuple):
@@ -53,6 +53,31 @@ def losses_and_gradients(
         sums.support.given_up, sums.wanted = True, (*wanted[:3], False)  # alpha has had its part
         _step(inputs, sums, part, index[part], each[part], work, losses[part])
     return losses, sums.total(scale)
+
+
+def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, work: Work) -> Tensor:
+    """How the losses of all tokens move with the inputs, ``[N]``; None is a change that is none."""
+    hidden, weight, bias, alpha = inputs
+    d_hidden, d_weight, d_bias, d_alpha = changes
+    moves = []
+    for start in range(0, len(index), work.chunk):
+        part = slice(start, start + work.chunk)
+        z = full_precision(F.linear(hidden[part], weight, bias))
+        omega = Tsallis(alpha.to(z.dtype).reshape(1, 1) if isinstance(alpha, Tensor) else alpha)
+        p, y = omega.argmax(z), at_class(z, work.smoothing)
+        dz = torch.zeros_like(z)
+        for change in (
+            None if d_hidden is None else F.linear(d_hidden[part], weight),
+            None if d_weight is None else F.linear(hidden[part], d_weight),
+            d_bias,
+        ):
+            dz = dz if change is None else dz + change.to(z.dtype)
+        move = (dz * move_to(p, index[part], work.smoothing)).sum(-1)
+        if d_alpha is not None:
+            slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
+            move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())
+        moves.append(move)
+    return torch.cat(moves) if moves else hidden.new_zeros(0, dtype=torch.promote_types(hidden.dtype, torch.float32))
 
 
 def _step(inputs: Projection, sums: Sums, part: slice, index: Tensor, each: Tensor, work: Work, losses: Tensor) -> None:

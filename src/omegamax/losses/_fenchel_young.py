@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice, check_scores
+from omegamax._checks import check_choice, check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._registry import get
 from omegamax.omegas import Omega
@@ -56,6 +56,7 @@ def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
     if not isinstance(y, Tensor) or not y.is_floating_point():
         given = y.dtype if isinstance(y, Tensor) else type(y).__name__
         raise TypeError(f"{name}: {argument} must be a floating-point tensor of probabilities, got {given}")
+    check_floating(name, argument, y)
     if z.dim() == 0 or y.shape != z.shape:
         raise ValueError(
             f"{name}: z and {argument} must have the same shape [*, K], got {tuple(z.shape)} and {tuple(y.shape)}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from omegamax._checks import check_above, check_choice, is_plain, is_whole
+from omegamax import kernels
+from omegamax._checks import check_above, check_choice, check_floating, is_plain, is_whole
 from omegamax._numerics import returned_dtype
-from omegamax.losses._chunks import Projection, Work, losses_and_gradients
+from omegamax._operator import define_operator, map_one_by_one
+from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing, in_range
 
@@ -83,11 +86,14 @@ def _check_shapes(name: str, hidden: Tensor, weight: Tensor, target: Tensor, bia
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
+        check_floating(name, argument, tensor)
     if weight.dim() != 2 or hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"{name}: hidden must have shape [*, D] and weight [V, D], "
             f"got {tuple(hidden.shape)} and {tuple(weight.shape)}"
         )
+    if bias is not None:
+        check_floating(name, "bias", bias)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"{name}: bias must have shape ({weight.shape[0]},), got {tuple(bias.shape)}")
     if not isinstance(target, Tensor) or target.is_floating_point() or target.shape != hidden.shape[:-1]:
@@ -101,11 +107,13 @@ def _loss(inputs: Projection, index: Tensor, ignored: Tensor, work: Work, reduct
     if reduction != "none":
         scale = 1 / each.sum() if reduction == "mean" else each.new_ones(())
     alpha = inputs.alpha
-    if is_plain(*(x for x in inputs if x is not None)):
+    forward_mode = forward_ad._current_level >= 0
+    if not forward_mode and is_plain(*(x for x in inputs if x is not None)):
         return _LinearLoss.apply(*inputs, index, each, scale, work)
-    learnt = [torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad for x in inputs]
+    wanted = [False] * 4
+    if scale is not None and not forward_mode:  # which has no gradients to keep, only a tangent
+        wanted = [torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad for x in inputs]
     tensor, number = (alpha, 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
-    wanted = learnt if scale is not None else [False] * 4
     return _traced(*inputs[:3], tensor, index, each, scale, number, *work, wanted)[0]
 
 
@@ -118,6 +126,7 @@ class _LinearLoss(torch.autograd.Function):
         losses, grads = losses_and_gradients(Projection(hidden, weight, bias, alpha), index, each, scale, work, wanted)
         ctx.grads = grads if scale is not None else None
         ctx.work = work
+        ctx.backend = kernels.wanted()
         ctx.number = None if isinstance(alpha, Tensor) else alpha
         ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None, index, each, scale)
         return _reduced(losses, each, scale)
@@ -125,16 +134,14 @@ class _LinearLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         if torch.is_grad_enabled():
-            raise RuntimeError(
-                "linear_entmax_loss: can be differentiated once, got create_graph=True; "
-                "for higher derivatives use entmax_loss(F.linear(hidden, weight, bias), target)"
-            )
+            raise _once("create_graph=True")
         # They are as large as the weights and given away, without a copy; who asks again waits for them again.
         grads, ctx.grads = ctx.grads, None
         if grads is None:
             *tensors, alpha, index, each, scale = ctx.saved_tensors
             inputs = Projection(*tensors, alpha if ctx.number is None else ctx.number)
-            _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
+            with kernels.backend(ctx.backend):
+                _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
         else:
             for grad in grads:
                 if grad is not None:
@@ -148,41 +155,70 @@ def _reduced(losses: Tensor, each: Tensor, scale: Tensor | None) -> Tensor:
     return losses if scale is None else losses.sum() * scale
 
 
-@torch.library.custom_op(
-    "omegamax::linear_entmax_loss",
-    mutates_args=(),
-    schema="(Tensor hidden, Tensor weight, Tensor? bias, Tensor? alpha, Tensor index, Tensor each, Tensor? scale,"
-    " float number, int chunk, float smoothing, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def _traced(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+def _once(given: str) -> RuntimeError:
+    return RuntimeError(
+        f"linear_entmax_loss: can be differentiated once, got {given}; "
+        "for higher derivatives use entmax_loss(F.linear(hidden, weight, bias), target)"
+    )
+
+
+def _run(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
     """The same as one operation, for a compiler: its results are the loss and the gradients, empty if not wanted."""
     inputs = Projection(hidden, weight, bias, number if alpha is None else alpha)
     losses, grads = losses_and_gradients(inputs, index, each, scale, Work(chunk, smoothing), wanted)
     return (_reduced(losses, each, scale), *(hidden.new_empty(0) if d is None else d for d in grads))
 
 
-@_traced.register_fake
-def _(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+def _fake(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
     inputs = (hidden, weight, bias, alpha)
     grads = (torch.empty_like(x) if want else hidden.new_empty(0) for x, want in zip(inputs, wanted, strict=True))
     return (each.new_empty(each.shape if scale is None else ()), *grads)
 
 
-def _setup_context(ctx, inputs, output) -> None:
-    *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
-    ctx.ready = tensors[6] is not None
-    ctx.save_for_backward(*(output[1:] if ctx.ready else tensors))
+class _Rules(torch.autograd.Function):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
+        ctx.ready = any(ctx.wanted)
+        ctx.save_for_backward(*(output[1:] if ctx.ready else tensors))
+        ctx.save_for_forward(*tensors)
+        if not ctx.ready:
+            ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g, *of_gradients):
+        if any(x is not None for x in of_gradients):
+            raise _once("a derivative of its gradient")
+        if g is None:
+            return (None,) * 11
+        saved = ctx.saved_tensors
+        if ctx.ready:
+            grads = [g.to(grad.dtype) * grad if want else None for grad, want in zip(saved, ctx.wanted, strict=True)]
+            return (*grads, *(None,) * 7)
+        *inputs, index, each, scale = saved
+        wanted = list(ctx.needs_input_grad[:4])
+        each = each * (g if scale is None else g * scale)
+        _, *grads = _traced(*inputs, index, each, None, ctx.number, ctx.chunk, ctx.smoothing, wanted)
+        return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        if ctx.ready:
+            raise _once("a derivative of its gradient in forward mode")
+        *tensors, index, each, scale = ctx.saved_tensors
+        alpha = tensors.pop()
+        inputs = Projection(*tensors, ctx.number if alpha is None else alpha)
+        moved = tangents_of_losses(inputs, Projection(*tangents[:4]), index, Work(ctx.chunk, ctx.smoothing))
+        return (_reduced(moved, each, scale), *(None,) * 4)
 
 
-def _backward(ctx, g, *_):
-    saved = ctx.saved_tensors
-    if ctx.ready:
-        grads = [g.to(grad.dtype) * grad if want else None for grad, want in zip(saved, ctx.wanted, strict=True)]
-        return (*grads, *(None,) * 7)
-    *inputs, index, each, _ = saved
-    wanted = list(ctx.needs_input_grad[:4])
-    _, *grads = _traced(*inputs, index, each * g, None, ctx.number, ctx.chunk, ctx.smoothing, wanted)
-    return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
-
-
-_traced.register_autograd(_backward, setup_context=_setup_context)
+_traced = define_operator(
+    "linear_entmax_loss",
+    "(Tensor hidden, Tensor weight, Tensor? bias, Tensor? alpha, Tensor index, Tensor each, Tensor? scale,"
+    " float number, int chunk, float smoothing, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _run,
+    _fake,
+    _Rules,
+    map_one_by_one(lambda *inputs: _traced(*inputs)),
+)

@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._checks import is_plain
+from omegamax._operator import define_operator, map_one_by_one, refuse_forward_mode
 from omegamax.kernels import triton
 from omegamax.omegas import Omega, Shannon, Tsallis
 from omegamax.omegas._conjugate import _times_move
@@ -20,10 +21,10 @@ def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
         return False
     if target is not None and target.requires_grad:
         return False
-    if torch.compiler.is_compiling():
-        return True
     # Maps over rows and forward derivatives go the long way.
-    return not torch._C._are_functorch_transforms_active() and forward_ad._current_level < 0
+    if forward_ad._current_level >= 0:
+        return False
+    return torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active()
 
 
 def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Tensor:
@@ -55,49 +56,25 @@ def _as_rows(x: Tensor) -> Tensor:
     return rows if rows.stride(-1) == 1 else rows.contiguous()
 
 
-@torch.library.custom_op(
-    "omegamax::entmax_loss_rows",
-    mutates_args=(),
-    schema="(Tensor z, Tensor target, Tensor? alpha, float number, float smoothing, bool slope)"
-    " -> (Tensor, Tensor, Tensor)",
-)
-def _loss(z, target, alpha, number, smoothing, slope):
-    return _forward(z, target, alpha, number, smoothing, slope)
-
-
 def _forward(z, target, alpha, number, smoothing, slope):
     return triton.load("entmax_loss")(z, target, number if alpha is None else alpha, smoothing, slope)
 
 
-@_loss.register_fake
-def _(z, target, alpha, number, smoothing, slope):
+def _fake(z, target, alpha, number, smoothing, slope):
     count = z.shape[0]
     shapes = ((count,), (count, 3), (count if slope else 0,))
     return tuple(z.new_empty(shape, dtype=torch.float32) for shape in shapes)
-
-
-@torch.library.custom_op(
-    "omegamax::entmax_loss_rows_vjp",
-    mutates_args=(),
-    schema="(Tensor z, Tensor target, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
-)
-def _loss_vjp(z, target, state, g, alpha, number, smoothing):
-    return _gradient(z, target, state, g, alpha, number, smoothing)
 
 
 def _gradient(z, target, state, g, alpha, number, smoothing):
     return triton.load("entmax_loss_vjp")(z, target, state, g, number if alpha is None else alpha, smoothing, False)
 
 
-@_loss_vjp.register_fake
-def _(z, target, state, g, alpha, number, smoothing):
-    return torch.empty_like(z, memory_format=torch.contiguous_format)
-
-
 def _setup_context(ctx, inputs, output) -> None:
     z, target, alpha, ctx.number, ctx.smoothing, _ = inputs
     _, state, slope = output
     ctx.save_for_backward(z, target, alpha, state, slope)
+    ctx.mark_non_differentiable(state, slope)
     ctx.set_materialize_grads(False)
 
 
@@ -136,6 +113,12 @@ def _differentiable(g, z, target, alpha, number, smoothing, wanted):
     return dz, None, d_alpha
 
 
+class _Rules(torch.autograd.Function):
+    setup_context = staticmethod(_setup_context)
+    backward = staticmethod(_backward)
+    jvp = refuse_forward_mode("entmax_loss", 'call it inside omegamax.backend("reference")')
+
+
 class _Loss(torch.autograd.Function):
     """The operation for tensors that nobody traces."""
 
@@ -143,12 +126,42 @@ class _Loss(torch.autograd.Function):
     def forward(ctx, *inputs):
         output = _forward(*inputs)
         _setup_context(ctx, inputs, output)
-        ctx.mark_non_differentiable(*output[1:])
         return output
 
     backward = staticmethod(_backward)
+    jvp = _Rules.jvp
+
+
+class _GradientRules(torch.autograd.Function):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError(
+            "entmax_loss: its kernels can be differentiated once where they are traced; for higher derivatives call it "
+            'inside omegamax.backend("reference")'
+        )
+
+    jvp = _Rules.jvp
 
 
 # Function.apply looks up the signature of forward each time.
 _apply = super(torch.autograd.Function, _Loss).apply  # type: ignore[misc]
-_loss.register_autograd(_backward, setup_context=_setup_context)
+_loss = define_operator(
+    "entmax_loss_rows",
+    "(Tensor z, Tensor target, Tensor? alpha, float number, float smoothing, bool slope) -> (Tensor, Tensor, Tensor)",
+    _forward,
+    _fake,
+    _Rules,
+    map_one_by_one(lambda *inputs: _loss(*inputs)),
+)
+_loss_vjp = define_operator(
+    "entmax_loss_rows_vjp",
+    "(Tensor z, Tensor target, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
+    _gradient,
+    lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
+    _GradientRules,
+    map_one_by_one(lambda *inputs: _loss_vjp(*inputs)),
+)

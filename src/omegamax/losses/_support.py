@@ -64,10 +64,10 @@ class Support:
 
     def add_to(self, weight: Tensor | None, bias: Tensor | None, scale: Tensor | None) -> None:
         """The gradients in the weights and the bias, times ``scale``, added to what is there."""
-        from omegamax.kernels.triton import loss_support
-
         if self.lists is None or (weight is None and bias is None):
             return
+        from omegamax.kernels.triton import loss_support
+
         counts, columns, values = self.lists
         there = torch.arange(columns.shape[1], device=columns.device) < counts[:, None]
         places = there.flatten().nonzero().squeeze(-1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._checks import readable
+from omegamax._checks import check_floating, readable
 from omegamax._numerics import working_dtype
 from omegamax.losses._fenchel_young import check_probabilities
 
@@ -117,6 +117,7 @@ def check_weight(name: str, weight: Tensor | None, size: int) -> None:
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         given = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
         raise TypeError(f"{name}: weight must be a floating-point tensor, got {given}")
+    check_floating(name, "weight", weight)
     if weight.shape != (size,):
         raise ValueError(f"{name}: weight must have shape ({size},), one for each class, got {tuple(weight.shape)}")
 

@@ -89,9 +89,11 @@ def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bo
     """Whether gradients are asked for in the usual way if at all, and not those of masks and slopes."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
         return False
+    if forward_ad._current_level >= 0:
+        return False
     if torch.compiler.is_compiling():
         return True
-    if _are_functorch_transforms_active() or _is_tracing() or forward_ad._current_level >= 0:
+    if _are_functorch_transforms_active() or _is_tracing():
         return False
     return all(type(x) in KINDS for x in (q, k, v))
 
@@ -110,7 +112,7 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
     kind = type(transform)
     if kind is Entmax15 or kind is Sparsemax:
         alpha: float | Tensor | Alpha = 1.5 if kind is Entmax15 else 2.0
-    elif isinstance(transform, Tsallis | Entmax) and kind in (Tsallis, Entmax):
+    elif isinstance(transform, (Tsallis, Entmax)) and kind in (Tsallis, Entmax):
         alpha = transform.alpha
     else:
         return None

@@ -98,7 +98,7 @@ def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 def _sides(window: Window) -> tuple[int, int]:
     """How many keys before and after its own place a query sees."""
-    sides = window if isinstance(window, tuple | list) else (window, window)
+    sides = window if isinstance(window, (tuple, list)) else (window, window)
     if len(sides) != 2 or any(side is not None and (not is_whole(side) or side < 0) for side in sides):
         raise ValueError(
             f"attention: window must be a whole number of keys, or two of them (before, after), got {window!r}"

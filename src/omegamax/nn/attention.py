@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._checks import check_floating
 from omegamax.nn._fused_attention import fused
 from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
 from omegamax.nn._support import Support, support_of
@@ -34,6 +35,7 @@ def attention(
     return_weights: Literal[False] = ...,
     return_support: Literal[False] = ...,
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> Tensor: ...
 @overload
 def attention(
@@ -53,6 +55,7 @@ def attention(
     return_weights: Literal[True],
     return_support: Literal[False] = ...,
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
@@ -72,6 +75,7 @@ def attention(
     return_weights: Literal[False] = ...,
     return_support: Literal[True],
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Support]: ...
 @overload
 def attention(
@@ -91,6 +95,7 @@ def attention(
     return_weights: Literal[True],
     return_support: Literal[True],
     deterministic: bool = ...,
+    enable_gqa: bool = ...,
 ) -> tuple[Tensor, Tensor, Support]: ...
 def attention(
     q: Tensor,
@@ -109,6 +114,7 @@ def attention(
     return_weights: bool = False,
     return_support: bool = False,
     deterministic: bool = False,
+    enable_gqa: bool = False,
 ) -> Tensor | tuple:
     r"""Dot-product attention, called as :func:`torch.nn.functional.scaled_dot_product_attention` is.
 
@@ -136,6 +142,8 @@ def attention(
         return_support: also return a :class:`~omegamax.nn.Support`: shares of entries and of blocks without weight.
         deterministic: gradients that are the same to the last bit in every run; so does
             :func:`torch.use_deterministic_algorithms`.
+        enable_gqa: as in torch, for callers that set it: heads of ``k`` and ``v`` are shared where there are fewer of
+            them, whether it is set or not. With True every tensor needs an axis of heads.
 
     Returns:
         ``[*, H, L, Dv]``. A query that may see no key gets zeros.
@@ -151,6 +159,9 @@ def attention(
         tensor([0.6667])
     """
     shape = _checked_shape(q, k, v)
+    if enable_gqa and min(q.dim(), k.dim(), v.dim()) < 3:
+        shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ValueError(f"attention: enable_gqa needs q, k and v with an axis of heads, [*, H, L, D], got {shapes}")
     pairs = checked_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     omega = resolve("attention", transform)
@@ -201,6 +212,7 @@ def _checked_shape(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
         if not isinstance(t, Tensor) or not t.is_floating_point():
             given = t.dtype if isinstance(t, Tensor) else type(t).__name__
             raise TypeError(f"attention: {name} must be a floating-point tensor, got {given}")
+        check_floating("attention", name, t)
     shapes = f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
     if min(q.dim(), k.dim(), v.dim()) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], {shapes}")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from omegamax._checks import is_plain
+from omegamax._operator import define_operator
+
 if TYPE_CHECKING:
     from omegamax.omegas._base import Omega
 
@@ -23,15 +26,15 @@ def conjugate_minus(
         p: ``omega.argmax(z)``. The scores may then have been shifted since, which rounds them.
     """
     p = omega.argmax(z) if p is None else p
-    if torch.compiler.is_compiling():
-        return _traced(omega, z, y, p.detach(), smoothing)
-    return _ConjugateMinus.apply(z, y, p, smoothing, omega, *omega.parameters)
+    parameters = omega.parameters
+    given = (a for a in (z, p, y, *parameters) if isinstance(a, Tensor))
+    if is_plain(*given):
+        return _ConjugateMinus.apply(z, y, p, smoothing, omega, *parameters)
+    return _by_slopes(omega, z, y, p, smoothing)
 
 
 class _ConjugateMinus(torch.autograd.Function):
     """Given ``p``, the map at ``z``, as an input of its own: its graph is that of the second derivative."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(z, y, p, smoothing, omega, *parameters):
@@ -129,21 +132,77 @@ def _gap(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor) -> Tensor:
     return (move * _met(z, move)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p
 
 
-def _traced(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: float) -> Tensor:
-    """The same in operations that a compiler sees: first derivatives only, which are all that a graph is asked for."""
+def _by_slopes(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: float) -> Tensor:
+    """The same in operations that are traced, mapped over and intercepted; again, the slopes have graphs."""
     parameters = omega.parameters
-    fixed = omega.with_parameters(*(a.detach() if isinstance(a, Tensor) else a for a in parameters))
-    if y is None or _dense(y):
-        value = _gap(fixed, z, y, p)
-    else:
-        value = _gap(fixed, shifted := z - row_max(z), None, p) - _meeting(shifted, y, smoothing).squeeze(-1)
-    slopes = fixed.parameter_gradients(z.detach(), p)
-    for a, slope in zip(parameters, slopes, strict=True):
-        if isinstance(a, Tensor) and a.requires_grad:
-            # Zero, with a derivative; also at infinity.
-            zero = torch.where(a.isfinite(), a - a.detach(), 0.0)
-            value = value + (zero * slope).sum(tuple(range(value.dim() - z.dim(), 0)))
+    constant = [a.detach() if isinstance(a, Tensor) else a for a in (z, y, p, smoothing, omega, *parameters)]
+    value = _with_slope(_ConjugateMinus.forward(*constant), z, move_to(p, y, smoothing))
+    if y is not None and _dense(y):
+        value = _with_slope(value, y, -_met(z, p - y))
+    if any(isinstance(a, Tensor) for a in parameters):
+        for a, slope in zip(parameters, omega.parameter_gradients(z, p), strict=True):
+            if isinstance(a, Tensor):
+                value = _with_slope(value, a, slope)
     return value
+
+
+def move_to(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
+    """``p - y`` for each entry, ``y`` as in :func:`conjugate_minus`; nothing is written in place."""
+    if y is None:
+        return p
+    if _dense(y):
+        return p - y
+    index = y.unsqueeze(-1)
+    taken = torch.full_like(index, smoothing - 1, dtype=p.dtype)
+    return (p - smoothing / p.shape[-1] if smoothing else p).scatter_add(-1, index, taken)
+
+
+class _Slope(torch.autograd.Function):
+    """The value as it is, with one more derivative: ``slope``, in an input that broadcasts to it."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        value, x, slope = inputs
+        ctx.save_for_backward(slope)
+        ctx.save_for_forward(slope)
+        ctx.rank, ctx.shape = value.dim(), x.shape
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g):
+        if g is None:
+            return None, None, None
+        (slope,) = ctx.saved_tensors
+        spread = g.reshape(g.shape + (1,) * (slope.dim() - ctx.rank))
+        return g, (spread * slope).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None, None
+
+    @staticmethod
+    def jvp(ctx, d_value, dx, _):
+        (slope,) = ctx.saved_tensors
+        # Where only the slope moves, the value does not.
+        change = (torch.zeros_like(slope) if dx is None else slope * dx).sum(tuple(range(ctx.rank - slope.dim(), 0)))
+        return change if d_value is None else d_value + change
+
+
+def _batched_slope(info, in_dims, *tensors):
+    moved = [
+        t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
+        for t, d in zip(tensors, in_dims, strict=True)
+    ]
+    value, x, slope = moved
+    # An input of fewer axes broadcasts from the last one on.
+    x = x.reshape(info.batch_size, *(1,) * (slope.dim() - x.dim()), *x.shape[1:])
+    return _with_slope(value, x, slope), 0
+
+
+_with_slope = define_operator(
+    "with_slope",
+    "(Tensor value, Tensor x, Tensor slope) -> Tensor",
+    lambda value, x, slope: value.clone(memory_format=torch.contiguous_format),
+    lambda value, x, slope: torch.empty_like(value, memory_format=torch.contiguous_format),
+    _Slope,
+    _batched_slope,
+)
 
 
 def row_max(z: Tensor, axes: tuple[int, ...] = (-1,)) -> Tensor:

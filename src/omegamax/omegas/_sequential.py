@@ -12,6 +12,7 @@ from torch import Tensor
 
 from omegamax import functional, kernels
 from omegamax._checks import check_budget
+from omegamax._operator import define_operator
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.kernels.oracles import oracle
@@ -118,8 +119,7 @@ class SequentialKSubsets(Omega):
         return f"SequentialKSubsets(k={self.k}, transition={self.transition}{more})"
 
 
-@torch.library.custom_op("omegamax::best_sequential_subset_score", mutates_args=())
-def _best_score(z: Tensor, t: Tensor, k: int, at_most: bool) -> Tensor:
+def _run_best_score(z: Tensor, t: Tensor, k: int, at_most: bool) -> Tensor:
     """The largest ``<z, y> + <t, pairs of y>`` over the structures y, ``[*]``; NaN where there is none."""
     n = z.shape[-1]
     scores = z.double().reshape(-1, n)
@@ -132,14 +132,17 @@ def _best_score(z: Tensor, t: Tensor, k: int, at_most: bool) -> Tensor:
     return value.to(z.dtype).reshape(z.shape[:-1])
 
 
-@_best_score.register_fake
-def _(z, t, k, at_most):
-    return z.new_empty(z.shape[:-1])
-
-
-@_best_score.register_vmap
-def _(info, in_dims, z, t, k, at_most):
+def _map_best_score(info, in_dims, z, t, k, at_most):
     return _best_score(*_in_front(info, in_dims, z, t), k, at_most), 0
+
+
+_best_score = define_operator(
+    "best_sequential_subset_score",
+    "(Tensor z, Tensor t, int k, bool at_most) -> Tensor",
+    _run_best_score,
+    lambda z, t, k, at_most: z.new_empty(z.shape[:-1]),
+    batched=_map_best_score,
+)
 
 
 def _in_front(info, in_dims, *tensors):
@@ -150,8 +153,7 @@ def _in_front(info, in_dims, *tensors):
     ]
 
 
-@torch.library.custom_op("omegamax::best_pairs", mutates_args=())
-def _best_pairs(p: Tensor, t: Tensor, k: int, at_most: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _run_best_pairs(p: Tensor, t: Tensor, k: int, at_most: bool) -> tuple[Tensor, Tensor, Tensor]:
     """``max <t, N xi>`` where ``M xi = p``: its value ``[*]``, its slope in p ``[*, K]``, pairs ``[*, K - 1]``.
 
     The method of multipliers: each round is a SparseMAP problem with scores ``p + multiplier``, and after finitely many
@@ -188,11 +190,14 @@ def _best_pairs(p: Tensor, t: Tensor, k: int, at_most: bool) -> tuple[Tensor, Te
     return tuple(a.to(p.dtype).reshape(shape).contiguous() for a, shape in like)  # type: ignore[return-value]
 
 
-@_best_pairs.register_fake
-def _(p, t, k, at_most):
-    return p.new_empty(p.shape[:-1]), torch.empty_like(p), torch.empty_like(t)
-
-
-@_best_pairs.register_vmap
-def _(info, in_dims, p, t, k, at_most):
+def _map_best_pairs(info, in_dims, p, t, k, at_most):
     return _best_pairs(*_in_front(info, in_dims, p, t), k, at_most), (0, 0, 0)
+
+
+_best_pairs = define_operator(
+    "best_pairs",
+    "(Tensor p, Tensor t, int k, bool at_most) -> (Tensor, Tensor, Tensor)",
+    _run_best_pairs,
+    lambda p, t, k, at_most: (p.new_empty(p.shape[:-1]), torch.empty_like(p), torch.empty_like(t)),
+    batched=_map_best_pairs,
+)

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import re
+import warnings
 from collections.abc import Callable
 
 BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "box_simplex_vjp", "capped_softmax", "capped_softmax_vjp")
 OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
-_FOUND = importlib.util.find_spec("triton") is not None  # known before anything is traced: compilers look for nothing
+NEEDED = (3, 4)  # the first version with triton.knobs
+
+
+def _found() -> tuple[int, ...] | None:
+    """The version that is installed, read from its source: an import takes a while, and most processes need none."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return None
+    with open(spec.origin, encoding="utf-8") as source:
+        stated = re.search(r"^__version__ *= *[\"'](\d+)\.(\d+)", source.read(), re.MULTILINE)
+    return tuple(map(int, stated.groups())) if stated else NEEDED
+
+
+FOUND = _found()  # known before anything is traced: compilers look for nothing
 
 
 def available() -> bool:
-    """Whether Triton is installed; torch for CUDA brings it."""
-    return _FOUND
+    """Whether there is a Triton that compiles these kernels; torch for CUDA brings one."""
+    return FOUND is not None and FOUND >= NEEDED
+
+
+@functools.cache
+def warn_if_old() -> None:
+    """Say once that there is a Triton and that it is not used."""
+    if FOUND is not None and FOUND < NEEDED:
+        found, needed = (".".join(map(str, version)) for version in (FOUND, NEEDED))
+        warnings.warn(
+            f"omegamax: found Triton {found}, its GPU kernels need {needed} or later, so the maps run on plain torch, "
+            "which is exact but slower. A newer torch brings a newer Triton.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def load(op: str) -> Callable:

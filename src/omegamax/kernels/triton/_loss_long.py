@@ -55,7 +55,7 @@ def sifted(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
         k2, x = pushed(x, k2)
         k3, x = pushed(x, k3)
         dropped = tl.maximum(x, dropped)
-    kept = tl.reshape(tl.join(tl.join(k0, k1), tl.join(k2, k3)), [1, 4 * BLOCK], can_reorder=True)
+    kept = tl.reshape(tl.join(tl.join(k0, k1), tl.join(k2, k3)), [1, 4 * BLOCK])
     return kept, tl.max(dropped, 1, keep_dims=True), largest(k0)
 
 

@@ -1,66 +1,12 @@
-"""The ``adasplash`` package (0.2) on top of omegamax: change one import, keep the rest.
-
-    >>> import torch
-    >>> import omegamax.compat.adasplash as adasplash
-    >>> adasplash.triton_sparsemax(torch.tensor([1.0, 0.5, -1.0]))
-    tensor([0.7500, 0.2500, 0.0000])
-    >>> q = k = v = torch.eye(3).reshape(1, 1, 3, 3)
-    >>> adasplash.adasplash(q, k, v, alpha=2.0, is_causal=True)[0, 0, 1]
-    tensor([0.2113, 0.7887, 0.0000])
-
-Where the two differ: it also runs on CPUs, any length and any head size do, every alpha is exact, and numbers of
-iterations, histograms and fast mathematics are accepted and not needed.
-"""
+"""Attention by the names that adasplash has for it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from omegamax import functional
 from omegamax.nn.attention import attention
 from omegamax.omegas import Tsallis
-
-__version__ = "0.2.0"  # of the package that this stands in for
-
-__all__ = [
-    "adasplash",
-    "adasplash2",
-    "adasplash_no_block_mask",
-    "adasplash_v1",
-    "adasplash_v2",
-    "entmax_attention",
-    "triton_entmax",
-    "triton_entmax15",
-    "triton_entmax_v1",
-    "triton_entmax_v2",
-    "triton_sparsemax",
-]
-
-
-def triton_entmax(
-    x: Tensor, alpha: float = 1.5, n_iter: int = 2, use_histogram: bool = True, fast_math: bool = False
-) -> Tensor:
-    """:func:`omegamax.entmax` along the last axis."""
-    return functional.entmax(x, alpha, -1)
-
-
-def triton_entmax_v1(x: Tensor, alpha: float = 1.5, n_iter: int = 10, fast_math: bool = True) -> Tensor:
-    """:func:`omegamax.entmax` along the last axis."""
-    return functional.entmax(x, alpha, -1)
-
-
-triton_entmax_v2 = triton_entmax
-
-
-def triton_sparsemax(x: Tensor, **options: object) -> Tensor:
-    """:func:`omegamax.sparsemax` along the last axis."""
-    return functional.sparsemax(x, -1)
-
-
-def triton_entmax15(x: Tensor, **options: object) -> Tensor:
-    """:func:`omegamax.entmax15` along the last axis."""
-    return functional.entmax15(x, -1)
 
 
 def adasplash(

@@ -1,0 +1,7 @@
+"""Attention by the first kernel's interface."""
+
+from __future__ import annotations
+
+from omegamax.compat.adasplash._attention import adasplash_v1 as sparse_attn
+
+__all__ = ["sparse_attn"]
