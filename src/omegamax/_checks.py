@@ -68,8 +68,8 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
         given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"{name}: mask must be a bool tensor (True keeps an entry), got {given}")
     if mask.layout is not torch.strided or mask.is_nested:
-        given = "a nested one" if mask.is_nested else f"layout {mask.layout}"
-        raise TypeError(f"{name}: mask must be a dense tensor, got {given}")
+        kind = "a nested one" if mask.is_nested else f"layout {mask.layout}"
+        raise TypeError(f"{name}: mask must be a dense tensor, got {kind}")
     if not _broadcasts(mask.shape, z.shape):
         raise ValueError(
             f"{name}: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
