@@ -26,6 +26,7 @@ def define_operator(
     fake: Callable[..., Any],
     rules: type[torch.autograd.Function] | None = None,
     batched: Callable[..., Any] | None = None,
+    one_by_one: bool = False,
 ) -> Callable[..., Any]:
     """Register ``omegamax::<name>`` and return it.
 
@@ -40,12 +41,15 @@ def define_operator(
         rules: ``setup_context``, ``backward`` and ``jvp``; without a ``jvp`` forward mode is an error, without rules
             nothing has a derivative.
         batched: the rule for vmap, ``(info, in_dims, *inputs) -> (results, out_dims)``.
+        one_by_one: whether vmap calls the operation for each item: for those that are long enough by themselves.
     """
     qualified = f"omegamax::{name}"
     torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
     torch.library.impl(qualified, "default", _never_compiled(run))
     torch.library.register_fake(qualified, fake)
     operation = getattr(torch.ops.omegamax, name).default
+    if one_by_one:
+        batched = _map_one_by_one(operation)
     if batched is not None:
         torch.library.impl(qualified, "FuncTorchBatched", _mapped(operation, batched))
     torch.library.impl(qualified, "Autograd", _differentiated(name, operation, rules or _Constant))
@@ -161,9 +165,7 @@ def _mapped(operation: Callable, rule: Callable) -> Callable:
     return call
 
 
-def map_one_by_one(operation: Callable) -> Callable:
-    """A rule for vmap that calls the operation for each item, for those that are long enough by themselves."""
-
+def _map_one_by_one(operation: Callable) -> Callable:
     def rule(info, in_dims, *inputs):
         def item(x, dim, i):
             return x if dim is None or not isinstance(x, Tensor) else x.select(dim, i)

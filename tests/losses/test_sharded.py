@@ -26,7 +26,7 @@ def ranks(tmp_path_factory) -> list[dict]:
     for process in running:
         _, error = process.communicate(timeout=200)
         assert process.returncode == 0, error
-    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operator import define_operator, map_one_by_one, refuse_forward_mode
+from omegamax._operator import define_operator, refuse_forward_mode
 from omegamax.kernels.triton._call import FAR as FAR
 from omegamax.kernels.triton._call import Attention, state_of
 
@@ -169,7 +169,7 @@ _attention = define_operator(
     _forward,
     lambda q, k, v, *options: tuple(state_of(_call(q, k, v, *options))),
     _Rules,
-    map_one_by_one(lambda *inputs: _attention(*inputs)),
+    one_by_one=True,
 )
 _attention_backward = define_operator(
     "attention_backward",
@@ -178,7 +178,7 @@ _attention_backward = define_operator(
     _gradients,
     _fake_gradients,
     _GradientRules,
-    map_one_by_one(lambda *inputs: _attention_backward(*inputs)),
+    one_by_one=True,
 )
 _support = define_operator(
     "attention_support",

@@ -75,7 +75,7 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
         move = (dz * move_to(p, index[part], work.smoothing)).sum(-1)
         if d_alpha is not None:
             slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
-            move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())
+            move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())  # type: ignore[union-attr]
         moves.append(move)
     return torch.cat(moves) if moves else hidden.new_zeros(0, dtype=torch.promote_types(hidden.dtype, torch.float32))
 

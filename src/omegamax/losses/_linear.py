@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 from omegamax import kernels
 from omegamax._checks import check_above, check_choice, check_floating, is_plain, is_whole
 from omegamax._numerics import returned_dtype
-from omegamax._operator import define_operator, map_one_by_one
+from omegamax._operator import define_operator
 from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing, in_range
@@ -220,5 +220,5 @@ _traced = define_operator(
     _run,
     _fake,
     _Rules,
-    map_one_by_one(lambda *inputs: _traced(*inputs)),
+    one_by_one=True,
 )

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operator import define_operator, map_one_by_one, refuse_forward_mode
+from omegamax._operator import define_operator, refuse_forward_mode
 from omegamax.kernels import triton
 from omegamax.omegas import Omega, Shannon, Tsallis
 from omegamax.omegas._conjugate import _times_move
@@ -155,7 +155,7 @@ _loss = define_operator(
     _forward,
     _fake,
     _Rules,
-    map_one_by_one(lambda *inputs: _loss(*inputs)),
+    one_by_one=True,
 )
 _loss_vjp = define_operator(
     "entmax_loss_rows_vjp",
@@ -163,5 +163,5 @@ _loss_vjp = define_operator(
     _gradient,
     lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
     _GradientRules,
-    map_one_by_one(lambda *inputs: _loss_vjp(*inputs)),
+    one_by_one=True,
 )
