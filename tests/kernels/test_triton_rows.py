@@ -319,9 +319,11 @@ def test_long_rows_with_an_alpha_each(long_rows):
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="too long for the interpreter")
 @pytest.mark.parametrize("size", [40000, 1000003])
-def test_nearly_equal_scores_of_long_rows_share_by_total_variation(size: int):
+@pytest.mark.parametrize("lead", [0.0, 0.1, 0.9])
+def test_flat_long_rows_are_right_by_total_variation(size: int, lead: float):
     alphas = torch.tensor([0.5, 1.0, 1.1, 1.3, 1.5, 1.75, 1.9, 1.999, 2.0, 3.0], device=DEVICE)[:, None]
-    z = 1e-6 * scores(len(alphas), size)
+    z = 1e-6 * scores(len(alphas), size) if lead == 0 else torch.zeros(len(alphas), size, device=DEVICE)
+    z[:, 3] += lead
     p = rows.entmax(z, alphas, 1)
     error = (p.double() - exact("entmax", z, alphas)).abs().sum(-1)
-    assert error.max() < 4e-6, error.tolist()
+    assert error.max() < 8e-6, error.tolist()

@@ -23,7 +23,7 @@ from omegamax.kernels.triton._spectrum import (
 )
 from omegamax.kernels.triton._survivors import scores_of, write
 
-NEAR = tl.constexpr(1e-3)  # how far from 1 the mass is where steps no longer overshoot
+NEAR = tl.constexpr(0.05)  # how far from 1 the mass is where steps no longer overshoot
 
 
 @triton.jit
@@ -46,7 +46,6 @@ def solve(z_ptr, p_ptr, e, K, EVEN: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl
     t, bend = begin(highest - shift, e, tied)
     enough = enough_of(e)
     drop = tl.zeros_like(e)
-    lost = tl.zeros_like(e)  # what rounding took from the threshold, which is t + lost
     c = 1.0 - e * t
     before = tl.full([1, 1, 1], float("inf"), tl.float32)
     rounds = 0
@@ -63,15 +62,17 @@ def solve(z_ptr, p_ptr, e, K, EVEN: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl
         bend = tl.where(mass < FAR, 0.0, bend)
         step = step_of(mass, slope, bend, e)
         drop = drop_of(mass, slope, bend, e)
+        # Near alpha = 2 the threshold is moved by c, which is near 0 where t is near 1 and has no digits left for it.
+        steep = e > 0.5
+        moved = tl.minimum(tl.maximum(t + step, 0.0), tied)
+        next_c = tl.where(steep, c - e * step, 1.0 - e * moved)
+        lost = tl.where(steep, next_c == c, tl.abs(step) <= 2.4e-7 * (1.0 + t))
         # Near the solution every step is far smaller than the one before, until all that is left is rounding.
         off = tl.abs(mass - 1.0)
-        moving = (off > enough) & (mass > 0.0) & ((off > NEAR) | (off < 0.5 * before))
+        moving = (off > enough) & (mass > 0.0) & ~lost & ((off > NEAR) | (off < 0.5 * before))
         before = off
-        step = tl.where(moving, step, 0.0) + lost
-        moved = tl.minimum(tl.maximum(t + step, 0.0), tied)
-        lost = tl.where((moved > 0.0) & (moved < tied), step - (moved - t), 0.0)
-        t = moved
-        c = tl.where(moving, (1.0 - e * t) - e * lost, c)
+        t = tl.where(moving, tl.where(steep, (1.0 - next_c) / e, moved), t)
+        c = tl.where(moving, next_c, c)
         rounds += 1
         go = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
     for start in range(0, K, BLOCK):
