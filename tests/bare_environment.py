@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-HIDDEN = frozenset(os.environ["OMEGAMAX_HIDDEN"].split(","))
+HIDDEN = frozenset(filter(None, os.environ.get("OMEGAMAX_HIDDEN", "").split(",")))
 
 
 class Hiding:
@@ -24,4 +24,5 @@ class Hiding:
         return getattr(self.finder, name)
 
 
-sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
+if HIDDEN:
+    sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,14 @@ from torch._C._functorch import (
     set_single_level_autograd_function_allowed,
 )
 from torch.autograd.forward_ad import _set_fwd_grad_enabled, unpack_dual
+
+
+_inside_rule: ContextVar[bool] = ContextVar("inside_rule", default=False)
+
+
+def inside_rule() -> bool:
+    """Tell whether a rule for forward mode runs at a level of ``torch.func``, where no ``autograd.Function`` can."""
+    return _inside_rule.get()
 
 
 def define_operator(
@@ -111,7 +120,11 @@ def _differentiated(name: str, operation: Callable, rules: type[torch.autograd.F
             if not torch._C._are_functorch_transforms_active():
                 return rules.jvp(ctx, *tangents)
             with _set_fwd_grad_enabled(True):
-                return rules.jvp(_WithoutTangents(ctx), *tangents)
+                marked = _inside_rule.set(True)
+                try:
+                    return rules.jvp(_WithoutTangents(ctx), *tangents)
+                finally:
+                    _inside_rule.reset(marked)
 
     Differentiated.__name__ = Differentiated.__qualname__ = name
     # torch.func has chosen the level of its stack at which this runs: Function.apply would start anew at the top.

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd import Function, forward_ad
 
 from omegamax._numerics import on_support, phi, psi, rho
+from omegamax._operator import inside_rule
 
 Alpha = float | Tensor
 
@@ -45,8 +46,12 @@ def alpha_vjp(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
 
 
 def _differentiated() -> bool:
-    """Whether derivatives of the derivatives may be wanted. Batched gradients by torch's older vmap know no rules."""
-    return torch.is_grad_enabled() or forward_ad._current_level >= 0
+    """Whether derivatives of the derivatives may be wanted, and rules for them can be used.
+
+    Batched gradients by torch's older vmap know no rules; inside a rule at a level of torch.func the formulas below are
+    differentiated as they stand.
+    """
+    return (torch.is_grad_enabled() or forward_ad._current_level >= 0) and not inside_rule()
 
 
 class _Weights(NamedTuple):
