@@ -19,7 +19,6 @@ from torch._C._functorch import (
 )
 from torch.autograd.forward_ad import _set_fwd_grad_enabled, unpack_dual
 
-
 _inside_rule: ContextVar[bool] = ContextVar("inside_rule", default=False)
 
 
