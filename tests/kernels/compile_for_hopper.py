@@ -88,7 +88,7 @@ def main() -> None:
     compiled(_steep_long.forward, FORWARD, "fp32", PER_ROW=True, BLOCK=1024)
     compiled(_long.forward, FORWARD, "fp32", KIND=_simplex.ENTMAX.value, PER_ROW=True, BLOCK=1024)
     bounds_and_norms()
-    compiled(_alpha.backward, ("p_ptr", "dz_ptr"), "bf16", R=4, BLOCK=128)
+    compiled(_alpha.backward, ("p_ptr", "g_ptr"), "bf16", R=4, BLOCK=128)
 
 
 if __name__ == "__main__":
