@@ -18,7 +18,7 @@ from omegamax.cli.maps import markdown, replaced
 PAGES = ("attention", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
 ROOT = Path(__file__).parents[1]
 REPORT = "tasks/vqa/report/assets"
-ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "panel.js", "sheet.js")
+ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "key.js", "panel.js", "sheet.js", "tables.js")
 FIRST_USE = """
 import warnings, torch, omegamax
 from omegamax.kernels import native
