@@ -83,8 +83,10 @@ def referee(density: BetaGaussian, basis: GaussianRBF, pairs: np.ndarray, order:
             phi = (a + b) / 2 + (b - a) / 2 * x
             u = c * np.sin(phi)
             total = total[..., None] * w * (b - a) / 2 * c * np.cos(phi)
-            log_f = log_f[..., None] - ((u - mean[k]) / deviation[k]) ** 2 / 2 - math.log(
-                math.sqrt(2 * math.pi) * deviation[k]
+            log_f = (
+                log_f[..., None]
+                - ((u - mean[k]) / deviation[k]) ** 2 / 2
+                - math.log(math.sqrt(2 * math.pi) * deviation[k])
             )
             if not compact:
                 log_f = log_f - (9.0 * u) ** 2 / 2

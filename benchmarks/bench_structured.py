@@ -78,9 +78,7 @@ def dual_bound(x: Tensor, strength: float) -> Tensor:
     best = before = torch.full(x.shape[:1], -torch.inf, dtype=x.dtype)
     for step in range(1, DUAL_STEPS + 1):
         w = x - divergence(*ahead)
-        new = tuple(
-            (a + w.diff(dim=d) / 8).clamp(-strength, strength) for a, d in zip(ahead, (-1, -2), strict=True)
-        )
+        new = tuple((a + w.diff(dim=d) / 8).clamp(-strength, strength) for a, d in zip(ahead, (-1, -2), strict=True))
         value = (x.square() - (x - divergence(*new)).square()).sum((-2, -1)) / 2
         fell = bool((value < best).all())
         best = torch.maximum(best, value)

@@ -70,9 +70,7 @@ class Case:
 
     def rivals(self) -> dict[tuple[str, str], Run]:
         leaves, target = self.inputs()
-        return {
-            key: lambda f=f: torch.autograd.grad(f(*leaves, target), leaves) for key, f in self.functions().items()
-        }
+        return {key: lambda f=f: torch.autograd.grad(f(*leaves, target), leaves) for key, f in self.functions().items()}
 
 
 def cases(scale: str = "full") -> list[Case]:

@@ -9,7 +9,7 @@ from importlib import resources
 
 _ENTRY = re.compile(r"^@(\w+)\{([^,\s]+),\n(.*?)\n\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}(?:,\n\s*|\Z)", re.DOTALL)
-_LETTERS = {r'{\"a}': "ä", r'{\"o}': "ö", r"{\'a}": "á", r"{\'e}": "é", r"{\'o}": "ó", r"{\c{c}}": "ç"}
+_LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\'a}": "á", r"{\'e}": "é", r"{\'o}": "ó", r"{\c{c}}": "ç"}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ SHARPNESS = 3.2
 PLANE = 240
 
 
-
 def _slanted() -> Tensor:
     """Edges of the image's grid from each cell to the next one right and the next one below on the right. ``[2, E]``"""
     cell = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE)

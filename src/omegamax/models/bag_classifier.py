@@ -50,8 +50,8 @@ class DigitEncoder(torch.nn.Sequential):
 class VectorEncoder(torch.nn.Sequential):
     """Features of vectors: ``[N, features] -> [N, dim]``, by ``layers`` linear maps with rectifiers.
 
-        >>> VectorEncoder(230)(torch.rand(2, 230)).shape
-        torch.Size([2, 128])
+    >>> VectorEncoder(230)(torch.rand(2, 230)).shape
+    torch.Size([2, 128])
     """
 
     def __init__(self, features: int, dim: int = 128, layers: int = 2):
