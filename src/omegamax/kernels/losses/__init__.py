@@ -1,0 +1,1 @@
+"""Entmax losses of rows of scores."""
