@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data.files import DataError, parse_json, read_text
 from omegamax.data.unpack import MIB
 
