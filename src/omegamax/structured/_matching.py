@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax._checks import check_mask
 from omegamax._warnings import warn_of_limit
-from omegamax.functional._sparsemap import Solution
+from omegamax.structured._solution import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.assignment import assign
 from omegamax.kernels.birkhoff import decompose
