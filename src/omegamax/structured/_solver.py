@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from omegamax._warnings import ConvergenceWarning
-from omegamax.structured._solution import derivatives_wanted, tangent
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
 from omegamax.structured._faces import Faces, Projection
@@ -17,6 +16,7 @@ from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
 from omegamax.structured._report import Report
+from omegamax.structured._solution import derivatives_wanted, tangent
 
 NAMED = 5  # factors at odds that a message lists
 
