@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from omegamax._checks import is_number
-from omegamax.data._files import short
+from omegamax._arguments import is_number
+from omegamax.data.files import short
 
 
 class Limit(NamedTuple):
