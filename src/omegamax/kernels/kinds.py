@@ -15,7 +15,9 @@ class Kind(IntEnum):
 
     SPARSEMAX = 0  # entmax with alpha = 2: p = [z - t]_+
     ENTMAX15 = 1  # entmax with alpha = 1.5: p = [z / 2 - t]_+^2
-    ENTMAX = 2  # entmax with any alpha up to 2, known when the kernel runs: p = [1 + (alpha - 1)(z - t)]_+^(1/(alpha-1))
+    ENTMAX = (
+        2  # entmax with any alpha up to 2, known when the kernel runs: p = [1 + (alpha - 1)(z - t)]_+^(1/(alpha-1))
+    )
     NORMMAX = 3
     SOFTMAX = 4  # entmax with alpha = 1
     ENTMAX_ABOVE_2 = 5  # entmax with alphas of which some may be above 2; apart, since it needs many registers
