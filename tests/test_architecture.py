@@ -21,7 +21,7 @@ LAYERS = [
     ("kernels",),
     ("functional",),
     ("omegas",),
-    ("losses", "structured", "densities", "basis", "expectations", "mixed"),
+    ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
     ("models", "data", "compat", "integrations"),
