@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_budget, check_floating, check_scores, is_number, is_plain, is_whole
+from omegamax._arguments import is_integer, is_number
+from omegamax._checks import check_budget, check_floating, check_scores, is_plain
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operator import define_operator
 from omegamax.functional._budget import k_subsets
@@ -83,7 +84,7 @@ def _wide(z: Tensor) -> Tensor:
 
 
 def _whole(name: str, k: int, size: int, at_most: bool) -> int:
-    if not is_whole(k):
+    if not is_integer(k):
         raise TypeError(f"{name}: k must be a whole number, got {k if is_number(k) else type(k).__name__}")
     check_budget(name, k, size, at_most)
     return min(int(k), size)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.kernels._untraced import untraced
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
 from omegamax.structured._factor import Bound, Factor

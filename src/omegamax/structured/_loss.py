@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.functional._sparsemap import tangent
 from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
 from omegamax.structured._factor import Factor

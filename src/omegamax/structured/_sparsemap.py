@@ -8,7 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number, is_whole
+from omegamax._arguments import is_integer, is_number
 from omegamax.functional._sparsemap import Call, Solution, Structures, warn_unless_converged
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.structured._factor import Factor, Infeasible
@@ -170,7 +170,7 @@ class Problem:
 
     def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Call:
         """The solver of this problem, which warns where it does not solve it."""
-        if max_iter is not None and not is_whole(max_iter):
+        if max_iter is not None and not is_integer(max_iter):
             raise TypeError(f"{self.name}: max_iter must be a whole number or None, got {max_iter!r}")
         if max_iter is not None and max_iter < 1:
             raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
