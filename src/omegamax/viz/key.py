@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omegamax.viz._fonts import families, legible
 from omegamax.viz._marks import Mark, artists
+from omegamax.viz.fonts import families, legible
 from omegamax.viz.style import INK, MUTED
 
 if TYPE_CHECKING:

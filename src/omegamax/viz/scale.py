@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax.viz._matplotlib import pyplot
 from omegamax.viz._picture import EXTENT
 from omegamax.viz._region import Index, place
+from omegamax.viz.figure import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

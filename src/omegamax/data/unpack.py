@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from omegamax.data._errors import DataError
+from omegamax.data.errors import DataError
 
 MIB = 1 << 20
 FREE = 32 * MIB  # what any compressed file may hold

@@ -1,9 +1,10 @@
-"""Files of datasets: found, opened and read, or refused with the name, the place and the remedy."""
+"""Files of datasets: found, opened, read and parsed, or refused with the name, the position and the remedy."""
 
 from __future__ import annotations
 
 import gc
 import io
+import json
 import lzma
 import zipfile
 import zlib
@@ -13,15 +14,15 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from omegamax.data._errors import DataError as DataError
-from omegamax.data._json import parse_json
-from omegamax.data._unpack import MIB, Bounded, open_bounded, too_much
+from omegamax.data.errors import DataError as DataError
+from omegamax.data.unpack import MIB, Bounded, open_bounded, too_much
 
 FilePath = str | PathLike[str]
 Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
 
 BROKEN = (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, NotImplementedError)
 MOST_TEXT = 4096 * MIB  # bytes of a text file; the annotations of VQA-v2 have a tenth of that
+MOST_DIGITS = 400  # of a number; the largest double has 309
 MOST_LINE = 16 * MIB  # characters of a line of one
 
 
@@ -56,6 +57,26 @@ def read_text(path: FilePath, most: int) -> str:
     raw = io.BufferedReader(Bounded(path.open("rb"), path, most), MIB)
     with io.TextIOWrapper(raw, encoding="utf-8") as file:
         return file.read()
+
+
+def parse_json(text: str, *, finite: bool = True) -> Any:
+    """The content of a JSON text; what its standard forbids or leaves open is a ValueError.
+
+    Refused are NaN and Infinity (unless ``finite`` is False), an object with the same key twice, and more levels than
+    Python has room for.
+
+    >>> parse_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+        ...
+    ValueError: the key 'a' occurs twice in an object
+    """
+    constant = _constant if finite else float
+    try:
+        return json.loads(text, parse_constant=constant, parse_int=_int, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_json(path: FilePath) -> Any:
@@ -158,3 +179,22 @@ def short(thing: object) -> str:
     """How a thing looks in Python, or how that begins."""
     text = repr(thing[:60] if isinstance(thing, (str, list)) else thing)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number must have at most {MOST_DIGITS} digits, got {len(digits)}")
+    return int(digits)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:60]!r} occurs twice in an object")
+    return made

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from omegamax.data._arrays import read_array
-from omegamax.data._files import DataError, FilePath
-from omegamax.data._inside import check_name, inside
-from omegamax.data._unpack import MIB, open_bounded, open_member
+from omegamax.data.files import DataError, FilePath
+from omegamax.data.paths import check_name, inside
+from omegamax.data.unpack import MIB, open_bounded, open_member
 
 Size = tuple[int, int]
 

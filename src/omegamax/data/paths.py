@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from omegamax.data._errors import DataError
+from omegamax.data.errors import DataError
 
 
 def check_name(source: object, name: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.data._errors import DataError
-from omegamax.data._unpack import allowance, too_much
+from omegamax.data.errors import DataError
+from omegamax.data.unpack import allowance, too_much
 
 MOST_ITEMS = 10_000_000  # things in the lists and mappings of a file, those that are named twice counted twice
 
