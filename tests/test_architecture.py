@@ -31,7 +31,7 @@ LAYERS = [
     ("kernels",),
     ("functional",),
     ("omegas",),
-    ("losses", "structured", "densities", "basis", "expectations", "mixed"),
+    ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
     ("models", "data", "compat", "integrations"),
