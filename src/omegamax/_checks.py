@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -76,6 +77,41 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
         )
 
 
+def check_presence(name: str, argument: str, mask: Tensor, width: int) -> None:
+    """Refuse what is not a bool tensor ``[*, width]``."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name}: {argument} must be a bool tensor (True keeps a value), got {given}")
+    if mask.dim() == 0 or mask.shape[-1] != width:
+        raise ValueError(f"{name}: {argument} must be [*, {width}], got shape {tuple(mask.shape)}")
+
+
+def check_points(name: str, argument: str, value: Tensor, n: int) -> None:
+    """Refuse what is not a floating-point tensor ``[*, n]``."""
+    check_floating(name, argument, value)
+    if value.dim() == 0 or value.shape[-1] != n:
+        raise ValueError(f"{name}: {argument} must be [*, {n}], got shape {tuple(value.shape)}")
+
+
+def check_matrices(name: str, argument: str, value: Tensor, wanted: str, rows: int | None = None) -> None:
+    """Refuse what is not a floating-point tensor with two axes or more, ``rows`` long along the last but one."""
+    check_floating(name, argument, value)
+    if value.dim() < 2 or (rows is not None and value.shape[-2] != rows):
+        raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")
+
+
+def check_batches(name: str, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse batches, by the names of their arguments, that do not broadcast."""
+    distinct = {tuple(s) for s in shapes.values() if len(s)}
+    if len(distinct) < 2:  # nearly always; what follows takes torch a tenth of a millisecond
+        return
+    try:
+        torch.broadcast_shapes(*distinct)
+    except RuntimeError:
+        listed = ", ".join(f"{k} {tuple(s)}" for k, s in shapes.items())
+        raise ValueError(f"{name}: batches must broadcast, got {listed}") from None
+
+
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
     """``value`` with the rank of ``z`` and size 1 along ``dim``, one number for each row, in the working dtype."""
     check_dense(name, argument, value)
@@ -112,7 +148,7 @@ def check_above(name: str, argument: str, value: float | Tensor, low: float) -> 
             least = value.min().item()
             raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {least:g}")
         return value
-    if not is_number(value):
+    if type(value) is not float and not is_number(value):
         raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(value).__name__}")
     if not value > low:
         raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
