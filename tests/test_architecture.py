@@ -17,7 +17,7 @@ ROOT = Path(omegamax.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    ("_checks", "_constraints", "_numerics", "_operator", "_registry", "_typing", "_warnings"),
+    ("_checks", "_constraints", "_numerics", "_operator", "_registry", "_typing", "_untraced", "_warnings"),
     ("kernels",),
     ("functional",),
     ("omegas",),

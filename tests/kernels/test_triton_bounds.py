@@ -10,7 +10,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", minversion="3.4")
 
-from omegamax.kernels import jacobians, reference
+from omegamax.kernels.bounds import jacobians, reference
 from omegamax.kernels.triton import bounds
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

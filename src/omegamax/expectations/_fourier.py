@@ -29,7 +29,7 @@ from omegamax.densities import BetaGaussian
 from omegamax.expectations._dispatch import rule
 from omegamax.expectations._nodes import gauss_tsallis
 from omegamax.expectations._product import excess, widened
-from omegamax.kernels.steepest import stirling
+from omegamax.kernels.contour import stirling
 
 # Tails are heavy below 2 / HEAVY degrees of freedom.
 HEAVY = 0.002

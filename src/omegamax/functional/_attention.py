@@ -81,10 +81,10 @@ OPTIONS = (
 
 
 def _forward(q, k, v, *options, learnt=False):
-    if kernels.wanted() not in ("auto", "triton"):  # which a graph traced before does not know
+    if kernels.current_backend() not in ("auto", "triton"):  # which a graph traced before does not know
         raise RuntimeError(
             "attention: compiled for its fused kernels, but called where "
-            f"omegamax.backend({kernels.wanted()!r}) holds; compile it there"
+            f"omegamax.backend({kernels.current_backend()!r}) holds; compile it there"
         )
     from omegamax.kernels.triton import attention
 

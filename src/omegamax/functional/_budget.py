@@ -13,7 +13,7 @@ from omegamax._checks import check_budget, check_scores, is_plain, row_parameter
 from omegamax._numerics import working_dtype
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import k_subsets_vjp
+from omegamax.kernels.bounds import k_subsets_vjp
 
 
 def _dk(p: Tensor, dim: int) -> Tensor:

@@ -12,7 +12,7 @@ from omegamax import kernels
 from omegamax._checks import check_bounds, check_scores, entry_parameter, is_number, is_plain
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import between, box_simplex_vjp, capped_softmax_vjp, centred
+from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
 
 Bound = float | Tensor
 
@@ -51,7 +51,7 @@ def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
 
 def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """Which entries are free, at their upper and at their lower bound; no bound moves anything if none is free."""
-    free = between(p, lower, upper)
+    free = is_free(p, lower, upper)
     some = free.any(dim, keepdim=True)
     return free, some & (p == upper) & (upper > lower), some & (p == lower)
 
@@ -59,7 +59,7 @@ def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[T
 def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int):
     def bound(which: int) -> Tensor:
         free, *ends = _sparsemax_parts(p, upper, lower, dim)
-        return torch.where(ends[which], centred(g, free, dim), 0.0)
+        return torch.where(ends[which], centre(g, free, dim), 0.0)
 
     if not torch.is_grad_enabled() and is_plain(g, p):
         dz = kernels.solve("box_simplex_vjp", p, g, lower, upper, dim)

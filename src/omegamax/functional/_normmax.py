@@ -11,7 +11,7 @@ from omegamax import kernels
 from omegamax._checks import check_above, check_scores, is_plain, row_parameter
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
-from omegamax.kernels.jacobians import normmax_in_alpha, normmax_vjp
+from omegamax.kernels.rows import normmax_in_alpha, normmax_vjp
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):

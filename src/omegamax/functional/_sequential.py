@@ -16,7 +16,7 @@ from omegamax.functional._gaps import close_gaps
 from omegamax.functional._map import _derivatives_wanted, _in_front
 from omegamax.functional._mask import masked
 from omegamax.functional._sparsemap import ActiveSolution, warn_unless_converged
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit
 
 F64 = torch.float64
 

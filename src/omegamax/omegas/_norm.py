@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax import functional
 from omegamax._checks import check_above
 from omegamax._numerics import on_support
-from omegamax.kernels.jacobians import norm
+from omegamax.kernels.rows import norm
 from omegamax.omegas._base import Omega
 
 

@@ -14,8 +14,8 @@ from omegamax import functional, kernels
 from omegamax._checks import check_budget
 from omegamax._operator import define_operator
 from omegamax._warnings import ConvergenceWarning
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit
-from omegamax.kernels.oracles import oracle
+from omegamax.kernels.structures import TOLERANCE, iteration_limit
+from omegamax.kernels.structures.oracles import oracle
 from omegamax.omegas._base import Omega
 
 # Of the multipliers' iteration, which ends of itself, after a handful of rounds; and how far it scales scores down.

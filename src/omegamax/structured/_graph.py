@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_number
-from omegamax.kernels._untraced import untraced
+from omegamax._untraced import untraced
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
 from omegamax.structured._factor import Bound, Factor
 from omegamax.structured._logic import LocalFactor

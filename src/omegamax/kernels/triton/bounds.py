@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, float64
 
-from omegamax.kernels import jacobians, reference
+from omegamax.kernels.bounds import jacobians, reference
 from omegamax.kernels.triton import _box, _box_backward, _capped, _clip
 from omegamax.kernels.triton._launch import again, launch
 from omegamax.kernels.triton._layout import LONGEST, along_last, as_rows, by_row, like, sheaf, tile

@@ -12,7 +12,7 @@ import triton
 from torch import Tensor
 
 from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
-from omegamax.kernels import reference
+from omegamax.kernels.rows import reference
 from omegamax.kernels.triton import _loss, _loss_long, _loss_soft, _simplex
 from omegamax.kernels.triton._layout import on_device
 

@@ -12,7 +12,7 @@ import torch
 import triton
 from torch import Tensor, float64
 
-from omegamax.kernels import jacobians, reference
+from omegamax.kernels.rows import reference
 from omegamax.kernels.triton import (
     _alpha,
     _exponent,
@@ -103,13 +103,13 @@ def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
         key = None
     kind = _kind(alpha)
     if p.dtype is float64 or (kind == STEEP and p.shape[dim] > LONGEST):
-        return jacobians.entmax_vjp(p, g, alpha, dim)
+        return reference.entmax_vjp(p, g, alpha, dim)
     return _backward(kind, p, g, alpha, dim, key)
 
 
 def alpha_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     if p.dtype is float64 or p.shape[dim] > LONGEST:
-        return jacobians.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
+        return reference.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
     rows, grads = as_rows(p, dim), as_rows(g, dim)
     count, size = rows.shape
     out = torch.empty(count, dtype=torch.float32, device=p.device)
@@ -131,7 +131,7 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     else:
         key = None
     if p.dtype is float64 or p.shape[dim] > LONGEST:
-        return jacobians.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
+        return reference.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
     if isinstance(alpha, Tensor) or alpha > 2:
         return _backward(NORMMAX, p, g, alpha, dim, key)
     rows, incoming = as_rows(p, dim), as_rows(g, dim)
