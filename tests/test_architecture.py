@@ -17,7 +17,17 @@ ROOT = Path(omegamax.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    ("_checks", "_constraints", "_numerics", "_operator", "_registry", "_typing", "_untraced", "_warnings"),
+    (
+        "_arguments",
+        "_checks",
+        "_compile",
+        "_constraints",
+        "_numerics",
+        "_operator",
+        "_registry",
+        "_typing",
+        "_warnings",
+    ),
     ("kernels",),
     ("functional",),
     ("omegas",),

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_bounds, check_scores, entry_parameter, is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import check_bounds, check_scores, entry_parameter, is_plain
 from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_dim, check_floating, is_number, readable, row_parameter
+from omegamax._arguments import is_number
+from omegamax._checks import check_dim, check_floating, readable, row_parameter
 from omegamax._numerics import working_dtype
 
 

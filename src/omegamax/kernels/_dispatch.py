@@ -16,7 +16,7 @@ from importlib import import_module
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.kernels import _library, triton
 
 Kernel = Callable[..., Tensor]

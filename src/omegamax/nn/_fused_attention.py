@@ -11,7 +11,8 @@ from torch._C import _are_functorch_transforms_active, _is_tracing
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from omegamax._checks import is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import is_plain
 from omegamax.functional import _attention
 from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares
