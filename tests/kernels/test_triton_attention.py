@@ -10,8 +10,7 @@ import torch
 pytest.importorskip("triton", minversion="3.4")
 
 import omegamax
-from omegamax import nn
-from omegamax.functional import _attention
+from omegamax import _attention, nn
 from omegamax.kernels.triton import _call, _support
 from omegamax.kernels.triton import attention as kernels
 from omegamax.nn import _fused_attention, attention

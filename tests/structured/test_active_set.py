@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.functional._sparsemap import ActiveSolution, Call
+from omegamax._sparsemap import ActiveSolution, Call
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.structured import DependencyTree, Factor, KSubsets, SequentialKSubsets
 from structured.cases import F64, Case, some_cases

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omegamax.functional._sparsemap import ActiveSolution
+from omegamax._sparsemap import ActiveSolution
 from omegamax.structured import DependencyTree, Factor, Sequence, SequentialKSubsets, SpanningTree, sparsemap
 from structured.cases import CASES, F64, Case
 from structured.joint import Joint

@@ -12,7 +12,7 @@ from torch import Tensor
 from omegamax._checks import check_above, is_number
 from omegamax._numerics import working_dtype
 from omegamax.generation._log_probabilities import distribution, log_rows
-from omegamax.omegas import Omega
+from omegamax.maps import Omega
 
 Step = Callable[..., Any]
 Reorder = Callable[[Any, Tensor], Any]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax._attention import FAR
 from omegamax._checks import is_whole
-from omegamax.functional._attention import FAR
 
 Window = int | tuple[int | None, int | None] | None
 

@@ -1,8 +1,8 @@
 """Maps onto polytopes of structures: subsets, sequences, trees, and one's own."""
 
+from omegamax._sparsemap import Solution as Solution
+from omegamax._sparsemap import Structures as Structures
 from omegamax._warnings import ConvergenceWarning as ConvergenceWarning
-from omegamax.functional._sparsemap import Solution as Solution
-from omegamax.functional._sparsemap import Structures as Structures
 from omegamax.structured._budget import Budget as Budget
 from omegamax.structured._dependency import DependencyTree as DependencyTree
 from omegamax.structured._factor import Factor as Factor

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.functional._sparsemap import Solution
+from omegamax._sparsemap import Solution
 from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._factor import BuiltIn, Factor
 from omegamax.structured._polytope import Face, Polytope

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_mask
-from omegamax.functional._sparsemap import ActiveSolution, Solution
+from omegamax._sparsemap import ActiveSolution, Solution
 from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.kernels.oracles import oracle

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_mask
+from omegamax._sparsemap import Solution
 from omegamax._warnings import warn_of_limit
-from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.assignment import assign
 from omegamax.kernels.birkhoff import decompose

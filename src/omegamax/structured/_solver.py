@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from omegamax._sparsemap import tangent
 from omegamax._warnings import ConvergenceWarning
-from omegamax.functional._sparsemap import tangent
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
 from omegamax.structured._faces import Faces, Projection

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_number, is_whole
-from omegamax.functional._sparsemap import Call, Solution, Structures, warn_unless_converged
+from omegamax._sparsemap import Call, Solution, Structures, warn_unless_converged
 from omegamax.kernels.active_set import TOLERANCE, iteration_limit
 from omegamax.structured._factor import Factor, Infeasible
 

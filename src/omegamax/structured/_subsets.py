@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_number, is_whole
+from omegamax._gaps import close_gaps
+from omegamax._sparsemap import Solution
 from omegamax.functional import k_subsets
-from omegamax.functional._gaps import close_gaps
-from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.jacobians import k_subsets_vjp
 from omegamax.structured._factor import BuiltIn, Infeasible

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from omegamax._checks import check_above, check_choice
-from omegamax._registry import TRANSFORMS, get
+from omegamax.maps import TRANSFORMS, get
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")

@@ -14,8 +14,8 @@ from torch._C import _len_torch_dispatch_stack
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from omegamax._checks import is_plain
+from omegamax._map import _derivatives_wanted
 from omegamax._warnings import warn_of_limit
-from omegamax.functional._map import _derivatives_wanted
 from omegamax.kernels._hull import cholesky, overlaps
 from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import ActiveSet
