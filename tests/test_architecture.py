@@ -17,9 +17,18 @@ ROOT = Path(omegamax.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    ("_checks", "_constraints", "_numerics", "_operator", "_typing", "_warnings"),
+    (
+        "_arguments",
+        "_checks",
+        "_compile",
+        "_constraints",
+        "_numerics",
+        "_operator",
+        "_typing",
+        "_warnings",
+    ),
     ("kernels",),
-    ("_map", "_attention", "_sparsemap", "_gaps"),
+    ("_map", "_attention"),
     ("maps",),
     ("functional",),
     ("losses", "structured", "densities", "basis", "expectations", "mixed"),

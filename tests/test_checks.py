@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import omegamax
-from omegamax import _checks
+from omegamax import _arguments, _checks
 
 Z = torch.zeros(2, 5)
 
@@ -140,7 +140,7 @@ def test_scalar_parameter_fits_scalar_scores():
 
 def test_unknown_choice_lists_the_known_ones():
     with pytest.raises(ValueError, match="f: mode must be one of 'a', 'b', got 'c'"):
-        _checks.check_choice("f", "mode", "c", ("a", "b"))
+        _arguments.check_choice("f", "mode", "c", ("a", "b"))
 
 
 def test_traced_and_mapped_tensors_are_not_read():

@@ -1,9 +1,8 @@
-"""Every argument check of the library, and its message: function, argument, wanted, given."""
+"""Checks of tensors given as arguments; each names the function, the argument, what is wanted and what was given."""
 
 from __future__ import annotations
 
 import math
-from numbers import Real
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_d
 from torch._C._functorch import is_legacy_batchedtensor
 from torch.compiler import is_compiling
 
+from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -192,24 +192,6 @@ def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
             f"{name}: {argument} must be symmetric matrices [*, n, n], got {here[0].item():g} at [{row}, {column}] and "
             f"{there[0].item():g} at [{column}, {row}]"
         )
-
-
-def check_choice(name: str, argument: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a word that is not one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name}: {argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
-def is_number(value: object) -> bool:
-    """Whether this is one real number, Python's or NumPy's; True and False are not."""
-    return isinstance(value, (float, int, Real)) and not isinstance(value, bool)
-
-
-def is_whole(value: object) -> bool:
-    """Whether this is one whole number, as an int or as a float; True and False are not."""
-    if isinstance(value, int):  # first: a compiler's symbol for an int has no other property
-        return not isinstance(value, bool)
-    return is_number(value) and math.isfinite(value) and int(value) == value  # type: ignore[arg-type, call-overload]
 
 
 def readable(t: Tensor) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_scale, check_symmetric, is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import check_scale, check_symmetric, is_plain
 from omegamax.basis._base import Basis, check_matrix
 from omegamax.basis._positions import check_sizes, nodes, product
 

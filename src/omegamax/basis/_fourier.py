@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.basis._base import Basis, check_matrix
 from omegamax.basis._positions import check_sizes, product
 

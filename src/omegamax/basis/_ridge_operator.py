@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.basis._base import Basis
 from omegamax.basis._places import F64, Lengths, Places, Size
 from omegamax.basis._ridge_cache import OperatorCache, extend

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from omegamax._checks import check_choice, is_whole
+from omegamax._arguments import check_choice, is_integer
 from omegamax.data.sample import KINDS, Sample
 from omegamax.data.vocabulary import PADDING, Vocabulary
 
@@ -57,7 +57,7 @@ class Collate:
         unknown: str = "error",
     ) -> None:
         check_choice("Collate", "unknown", unknown, ("error", "drop"))
-        if grid is not None and (len(grid) != 2 or not all(is_whole(side) and side >= 1 for side in grid)):
+        if grid is not None and (len(grid) != 2 or not all(is_integer(side) and side >= 1 for side in grid)):
             raise ValueError(f"Collate: grid must be two whole numbers (h, w), at least 1, or None, got {grid}")
         if length is not None and length < 1:
             raise ValueError(f"Collate: length must be at least 1 or None, got {length}")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import (
     DataError,
     FilePath,

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json, short
 from omegamax.data._kinds import kind_of
 from omegamax.data._pictures import Pictures, Size, check_size, read_pictures, resize

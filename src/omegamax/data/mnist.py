@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import DataError, FilePath, check_folder, find
 from omegamax.data._unpack import MIB, allowance, open_bounded, too_much
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, value
 from omegamax.data._inside import check_name
 from omegamax.data._kinds import yes_or_no

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, read_lines, value
 from omegamax.data._kinds import yes_or_no
 from omegamax.data._pictures import Size, check_size, read_pictures, resize

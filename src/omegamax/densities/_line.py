@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import check_above, check_floating, is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._constraints import finite_positive_vector, finite_vector
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density

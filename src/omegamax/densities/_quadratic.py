@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
-from omegamax._checks import check_above, check_floating, is_number, is_plain, readable
+from omegamax._arguments import is_number
+from omegamax._checks import check_above, check_floating, is_plain, readable
 from omegamax._constraints import (
     finite_lower_cholesky,
     finite_positive_definite,

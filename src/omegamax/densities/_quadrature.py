@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 
 
 def gauss_legendre_nodes(

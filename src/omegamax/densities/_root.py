@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_floating, check_scale, check_symmetric, is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import check_floating, check_scale, check_symmetric, is_plain
 
 
 @dataclass(frozen=True, eq=False)

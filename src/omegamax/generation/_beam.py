@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.generation._ranking import Entries, Found, cut, expansions
 from omegamax.generation._sequences import Beams
 from omegamax.generation._stepper import (

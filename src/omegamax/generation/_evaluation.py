@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice, is_number, readable
+from omegamax._arguments import check_choice, is_number
+from omegamax._checks import readable
 from omegamax._numerics import working_dtype
 from omegamax.generation._stepper import check_count, exact_dtype
 from omegamax.generation._support import check_predictions

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.generation._stepper import check_count
 
 WINDOWS = (16, 32, 128, 512)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, is_number
+from omegamax._arguments import is_number
+from omegamax._checks import check_above
 from omegamax._numerics import working_dtype
 from omegamax.generation._log_probabilities import distribution, log_rows
 from omegamax.maps import Omega

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, is_number
+from omegamax._arguments import is_number
+from omegamax._checks import check_above
 
 # How far outside the domain, in units of rounding, a state may be that was rounded when it was stored.
 SLACK = 8

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number, is_whole
+from omegamax._arguments import is_integer, is_number
 
 
 class Rest(NamedTuple):
@@ -45,7 +45,7 @@ def settle(update: Callable[[Tensor], Tensor], q: Tensor, steps: int, tol: float
 
 def check_steps(name: str, steps: int, tol: float | None) -> None:
     """Refuse a number of steps that is not whole and >= 0, and a tolerance below 0."""
-    if not is_whole(steps) or steps < 0:
+    if not is_integer(steps) or steps < 0:
         raise ValueError(f"{name}: steps must be a whole number >= 0, got {steps!r}")
     if tol is not None and (not is_number(tol) or not tol >= 0):
         raise ValueError(f"{name}: tol must be a number >= 0, or None for all steps, got {tol!r}")

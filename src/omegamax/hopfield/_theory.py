@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_mask, is_whole, readable
+from omegamax._arguments import is_integer
+from omegamax._checks import check_above, check_mask, readable
 from omegamax._numerics import working_dtype
 from omegamax.hopfield._sphere import log_cap
 from omegamax.maps import Bounded, Omega, get
@@ -204,7 +205,7 @@ def capacity(
 
     Reference: Santos et al. (ICML 2024), with the area of a cap in place of its order of magnitude.
     """
-    if not is_whole(dimension) or dimension < 2:
+    if not is_integer(dimension) or dimension < 2:
         raise ValueError(f"capacity: dimension must be a whole number >= 2, got {dimension!r}")
     if not 0 < failure < 1:
         raise ValueError(f"capacity: failure must lie in (0, 1), got {failure!r}")

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.kernels import (
     active_set,
     isotonic,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice, check_floating, check_scores
+from omegamax._arguments import check_choice
+from omegamax._checks import check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.maps import Omega, get
 from omegamax.maps.conjugate import conjugate_minus, row_max

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from omegamax import kernels
-from omegamax._checks import check_above, check_choice, check_floating, is_plain, is_whole
+from omegamax._arguments import check_choice, is_integer
+from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import returned_dtype
 from omegamax._operator import define_operator
 from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
@@ -65,7 +66,7 @@ def linear_entmax_loss(
         raise ValueError(f"{name}: alpha must be a float or a tensor of one number, got shape {tuple(alpha.shape)}")
     if chunk is None:
         chunk = max(weight.shape[1], hidden.numel() // max(weight.shape[0], 1), 256)
-    elif not is_whole(chunk) or chunk < 1:
+    elif not is_integer(chunk) or chunk < 1:
         raise ValueError(f"{name}: chunk must be a whole number of tokens, at least 1, got {chunk}")
     tokens = hidden.reshape(-1, hidden.shape[-1])
     dtype = returned_dtype(hidden)

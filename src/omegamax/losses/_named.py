@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_budget, check_choice, check_scores, row_parameter
+from omegamax._arguments import check_choice
+from omegamax._checks import check_above, check_budget, check_scores, row_parameter
 from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,

@@ -9,7 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import ProcessGroup
 
-from omegamax._checks import check_above, check_choice, check_scores
+from omegamax._arguments import check_choice
+from omegamax._checks import check_above, check_scores
 from omegamax.kernels.reference import MAX_STEPS, deformed_exp
 from omegamax.losses._fenchel_young import REDUCTIONS, full_precision, non_negative, returned_precision
 from omegamax.losses._targets import check_smoothing

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
 from omegamax._map import Map
 from omegamax.kernels.jacobians import between, box_simplex_vjp, capped_softmax_vjp, centred
 from omegamax.maps._registry import Transform, get, register

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_budget, check_floating, check_scores, is_number, is_plain, is_whole
-from omegamax._gaps import close_gaps
+from omegamax._arguments import is_integer, is_number
+from omegamax._checks import apply_mask, check_budget, check_floating, check_scores, is_plain
 from omegamax._map import _derivatives_wanted, _in_front
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operator import define_operator
-from omegamax._sparsemap import ActiveSolution, warn_unless_converged
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit
+from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, warn_unless_converged
+from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
+from omegamax.kernels.gaps import close_gaps
 from omegamax.maps.k_subsets import k_subsets
 
 F64 = torch.float64
@@ -82,7 +83,7 @@ def _wide(z: Tensor) -> Tensor:
 
 
 def _whole(name: str, k: int, size: int, at_most: bool) -> int:
-    if not is_whole(k):
+    if not is_integer(k):
         raise TypeError(f"{name}: k must be a whole number, got {k if is_number(k) else type(k).__name__}")
     check_budget(name, k, size, at_most)
     return min(int(k), size)
@@ -122,8 +123,8 @@ def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
     return _op(z, t, k, at_most, dim)[0]
 
 
-def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, ActiveSolution, Tensor]:
-    """Marginals; the solution of the rows that had to be searched; which rows these are."""
+def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, ActiveSet, Tensor]:
+    """Return marginals; the active sets of the rows that had to be searched; which rows these are."""
     x = z.detach().to(F64).movedim(dim, -1)
     shape, size = x.shape, x.shape[-1]
     x = x.reshape(-1, size)
@@ -142,18 +143,17 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
     )  # type: ignore[assignment]
     if bool((found.residual == math.inf).any()):
         raise ValueError(f"sequential_k_subsets: transition (-inf between neighbours) leaves no set of k={k} in a row")
-    solution = ActiveSolution(found, (size,))
-    warn_unless_converged("sequential_k_subsets", solution, limit)
-    p[searched] = solution.marginals
+    warn_unless_converged("sequential_k_subsets", found, limit)
+    p[searched] = found.marginals
     p = p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous()
     # Autograd lets nobody write into a Function's result that is a view.
-    return p.clone() if p._is_view() else p, solution, searched
+    return p.clone() if p._is_view() else p, found, searched
 
 
 def _solve_with_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     """Marginals, and what their derivatives need: for each row the basis ``[n + n - 1, r]`` of its face."""
-    p, solution, searched = _solve(z, t, k, at_most, dim)
-    basis = torch.cat(solution.basis, -1).mT
+    p, active, searched = _solve(z, t, k, at_most, dim)
+    basis = torch.cat(ActiveSetJacobian(active).basis, -1).mT
     whole = basis.new_zeros(p.numel() // p.shape[dim], *basis.shape[1:])
     whole[searched] = basis
     return p, whole.reshape(*p.movedim(dim, -1).shape[:-1], *basis.shape[1:])

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_dim, check_floating, is_number, readable, row_parameter
+from omegamax._arguments import is_number
+from omegamax._checks import check_dim, check_floating, readable, row_parameter
 from omegamax._map import Map
 from omegamax._numerics import working_dtype
 from omegamax.kernels.variation import chain_pull, drop, grid_pull

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._checks import is_number, readable
+from omegamax._arguments import is_number
+from omegamax._checks import readable
 from omegamax.basis._positions import check_sizes
 from omegamax.metrics._grid import dimension, on_grid
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.metrics._frame import Dim, Map, Size, check_base
 from omegamax.metrics._jensen_shannon import jensen_shannon
 from omegamax.metrics._rank_correlation import rank_correlation

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_scale, is_number
+from omegamax._arguments import is_number
+from omegamax._checks import check_scale
 from omegamax._numerics import working_dtype
 
 # Axes of each parameter that are not of the batch.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.densities import Mixture
 from omegamax.maps import Omega
 from omegamax.mixtures._init import INITS, starts

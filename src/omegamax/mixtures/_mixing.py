@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import functional
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax._numerics import tsallis_log
 from omegamax.maps import Omega, Shannon, Tsallis, get
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number, readable
+from omegamax._arguments import is_number
+from omegamax._checks import readable
 from omegamax._numerics import working_dtype
 from omegamax.mixtures._packed import pairs, products
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.densities import Mixture
 from omegamax.densities._base import Density
 from omegamax.maps import Omega

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_choice, is_number
+from omegamax._arguments import check_choice, is_number
+from omegamax._checks import check_above
 from omegamax.densities import BetaGaussian, Gaussian, Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures._implicit import fixed_point

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis._places import Lengths

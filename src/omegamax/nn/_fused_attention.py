@@ -12,7 +12,8 @@ from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 from omegamax import _attention
-from omegamax._checks import is_number, is_plain
+from omegamax._arguments import is_number
+from omegamax._checks import is_plain
 from omegamax.maps import Omega, Tsallis
 from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares

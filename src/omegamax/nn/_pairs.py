@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax._arguments import is_integer
 from omegamax._attention import FAR
-from omegamax._checks import is_whole
 
 Window = int | tuple[int | None, int | None] | None
 
@@ -47,7 +47,7 @@ def checked_pairs(
     if mask is not None:
         _check_mask(mask, shape)
     left, right = _sides(window)
-    if not is_whole(offset):
+    if not is_integer(offset):
         raise TypeError(f"attention: offset must be a whole number, got {offset!r}")
     heads = shape[-3] if len(shape) > 2 else 1
     if alibi is not None and (not alibi.is_floating_point() or tuple(alibi.shape) != (heads,)):
@@ -99,7 +99,7 @@ def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 def _sides(window: Window) -> tuple[int, int]:
     """How many keys before and after its own place a query sees."""
     sides = window if isinstance(window, (tuple, list)) else (window, window)
-    if len(sides) != 2 or any(side is not None and (not is_whole(side) or side < 0) for side in sides):
+    if len(sides) != 2 or any(side is not None and (not is_integer(side) or side < 0) for side in sides):
         raise ValueError(
             f"attention: window must be a whole number of keys, or two of them (before, after), got {window!r}"
         )

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.hopfield import Memory, Psi
 from omegamax.hopfield._limit import check_beta
 from omegamax.hopfield._psi import psi_of
@@ -96,7 +96,7 @@ class Hopfield(torch.nn.Module):
         check_steps("Hopfield", steps, tol)
         if steps < 1:
             raise ValueError(f"Hopfield: steps must be at least 1, got {steps}")
-        if not is_whole(num_heads) or num_heads < 1:
+        if not is_integer(num_heads) or num_heads < 1:
             raise ValueError(f"Hopfield: num_heads must be a whole number >= 1, got {num_heads!r}")
         if not 0 <= dropout < 1:
             raise ValueError(f"Hopfield: dropout must lie in [0, 1), got {dropout}")

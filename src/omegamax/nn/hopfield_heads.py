@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 
 ROLES = ("query", "stored", "value", "out")
 
@@ -23,9 +23,9 @@ def role_sizes(
     value = stored if value is None else value
     out = embed if out is None else out
     for name, size in (("embed_dim", embed), ("stored_dim", stored), ("value_dim", value), ("out_dim", out)):
-        if not is_whole(size) or size < 1:
+        if not is_integer(size) or size < 1:
             raise ValueError(f"Hopfield: {name} must be a whole number >= 1, got {size!r}")
-    if not is_whole(hidden) or hidden < 1 or hidden % heads:
+    if not is_integer(hidden) or hidden < 1 or hidden % heads:
         raise ValueError(f"Hopfield: hidden_dim must be a multiple of num_heads={heads}, got {hidden!r}")
     embed, hidden, stored, value, out = (int(size) for size in (embed, hidden, stored, value, out))
     return {"query": (embed, hidden), "stored": (stored, hidden), "value": (value, hidden), "out": (hidden, out)}

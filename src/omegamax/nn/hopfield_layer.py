@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.maps import Omega
 from omegamax.nn.hopfield import Hopfield
 
@@ -60,7 +60,7 @@ class HopfieldLayer(torch.nn.Module):
         if isinstance(patterns, Tensor):
             count, features = _table("patterns", patterns)
             embed_dim = features if embed_dim is None else embed_dim
-        elif is_whole(patterns) and patterns >= 1:
+        elif is_integer(patterns) and patterns >= 1:
             if embed_dim is None:
                 raise ValueError("HopfieldLayer: embed_dim is needed for patterns that are to be learnt, got None")
             count, features = int(patterns), embed_dim
@@ -70,7 +70,7 @@ class HopfieldLayer(torch.nn.Module):
             given, value_dim = _table("values", values)
             if given != count:
                 raise ValueError(f"HopfieldLayer: values must be one for each of {count} patterns, got {given}")
-        elif values is None or (is_whole(values) and values >= 1):
+        elif values is None or (is_integer(values) and values >= 1):
             value_dim = features if values is None else int(values)
         else:
             raise ValueError(f"HopfieldLayer: values must be None, a number or a tensor [N, Dv], got {values!r}")

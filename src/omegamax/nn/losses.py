@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import losses
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing
 from omegamax.maps import Omega, get

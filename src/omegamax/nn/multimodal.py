@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.basis import Basis
 from omegamax.basis._places import Lengths
 from omegamax.densities import Mixture

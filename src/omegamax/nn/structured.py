@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import functional, structured
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.structured._logic import _Counted
 from omegamax.structured._variables import side_by_side
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
-from omegamax._sparsemap import tangent
+from omegamax._arguments import check_choice
 from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
 from omegamax.structured._factor import Factor
+from omegamax.structured._solution import tangent
 from omegamax.structured._sparsemap import F64, Problem, check_floating
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.structured._logic import LocalFactor
 from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
 from omegamax.structured._variables import Variable

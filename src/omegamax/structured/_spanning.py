@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.structured._factor import BuiltIn
 
 
@@ -41,7 +41,7 @@ class SpanningTree(BuiltIn):
         count = edges.shape[1]
         if nodes is None:
             nodes = int(edges.max()) + 1 if count else 1
-        elif not is_whole(nodes):
+        elif not is_integer(nodes):
             raise TypeError(f"SpanningTree: nodes must be a whole number or None, got {nodes!r}")
         nodes = int(nodes)
         if count and (int(edges.min()) < 0 or int(edges.max()) >= nodes):

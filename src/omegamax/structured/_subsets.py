@@ -7,13 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number, is_whole
-from omegamax._gaps import close_gaps
-from omegamax._sparsemap import Solution
+from omegamax._arguments import is_integer, is_number
 from omegamax.functional import k_subsets
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
+from omegamax.kernels.gaps import close_gaps
 from omegamax.kernels.jacobians import k_subsets_vjp
 from omegamax.structured._factor import BuiltIn, Infeasible
+from omegamax.structured._solution import Solution
 
 
 class _Subsets(BuiltIn):
@@ -21,7 +21,7 @@ class _Subsets(BuiltIn):
 
     def __init__(self, k: int, at_most: bool = False):
         name = type(self).__name__
-        if not is_whole(k):
+        if not is_integer(k):
             raise TypeError(f"{name}: k must be a whole number, got {k!r}")
         if k < 0:
             raise ValueError(f"{name}: k must be >= 0, got {k}")

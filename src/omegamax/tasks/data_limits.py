@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.data._files import short
 
 

@@ -11,7 +11,7 @@ import lightning as L
 import torch
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice, is_whole
+from omegamax._arguments import check_choice, is_integer
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.data_limits import Limit, check_limits
 
@@ -35,7 +35,7 @@ class RunData(L.LightningDataModule, abc.ABC):
     def __init__(self, batch_size: int = 64, workers: int = 0, seed: int = 0) -> None:
         super().__init__()
         for argument, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("seed", seed, 0)):
-            if not is_whole(value) or value < least:
+            if not is_integer(value) or value < least:
                 name = type(self).__name__
                 raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
         self.check({"batch_size": batch_size, "workers": workers})

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.densities import BetaGaussian, Density, Mixture
 
 Index = int | tuple[int, ...]
@@ -80,7 +80,7 @@ def place(name: str, batch: tuple[int, ...], index: Index | None, argument: str 
             raise ValueError(f"{name}: {argument} must be a single one, or index be given, got batch shape {batch}")
         return (0,) * len(batch)
     whole = index if isinstance(index, tuple) else (index,)
-    if len(whole) != len(batch) or not all(is_whole(i) and -n <= i < n for i, n in zip(whole, batch, strict=True)):
+    if len(whole) != len(batch) or not all(is_integer(i) and -n <= i < n for i, n in zip(whole, batch, strict=True)):
         raise IndexError(f"{name}: index must name one member of batch shape {batch}, got {index!r}")
     return tuple(int(i) for i in whole)
 

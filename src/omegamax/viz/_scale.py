@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.viz._matplotlib import pyplot
 from omegamax.viz._picture import EXTENT
 from omegamax.viz._region import Index, place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.basis import grid_positions
 from omegamax.viz._marks import Mark, hatching
 from omegamax.viz._picture import EXTENT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax._numerics import phi
 from omegamax.basis import grid_positions
 from omegamax.viz._key import colour_bar, finish

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.densities import Density
 from omegamax.viz._fonts import families, legible
 from omegamax.viz._key import draw_key, style_bar
@@ -196,5 +196,5 @@ def _check(looks: Mapping[str, Look], answers: Any, notes: Any, columns: int | N
         unknown = set(given or {}) - set(looks)
         if unknown:
             raise ValueError(f"looks: {argument} must have names of looks, got {', '.join(map(repr, sorted(unknown)))}")
-    if columns is not None and (not is_whole(columns) or columns < 1):
+    if columns is not None and (not is_integer(columns) or columns < 1):
         raise ValueError(f"looks: columns must be a whole number >= 1, got {columns!r}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_number
+from omegamax._arguments import is_number
 from omegamax.viz._key import finish
 from omegamax.viz._marks import Mark
 from omegamax.viz._matplotlib import axes_or_new

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.compat.entmax.activations import in_single
 from omegamax.compat.entmax.root_finding import entmax_bisect, halvings, normmax_bisect, per_row, split_at_one
 from omegamax.maps import NormEntropy, Omega, Tsallis

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data._files import DataError, FilePath, Text, check_folder, find
 from omegamax.data._inside import inside
 from omegamax.data._pictures import Size, check_size, read_picture, resize

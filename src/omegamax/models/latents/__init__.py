@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.models.latents.base import Draw as Draw
 from omegamax.models.latents.base import Latent as Latent
 from omegamax.models.latents.concrete import GumbelSoftmaxLatent as GumbelSoftmaxLatent

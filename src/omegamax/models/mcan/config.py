@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegamax._checks import check_above, check_choice
+from omegamax._arguments import check_choice
+from omegamax._checks import check_above
 from omegamax.maps import TRANSFORMS, get
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")

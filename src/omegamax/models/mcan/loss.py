@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.losses import fenchel_young_loss
 from omegamax.maps import get
 

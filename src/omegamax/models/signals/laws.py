@@ -9,7 +9,7 @@ from inspect import signature
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._checks import check_choice, is_number
+from omegamax._arguments import check_choice, is_number
 from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
 
 Law = Callable[[Tensor], Distribution]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.models.signals.laws import Law, symbol_law
 
 
@@ -37,7 +37,7 @@ class Sender(torch.nn.Module):
         self, encoder: Any, words: int = 256, law: str | Law = "gumbel_softmax", options: dict[str, float] | None = None
     ) -> None:
         super().__init__()
-        if not is_whole(words) or words < 1:
+        if not is_integer(words) or words < 1:
             raise ValueError(f"Sender: words must be a whole number >= 1, got {words!r}")
         self.encoder, self.words = encoder, int(words)
         self.score = torch.nn.Linear(encoder.dim, self.words)

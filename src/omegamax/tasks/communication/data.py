@@ -5,7 +5,7 @@ from __future__ import annotations
 import lightning as L
 import torch
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.data import MNIST, DataError
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.communication.games import Games
@@ -41,7 +41,7 @@ class CommunicationData(L.LightningDataModule):
         least = {"candidates": 2, "batch_size": 2, "eval_batch_size": 1, "held_out": 2, "seed": 0}
         given = {"candidates": candidates, "batch_size": batch_size, "eval_batch_size": eval_batch_size}
         for argument, value in {**given, "held_out": held_out, "seed": seed}.items():
-            if not is_whole(value) or value < least[argument]:
+            if not is_integer(value) or value < least[argument]:
                 raise ValueError(
                     f"CommunicationData: {argument} must be a whole number >= {least[argument]}, got {value!r}"
                 )

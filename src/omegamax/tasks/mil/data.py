@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._checks import check_choice, is_whole
+from omegamax._arguments import check_choice, is_integer
 from omegamax.data import MNIST, Bag, MILBenchmark, MNISTBags, collate_bags, folds
 from omegamax.tasks.data_limits import Limit
 from omegamax.tasks.run_data import RunData
@@ -138,7 +138,7 @@ class MNISTBagsData(BagsData):
         if split == "test":
             return MNIST(self.folder, "test")
         every = MNIST(self.folder, "train")
-        if not is_whole(self.held_out) or not 0 < self.held_out < len(every):
+        if not is_integer(self.held_out) or not 0 < self.held_out < len(every):
             wanted = f"a whole number from 1 to {len(every) - 1}"
             raise ValueError(f"MNISTBagsData: held_out must be {wanted}, got {self.held_out!r}")
         first = len(every) - self.held_out
@@ -169,7 +169,7 @@ class MILBenchmarkData(BagsData):
         **settings: Any,
     ) -> None:
         super().__init__(batch_size=batch_size, **settings)
-        if not is_whole(folds) or folds < 3 or not is_whole(fold) or not 0 <= fold < folds:
+        if not is_integer(folds) or folds < 3 or not is_integer(fold) or not 0 <= fold < folds:
             given = f"{fold!r} of {folds!r}"
             raise ValueError(f"MILBenchmarkData: fold must be 0 <= fold < folds, and folds at least 3, got {given}")
         self.folder, self.benchmark, self.fold, self.folds, self.fold_seed = folder, benchmark, fold, folds, fold_seed

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.data import DataError
 from omegamax.data._files import FilePath
 from omegamax.data.mnist import MNIST
@@ -77,7 +77,7 @@ class PictureData(L.LightningDataModule):
         super().__init__()
         whole = {"batch_size": batch_size, "held_out": held_out, "train_size": train_size, "seed": seed}
         for name, value in whole.items():
-            if value is not None and (not is_whole(value) or value < (0 if name == "seed" else 1)):
+            if value is not None and (not is_integer(value) or value < (0 if name == "seed" else 1)):
                 raise ValueError(f"PictureData: {name} must be a whole number, got {value!r}")
         self.folder, self.batch_size, self.held_out, self.train_size = folder, batch_size, held_out, train_size
         self.seed = seed

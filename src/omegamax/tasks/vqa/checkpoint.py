@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.data import DataError, Vocabulary
 from omegamax.data._files import short
 from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
@@ -111,7 +111,7 @@ def _check_most(network: MCANConfig, path: Path_) -> None:
     settings = {**asdict(network), **asdict(network.output)}
     for key, most in _MOST.items():
         given = settings[key] if isinstance(settings[key], (tuple, list)) else (settings[key],)
-        if not all(is_whole(value) and value <= most for value in given):
+        if not all(is_integer(value) and value <= most for value in given):
             raise DataError(f"{path}: {key} must be whole and at most {most:,}, got {short(settings[key])}; {_FIT}")
 
 

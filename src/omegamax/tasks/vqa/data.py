@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
 
-from omegamax._checks import is_whole
+from omegamax._arguments import is_integer
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
@@ -58,7 +58,7 @@ class VQAData(RunData):
         super().__init__(batch_size, workers, seed)
         name = type(self).__name__
         for argument, value, least in (("skip_broken", skip_broken, 0), ("length", length, 1)):
-            if value is not None and (not is_whole(value) or value < least):
+            if value is not None and (not is_integer(value) or value < least):
                 raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
         if len(grid) != 2 or min(grid) < 1:
             raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {tuple(grid)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 
 SHAPES = ("constant", "steps", "cosine")
 

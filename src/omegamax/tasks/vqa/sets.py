@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch.utils.data import ConcatDataset, Dataset
 
-from omegamax._checks import check_choice
+from omegamax._arguments import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
 from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary

@@ -11,8 +11,8 @@ import torch
 Function = TypeVar("Function", bound=Callable)
 
 
-def untraced(function: Function) -> Function:
-    """What :func:`torch.compiler.disable` does; that, however, loads the compiler at once, which takes a second."""
+def disable_compile(function: Function) -> Function:
+    """Do what :func:`torch.compiler.disable` does, which however loads the compiler at once: that takes a second."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
