@@ -48,9 +48,9 @@ BRIDGES: dict[str, set[str]] = {
     "integrations/transformers.py": {"transformers"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{
-        f"kernels/triton/{path.name}": {"triton"}
-        for path in (ROOT / "kernels/triton").glob("*.py")
-        if path.name not in ("__init__.py", "_call.py")  # imported where Triton may not be
+        str(path.relative_to(ROOT)): {"triton"}
+        for path in (ROOT / "kernels").rglob("triton/*.py")
+        if path.name != "__init__.py"  # imported where Triton may not be
     },
 }
 

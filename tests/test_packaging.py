@@ -21,13 +21,13 @@ REPORT = "tasks/vqa/report/assets"
 ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "key.js", "panel.js", "sheet.js", "tables.js")
 FIRST_USE = """
 import warnings, torch, omegamax
-from omegamax.kernels import native
+from omegamax.kernels import _library
 z = torch.tensor([1.0, 0.5, -1.0])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     assert omegamax.sparsemax(z).tolist() == [0.75, 0.25, 0.0]
     omegamax.normmax(z), omegamax.entmax15(z), omegamax.k_subsets(z, k=2)
-print(omegamax.__file__, native.available(), *(w.category.__name__ for w in caught), sep="\\n")
+print(omegamax.__file__, _library.is_available('rows'), *(w.category.__name__ for w in caught), sep="\\n")
 """
 
 

@@ -125,7 +125,8 @@ def _function(name: str, solve: Callable, vjp: Callable, jvp: Callable, bounded:
         def backward(ctx, g):
             if g is None:
                 return (None,) * (len(ctx.floats) + 2)
-            if ctx.backend != kernels.wanted():  # in a thread of autograd's own, or after the block of the forward pass
+            # In a thread of autograd's own, or after the block of the forward pass.
+            if ctx.backend != kernels.current_backend():
                 with kernels.backend(ctx.backend):
                     return Function.backward(ctx, g)
             p, *parameters = _saved(ctx)
@@ -191,13 +192,13 @@ def _by_numbers(
             p = solve(z, *rest)
             ctx.save_for_backward(p)
             ctx.rest = rest
-            ctx.backend = kernels.wanted()
+            ctx.backend = kernels.current_backend()
             return p
 
         @staticmethod
         def backward(ctx, g):
             rest = ctx.rest
-            if is_grad_enabled() or ctx.backend != kernels.wanted() or not is_plain(g):
+            if is_grad_enabled() or ctx.backend != kernels.current_backend() or not is_plain(g):
                 ctx.floats, ctx.dim = rest[:-1], rest[-1]
                 return function.backward(ctx, g)
             return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
@@ -213,7 +214,7 @@ def _keep(ctx, p: Tensor, parameters: Sequence[Parameter], dim: int) -> list[Ten
     ctx.save_for_backward(p, *tensors)
     ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
     ctx.dim = dim
-    ctx.backend = kernels.wanted()
+    ctx.backend = kernels.current_backend()
     ctx.set_materialize_grads(False)
     return tensors
 

@@ -143,7 +143,7 @@ def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
 
 def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
     """The gradient takes the place of the scores; or, if few of its entries are not zero, these are listed."""
-    from omegamax.kernels.triton import loss
+    from omegamax.kernels.losses.triton import launcher as loss
 
     alpha = inputs.alpha
     if isinstance(alpha, Tensor):

@@ -14,8 +14,8 @@ from omegamax import kernels
 from omegamax._checks import check_budget
 from omegamax._operator import define_operator
 from omegamax._warnings import ConvergenceWarning
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit
-from omegamax.kernels.oracles import oracle
+from omegamax.kernels.structures import TOLERANCE, iteration_limit
+from omegamax.kernels.structures.oracles import oracle
 from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 from omegamax.maps.sequential_k_subsets import sequential_k_subsets

@@ -12,7 +12,7 @@ from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
 from omegamax._map import Map
-from omegamax.kernels.jacobians import between, box_simplex_vjp, capped_softmax_vjp, centred
+from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
 from omegamax.maps._registry import Transform, get, register
 from omegamax.maps.k_subsets import threshold
 from omegamax.maps.omega import Omega
@@ -214,7 +214,7 @@ def _softmax_parts(p: Tensor, upper: Bound, dim: int) -> tuple[Tensor, Tensor]:
 def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int):
     def bound(which: int) -> Tensor:
         free, *ends = _sparsemax_parts(p, upper, lower, dim)
-        return torch.where(ends[which], centred(g, free, dim), 0.0)
+        return torch.where(ends[which], centre(g, free, dim), 0.0)
 
     if not torch.is_grad_enabled() and is_plain(g, p):
         dz = kernels.solve("box_simplex_vjp", p, g, lower, upper, dim)
@@ -236,7 +236,7 @@ def _sparsemax_jvp(tangents, p: Tensor, upper: Bound, lower: Bound, *, dim: int)
 
 def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """Which entries are free, at their upper and at their lower bound; no bound moves anything if none is free."""
-    free = between(p, lower, upper)
+    free = is_free(p, lower, upper)
     some = free.any(dim, keepdim=True)
     return free, some & (p == upper) & (upper > lower), some & (p == lower)
 

@@ -12,7 +12,7 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
 from omegamax._map import Map
 from omegamax._numerics import on_support
-from omegamax.kernels.jacobians import norm, normmax_in_alpha, normmax_vjp
+from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
 from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 

@@ -13,9 +13,14 @@ from omegamax._checks import apply_mask, check_budget, check_floating, check_sco
 from omegamax._map import _derivatives_wanted, _in_front
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operator import define_operator
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, warn_unless_converged
-from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
-from omegamax.kernels.gaps import close_gaps
+from omegamax.kernels.structures import (
+    TOLERANCE,
+    ActiveSet,
+    ActiveSetJacobian,
+    close_gaps,
+    iteration_limit,
+    warn_unless_converged,
+)
 from omegamax.maps.k_subsets import k_subsets
 
 F64 = torch.float64

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer, is_number
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit, warn_unless_converged
+from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
