@@ -14,8 +14,8 @@ import omegamax
 from omegamax import kernels
 from omegamax.kernels.losses.triton import launcher as loss
 from omegamax.losses import _rows
-from omegamax.omegas import Tsallis
-from omegamax.omegas._conjugate import conjugate_minus
+from omegamax.maps import Tsallis
+from omegamax.maps.conjugate import conjugate_minus
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INF = math.inf

@@ -10,8 +10,7 @@ import torch
 pytest.importorskip("triton", minversion="3.4")
 
 import omegamax
-from omegamax import nn
-from omegamax.functional import _attention
+from omegamax import _attention, nn
 from omegamax.kernels.attention import call
 from omegamax.kernels.attention.triton import launcher as kernels
 from omegamax.kernels.attention.triton import support as attention_support

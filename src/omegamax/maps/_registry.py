@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_compiling
 
 if TYPE_CHECKING:
-    from omegamax.omegas import Omega
+    from omegamax.maps.omega import Omega
 
 
 @dataclass(frozen=True)

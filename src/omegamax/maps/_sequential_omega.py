@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import functional, kernels
+from omegamax import kernels
 from omegamax._checks import check_budget
 from omegamax._operator import define_operator
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.structures import TOLERANCE, iteration_limit
 from omegamax.kernels.structures.oracles import oracle
-from omegamax.omegas._base import Omega
+from omegamax.maps._registry import Transform, register
+from omegamax.maps.omega import Omega
+from omegamax.maps.sequential_k_subsets import sequential_k_subsets
 
 # Of the multipliers' iteration, which ends of itself, after a handful of rounds; and how far it scales scores down.
 ROUNDS = 100
@@ -112,7 +114,7 @@ class SequentialKSubsets(Omega):
         return value if origin is None else value - (p.sum(-1, keepdim=True) * origin).squeeze(-1)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-        return functional.sequential_k_subsets(z, self.k, self.transition, dim, at_most=self.at_most, mask=mask)
+        return sequential_k_subsets(z, self.k, self.transition, dim, at_most=self.at_most, mask=mask)
 
     def __repr__(self) -> str:
         more = ", at_most=True" if self.at_most else ""
@@ -200,4 +202,17 @@ _best_pairs = define_operator(
     _run_best_pairs,
     lambda p, t, k, at_most: (p.new_empty(p.shape[:-1]), torch.empty_like(p), torch.empty_like(t)),
     batched=_map_best_pairs,
+)
+
+
+register(
+    Transform(
+        "sequential_k_subsets",
+        sequential_k_subsets,
+        SequentialKSubsets,
+        summary="k chosen, neighbours together or apart",
+        complexity="O(K k) a structure",
+        cite="santos2024sparse",
+        example={"k": 2, "transition": 0.5},
+    )
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax
-from functional import exact
+from maps import exact
 from omegamax import entmax, entmax15, softmax, sparsemax
 
 F64 = torch.float64

@@ -9,7 +9,7 @@ import torch
 
 import omegamax
 from omegamax import Bounded, KSubsets, NormEntropy, Shannon, Tsallis
-from omegamax._registry import TRANSFORMS, Transform, register
+from omegamax.maps import TRANSFORMS, Transform, register
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Total variation over an image, over the regulariser of a base map."""
+"""Neighbours in an image with equal probabilities: total variation on a grid, over any base map."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypeGuard
 
 from torch import Tensor
 
-from omegamax import functional
-from omegamax._checks import check_scores
-from omegamax.functional._mask import masked
-from omegamax.omegas._base import Omega
-from omegamax.omegas._fused import Variation
+from omegamax._checks import apply_mask, check_scores
+from omegamax.maps._registry import Transform, register
+from omegamax.maps.omega import Omega
+from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.total_variation import prox_2d, tv_prox_2d
 
 
 class TotalVariation2d(Variation):
@@ -70,10 +70,10 @@ class TotalVariation2d(Variation):
     def smoothed(self, z: Tensor) -> Tensor:
         strength = self.strength
         if self.shape is None:
-            return functional.tv_prox_2d(z, strength)
+            return tv_prox_2d(z, strength)
         if isinstance(strength, Tensor) and strength.dim():
             strength = strength.unsqueeze(-1)
-        return functional.tv_prox_2d(self._image(z), strength).flatten(-2)
+        return tv_prox_2d(self._image(z), strength).flatten(-2)
 
     @property
     def parameters(self) -> tuple[float | Tensor, ...]:
@@ -105,14 +105,14 @@ class TotalVariation2d(Variation):
         if self.shape is None:
             if dim not in (-1, z.dim() - 1):
                 raise ValueError(f"TotalVariation2d: dim must be -1, the last of the image's two axes, got {dim}")
-            return functional.tvmax(z, self.strength, base=self.base, mask=mask)
+            return tvmax(z, self.strength, base=self.base, mask=mask)
         dim = check_scores("tvmax", z, dim)
-        z = masked("tvmax", z, mask)
+        z = apply_mask("tvmax", z, mask)
         strength = self.strength
         if isinstance(strength, Tensor) and strength.dim():
             strength = strength.movedim(dim, -1).unsqueeze(-1)
         rows = self._image(z.movedim(dim, -1) if z.dim() else z.reshape(1))
-        p = functional.tvmax(rows, strength, base=self.base)
+        p = tvmax(rows, strength, base=self.base)
         return p.flatten(-2).movedim(-1, dim) if z.dim() else p.reshape(())
 
     def _image(self, z: Tensor) -> Tensor:
@@ -126,3 +126,59 @@ class TotalVariation2d(Variation):
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"TotalVariation2d({self.base!r}, strength={self.strength}{shape})"
+
+
+def tvmax(
+    z: Tensor,
+    strength: float | Tensor = 0.01,
+    *,
+    base: str | Omega = "sparsemax",
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""Probabilities in patches: a penalty on the difference of neighbours in an image.
+
+    .. math:: \arg\max_p \langle p, z \rangle - \Omega(p)
+              - \lambda \sum_{i,j} |p_{i+1,j} - p_{i,j}| + |p_{i,j+1} - p_{i,j}|
+
+    Args:
+        z: scores ``[*, H, W]``, normalised over both axes; ``-inf`` masks a cell.
+        strength: the penalty's weight lambda >= 0, a number or a tensor: 0-d, or ``[*, 1, 1]``. Gradients reach it.
+        base: as in :func:`fusedmax`.
+        mask: bool, broadcastable to ``z``; ``False`` masks a cell, with its edges: pad images of different sizes to
+            one and mask the padding.
+
+    Returns:
+        Like ``z``: in the domain of ``base``, which sums to one over both axes.
+
+        >>> import torch
+        >>> tvmax(torch.tensor([[1.0, 0.9, -1.0], [0.95, 0.5, 0.0]]), strength=0.1)
+        tensor([[0.3375, 0.2625, 0.0000],
+                [0.3375, 0.0625, 0.0000]])
+
+    Reference: Martins et al. (ICIP 2021), eqs. 5-7.
+    """
+    if isinstance(z, Tensor) and z.dim() < 2:
+        raise ValueError(f"tvmax: z must have at least two axes [*, H, W], got shape {tuple(z.shape)}")
+    for axis in (-1, -2):
+        check_scores("tvmax", z, axis)
+    omega = keeps_order("tvmax", base)
+    shape = z.shape[-2:]
+
+    def solve(x: Tensor) -> Tensor:
+        return omega.argmax(prox_2d("tvmax", x, strength, "z").flatten(-2)).unflatten(-1, shape)
+
+    return solve_in_working_dtype(apply_mask("tvmax", z, mask), omega, (-2, -1), solve)
+
+
+register(
+    Transform(
+        "tvmax",
+        tvmax,
+        TotalVariation2d,
+        summary="neighbours in an image get equal weights: attention in patches",
+        complexity="a few cuts of the grid",
+        cite="martins2021tvmax",
+        example={"strength": 0.25},
+        image=True,
+    )
+)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from omegamax.omegas._conjugate import conjugate_minus
+from omegamax.maps.conjugate import conjugate_minus
 
 
 class Omega(ABC):

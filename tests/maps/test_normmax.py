@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from functional import exact
+from maps import exact
 from omegamax import entmax15, normmax, sparsemax
 
 F64 = torch.float64

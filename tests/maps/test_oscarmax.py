@@ -15,7 +15,7 @@ from torch.autograd import gradcheck, gradgradcheck
 import omegamax
 from omegamax import KSubsets, Tsallis, entmax, graph_fusedmax, oscar_prox, oscarmax, sparsemax
 from omegamax.kernels.isotonic import isotonic
-from omegamax.omegas._oscar import Oscar
+from omegamax.maps import Oscar
 
 F64 = torch.float64
 

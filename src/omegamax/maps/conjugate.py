@@ -12,7 +12,7 @@ from omegamax._checks import is_plain
 from omegamax._operator import define_operator
 
 if TYPE_CHECKING:
-    from omegamax.omegas._base import Omega
+    from omegamax.maps.omega import Omega
 
 
 def conjugate_minus(

@@ -9,12 +9,10 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import is_integer, is_number
-from omegamax._checks import check_budget, check_floating, check_scores, is_plain
+from omegamax._checks import apply_mask, check_budget, check_floating, check_scores, is_plain
+from omegamax._map import _derivatives_wanted, _in_front
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operator import define_operator
-from omegamax.functional._budget import k_subsets
-from omegamax.functional._map import _derivatives_wanted, _in_front
-from omegamax.functional._mask import masked
 from omegamax.kernels.structures import (
     TOLERANCE,
     ActiveSet,
@@ -23,6 +21,7 @@ from omegamax.kernels.structures import (
     iteration_limit,
     warn_unless_converged,
 )
+from omegamax.maps.k_subsets import k_subsets
 
 F64 = torch.float64
 
@@ -72,7 +71,7 @@ def sequential_k_subsets(
     dim = check_scores(name, z, dim)
     size = z.shape[dim] if z.dim() else 1
     k = _whole(name, k, size, at_most)
-    z = masked(name, z, mask)
+    z = apply_mask(name, z, mask)
     t = _pairs(name, transition, z, size, dim)
     if two_state:  # u^2 / 2 + (1 - u)^2 / 2 = u^2 - u + 1/2, and the sum of u may or may not be fixed
         half = sequential_k_subsets(
@@ -119,7 +118,7 @@ def _pairs(name: str, transition: float | Tensor, z: Tensor, size: int, dim: int
 
 
 def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
-    """The map in whichever mode of torch is on, as :class:`~omegamax.functional._map.Map` has it."""
+    """The map in whichever mode of torch is on, as :class:`~omegamax._map.Map` has it."""
     if z.dim() == 0:
         return _apply(z.reshape(1), t.reshape(1), k, at_most, 0).reshape(())
     if is_plain(z, t):
