@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.structured import DependencyTree, Factor, SequentialSubsets, Subsets
 from omegamax.structured._solution import ActiveSolution, SparseMAPCall
 from structured.cases import F64, Case, some_cases

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from omegamax.kernels.oracles import oracle
+from omegamax.kernels.structures.oracles import oracle
 from omegamax.structured import DependencyTree, SequentialSubsets
 from structured import listing
 from structured.cases import COMPLETE, F64, Case, every_case

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.kernels.active_set import ActiveSet
+from omegamax.kernels.structures import ActiveSet
 from omegamax.structured._factor import BuiltIn, Factor
 from omegamax.structured._logic import Face, Polytope
 from omegamax.structured._solution import Solution

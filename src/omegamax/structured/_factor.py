@@ -11,8 +11,8 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import check_mask
 from omegamax._compile import disable_compile
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
-from omegamax.kernels.oracles import oracle
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit, search
+from omegamax.kernels.structures.oracles import oracle
 from omegamax.structured._solution import ActiveSolution, Solution
 from omegamax.structured._variables import Variable
 

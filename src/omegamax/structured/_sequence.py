@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_floating, check_mask
-from omegamax.kernels.oracles import sequence_sizes
+from omegamax.kernels.structures.oracles import sequence_sizes
 from omegamax.structured._factor import BuiltIn
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number, check_type
 from omegamax._checks import check_floating
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit, warn_unless_converged
+from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_type, is_number
 from omegamax.functional import k_subsets
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet
-from omegamax.kernels.gaps import close_gaps
-from omegamax.kernels.jacobians import k_subsets_vjp
+from omegamax.kernels.bounds import k_subsets_vjp
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, close_gaps
 from omegamax.structured._factor import BuiltIn, Infeasible
 from omegamax.structured._solution import Solution
 
