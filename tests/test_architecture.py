@@ -24,13 +24,13 @@ LAYERS = [
         "_constraints",
         "_numerics",
         "_operator",
-        "_registry",
         "_typing",
         "_warnings",
     ),
     ("kernels",),
+    ("_map", "_attention"),
+    ("maps",),
     ("functional",),
-    ("omegas",),
     ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
@@ -39,7 +39,7 @@ LAYERS = [
     ("cli", "__main__"),
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-FREE_OF_EXTRAS = 7  # layers 0 to 7 run on torch and numpy alone
+FREE_OF_EXTRAS = 8  # layers 0 to 8 run on torch and numpy alone
 HARD = {"torch", "numpy", "omegamax"}
 # A side branch: pictures of the maths, so nothing with parameters. Only what faces a person draws.
 VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
@@ -48,9 +48,9 @@ BRIDGES: dict[str, set[str]] = {
     "integrations/transformers.py": {"transformers"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{
-        f"kernels/triton/{path.name}": {"triton"}
-        for path in (ROOT / "kernels/triton").glob("*.py")
-        if path.name not in ("__init__.py", "_call.py")  # imported where Triton may not be
+        str(path.relative_to(ROOT)): {"triton"}
+        for path in (ROOT / "kernels").rglob("triton/*.py")
+        if path.name != "__init__.py"  # imported where Triton may not be
     },
 }
 

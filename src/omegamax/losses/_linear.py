@@ -127,7 +127,7 @@ class _LinearLoss(torch.autograd.Function):
         losses, grads = losses_and_gradients(Projection(hidden, weight, bias, alpha), index, each, scale, work, wanted)
         ctx.grads = grads if scale is not None else None
         ctx.work = work
-        ctx.backend = kernels.wanted()
+        ctx.backend = kernels.current_backend()
         ctx.number = None if isinstance(alpha, Tensor) else alpha
         ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None, index, each, scale)
         return _reduced(losses, each, scale)

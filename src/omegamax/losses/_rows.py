@@ -11,8 +11,8 @@ from omegamax import kernels
 from omegamax._checks import is_plain
 from omegamax._operator import define_operator, refuse_forward_mode
 from omegamax.kernels import triton
-from omegamax.omegas import Omega, Shannon, Tsallis
-from omegamax.omegas._conjugate import _times_move
+from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.maps.conjugate import _times_move
 
 
 def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:

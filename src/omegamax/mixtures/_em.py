@@ -9,11 +9,11 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice, check_integer
 from omegamax.densities import Mixture
+from omegamax.maps import Omega
 from omegamax.mixtures._fitter import make_fitter
 from omegamax.mixtures._init import INITS, make_starts
 from omegamax.mixtures._mixing import make_mixing
 from omegamax.mixtures._points import as_points
-from omegamax.omegas import Omega
 
 
 def weighted_em(

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax.densities import Density, Mixture
+from omegamax.maps import Omega
 from omegamax.mixtures._criteria import BIC, Criterion
 from omegamax.mixtures._fitter import make_fitter, take_along_first
 from omegamax.mixtures._init import INITS, make_starts
 from omegamax.mixtures._mixing import annihilate
 from omegamax.mixtures._points import as_points
 from omegamax.mixtures._step import State
-from omegamax.omegas import Omega
 
 
 class SelectedMixture(Mixture):

@@ -11,14 +11,14 @@ from torch._C import _are_functorch_transforms_active, _is_tracing
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
+from omegamax import _attention
 from omegamax._arguments import is_number
 from omegamax._checks import is_plain
-from omegamax.functional import _attention
+from omegamax.maps import Omega, Tsallis
 from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
-from omegamax.omegas import Omega, Tsallis
 
 FEW = 16  # queries that the maps of rows serve better: a step of decoding
 KINDS = (Tensor, torch.nn.Parameter, FakeTensor)

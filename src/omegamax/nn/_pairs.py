@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
-from omegamax.functional._attention import FAR
+from omegamax._attention import FAR
 
 Window = int | tuple[int | None, int | None] | None
 

@@ -9,14 +9,13 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax._numerics import disable_autocast
-from omegamax._registry import get
 from omegamax.basis import Basis
 from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Mixture
+from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, INITS, Criterion, select_components, weighted_em
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.continuous import DensityAttention, make_density
-from omegamax.omegas import Omega
 
 NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")
@@ -118,16 +117,15 @@ class MultimodalAttention(DensityAttention):
         n = basis.dimension
         least = n / (n + 2)  # of an alpha that leaves moments to match
         super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
-        check_integer(NAME, "max_components", max_components, least=1)
+        max_components = check_integer(NAME, "max_components", max_components, least=1)
         check_choice(NAME, "components", components, MODES)
         check_choice(NAME, "init", init, INITS)
         check_choice(NAME, "distance", distance, ("gaussian", "fenchel_young"))
-        check_integer(NAME, "restarts", restarts, least=1)
+        restarts = check_integer(NAME, "restarts", restarts, least=1)
         pair = iterations if isinstance(iterations, tuple) else (iterations, iterations)
         if len(pair) != 2:
             raise ValueError(f"{NAME}: iterations must be an int or two, for training and evaluation, got {iterations}")
-        for each in pair:
-            check_integer(NAME, "iterations", each, least=0)
+        pair = tuple(check_integer(NAME, "iterations", each, least=0) for each in pair)
         if criterion is not None:
             check_type(NAME, "criterion", criterion, Criterion, "a Criterion such as BIC()")
         if generator is not None:

@@ -16,8 +16,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from omegamax._checks import is_plain
 from omegamax._compile import disable_compile
-from omegamax.kernels.active_set import ActiveSet
-from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
+from omegamax.kernels.structures import ActiveSet, ActiveSetJacobian
 
 
 class Solution(ABC):
