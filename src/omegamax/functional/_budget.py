@@ -11,7 +11,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import check_budget, check_scores, is_plain, row_parameter
 from omegamax._numerics import working_dtype
-from omegamax.functional._map import Map
+from omegamax._operation import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.jacobians import k_subsets_vjp
 

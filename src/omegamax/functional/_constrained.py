@@ -11,7 +11,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import check_bounds, check_scores, entry_parameter, is_plain
-from omegamax.functional._map import Map
+from omegamax._operation import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.jacobians import between, box_simplex_vjp, capped_softmax_vjp, centred
 

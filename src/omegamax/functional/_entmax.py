@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_above, check_scores, is_plain, row_parameter
-from omegamax.functional._map import Map
+from omegamax._operation import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.jacobians import alpha_vjp, entmax_in_alpha, entmax_vjp
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.functional._map import Map
+from omegamax._operation import Map
 from omegamax.kernels.variation import chain_pull, drop, grid_pull
 
 Parameter = TypeVar("Parameter", Tensor, float, float | Tensor)

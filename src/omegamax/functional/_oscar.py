@@ -12,9 +12,9 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_scores
+from omegamax._operation import Map
 from omegamax.functional._edges import check_values, strength_of
 from omegamax.functional._fused import from_top, keeps_order
-from omegamax.functional._map import Map
 from omegamax.functional._mask import masked
 from omegamax.kernels.isotonic import pool_mean, pool_rank
 

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch._C import _len_torch_dispatch_stack
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from omegamax._checks import is_plain
+from omegamax._operation import needs_derivative
+from omegamax._torch_internals import dispatch_mode_count
 from omegamax._warnings import warn_of_limit
-from omegamax.functional._map import _derivatives_wanted
 from omegamax.kernels._hull import cholesky, overlaps
 from omegamax.kernels._untraced import untraced
 from omegamax.kernels.active_set import ActiveSet
@@ -127,12 +127,12 @@ class Call:
         Where there is no such thing, or it is not wanted, its last axis is empty.
         """
         given = (scores,) if additional is None else (scores, additional)
-        if _len_torch_dispatch_stack() and get_proxy_mode() is not None:
+        if dispatch_mode_count() and get_proxy_mode() is not None:
             raise NotImplementedError(
                 "sparsemap: its search depends on values, so that make_fx, linearize and torch.export cannot trace it; "
                 "torch.func.jvp and vjp work, and torch.compile leaves it as it is"
             )
-        if is_plain(*given) and not _derivatives_wanted(*given):
+        if is_plain(*given) and not needs_derivative(*given):
             return self.run(scores, additional)
         return _Function.apply(scores, additional, self)
 
