@@ -8,7 +8,7 @@ from omegamax.cli.vqa._runs import named_runs
 from omegamax.tasks.vqa import VQAData
 from omegamax.tasks.vqa.demo import PARTS
 from omegamax.tasks.vqa.explain import explain
-from omegamax.viz._matplotlib import pyplot
+from omegamax.viz.figure import pyplot
 
 OUT = Path(__file__).parent / "assets" / "looks.png"
 EXAMPLE = 50  # of the test part: two things far apart, of odd shape, and all networks are right

@@ -180,7 +180,7 @@ def test_losses_need_no_triton(hidden_extras):
 
 
 def test_package_imports_without_extras(hidden_extras):
-    names = ("functional", "losses", "nn", "densities", "basis", "expectations", "mixtures", "structured", "mixed")
+    names = ("functional", "losses", "nn", "densities", "basis", "mixtures", "structured", "mixed")
     names += ("hopfield", "generation", "omegas", "kernels", "compat.entmax", "compat.adasplash")
     probe = "import bare_environment\n" + "".join(f"import omegamax.{name}\n" for name in names) + "print('done')"
     path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from settings import CLASSES, SET, option
 
-from omegamax.cli._quiet import quiet
 from omegamax.tasks.callbacks import Curve, Draws
 from omegamax.tasks.communication import CommunicationData, CommunicationTask
+from omegamax.tasks.quiet import quiet
 
 _LEAST = 0.02  # share of a class's symbols from which on a word is written down
 

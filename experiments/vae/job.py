@@ -16,8 +16,8 @@ import lightning as L
 import numpy as np
 import torch
 
-from omegamax.cli._quiet import quiet
 from omegamax.data.mnist import MNIST
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vae import PictureData, VAETask
 
 SETS = ("mnist", "fashion_mnist")

@@ -22,10 +22,10 @@ import lightning as L
 import torch
 
 from omegamax.cli._parser import Parser
-from omegamax.cli._quiet import quiet
 from omegamax.cli.vqa.train import VQACLI
 from omegamax.data import Ready, Scenes, Vocabulary
 from omegamax.tasks.batches import Batches, Order
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
 
 HERE = Path(__file__).parent

@@ -83,7 +83,7 @@ class Operation:
         self.export = export if callable(export) else refuse_export(name, export)
         rules = _Constant if backward is None or save is None else _rules(name, save, backward, jvp)
         self.op = define_custom_op(name, schema, traced or forward, shape, rules, vmap)
-        self._reverse_mode = self._forward_mode = self.op
+        self._reverse_mode, self._forward_mode = torch.no_grad()(forward), self.op
         if save is not None:
             self._reverse_mode = apply_of(_reverse_mode_function(name, recorded or forward, save, rules))
             self._forward_mode = apply_of(_forward_mode_function(name, recorded or forward, rules))

@@ -13,9 +13,9 @@ from PIL import Image
 from tests.data import hostile
 
 from omegamax.data import MNIST, NLVR, VQA2, Daquar, DataError, EasyVQA, MILBenchmark, Shapes, Vocabulary, read_idx
-from omegamax.data._inside import inside, leads_outside
-from omegamax.data._pictures import Pictures, read_picture
-from omegamax.data._unpack import FREE, allowance
+from omegamax.data.paths import inside, leads_outside
+from omegamax.data.pictures import Pictures, read_picture
+from omegamax.data.unpack import FREE, allowance
 from omegamax.data.vqa2 import load_dictionary, read_annotations, read_grid, read_questions, read_results
 
 MOST = 300 * hostile.MIB  # memory that a refusal may take

@@ -14,10 +14,10 @@ pytest.importorskip("lightning")
 pytest.importorskip("jsonargparse")
 
 from omegamax.cli._parser import Parser
-from omegamax.cli._quiet import quiet
 from omegamax.cli.vqa.train import VQACLI
 from omegamax.models.mcan import MCAN, MCANConfig
 from omegamax.models.mcan.papers import PAPERS
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
 from omegamax.tasks.vqa.rate import Rate
 

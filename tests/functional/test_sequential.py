@@ -14,7 +14,7 @@ from torch.func import hessian, jacfwd, jacrev, vmap
 
 import omegamax
 from omegamax import sequential_k_subsets
-from omegamax.functional._gaps import close_gaps
+from omegamax.kernels.gaps import close_gaps
 
 F64 = torch.float64
 both_budgets = pytest.mark.parametrize("at_most", [False, True], ids=["exactly", "at most"])

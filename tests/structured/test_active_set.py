@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.functional._sparsemap import ActiveSolution, Call
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.structured import DependencyTree, Factor, KSubsets, SequentialKSubsets
+from omegamax.structured._solution import ActiveSolution, SparseMAPCall
 from structured.cases import F64, Case, some_cases
 
 both_backends = pytest.mark.parametrize("backend", ["reference", "auto"])
@@ -173,7 +173,7 @@ def test_scores_apart_by_orders_of_magnitude_leave_the_rest_exact(backend: str):
 
 def test_solution_without_structures_is_a_solution():
     scores = torch.randn(3, 5, dtype=F64, requires_grad=True)
-    call = Call(KSubsets(2).solve)
+    call = SparseMAPCall(KSubsets(2).solve)
     u, v, weights = call(scores, None)
     assert call.solution.active is None and call.solution.additional_marginals is None
     assert v.shape == (3, 0) and weights.shape == (3, 0)

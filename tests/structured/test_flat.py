@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omegamax.functional._sparsemap import ActiveSolution
 from omegamax.structured import DependencyTree, Factor, Sequence, SequentialKSubsets, SpanningTree, sparsemap
+from omegamax.structured._solution import ActiveSolution
 from structured.cases import CASES, F64, Case
 from structured.joint import Joint
 

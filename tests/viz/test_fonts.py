@@ -9,7 +9,7 @@ import torch
 from matplotlib import font_manager
 
 from omegamax import viz
-from omegamax.viz import _fonts
+from omegamax.viz import fonts
 
 IMAGE = torch.full((3, 20, 20), 0.5)
 LOOKS = {"softmax": torch.full((2, 2), 0.25), "sparsemax": torch.eye(2) / 2}
@@ -19,14 +19,14 @@ NOBODY = "\U000f1234"  # private use: no font has it
 @pytest.fixture(autouse=True)
 def _agg(monkeypatch):
     matplotlib.use("agg")
-    monkeypatch.setattr(_fonts, "_warned", set())
+    monkeypatch.setattr(fonts, "_warned", set())
     yield
     plt.close("all")
 
 
 def covered(text):
     """Whether some installed font other than the one of boxes has every character."""
-    return not _fonts._fallback(text)[1]
+    return not fonts._fallback(text)[1]
 
 
 def draw(text):
@@ -70,9 +70,9 @@ def test_characters_that_no_font_has_are_escaped():
 
 
 def test_text_that_the_font_has_is_left_alone_and_looks_for_no_other(monkeypatch):
-    monkeypatch.setattr(_fonts, "_installed", lambda: pytest.fail("searched the fonts"))
-    assert _fonts.legible("What colour is it, Ångström?") == "What colour is it, Ångström?"
-    assert _fonts.families("plain") == matplotlib.rcParams["font.family"]
+    monkeypatch.setattr(fonts, "_installed", lambda: pytest.fail("searched the fonts"))
+    assert fonts.legible("What colour is it, Ångström?") == "What colour is it, Ångström?"
+    assert fonts.families("plain") == matplotlib.rcParams["font.family"]
 
 
 def test_installed_font_that_has_the_glyphs_is_chosen(tmp_path):
@@ -80,8 +80,8 @@ def test_installed_font_that_has_the_glyphs_is_chosen(tmp_path):
     text = "∀ \u0561 \u06cc"
     lacking = "STIXGeneral"
     with matplotlib.rc_context({"font.family": [lacking]}):
-        chosen = _fonts.families(text)
-        assert chosen[0] == lacking and len(chosen) > 1 and _fonts.legible(text) == text
+        chosen = fonts.families(text)
+        assert chosen[0] == lacking and len(chosen) > 1 and fonts.legible(text) == text
         figure, ax = plt.subplots()
         ax.text(0, 0, text, fontfamily=chosen)
         figure.canvas.draw()  # a missing glyph would warn, and warnings are errors

@@ -10,7 +10,7 @@ from typing import Any
 from lightning.pytorch.cli import LightningArgumentParser
 
 from omegamax.cli._config import REFUSAL
-from omegamax.data._text import printable
+from omegamax.data.errors import printable
 
 # How jsonargparse tells that it tried one type after the other; what remains names the setting and what it wants.
 _NOISE = (

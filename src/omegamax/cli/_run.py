@@ -24,12 +24,12 @@ from omegamax.cli._errors import CommandError, os_reason
 from omegamax.cli._output import check_folder
 from omegamax.cli._parser import Parser
 from omegamax.cli._program import program
-from omegamax.cli._quiet import quiet
 from omegamax.cli._stop import Stopped, advise_on_stop
-from omegamax.data._text import printable
+from omegamax.data.errors import printable
 from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Epochs, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import Finite, NotFiniteError
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.run_data import RunData
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.whole import whole_file

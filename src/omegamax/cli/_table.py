@@ -10,7 +10,7 @@ Rows = Sequence[Sequence[str]]
 
 def show(headers: Sequence[str], rows: Rows) -> None:
     """Print a table: with rich in a terminal that has it, in plain columns otherwise (pipes, files, no rich)."""
-    from omegamax.data._text import printable
+    from omegamax.data.errors import printable
 
     # Names and answers come from files, and a terminal obeys some characters.
     headers, rows = [printable(cell) for cell in headers], [[printable(cell) for cell in row] for row in rows]

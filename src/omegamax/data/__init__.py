@@ -1,6 +1,5 @@
 """Questions about pictures, and bags of instances: the records that sets share, their numbers, and the sets."""
 
-from omegamax.data._files import DataError as DataError
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag
 from omegamax.data.bags import BagTable as BagTable
@@ -12,6 +11,7 @@ from omegamax.data.collate import Collate as Collate
 from omegamax.data.collate import pool as pool
 from omegamax.data.daquar import Daquar as Daquar
 from omegamax.data.easy_vqa import EasyVQA as EasyVQA
+from omegamax.data.files import DataError as DataError
 from omegamax.data.mnist import MNIST as MNIST
 from omegamax.data.mnist import read_idx as read_idx
 from omegamax.data.nlvr import NLVR as NLVR

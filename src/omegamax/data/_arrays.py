@@ -11,9 +11,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from omegamax.data._errors import DataError
-from omegamax.data._files import BROKEN, reason
-from omegamax.data._unpack import MOST, open_member, too_much
+from omegamax.data.errors import DataError
+from omegamax.data.files import BROKEN, reason
+from omegamax.data.unpack import MOST, open_member, too_much
 
 MOST_HEADER = 10_000  # bytes that tell the shape; numpy reads no longer ones either
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

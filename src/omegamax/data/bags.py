@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice, is_integer
 from omegamax.data._arrays import read_array
-from omegamax.data._files import DataError, FilePath, check_folder, find
+from omegamax.data.files import DataError, FilePath, check_folder, find
 from omegamax.data.mnist import MNIST
 
 BENCHMARKS = ("fox", "tiger", "elephant", "musk1", "musk2")

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import (
+from omegamax.data._kinds import kind_of
+from omegamax.data._split import held_out as held_out_pictures
+from omegamax.data.files import (
     DataError,
     FilePath,
     Text,
@@ -22,10 +24,8 @@ from omegamax.data._files import (
     short,
     value,
 )
-from omegamax.data._inside import check_name, inside
-from omegamax.data._kinds import kind_of
-from omegamax.data._pictures import Pictures, Size, check_size, resize
-from omegamax.data._split import held_out as held_out_pictures
+from omegamax.data.paths import check_name, inside
+from omegamax.data.pictures import Pictures, Size, check_size, resize
 from omegamax.data.sample import Sample
 from omegamax.data.vqa2.features import SUFFIXES, read_grid
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json, short
 from omegamax.data._kinds import kind_of
-from omegamax.data._pictures import Pictures, Size, check_size, read_pictures, resize
 from omegamax.data._split import held_out as held_out_pictures
+from omegamax.data.files import DataError, FilePath, Text, check_folder, find, read_json, short
+from omegamax.data.pictures import Pictures, Size, check_size, read_pictures, resize
 from omegamax.data.sample import Sample
 
 SPLITS = ("train", "val", "test")

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, FilePath, check_folder, find
-from omegamax.data._unpack import MIB, allowance, open_bounded, too_much
+from omegamax.data.files import DataError, FilePath, check_folder, find
+from omegamax.data.unpack import MIB, allowance, open_bounded, too_much
 
 _PARTS = {"train": "train", "test": "t10k"}
 _AGAIN = "get the file again"

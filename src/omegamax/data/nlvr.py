@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, value
-from omegamax.data._inside import check_name
 from omegamax.data._kinds import yes_or_no
-from omegamax.data._pictures import Pictures, Size, check_size, resize
+from omegamax.data.files import DataError, FilePath, Text, check_folder, find, read_json_lines, value
+from omegamax.data.paths import check_name
+from omegamax.data.pictures import Pictures, Size, check_size, resize
 from omegamax.data.sample import Sample
 
 # The names of each split's files; the first that is found is taken.

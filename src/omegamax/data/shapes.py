@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find, read_json_lines, read_lines, value
 from omegamax.data._kinds import yes_or_no
-from omegamax.data._pictures import Size, check_size, read_pictures, resize
+from omegamax.data.files import DataError, FilePath, Text, check_folder, find, read_json_lines, read_lines, value
+from omegamax.data.pictures import Size, check_size, read_pictures, resize
 from omegamax.data.sample import Sample
 
 SPLITS = ("train", "val", "test")

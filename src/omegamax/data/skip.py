@@ -8,7 +8,7 @@ from typing import cast
 
 from torch.utils.data import Dataset
 
-from omegamax.data._files import DataError
+from omegamax.data.files import DataError
 from omegamax.data.sample import Sample
 
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, read_text
-from omegamax.data._json import parse_json
-from omegamax.data._unpack import MIB
+from omegamax.data.files import DataError, parse_json, read_text
+from omegamax.data.unpack import MIB
 
 MOST_FILE = 64 * MIB  # bytes of the file of a vocabulary; the one of VQA-v2 has less than one of them
 PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers

@@ -13,10 +13,10 @@ from omegamax._checks import check_budget, check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax._operation import Operation, map_in_front
 from omegamax.functional._budget import k_subsets
-from omegamax.functional._gaps import close_gaps
 from omegamax.functional._mask import masked
-from omegamax.functional._sparsemap import ActiveSolution, warn_unless_converged
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit
+from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, warn_unless_converged
+from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
+from omegamax.kernels.gaps import close_gaps
 
 F64 = torch.float64
 
@@ -118,8 +118,8 @@ def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
     return _operation(z, t, k, at_most, dim)[0]
 
 
-def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, ActiveSolution, Tensor]:
-    """Marginals; the solution of the rows that had to be searched; which rows these are."""
+def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, ActiveSet, Tensor]:
+    """Return marginals; the active sets of the rows that had to be searched; which rows these are."""
     x = z.detach().to(F64).movedim(dim, -1)
     shape, size = x.shape, x.shape[-1]
     x = x.reshape(-1, size)
@@ -138,18 +138,17 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
     )  # type: ignore[assignment]
     if bool((found.residual == math.inf).any()):
         raise ValueError(f"sequential_k_subsets: transition (-inf between neighbours) leaves no set of k={k} in a row")
-    solution = ActiveSolution(found, (size,))
-    warn_unless_converged("sequential_k_subsets", solution, limit)
-    p[searched] = solution.marginals
+    warn_unless_converged("sequential_k_subsets", found, limit)
+    p[searched] = found.marginals
     p = p.reshape(shape).movedim(-1, dim).to(z.dtype).contiguous()
     # Autograd lets nobody write into a Function's result that is a view.
-    return p.clone() if p._is_view() else p, solution, searched
+    return p.clone() if p._is_view() else p, found, searched
 
 
 def _solve_with_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     """Marginals, and what their derivatives need: for each row the basis ``[n + n - 1, r]`` of its face."""
-    p, solution, searched = _solve(z, t, k, at_most, dim)
-    basis = torch.cat(solution.basis, -1).mT
+    p, active, searched = _solve(z, t, k, at_most, dim)
+    basis = torch.cat(ActiveSetJacobian(active).basis, -1).mT
     whole = basis.new_zeros(p.numel() // p.shape[dim], *basis.shape[1:])
     whole[searched] = basis
     return p, whole.reshape(*p.movedim(dim, -1).shape[:-1], *basis.shape[1:])

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from omegamax._warnings import warn_of_limit
 from omegamax.kernels import oracles
 from omegamax.kernels._search import Search
 from omegamax.kernels.oracles import Oracle
@@ -74,6 +75,16 @@ class ActiveSet:
     def mixture(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Unary and additional parts mixed by other weights, ``[B, n]`` and ``[B, m]``; differentiable."""
         return (weights[:, None] @ self.unary)[:, 0], (weights[:, None] @ self.additional)[:, 0]
+
+
+def warn_unless_converged(name: str, active: ActiveSet, limit: int) -> None:
+    """Say how much a better structure would gain, where the search of function ``name`` was stopped by its limit."""
+    short = active.iterations >= limit
+    if bool(short.any()):
+        warn_of_limit(
+            f"{name}: {int(short.sum())} of {len(short)} problems stopped after {limit} iterations; the best structure "
+            f"left out would gain up to {float(active.residual[short].max()):.3g}"
+        )
 
 
 def active_set(

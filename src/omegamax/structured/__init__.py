@@ -1,8 +1,6 @@
 """Maps onto polytopes of structures: subsets, sequences, trees, and one's own."""
 
 from omegamax._warnings import ConvergenceWarning as ConvergenceWarning
-from omegamax.functional._sparsemap import Solution as Solution
-from omegamax.functional._sparsemap import Structures as Structures
 from omegamax.structured._budget import Budget as Budget
 from omegamax.structured._dependency import DependencyTree as DependencyTree
 from omegamax.structured._factor import Factor as Factor
@@ -19,6 +17,8 @@ from omegamax.structured._matching import Matching as Matching
 from omegamax.structured._pair import Pair as Pair
 from omegamax.structured._report import Report as Report
 from omegamax.structured._sequence import Sequence as Sequence
+from omegamax.structured._solution import Solution as Solution
+from omegamax.structured._solution import Structures as Structures
 from omegamax.structured._spanning import SpanningTree as SpanningTree
 from omegamax.structured._sparsemap import sparsemap as sparsemap
 from omegamax.structured._subsets import KSubsets as KSubsets

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import ActiveSet
 from omegamax.structured._factor import BuiltIn, Factor
 from omegamax.structured._polytope import Face, Polytope
+from omegamax.structured._solution import Solution
 
 FAR = 1e8  # scores of this size pick a vertex
 

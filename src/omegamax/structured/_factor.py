@@ -11,10 +11,10 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_mask
-from omegamax.functional._sparsemap import ActiveSolution, Solution
-from omegamax.kernels._untraced import untraced
+from omegamax._compile import disable_compile
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.kernels.oracles import oracle
+from omegamax.structured._solution import ActiveSolution, Solution
 from omegamax.structured._variables import Variable
 
 
@@ -125,7 +125,7 @@ class Factor(ABC):
             raise ValueError(f"{type(self).__name__}.features: {what} must be a tensor of shape {wanted}, got {shape}")
         return given
 
-    @untraced
+    @disable_compile
     def solve(
         self,
         scores: Tensor,

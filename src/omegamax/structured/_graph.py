@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax.kernels._untraced import untraced
+from omegamax._compile import disable_compile
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
 from omegamax.structured._factor import Bound, Factor
 from omegamax.structured._logic import LocalFactor
@@ -103,7 +103,7 @@ class FactorGraph:
         self._placed.append(place(self, factor, variables, additional))
         self._values = None
 
-    @untraced
+    @disable_compile
     def solve(self, max_iter: int = 1000, tol: float = 1e-9) -> Report:
         """Find the marginals, after which variables have their :attr:`Variable.value`.
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
-from omegamax.functional._sparsemap import tangent
 from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
 from omegamax.structured._factor import Factor
+from omegamax.structured._solution import tangent
 from omegamax.structured._sparsemap import F64, Problem, check_floating
 
 

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from omegamax._checks import check_mask
 from omegamax._warnings import warn_of_limit
-from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
 from omegamax.kernels.assignment import assign
 from omegamax.kernels.birkhoff import decompose
 from omegamax.kernels.matching import Plan, column_laplacian, project
 from omegamax.structured._factor import Factor, Infeasible
+from omegamax.structured._solution import Solution
 
 LIMIT = 500  # steps of Newton's method; twenty is many
 

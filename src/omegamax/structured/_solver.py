@@ -7,10 +7,9 @@ import warnings
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from omegamax._operation import needs_derivative
 from omegamax._warnings import ConvergenceWarning
-from omegamax.functional._sparsemap import tangent
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
 from omegamax.structured._faces import Faces, Projection
@@ -18,6 +17,7 @@ from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
 from omegamax.structured._report import Report
+from omegamax.structured._solution import tangent
 
 NAMED = 5  # factors at odds that a message lists
 
@@ -53,7 +53,7 @@ class Solver:
     def __call__(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
         """Marginals ``[B, N]`` for scores ``[B, N]`` and those of the blocks ``[B, K, a]``, differentiable in both."""
         u: Tensor = _Run.apply(self, scores, *additional)
-        if not _derivatives_wanted(scores, *additional):
+        if not needs_derivative(scores, *additional):
             return u
         faces = self._faces()
         push = faces.additional([None if extra is None else tangent(extra) for extra in additional])
@@ -152,9 +152,3 @@ class _Run(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, *inputs):  # type: ignore[override]
         raise NotImplementedError("FactorGraph.solve: not inside torch.vmap; give scores batch axes, and batch_dims")
-
-
-def _derivatives_wanted(*tensors: Tensor | None) -> bool:
-    if forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer, is_number
-from omegamax.functional._sparsemap import Call, Solution, Structures, warn_unless_converged
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit
+from omegamax.kernels.active_set import TOLERANCE, iteration_limit, warn_unless_converged
 from omegamax.structured._factor import Factor, Infeasible
+from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
 F64 = torch.float64
 
@@ -168,7 +168,7 @@ class Problem:
                 f"{self.batch} of the scores"
             ) from None
 
-    def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> Call:
+    def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> SparseMAPCall:
         """The solver of this problem, which warns where it does not solve it."""
         if max_iter is not None and not is_integer(max_iter):
             raise TypeError(f"{self.name}: max_iter must be a whole number or None, got {max_iter!r}")
@@ -183,10 +183,11 @@ class Problem:
                 solution = self.factor.solve(scores, additional, structures=structures, tol=tol, max_iter=limit)
             except Infeasible as error:
                 raise ValueError(f"{self.name}: {error}") from None
-            warn_unless_converged(self.name, solution, limit)
+            if solution.active is not None:
+                warn_unless_converged(self.name, solution.active, limit)
             return solution
 
-        return Call(solve, distribution=structures)
+        return SparseMAPCall(solve, distribution=structures)
 
     def shaped(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
         """A result as the scores were given."""

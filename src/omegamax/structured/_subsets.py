@@ -9,11 +9,11 @@ from torch import Tensor
 
 from omegamax._arguments import is_integer, is_number
 from omegamax.functional import k_subsets
-from omegamax.functional._gaps import close_gaps
-from omegamax.functional._sparsemap import Solution
 from omegamax.kernels.active_set import TOLERANCE, ActiveSet
+from omegamax.kernels.gaps import close_gaps
 from omegamax.kernels.jacobians import k_subsets_vjp
 from omegamax.structured._factor import BuiltIn, Infeasible
+from omegamax.structured._solution import Solution
 
 
 class _Subsets(BuiltIn):

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from omegamax._arguments import is_number
-from omegamax.data._files import short
+from omegamax.data.files import short
 
 
 class Limit(NamedTuple):

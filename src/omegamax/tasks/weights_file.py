@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError
-from omegamax.data._files import short
-from omegamax.data._tensors import load_tensors
+from omegamax.data.files import short
+from omegamax.data.tensors import load_tensors
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]

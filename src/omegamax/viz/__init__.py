@@ -1,6 +1,5 @@
 """Pictures: tensors in, matplotlib axes out. Needs ``pip install omegamax[viz]``."""
 
-from omegamax.viz._key import marks_of as marks_of
 from omegamax.viz._marks import Mark as Mark
 from omegamax.viz._marks import swatch as swatch
 from omegamax.viz.alignment import alignment as alignment
@@ -12,6 +11,7 @@ from omegamax.viz.density import density as density
 from omegamax.viz.ellipses import ellipses as ellipses
 from omegamax.viz.faces import faces as faces
 from omegamax.viz.heatmap import heatmap as heatmap
+from omegamax.viz.key import marks_of as marks_of
 from omegamax.viz.looks import looks as looks
 from omegamax.viz.looks import shared_vmax as shared_vmax
 from omegamax.viz.losses import losses as losses

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from omegamax.viz._fonts import families, legible
+from omegamax.viz.fonts import families, legible
 from omegamax.viz.heatmap import heatmap
 from omegamax.viz.style import INK
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from omegamax.viz._fonts import families, legible
-from omegamax.viz._key import finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz.figure import axes_or_new
+from omegamax.viz.fonts import families, legible
+from omegamax.viz.key import finish
 from omegamax.viz.style import INK, MUTED
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from torch import Tensor
 from omegamax._arguments import is_number
 from omegamax._numerics import phi
 from omegamax.basis import grid_positions
-from omegamax.viz._key import colour_bar, finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz._picture import dimmed, lay, pixels
 from omegamax.viz._region import Region, region
-from omegamax.viz._scale import LABEL, end, paint, ticks
-from omegamax.viz._zeros import check_zeros, mark
 from omegamax.viz.ellipses import _THICK, ENDS, _edge, _mass_radii, _rings
+from omegamax.viz.figure import axes_or_new
+from omegamax.viz.key import colour_bar, finish
+from omegamax.viz.scale import LABEL, end, paint, ticks
 from omegamax.viz.style import INK
+from omegamax.viz.zeros import check_zeros, mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from omegamax._numerics import phi
 from omegamax.densities import BetaGaussian
-from omegamax.viz._key import finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz.figure import axes_or_new
+from omegamax.viz.key import finish
 from omegamax.viz.style import INK
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from omegamax.viz._key import finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
+from omegamax.viz.figure import axes_or_new
+from omegamax.viz.key import finish
 from omegamax.viz.style import INK
 
 if TYPE_CHECKING:

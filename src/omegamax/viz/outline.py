@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax.viz._key import finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz._picture import dimmed, lay, pixels
-from omegamax.viz._scale import cells
+from omegamax.viz.figure import axes_or_new
+from omegamax.viz.key import finish
 from omegamax.viz.overlay import lines
+from omegamax.viz.scale import cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

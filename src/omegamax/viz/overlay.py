@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from omegamax.viz._key import colour_bar, finish
 from omegamax.viz._marks import Mark
-from omegamax.viz._matplotlib import axes_or_new
 from omegamax.viz._picture import dimmed, lay, pixels
-from omegamax.viz._scale import LABEL, cells, end, paint, ticks
-from omegamax.viz._zeros import check_zeros, mark
 from omegamax.viz.ellipses import _edge
+from omegamax.viz.figure import axes_or_new
 from omegamax.viz.heatmap import ROUND, _border
+from omegamax.viz.key import colour_bar, finish
+from omegamax.viz.scale import LABEL, cells, end, paint, ticks
 from omegamax.viz.style import INK
+from omegamax.viz.zeros import check_zeros, mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

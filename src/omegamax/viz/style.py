@@ -7,7 +7,7 @@ import zlib
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from omegamax.viz._matplotlib import pyplot
+from omegamax.viz.figure import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

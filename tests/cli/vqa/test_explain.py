@@ -11,7 +11,7 @@ from tasks.vqa.runs import fit
 
 from omegamax.cli.main import main
 from omegamax.data import Sample
-from omegamax.data._pictures import decode, read_picture
+from omegamax.data.pictures import decode, read_picture
 from omegamax.data.vqa2 import write_grid
 from omegamax.models.mcan import MCANConfig
 from omegamax.tasks.vqa import VQATask, read_checkpoint, write_safetensors

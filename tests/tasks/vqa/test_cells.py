@@ -4,8 +4,8 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli._quiet import quiet
 from omegamax.data.scenes import Cells, Scenes
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.rate import Rate
 

@@ -4,10 +4,10 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli._quiet import quiet
 from omegamax.data import DataError, Vocabulary
 from omegamax.metrics import jensen_shannon
 from omegamax.models.mcan import MCANConfig, OutputConfig
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa import compare as module
 from omegamax.tasks.vqa.compare import BLIND, Contender, compare, evaluate, label, step_times

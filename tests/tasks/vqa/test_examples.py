@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from omegamax.data import DataError, Sample
-from omegamax.data._pictures import decode
 from omegamax.data.collate import pool
+from omegamax.data.pictures import decode
 from omegamax.tasks.vqa.examples import blank, choose, draw_examples, picture, save_pictures
 from omegamax.tasks.vqa.explain import explain
 from tasks.vqa.networks import scenes, trained

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from omegamax.data import Collate, DataError, Sample
-from omegamax.data._pictures import resize
+from omegamax.data.pictures import resize
 from omegamax.densities import Density
 from omegamax.tasks.vqa.explain import explain, unknown_words
 from tasks.vqa.networks import KINDS, scenes, trained

@@ -6,13 +6,13 @@ import lightning as L
 import pytest
 import torch
 
-from omegamax.cli._quiet import quiet
 from omegamax.data import DataError, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import LOSSES, MCANConfig, OutputConfig
 from omegamax.models.mcan.config import KINDS
 from omegamax.tasks.callbacks import Curve
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import Rate, ScenesData, VQATask, write_safetensors
 
 pytestmark = [

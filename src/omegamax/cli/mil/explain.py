@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Classify, print the answers, and write the picture."""
     require(TRAIN)
     from omegamax.data import DataError
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
 
     pyplot().switch_backend("agg")
     try:
@@ -41,7 +41,7 @@ def _explain(options: argparse.Namespace) -> int:
     from omegamax.tasks.mil import BagsData, MILTask
     from omegamax.tasks.mil.explain import draw, explain
     from omegamax.tasks.weights_file import find_weights
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
 
     out = options.out if options.out.suffix else options.out.with_suffix(".png")
     check_picture(out)

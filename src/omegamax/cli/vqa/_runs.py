@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegamax.data import DataError
-from omegamax.data._files import read_text
-from omegamax.data._json import parse_json
-from omegamax.data._unpack import MIB
+from omegamax.data.files import parse_json, read_text
+from omegamax.data.unpack import MIB
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa.compare import BLIND, Contender, label
 from omegamax.tasks.weights_file import find_weights

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure, draw, print the table, and write the report."""
     require(TRAIN)
     from omegamax.data import DataError
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
 
     pyplot().switch_backend("agg")
     try:

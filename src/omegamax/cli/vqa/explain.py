@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     """Ask, print the answers, and write the picture."""
     require(TRAIN)
     from omegamax.data import DataError
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
 
     pyplot().switch_backend("agg")
     try:
@@ -82,7 +82,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _sample(path: Path, question: str) -> Sample:
     from omegamax.data import Sample
-    from omegamax.data._pictures import read_picture
+    from omegamax.data.pictures import read_picture
     from omegamax.data.vqa2 import read_grid
 
     if path.suffix in (".npz", ".pth"):
@@ -93,9 +93,9 @@ def _sample(path: Path, question: str) -> Sample:
 def _draw(sample: Sample, said: Mapping[str, Explanation], options: argparse.Namespace) -> Path:
     """Write the picture; returns where."""
     from omegamax import viz
-    from omegamax.data._pictures import read_picture, resize
+    from omegamax.data.pictures import read_picture, resize
     from omegamax.tasks.vqa.examples import blank
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
 
     if options.picture is not None:
         image = read_picture(options.picture)

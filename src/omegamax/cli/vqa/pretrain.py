@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     require(TRAIN)
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-    from omegamax.cli._quiet import quiet
     from omegamax.data.scenes import Scenes
     from omegamax.tasks.finite import NotFiniteError
+    from omegamax.tasks.quiet import quiet
     from omegamax.tasks.vqa.pretrain import Pictures, pretrain_cnn
 
     if options.out.suffix != ".safetensors":

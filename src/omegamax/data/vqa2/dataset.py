@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
-from omegamax.data._files import DataError, FilePath, Text, check_folder, find
-from omegamax.data._inside import inside
-from omegamax.data._pictures import Size, check_size, read_picture, resize
+from omegamax.data.files import DataError, FilePath, Text, check_folder, find
+from omegamax.data.paths import inside
+from omegamax.data.pictures import Size, check_size, read_picture, resize
 from omegamax.data.sample import Sample
 from omegamax.data.vqa2.accuracy import answer_scores
 from omegamax.data.vqa2.features import GridFeatures, picture_names

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from omegamax.data._files import DataError, FilePath, read_json
+from omegamax.data.files import DataError, FilePath, read_json
 from omegamax.data.vqa2.answers import normalise_answer
 from omegamax.data.vqa2.files import Annotation
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from omegamax.data._arrays import read_array
-from omegamax.data._files import DataError, FilePath, check_folder
-from omegamax.data._inside import inside
-from omegamax.data._tensors import load_tensors
+from omegamax.data.files import DataError, FilePath, check_folder
+from omegamax.data.paths import inside
+from omegamax.data.tensors import load_tensors
 
 Grid = tuple[int, int]
 SUFFIXES = (".npz", ".pth")

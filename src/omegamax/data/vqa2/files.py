@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any, NamedTuple
 
-from omegamax.data._files import DataError, FilePath, Place, many_objects, read_json, value
+from omegamax.data.files import DataError, FilePath, Place, many_objects, read_json, value
 from omegamax.data.sample import KINDS
 
 

@@ -7,10 +7,10 @@ import re
 import torch
 from torch import Tensor
 
-from omegamax.data._files import FilePath, check_folder
-from omegamax.data._inside import inside
-from omegamax.data._pictures import read_picture
 from omegamax.data.collate import pool
+from omegamax.data.files import FilePath, check_folder
+from omegamax.data.paths import inside
+from omegamax.data.pictures import read_picture
 
 _NAME = re.compile(r"(\d+)(?:_(\d+))?\.(?:png|jpe?g)", re.IGNORECASE)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from omegamax.data._files import DataError, FilePath, read_json, value
+from omegamax.data.files import DataError, FilePath, read_json, value
 
 
 def write_results(path: FilePath, results: Mapping[int, str]) -> None:

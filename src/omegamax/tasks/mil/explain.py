@@ -82,8 +82,8 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
     A key beneath says so.
     """
     from omegamax import viz
-    from omegamax.viz._key import draw_key
-    from omegamax.viz._matplotlib import pyplot
+    from omegamax.viz.figure import pyplot
+    from omegamax.viz.key import draw_key
 
     size = max(len(bag.instances) for bag in shown)
     first = 1.0 if shown[0].instances.dim() == 1 + _DIGITS else 0.5
@@ -115,8 +115,8 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
 
 def _instances(ax: Axes, bag: ExplainedBag) -> None:
     from omegamax.viz import Mark
-    from omegamax.viz._fonts import families, legible
-    from omegamax.viz._key import note
+    from omegamax.viz.fonts import families, legible
+    from omegamax.viz.key import note
     from omegamax.viz.style import INK, MUTED
 
     pictures = bag.instances.dim() == 1 + _DIGITS

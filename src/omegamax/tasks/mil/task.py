@@ -12,7 +12,7 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC
 
 from omegamax.data import DataError
-from omegamax.data._files import short
+from omegamax.data.files import short
 from omegamax.metrics import MassInside
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder, VectorEncoder
 from omegamax.tasks.mil.data import BagsData

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax._arguments import is_integer
 from omegamax.data import DataError
-from omegamax.data._files import FilePath
+from omegamax.data.files import FilePath
 from omegamax.data.mnist import MNIST
 
 _SPLITS = ("train", "val", "test")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from omegamax._arguments import is_integer
 from omegamax.data import DataError, Vocabulary
-from omegamax.data._files import short
+from omegamax.data.files import short
 from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.weights_file import Path_, check_data, check_sizes, read_weights, remedy, write_weights

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError, Sample, tokenise
-from omegamax.data._pictures import resize
 from omegamax.data.collate import Collate
+from omegamax.data.pictures import resize
 from omegamax.densities import Density, Mixture
 from omegamax.tasks.vqa.task import VQATask
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import DataLoader, Dataset
 
-from omegamax.data._files import DataError, FilePath, read_json
-from omegamax.data._pictures import Size, resize
+from omegamax.data.files import DataError, FilePath, read_json
+from omegamax.data.pictures import Size, resize
 from omegamax.data.skip import BrokenSampleWarning
 from omegamax.tasks.vqa.features.backbones import Backbone, BackboneError
 from omegamax.tasks.vqa.features.pictures import Picture

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from omegamax.data._files import DataError, FilePath
-from omegamax.data._inside import leads_outside
-from omegamax.data._pictures import Pictures
+from omegamax.data.files import DataError, FilePath
+from omegamax.data.paths import leads_outside
+from omegamax.data.pictures import Pictures
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 

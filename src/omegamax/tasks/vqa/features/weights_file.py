@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from omegamax.data._errors import DataError
-from omegamax.data._tensors import check_archive, check_tensors
+from omegamax.data.errors import DataError
+from omegamax.data.tensors import check_archive, check_tensors
 
 
 class BackboneError(ValueError):

@@ -10,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from omegamax.data._files import read_text
-from omegamax.data._json import parse_json
-from omegamax.data._unpack import MIB
+from omegamax.data.files import parse_json, read_text
+from omegamax.data.unpack import MIB
 
 FORMAT = "omegamax comparison 1"
 MOST = 1024 * MIB  # bytes of a saved comparison, nearly all of them pictures

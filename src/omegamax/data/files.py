@@ -1,0 +1,200 @@
+"""Files of datasets: found, opened, read and parsed, or refused with the name, the position and the remedy."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+from omegamax.data.errors import DataError as DataError
+from omegamax.data.unpack import MIB, Bounded, open_bounded, too_much
+
+FilePath = str | PathLike[str]
+Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
+
+BROKEN = (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+MOST_TEXT = 4096 * MIB  # bytes of a text file; the annotations of VQA-v2 have a tenth of that
+MOST_DIGITS = 400  # of a number; the largest double has 309
+MOST_LINE = 16 * MIB  # characters of a line of one
+
+
+def check_folder(name: str, folder: FilePath) -> Path:
+    """The folder as a path, if it is one."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{name}: the folder {path} {what}; give the folder that holds the set's files")
+    return path
+
+
+def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
+    """The first of the candidates that is in the folder."""
+    for candidate in candidates:
+        if (folder / candidate).exists():
+            return folder / candidate
+    wanted = " or ".join(candidates)
+    raise FileNotFoundError(f"{name}: {folder} has no {wanted}; put the file there, or give another folder")
+
+
+def open_text(path: Path) -> IO[str]:
+    """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
+    return io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding="utf-8")
+
+
+def read_text(path: FilePath, most: int) -> str:
+    """The content of a plain UTF-8 text file, whatever its ending; more than ``most`` bytes are an error."""
+    path = Path(path)
+    if path.stat().st_size > most:
+        raise too_much(path, most)
+    raw = io.BufferedReader(Bounded(path.open("rb"), path, most), MIB)
+    with io.TextIOWrapper(raw, encoding="utf-8") as file:
+        return file.read()
+
+
+def parse_json(text: str, *, finite: bool = True) -> Any:
+    """The content of a JSON text; what its standard forbids or leaves open is a ValueError.
+
+    Refused are NaN and Infinity (unless ``finite`` is False), an object with the same key twice, and more levels than
+    Python has room for.
+
+    >>> parse_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+        ...
+    ValueError: the key 'a' occurs twice in an object
+    """
+    constant = _constant if finite else float
+    try:
+        return json.loads(text, parse_constant=constant, parse_int=_int, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(path: FilePath) -> Any:
+    """The content of a JSON file."""
+    path = Path(path)
+    try:
+        with open_text(path) as file:
+            return parse_json(file.read())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; check the path") from None
+    except DataError:
+        raise
+    except BROKEN as error:
+        raise DataError(f"{path} is damaged or not a JSON file ({reason(error)}); get the file again") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a text file that are not blank, each with the place to name in messages."""
+    try:
+        with open_text(path) as file:
+            number = 0
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    wanted = f"at most {MOST_LINE:,} characters"
+                    raise DataError(f"{path}: line {number} must have {wanted}, but is longer; get the file again")
+                if line.strip():
+                    yield f"{path}: line {number}", line.rstrip("\n")
+    except BROKEN as error:
+        if isinstance(error, DataError):  # has said what there is to say
+            raise
+        raise DataError(f"{path} is damaged or not a text file ({reason(error)}); get the file again") from error
+
+
+def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of a file with one of them a line, each with the place to name in messages."""
+    entries = []
+    for place, line in read_lines(path):
+        try:
+            entry = parse_json(line)
+        except ValueError as error:
+            raise DataError(f"{place} is not JSON ({reason(error)}); mend or remove the line") from error
+        if not isinstance(entry, dict):
+            raise DataError(f"{place} must be an object {{...}}, got {short(entry)}; mend or remove the line")
+        entries.append((place, entry))
+    if not entries:
+        raise DataError(f"{path} is empty; get the file again")
+    return entries
+
+
+class Place:
+    """A place in a file, put into words only where there is something to say about it: files have millions."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.parts))
+
+
+def value(place: str | Place, entry: Any, key: str, kind: type | tuple[type, ...]) -> Any:
+    """``entry[key]``, refused if it is missing or of another type."""
+    if isinstance(entry, dict) and key in entry:
+        found = entry[key]
+        # bool is an int in Python, but true is no number of a question.
+        if isinstance(found, kind) and (not isinstance(found, bool) or _takes(bool, kind)):
+            return found
+    names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+    if not isinstance(entry, dict):
+        raise DataError(f"{place} must be an object with {key!r}, got {short(entry)}; mend or remove it")
+    if key not in entry:
+        raise DataError(f"{place} has no {key!r} (wanted: {names}); mend or remove it")
+    raise DataError(f"{place}: {key!r} must be {names}, got {short(entry[key])}; mend or remove it")
+
+
+@contextmanager
+def many_objects() -> Iterator[None]:
+    """Without the search for cycles, which takes longer than the reading when millions of objects are made."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _takes(kind: type, kinds: type | tuple[type, ...]) -> bool:
+    return kind in (kinds if isinstance(kinds, tuple) else (kinds,))
+
+
+def reason(error: BaseException) -> str:
+    """What to say of an error of a library: its name and its message."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def short(thing: object) -> str:
+    """How a thing looks in Python, or how that begins."""
+    text = repr(thing[:60] if isinstance(thing, (str, list)) else thing)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number must have at most {MOST_DIGITS} digits, got {len(digits)}")
+    return int(digits)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:60]!r} occurs twice in an object")
+    return made
