@@ -175,7 +175,9 @@ def _save_gradient(ctx, inputs, results):
 
 
 def _gradient_backward(ctx, *gradients):
-    g, *inputs = torch.func.vjp(_gradient_on_path, *ctx.saved_tensors)[1](gradients)
+    at = ctx.saved_tensors
+    gradients = tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, at[1:], strict=True))
+    g, *inputs = torch.func.vjp(_gradient_on_path, *at)[1](gradients)
     return (g, None, *inputs)
 
 
