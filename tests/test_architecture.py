@@ -23,15 +23,14 @@ LAYERS = [
         "_compile",
         "_constraints",
         "_numerics",
-        "_registry",
         "_torch_internals",
         "_typing",
         "_warnings",
     ),
     ("kernels",),
     ("_operation",),
+    ("maps",),
     ("functional",),
-    ("omegas",),
     ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
@@ -49,9 +48,9 @@ BRIDGES: dict[str, set[str]] = {
     "integrations/transformers.py": {"transformers"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{
-        f"kernels/triton/{path.name}": {"triton"}
-        for path in (ROOT / "kernels/triton").glob("*.py")
-        if path.name not in ("__init__.py", "_call.py")  # imported where Triton may not be
+        str(path.relative_to(ROOT)): {"triton"}
+        for path in (ROOT / "kernels").rglob("triton/*.py")
+        if path.name != "__init__.py"  # imported where Triton may not be
     },
 }
 

@@ -75,6 +75,14 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
         )
 
 
+def apply_mask(name: str, z: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the scores with ``-inf`` wherever ``mask`` is False."""
+    if mask is None:
+        return z
+    check_mask(name, z, mask)
+    return z.masked_fill(~mask, -math.inf)
+
+
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
     """``value`` with the rank of ``z`` and size 1 along ``dim``, one number for each row, in the working dtype."""
     check_dense(name, argument, value)

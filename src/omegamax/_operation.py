@@ -389,13 +389,13 @@ def _reverse_mode_in_scores_function(
             p = solve(z, *rest)
             ctx.save_for_backward(p)
             ctx.rest = rest
-            ctx.backend = kernels.wanted()
+            ctx.backend = kernels.current_backend()
             return p
 
         @staticmethod
         def backward(ctx, g):
             rest = ctx.rest
-            if is_grad_enabled() or ctx.backend != kernels.wanted() or not is_plain(g):
+            if is_grad_enabled() or ctx.backend != kernels.current_backend() or not is_plain(g):
                 ctx.floats, ctx.dim = rest[:-1], rest[-1]
                 return rules.backward(ctx, g)
             return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
@@ -421,7 +421,7 @@ def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[t
         def backward(ctx, g):
             if g is None:
                 return (None,) * (len(ctx.floats) + 2)
-            if ctx.backend != kernels.wanted():  # in a thread of autograd's own, or after the block of the forward pass
+            if ctx.backend != kernels.current_backend():  # in a thread of autograd's own, or outside of its block
                 with kernels.backend(ctx.backend):
                     return Rules.backward(ctx, g)
             p, *parameters = _restore_map(ctx)
@@ -466,7 +466,7 @@ def _save_map(ctx, inputs: Sequence, p: Tensor) -> list[Tensor]:
     tensors = [a for a in parameters if type(a) is not float and isinstance(a, Tensor)]
     ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
     ctx.dim = inputs[-1]
-    ctx.backend = kernels.wanted()
+    ctx.backend = kernels.current_backend()
     return [p, *tensors]
 
 

@@ -139,7 +139,7 @@ def _shape(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoot
 
 def _save(ctx, inputs, results):
     *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
-    ctx.backend = kernels.wanted()
+    ctx.backend = kernels.current_backend()
     loss, *grads = results
     ctx.ready, ctx.grads = any(ctx.wanted), None
     if ctx.ready and not is_plain(loss):
@@ -166,7 +166,7 @@ def _backward(ctx, g, *of_gradients):
         *inputs, index, each, scale = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[:4])
         work = (ctx.number, ctx.chunk, ctx.smoothing, wanted)
-        if ctx.backend == kernels.wanted():
+        if ctx.backend == kernels.current_backend():
             _, *grads = _operation(*inputs, index, each * g, scale, *work)
         else:
             with kernels.backend(ctx.backend):

@@ -10,8 +10,8 @@ from omegamax._checks import is_plain
 from omegamax._operation import Operation, refuse_forward_mode
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
 from omegamax.kernels import triton
-from omegamax.omegas import Omega, Shannon, Tsallis
-from omegamax.omegas._conjugate import _times_move
+from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.maps.conjugate import _times_move
 
 
 def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._operation import Operation, refuse_forward_mode
-from omegamax.kernels.triton._call import FAR as FAR
-from omegamax.kernels.triton._call import Attention, state_of
+from omegamax.kernels.attention.call import FAR as FAR
+from omegamax.kernels.attention.call import Attention, state_of
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 WIDEST = 256  # features of a query or a value
@@ -71,18 +71,18 @@ OPTIONS = (
 
 
 def _forward(q, k, v, *options, learnt=False):
-    if kernels.wanted() not in ("auto", "triton"):  # which a graph traced before does not know
+    if kernels.current_backend() not in ("auto", "triton"):  # which a graph traced before does not know
         raise RuntimeError(
             "attention: compiled for its fused kernels, but called where "
-            f"omegamax.backend({kernels.wanted()!r}) holds; compile it there"
+            f"omegamax.backend({kernels.current_backend()!r}) holds; compile it there"
         )
-    from omegamax.kernels.triton import attention
+    from omegamax.kernels.attention.triton import launcher as attention
 
     return tuple(attention.forward(_call(q, k, v, *options), learnt))
 
 
 def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
-    from omegamax.kernels.triton import attention
+    from omegamax.kernels.attention.triton import launcher as attention
 
     grads = attention.backward(_call(q, k, v, *options), g, t, blocks, dense, lists, p, count)
     return (*grads, *(q.new_empty(0, dtype=torch.float32) for _ in range(4 - len(grads))))
@@ -95,7 +95,7 @@ def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest
 
 def _counts(q, k, v, t, *options):
     """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
-    from omegamax.kernels.triton._support import counts
+    from omegamax.kernels.attention.triton.support import counts
 
     return counts(_call(q, k, v, *options), t)
 

@@ -12,12 +12,12 @@ from torch._subclasses import FakeTensor
 from omegamax._arguments import is_number
 from omegamax._checks import is_plain
 from omegamax._torch_internals import in_forward_mode, in_jit_trace, in_transform
+from omegamax.maps import Omega, Tsallis
 from omegamax.nn import _attention_operation as operation
 from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
-from omegamax.omegas import Omega, Tsallis
 
 FEW = 16  # queries that the maps of rows serve better: a step of decoding
 KINDS = (Tensor, torch.nn.Parameter, FakeTensor)

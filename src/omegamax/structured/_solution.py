@@ -16,8 +16,7 @@ from omegamax._checks import is_plain
 from omegamax._compile import disable_compile
 from omegamax._operation import needs_derivative
 from omegamax._torch_internals import dispatch_mode_count
-from omegamax.kernels.active_set import ActiveSet
-from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
+from omegamax.kernels.structures import ActiveSet, ActiveSetJacobian
 
 
 class Solution(ABC):

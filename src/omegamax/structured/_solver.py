@@ -131,7 +131,7 @@ class Solver:
 
 
 class _Run(torch.autograd.Function):
-    """The solution as a constant: inside, tensors are plain ones whatever torch.func makes of them outside."""
+    """The solution as a constant: is_interior, tensors are plain ones whatever torch.func makes of them outside."""
 
     @staticmethod
     def forward(solver: Solver, scores: Tensor, *additional: Tensor | None) -> Tensor:

@@ -4,7 +4,7 @@ r"""Gaussian basis functions under any compact beta-Gaussian, in any dimension, 
           M = \tfrac{1}{\alpha - 1} + 1, \quad h = \tfrac{c}{\alpha - 1}
 
 from :math:`y_+^{M-1} = \frac{\Gamma(M)}{2 \pi i} \int e^{sy} s^{-M} ds`, with k of :mod:`._frame` and the path of
-:mod:`omegamax.kernels.steepest`. The integral is the same over every path, so its derivatives are those of the
+:mod:`omegamax.kernels.contour.reference`. The integral is the same over every path, so its derivatives are those of the
 integrand on a fixed one: further sums over the same nodes.
 """
 
@@ -19,7 +19,7 @@ from omegamax import kernels
 from omegamax._operation import Operation, refuse_forward_mode
 from omegamax._torch_internals import in_transform
 from omegamax.densities.expectations._frame import Frame, Wide, log_kernel
-from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
+from omegamax.kernels.contour import count_results, log_gamma_scale, log_one_plus, place_nodes
 
 
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
@@ -34,7 +34,7 @@ def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: 
     with torch.no_grad():
         width = 2 * height.unsqueeze(-1) * sigma.diagonal(dim1=-2, dim2=-1)
         a, b = (spread / width).expand_as(delta), delta.square() / width
-        s0, zeta, weight = steepest(size.expand(delta.shape[:-1]), a, b)
+        s0, zeta, weight = place_nodes(size.expand(delta.shape[:-1]), a, b)
         s = s0.unsqueeze(-1) * (1 + zeta)
     # Everything is measured from s0: exp(s - M log s) Gamma(M) is a product of huge and tiny numbers.
     lead = s0 / size - 1
@@ -53,7 +53,7 @@ _RANKS = (3, 2, 2, 1, 1, 1)
 
 
 def _forward(sigma, delta, spread, size, height, log_peak, fine):
-    """The value, and with it all first derivatives ``[*, J, results(n)]``: they come out of the same sums."""
+    """The value, and with it all first derivatives ``[*, J, count_results(n)]``: they come out of the same sums."""
     diagonal = sigma.diagonal(dim1=-2, dim2=-1)
     both = kernels.solve("contour", size, height, log_peak, diagonal, delta, spread, fine)
     return both[..., 0].clone(), both  # an operation's results share no memory
@@ -120,7 +120,7 @@ def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
 
 def _partials(both: Tensor) -> list[Tensor]:
     """Derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, size, height and log_peak ``[*, J]``."""
-    n = next(n for n in range(1, both.shape[-1]) if results(n) == both.shape[-1])
+    n = next(n for n in range(1, both.shape[-1]) if count_results(n) == both.shape[-1])
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
@@ -143,7 +143,7 @@ def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...])
 
 def _shape(sigma, delta, spread, size, height, log_peak, fine):
     *rows, n = delta.shape
-    return delta.new_empty(rows), delta.new_empty((*rows, results(n)))
+    return delta.new_empty(rows), delta.new_empty((*rows, count_results(n)))
 
 
 def _vmap(info, in_dims, *inputs):

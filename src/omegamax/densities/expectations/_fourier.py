@@ -29,7 +29,7 @@ from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._nodes import gauss_tsallis
 from omegamax.densities.expectations._product import excess, widened
-from omegamax.kernels.steepest import stirling
+from omegamax.kernels.contour import stirling
 
 # Tails are heavy below 2 / HEAVY degrees of freedom.
 HEAVY = 0.002

@@ -45,7 +45,7 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
     if abs(alpha - 1) < NEAR:
         return _near_one(density, basis, torch.tensor(alpha, dtype=torch.float64, device=density.loc.device))
     # A traced contour is one operation, whatever it does inside.
-    small = not torch.compiler.is_compiling() and not kernels.compiled("contour", density.loc)
+    small = not torch.compiler.is_compiling() and not kernels.is_compiled("contour", density.loc)
     if small and density.dimension == 2 and order(alpha) is not None:
         return chord(widened(density), basis)
     return (_compact if alpha > 1 else _heavy)(density, basis, alpha)
