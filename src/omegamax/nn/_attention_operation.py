@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import is_plain
-from omegamax._operator import define_operator, refuse_forward_mode
+from omegamax._operation import Operation, refuse_forward_mode
 from omegamax.kernels.attention.call import FAR as FAR
 from omegamax.kernels.attention.call import Attention, state_of
 
@@ -49,19 +50,8 @@ def attend(
     lengths = None if lengths is None else lengths.to(torch.int32)
     # Broadcast inside: a compiler need not keep the strides of what it passes.
     options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
-    out, t, *_ = _outputs(q, k, v, *options)
+    out, t, *_ = _attention(q, k, v, *options)
     return out, _support(q, k, v, t.detach(), *options) if support else None
-
-
-def _outputs(q: Tensor, k: Tensor, v: Tensor, *options) -> tuple[Tensor, ...]:
-    """The operation, or what it does without the time that torch takes for one: more than a small one itself."""
-    if not is_plain(q, k, v):
-        return _attention(q, k, v, *options)
-    alphas = options[0]
-    learnt = q.requires_grad or k.requires_grad or v.requires_grad or (alphas is not None and alphas.requires_grad)
-    if torch.is_grad_enabled() and learnt:
-        return _apply(q, k, v, *options)
-    return _forward(q, k, v, *options)
 
 
 def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
@@ -110,77 +100,49 @@ def _counts(q, k, v, t, *options):
     return counts(_call(q, k, v, *options), t)
 
 
-def _setup_context(ctx, inputs, output) -> None:
+def _save(ctx, inputs, results):
     *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic = inputs
-    ctx.save_for_backward(*output[1:], *tensors)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*results[1:])
+    return [*results[1:], *tensors]
 
 
 def _backward(ctx, g, *_):
-    if g is None:
-        return (None,) * 13
     numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic)
-    # A graph of the gradients is made of operations, one of which says that it has no derivative.
-    gradients = _gradients if not torch.is_grad_enabled() and is_plain(g) else _attention_backward
-    dq, dk, dv, dalphas = gradients(g, *ctx.saved_tensors, *numbers)
+    dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
     return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
 
 
-class _Rules(torch.autograd.Function):
-    setup_context = staticmethod(_setup_context)
-    backward = staticmethod(_backward)
-    jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
+def _refuse_second_derivative(ctx, *_):
+    raise RuntimeError(
+        "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
+        'omegamax.backend("reference")'
+    )
 
 
-class _GradientRules(torch.autograd.Function):
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx, *_):
-        raise RuntimeError(
-            "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
-            'omegamax.backend("reference")'
-        )
-
-    jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
-
-
-class _Attention(torch.autograd.Function):
-    """The operation for tensors that nobody traces."""
-
-    @staticmethod
-    def forward(ctx, *inputs):
-        output = _forward(*inputs, learnt=True)
-        _setup_context(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_backward)
-    jvp = _Rules.jvp
-
-
-# Function.apply looks up the signature of forward each time.
-_apply = super(torch.autograd.Function, _Attention).apply  # type: ignore[misc]
-_attention = define_operator(
+_jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
+_attention = Operation(
     "attention",
     f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _forward,
     lambda q, k, v, *options: tuple(state_of(_call(q, k, v, *options))),
-    _Rules,
-    one_by_one=True,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    recorded=partial(_forward, learnt=True),
+    vmap="loop",
 )
-_attention_backward = define_operator(
+_attention_backward = Operation(
     "attention_backward",
     "(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
     f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
     _gradients,
     _fake_gradients,
-    _GradientRules,
-    one_by_one=True,
+    save=lambda ctx, inputs, results: (),
+    backward=_refuse_second_derivative,
+    jvp=_jvp,
+    vmap="loop",
 )
-_support = define_operator(
+_support = Operation(
     "attention_support",
     f"(Tensor q, Tensor k, Tensor v, Tensor t, {OPTIONS}) -> Tensor",
     _counts,
