@@ -8,16 +8,16 @@ OUT ?= demo
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_FLAGS) -c constraints.txt
-SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
+SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpp/* src/omegamax/kernels/*/cpp/*)
 
 .PHONY: help install test test-torch demo bench lint types readme picture clean
 
 help:
 	@echo "make demo     train networks that answer questions about pictures, and see where they look: $(OUT)/report.html"
-	@echo "make test     lint and the test suite; with CI=true, as CI runs it, slow tests too"
+	@echo "make test     lint, types and the test suite; with CI=true, as CI runs it, slow tests too"
 	@echo "make test-torch TORCH=2.5  the core tests on another version of torch, in an environment of its own"
 	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
-	@echo "make lint     ruff"
+	@echo "make lint     ruff and its formatter"
 	@echo "make types    mypy"
 	@echo "make readme   the README's map table, from the registry"
 	@echo "make picture  the README's picture"
@@ -35,7 +35,7 @@ $(STAMP): $(SOURCES)
 	@touch $@
 	@echo "installed; \`. $(BIN)/activate\` lets the shell find omegamax and python here"
 
-test: lint
+test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,-m "not slow")
 
 # The oldest version that pyproject.toml declares, unless another one is given; its environment stays for the next time.
@@ -51,6 +51,7 @@ test-torch:
 
 lint: $(STAMP)
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 
 types: $(STAMP)
 	$(BIN)/mypy

@@ -13,8 +13,7 @@ import torch
 
 from omegamax import viz
 from omegamax.basis import GaussianRBF
-from omegamax.densities import BetaGaussian, TruncatedParaboloid
-from omegamax.expectations import product_nodes
+from omegamax.densities import BetaGaussian, TruncatedParaboloid, product_nodes
 
 generator = torch.Generator().manual_seed(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -25,6 +26,13 @@ def returned_dtype(z: Tensor) -> torch.dtype:
     if z.dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(z.device.type):
         return torch.float32
     return z.dtype
+
+
+def disable_autocast(device: torch.device) -> AbstractContextManager:
+    """Return a context without autocast: large numbers of either sign cancel, which half precision does not survive."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
 
 
 def _series_or(y: Tensor, coefficients: list[float], direct, reach: float = 0.5) -> Tensor:

@@ -12,10 +12,10 @@ from torch import Tensor
 import omegamax
 from contracts.records import ORDERED, RECORDS
 from omegamax import kernels
-from omegamax.kernels import native
+from omegamax.kernels import _library
 
 F32, F64 = torch.float32, torch.float64
-BACKENDS = ["cpu", "reference"] if native.available() else ["reference"]
+BACKENDS = ["cpu", "reference"] if _library.is_available("rows") else ["reference"]
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
 both_dtypes = pytest.mark.parametrize("dtype", [F32, F64], ids=["float32", "float64"])
 # A few roundings of each probability; a sum of probabilities would hide errors that cancel. What float64 is compared

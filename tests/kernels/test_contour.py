@@ -9,9 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from omegamax.kernels import native, steepest
+from omegamax.kernels import _library
+from omegamax.kernels.contour import cpu, reference
 
-needs_native = pytest.mark.skipif(not native.available(), reason="omegamax was installed without compiled kernels")
+needs_native = pytest.mark.skipif(
+    not _library.is_available("contour"), reason="omegamax was installed without compiled kernels"
+)
 VALUE = 0
 
 
@@ -45,7 +48,7 @@ def on_the_line(size: float, spread: float, delta: float) -> float:
 @pytest.mark.parametrize("fine, tolerance", [(True, 1e-12), (False, 1e-7)], ids=["fine", "coarse"])
 def test_value_agrees_with_quadrature(fine: bool, tolerance: float):
     arguments = pairs(60, 1)
-    values = steepest.contour(*arguments, fine)[..., VALUE].flatten()
+    values = reference.contour(*arguments, fine)[..., VALUE].flatten()
     size, delta, spread = arguments[0].flatten(), arguments[4].flatten(), arguments[5].flatten()
     for value, *pair in zip(values.tolist(), size.tolist(), spread.tolist(), delta.tolist(), strict=True):
         assert abs(value - on_the_line(*pair)) <= tolerance
@@ -60,7 +63,7 @@ def test_saddle_point_is_found_at_the_edge(n: int):
     sign = torch.randint(2, (20_000, 1), generator=g) * 2 - 1
     b = direction.square() * (1 + sign * gap)
     size = 1 + 10 ** torch.empty(20_000, dtype=torch.float64).uniform_(-2, 3, generator=g)
-    s = steepest.saddle(size, a, b)
+    s = reference.find_saddle(size, a, b)
     w = 1 + 2 * a * s.unsqueeze(-1)
     slope = 1 - size / s - ((a + b / w) / w).sum(-1)
     curve = size / s.square() + ((2 * a + 4 * b / w) * (a / w.square())).sum(-1)
@@ -72,7 +75,7 @@ def test_saddle_point_is_found_at_the_edge(n: int):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 16])
 def test_compiled_forward_agrees(n: int, fine: bool):
     arguments = pairs(401, n)  # a last vector that is not full
-    ours, theirs = native.contour(*arguments, fine), steepest.contour(*arguments, fine)
+    ours, theirs = cpu.contour(*arguments, fine), reference.contour(*arguments, fine)
     assert not ours.isnan().any()
     torch.testing.assert_close(ours[..., VALUE], theirs[..., VALUE], rtol=1e-10, atol=1e-14)
 
@@ -81,7 +84,7 @@ def test_compiled_forward_agrees(n: int, fine: bool):
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_compiled_gradient_agrees(n: int):
     arguments = pairs(400, n)
-    ours, theirs = native.contour(*arguments, True), steepest.contour(*arguments, True)
+    ours, theirs = cpu.contour(*arguments, True), reference.contour(*arguments, True)
     # Second moments of a narrow function are differences of numbers larger than they are by (1 / spread)^2.
     scale = theirs.abs().amax(-1, keepdim=True)
     assert ((ours - theirs).abs() <= 1e-8 * scale + 1e-14).all()
@@ -92,31 +95,31 @@ def test_shared_diagonals_and_spreads_are_those_of_each_pair():
     size, height, log_peak, diagonal, _, spread = pairs(6, 2)
     delta = torch.randn(6, 5, 2, dtype=torch.float64)
     spread = spread[:5, 0]
-    each = native.contour(size, height, log_peak, diagonal.expand_as(delta), delta, spread.expand_as(delta), True)
-    assert torch.equal(native.contour(size, height, log_peak, diagonal, delta, spread, True), each)
+    each = cpu.contour(size, height, log_peak, diagonal.expand_as(delta), delta, spread.expand_as(delta), True)
+    assert torch.equal(cpu.contour(size, height, log_peak, diagonal, delta, spread, True), each)
 
 
 @needs_native
 def test_a_nan_spoils_its_own_pair_only():
     arguments = list(pairs(20, 2))
-    clean = native.contour(*arguments, True)
+    clean = cpu.contour(*arguments, True)
     arguments[4] = arguments[4].clone()
     arguments[4][3] = math.nan
-    spoiled = native.contour(*arguments, True)
+    spoiled = cpu.contour(*arguments, True)
     assert spoiled[3, 0, VALUE].isnan()
     others = torch.arange(20) != 3
     torch.testing.assert_close(spoiled[others], clean[others], rtol=1e-12, atol=0.0)
 
 
 def test_more_dimensions_than_the_compiled_kernel_has_room_for():
-    if native.available():
+    if _library.is_available("contour"):
         arguments = pairs(3, 17)
-        assert torch.equal(native.contour(*arguments, True), steepest.contour(*arguments, True))
+        assert torch.equal(cpu.contour(*arguments, True), reference.contour(*arguments, True))
 
 
 def test_stirling_is_what_its_formula_leaves():
     for x in (0.1, 1.0, 11.999, 12.001, 50.0, 1e4, 1e8):
         with mpmath.workdps(40):
             exact = mpmath.loggamma(x) - (mpmath.mpf(x) - 0.5) * mpmath.log(x) + x - mpmath.log(2 * mpmath.pi) / 2
-        ours = steepest.stirling(torch.tensor(x, dtype=torch.float64)).item()
+        ours = reference.stirling(torch.tensor(x, dtype=torch.float64)).item()
         assert math.isclose(ours, float(exact), rel_tol=1e-12, abs_tol=1e-14)

@@ -13,14 +13,17 @@ import torch
 from structured.listing import dependency_trees, sequences, spanning_trees, subsets
 from torch import Tensor
 
-from omegamax.kernels import active_set as plain
-from omegamax.kernels import native_structures as compiled
-from omegamax.kernels.active_set import ActiveSet
+from omegamax.kernels import _library
+from omegamax.kernels.structures import ActiveSet
+from omegamax.kernels.structures import cpu as compiled
+from omegamax.kernels.structures import reference as plain
 
 F64 = torch.float64
 TOL = 1e-13
 
-pytestmark = pytest.mark.skipif(not compiled.available(), reason="omegamax was installed without compiled kernels")
+pytestmark = pytest.mark.skipif(
+    not _library.is_available("structures"), reason="omegamax was installed without compiled kernels"
+)
 
 
 def complete(nodes: int) -> Tensor:

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omegamax._warnings import ConvergenceWarning
-from omegamax.kernels import native_variation as native
-from omegamax.kernels import variation as plain
-from omegamax.kernels.graphs import Grid
+from omegamax.kernels import _library
+from omegamax.kernels.variation import cpu as native
+from omegamax.kernels.variation import reference as plain
+from omegamax.kernels.variation.graphs import Grid
 
-pytestmark = pytest.mark.skipif(not native.available(), reason="omegamax was installed without compiled kernels")
+pytestmark = pytest.mark.skipif(
+    not _library.is_available("variation"), reason="omegamax was installed without compiled kernels"
+)
 
 F64 = torch.float64
 inf, nan = math.inf, math.nan

@@ -4,6 +4,7 @@ from omegamax.densities import _kl as _kl  # registers with torch
 from omegamax.densities import _laplace_loss as _laplace_loss  # registers its rules
 from omegamax.densities import _score_loss as _score_loss  # registers its rules
 from omegamax.densities._base import Density as Density
+from omegamax.densities._base import register_expectation as register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian as BetaGaussian
 from omegamax.densities._fenchel_young import fenchel_young_loss as fenchel_young_loss
 from omegamax.densities._grid import GridDensity as GridDensity
@@ -18,3 +19,4 @@ from omegamax.densities._members import TruncatedParaboloid as TruncatedParabolo
 from omegamax.densities._mixture import Mixture as Mixture
 from omegamax.densities._quadrature import gauss_legendre_nodes as gauss_legendre_nodes
 from omegamax.densities._wasserstein import wasserstein2 as wasserstein2
+from omegamax.densities.expectations import product_nodes as product_nodes

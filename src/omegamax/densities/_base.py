@@ -1,14 +1,18 @@
-"""What every density has: a ``torch.distributions.Distribution`` that attention can use."""
+"""What every density has, and which function computes the expectation of which basis under which density."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from omegamax.basis import Basis
+from omegamax.basis import Basis
+
+Expectation = Callable[..., Tensor]
+
+# The functions (density, basis) -> [*, J], by the types for which they are written.
+EXPECTATIONS: dict[tuple[type[Density], type[Basis]], Expectation] = {}
 
 
 class Density(torch.distributions.Distribution):
@@ -19,7 +23,7 @@ class Density(torch.distributions.Distribution):
 
     Values are points ``t`` of shape ``sample + batch + [n]``: the event is a vector, also in one dimension.
     A subclass gives ``log_prob``, ``rsample``, ``mean``, ``covariance_matrix``, ``entropy``, ``tsallis_entropy``,
-    ``support_contains`` and ``expand``.
+    ``support_contains`` and ``expand``; :func:`register_expectation` gives it :meth:`expect`.
 
     Reference: Martins et al. (NeurIPS 2020), Def. 1 and Prop. 1.
     """
@@ -28,28 +32,60 @@ class Density(torch.distributions.Distribution):
 
     @property
     def covariance_matrix(self) -> Tensor:
-        """``[*, n, n]``"""
+        """Return the covariance, ``[*, n, n]``."""
         raise NotImplementedError
 
     @property
     def variance(self) -> Tensor:
-        """Of each coordinate, ``[*, n]``."""
+        """Return the variance of each coordinate, ``[*, n]``."""
         return self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
 
     def prob(self, value: Tensor) -> Tensor:
-        """The density itself at points ``[*, n]``; exactly 0 outside the support."""
+        """Return the density itself at points ``[*, n]``; exactly 0 outside the support."""
         return self.log_prob(value).exp()
 
     def tsallis_entropy(self) -> Tensor:
-        r""":math:`-\Omega_\alpha(p)` with the alpha of the density, ``[*]``; Shannon's at alpha = 1."""
+        r"""Return :math:`-\Omega_\alpha(p)` with the alpha of the density, ``[*]``; Shannon's at alpha = 1."""
         raise NotImplementedError
 
     def support_contains(self, value: Tensor) -> Tensor:
-        """Whether points ``[*, n]`` lie where the density is positive; bool."""
+        """Tell whether points ``[*, n]`` lie where the density is positive; bool."""
         raise NotImplementedError
 
     def expect(self, basis: Basis) -> Tensor:
-        r""":math:`E_p[\psi(t)]`, ``[*, J]`` for J basis functions; differentiable in every parameter of the density."""
-        from omegamax.expectations import expect  # the rules know the densities, not the other way round
+        r"""Return :math:`E_p[\psi_j(t)]` for every function of a basis, ``[*, J]``.
 
-        return expect(self, basis)
+        Differentiable, also twice, in every parameter of the density.
+
+        Args:
+            basis: J functions over the n dimensions of the density.
+        """
+        n = self.event_shape[-1]
+        if basis.dimension != n:
+            raise ValueError(
+                f"expect: the density is over {n} dimension(s), the basis {type(basis).__name__} over {basis.dimension}"
+            )
+        return find_expectation(type(self), type(basis))(self, basis)
+
+
+def register_expectation(density: type[Density], basis: type[Basis]) -> Callable[[Expectation], Expectation]:
+    """Make a function ``(density, basis) -> [*, J]`` serve two types, and subtypes that have none of their own.
+
+    The function keeps no state: everything that its backward needs is in the graph.
+    """
+
+    def register(function: Expectation) -> Expectation:
+        EXPECTATIONS[density, basis] = function
+        return function
+
+    return register
+
+
+def find_expectation(density: type, basis: type) -> Expectation:
+    """Return the function for the closest pair of ancestors; the density's own type weighs more than the basis's."""
+    for a in density.__mro__:
+        for b in basis.__mro__:
+            if (a, b) in EXPECTATIONS:
+                return EXPECTATIONS[a, b]
+    known = ", ".join(f"{a.__name__} with {b.__name__}" for a, b in EXPECTATIONS)
+    raise NotImplementedError(f"expect: no rule for {density.__name__} with {basis.__name__}; there is {known}")

@@ -13,8 +13,8 @@ from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import full_precision, non_negative
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
-from omegamax.omegas import Tsallis
-from omegamax.omegas._conjugate import _times_move, conjugate_minus, move_to
+from omegamax.maps import Tsallis
+from omegamax.maps.conjugate import _times_move, conjugate_minus, move_to
 
 
 class Projection(NamedTuple):
@@ -143,7 +143,7 @@ def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
 
 def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
     """The gradient takes the place of the scores; or, if few of its entries are not zero, these are listed."""
-    from omegamax.kernels.triton import loss
+    from omegamax.kernels.losses.triton import launcher as loss
 
     alpha = inputs.alpha
     if isinstance(alpha, Tensor):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from omegamax.kernels.triton.loss_support import Lists
+    from omegamax.kernels.losses.triton.support import Lists
     from omegamax.losses._chunks import Projection
 
 # By the bytes of a number: so many numbers of a product of matrices take as long, on Hopper, as one that is fetched.
@@ -27,7 +27,7 @@ class Support:
         self, part: slice, scores: Tensor, index: Tensor, state: Tensor, each: Tensor, alpha, d_hidden: Tensor | None
     ) -> bool:
         """Whether these scores are listed, given what their loss has left, and the gradient in ``hidden`` written."""
-        from omegamax.kernels.triton import loss_support
+        from omegamax.kernels.losses.triton import support as loss_support
 
         if self.given_up:
             return False
@@ -66,7 +66,7 @@ class Support:
         """The gradients in the weights and the bias, times ``scale``, added to what is there."""
         if self.lists is None or (weight is None and bias is None):
             return
-        from omegamax.kernels.triton import loss_support
+        from omegamax.kernels.losses.triton import support as loss_support
 
         counts, columns, values = self.lists
         there = torch.arange(columns.shape[1], device=columns.device) < counts[:, None]

@@ -46,6 +46,8 @@ def warn_if_old() -> None:
 
 def load(op: str) -> Callable:
     """The kernel of this name."""
-    from omegamax.kernels.triton import bounds, loss, rows
+    from omegamax.kernels.bounds.triton import launcher as bounds
+    from omegamax.kernels.losses.triton import launcher as loss
+    from omegamax.kernels.rows.triton import launcher as rows
 
     return getattr(bounds if op in BOUNDS else loss if "_loss" in op else rows, op)

@@ -1,0 +1,1 @@
+"""Triton kernels of the fused attention, and the functions that launch them."""

@@ -1,0 +1,220 @@
+"""Gradients of entmax attention over all keys in blocks that have support: with respect to queries, keys and values."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.attention.triton.powers import alpha_slope_at, slopes
+from omegamax.kernels.attention.triton.scores import LOCAL, block_of, head_of, scores_from, seen_by, seen_only, view_of
+from omegamax.kernels.triton.numerics import sum2
+
+
+@triton.jit
+def queries_backward(
+    q,
+    k,
+    v,
+    mask,
+    extra,
+    g,
+    t_ptr,
+    mean_ptr,
+    dq_ptr,
+    dalpha_ptr,
+    block_ptr,
+    dense_ptr,
+    wanted_ptr,
+    KIND: tl.constexpr,
+    FLAGS: tl.constexpr,
+    EXACT: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    PART: tl.constexpr,
+):
+    """``dq``, and ``mean [batch, heads, rows]``: that of the weights' gradients under ``p^(2 - alpha)``.
+
+    Where ``dalpha_ptr`` is given, also the derivative with respect to alpha of each row's share.
+    """
+    tiles = tl.num_programs(0)
+    tile = tiles - 1 - tl.program_id(0)
+    head = tl.program_id(1)
+    if dense_ptr is not None:
+        if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
+            return
+    heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
+    b, h = head_of(head, heads)
+    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    first = tile * BM
+    index = first + tl.arange(0, BM)
+    row = index[:, None]
+    queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
+    incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
+    at = head.to(tl.int64) * rows + row
+    t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
+    low, whole, full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
+    v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
+
+    # dq is the sum of s (dp - mean) k. The mean is known at the end: until then it is that of the keys so far, and what
+    # was added with another is made good by the sum of s k.
+    mean = tl.zeros([BM, 1], tl.float32)
+    weight = tl.zeros([BM, 1], tl.float32)
+    moved = tl.zeros([BM, 1], tl.float32)
+    bent = tl.zeros([BM, 1], tl.float32)
+    change = tl.zeros([BM, 1], tl.float32)
+    dq = tl.zeros([BM, D], tl.float32)
+    near = tl.zeros([BM, D], tl.float32)
+    wanted_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
+    count = wanted_of(wanted_ptr, block_ptr, 1, low // BN, tl.cdiv(high, BN), None, PART)
+    for i in range(0, count):
+        start = tl.load(wanted_ptr + i) * BN
+        block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
+        product = tl.dot(queries, tl.trans(block), input_precision="tf32x3")
+        if (start < whole) | (start >= full):
+            product = seen_only(product, view, row, start, FLAGS)
+        w = scores_from(product, view, row, start, FLAGS)
+        s = slopes(w, t, e, KIND, EXACT)[1]
+        values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+        dp = tl.dot(incoming, tl.trans(values), input_precision="tf32x3")
+        a, c = sum2(s, s * dp)
+        weight += a
+        moved += c
+        if dalpha_ptr is not None:
+            bend = s * alpha_slope_at(w, t, e, EXACT)
+            a, c = sum2(bend, bend * dp)
+            bent += a
+            change += c
+        now = moved / tl.where(weight > 0.0, weight, 1.0)
+        dq += (mean - now) * near
+        mean = now
+        dq = tl.dot((s * (dp - mean)).to(block.dtype), block, dq, input_precision="tf32x3")
+        near = tl.dot(s.to(block.dtype), block, near, input_precision="tf32x3")
+    tl.store(mean_ptr + at, mean, mask=row < rows)
+    if dalpha_ptr is not None:
+        tl.store(dalpha_ptr + at, change - bent * mean, mask=row < rows)
+    column = tl.arange(0, D)[None, :]
+    tl.store(dq_ptr + at * DEPTH + column, dq * extra[11], mask=(row < rows) & (column < DEPTH))
+
+
+@triton.jit
+def keys_backward(
+    q,
+    k,
+    v,
+    mask,
+    extra,
+    g,
+    t_ptr,
+    mean_ptr,
+    dk_ptr,
+    dv_ptr,
+    block_ptr,
+    dense_ptr,
+    tiles,
+    wanted_ptr,
+    KIND: tl.constexpr,
+    FLAGS: tl.constexpr,
+    EXACT: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    PART: tl.constexpr,
+):
+    """``dk`` and ``dv`` of a block of keys; added to what is there, where ``dense_ptr`` names the tiles to do."""
+    block = tl.program_id(0)
+    blocks = tl.num_programs(0)
+    heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
+    offset, left, right = extra[8], extra[9], extra[10]
+    b, key_head = head_of(tl.program_id(1), heads // group)
+    start = block * BN
+    index = start + tl.arange(0, BN)
+    begin = 0
+    end = tiles
+    if LOCAL & FLAGS:
+        begin = tl.maximum(start - right - offset, 0) // BM
+        end = tl.minimum(tl.maximum(start + BN - 1 + left - offset + BM, 0) // BM, tiles)
+    k_block = block_of(k[0] + b * k[1] + key_head * k[2], k[3], index, keys, True, DEPTH, D)
+    v_block = block_of(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
+    wanted_ptr += (tl.program_id(1).to(tl.int64) * blocks + block) * tiles
+    dk = tl.zeros([BN, D], tl.float32)
+    dv = tl.zeros([BN, W], tl.float32)
+    if dense_ptr is not None:
+        parts = tl.cdiv(tiles, PART)
+        if not any_of(dense_ptr + (b * heads + key_head * group) * parts, group * parts):
+            return
+    for member in range(0, group):
+        h = key_head * group + member
+        view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+        head = b * heads + h
+        only = None
+        if dense_ptr is not None:
+            only = dense_ptr + head * tl.cdiv(tiles, PART)
+        flags = block_ptr + head * tiles * blocks + block
+        count = wanted_of(wanted_ptr, flags, blocks, begin, tl.where(start < size, end, begin), only, PART)
+        for i in range(0, count):
+            tile = tl.load(wanted_ptr + i)
+            place = tile * BM + tl.arange(0, BM)
+            row = place[:, None]
+            queries = block_of(q[0] + b * q[1] + h * q[2], q[3], place, rows, True, DEPTH, D)
+            incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
+            t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
+            mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
+            product = tl.dot(queries, tl.trans(k_block), input_precision="tf32x3")
+            _low, whole, full, _high = seen_by(tile * BM, size, offset, left, right, FLAGS, BM, BN)
+            if (start < whole) | (start >= full):
+                product = seen_only(product, view, row, start, FLAGS)
+            w = scores_from(product, view, row, start, FLAGS)
+            p, s = slopes(w, t, e, KIND, EXACT)
+            ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3") - mean)
+            dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="tf32x3")
+            dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="tf32x3")
+    dk *= extra[11]
+    at = (b * (heads // group) + key_head) * keys + index.to(tl.int64)[:, None]
+    there = index[:, None] < keys
+    column = tl.arange(0, D)[None, :]
+    k_at, k_there = dk_ptr + at * DEPTH + column, there & (column < DEPTH)
+    column = tl.arange(0, W)[None, :]
+    v_at, v_there = dv_ptr + at * WIDTH + column, there & (column < WIDTH)
+    if dense_ptr is not None:
+        dk += tl.load(k_at, mask=k_there, other=0.0)
+        dv += tl.load(v_at, mask=v_there, other=0.0)
+    tl.store(k_at, dk, mask=k_there)
+    tl.store(v_at, dv, mask=v_there)
+
+
+@triton.jit
+def wanted_of(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexpr):
+    """Numbers from ``begin`` to ``end`` whose bytes are not zero, as a list. Returns how many there are.
+
+    A loop over a list loads ahead of its products, as one that looks at each byte cannot.
+    """
+    tl.debug_barrier()  # the list may have been another one
+    count = begin * 0
+    for first in range(begin, end, 128):
+        index = first + tl.arange(0, 128)
+        there = index < end
+        found = (tl.load(ptr + index.to(tl.int64) * stride, mask=there, other=0) != 0).to(tl.int32)
+        if dense_ptr is not None:
+            found &= (tl.load(dense_ptr + index // PART, mask=there, other=0) != 0).to(tl.int32)
+        tl.store(list_ptr + count + tl.cumsum(found, 0) - found, index, mask=found != 0)
+        count += tl.sum(found, 0)
+    tl.debug_barrier()
+    return count
+
+
+@triton.jit
+def any_of(ptr, size):
+    """Whether one of ``size`` bytes is not zero."""
+    found = tl.zeros([256], tl.int8)
+    for start in range(0, size, 256):
+        index = start + tl.arange(0, 256)
+        found |= tl.load(ptr + index, mask=index < size, other=0)
+    return tl.max(found, 0) != 0

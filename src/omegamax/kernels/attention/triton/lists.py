@@ -1,0 +1,168 @@
+"""Entmax attention by lists: for each query its few marked keys, their scores, the threshold, and the values gathered.
+
+Tiles with queries whose lists would be long are left to `_attend`.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.attention.triton.dense import settled
+from omegamax.kernels.attention.triton.powers import end_of, power
+from omegamax.kernels.attention.triton.scores import ADD, ALIBI, BY_KEY, head_of, seen_by, view_of
+from omegamax.kernels.triton.numerics import sum1
+
+
+@triton.jit
+def population(x):
+    """How many bits are set."""
+    x = x - ((x >> 1) & 0x55555555)
+    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F
+    return (x * 0x01010101) >> 24
+
+
+@triton.jit
+def gather(
+    q,
+    k,
+    v,
+    mask,
+    extra,
+    out_ptr,
+    t_ptr,
+    bit_ptr,
+    dense_ptr,
+    list_ptr,
+    p_ptr,
+    count_ptr,
+    first_tile,
+    tiles,
+    KIND: tl.constexpr,
+    FLAGS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    LENGTH: tl.constexpr,
+    WORDS: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Outputs, lists ``[batch, heads, rows, LENGTH]``, their probabilities, and how many keys; a program a query."""
+    number = first_tile + tl.program_id(1)
+    head = number // tiles
+    tile = number - head * tiles
+    row = tile * BM + tl.program_id(0)
+    heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
+    if row >= rows:
+        return
+    if tl.load(dense_ptr + number) != 0:
+        return
+    b, h = head_of(head, heads)
+    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    low, _whole, _full, high = seen_by(tile * BM, size, offset, left, right, FLAGS, BM, BN)
+    at = head.to(tl.int64) * rows + row
+    list_ptr += at * LENGTH
+    p_ptr += at * LENGTH
+    bit_ptr += (tl.program_id(1).to(tl.int64) * BM + tl.program_id(0)) * (tl.cdiv(keys, BN) * (BN // 32))
+    count = list_of(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
+    if count > LENGTH:
+        tl.store(dense_ptr + number, 1)
+        return
+    tl.store(count_ptr + at, count)
+    query = vector_of(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D)
+    t = tl.load(t_ptr + at)
+    v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
+    tl.debug_barrier()
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
+        key = tl.load(list_ptr + item, mask=item < count, other=0)
+        products = tl.sum(vectors_of(view[0], view[1], key, item < count, DEPTH, D) * query, 1)
+        w = listed_scores(products, view, row, key, item < count, FLAGS)
+        tl.store(p_ptr + item, w, mask=item < count)
+    tl.debug_barrier()
+    exact: tl.constexpr = k[0].dtype.element_ty == tl.float32
+    if count <= LENGTH // 4:
+        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH // 4)
+    else:
+        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH)
+    tl.store(t_ptr + at, t)
+    tl.debug_barrier()
+    out = tl.zeros([W], tl.float32)
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
+        key = tl.load(list_ptr + item, mask=item < count, other=0)
+        p = tl.load(p_ptr + item, mask=item < count, other=0.0)
+        out += tl.sum(vectors_of(v_ptr, v[3], key, p > 0.0, WIDTH, W) * p[:, None], 0)
+    wide = tl.arange(0, W)
+    tl.store(out_ptr + at * WIDTH + wide, out, mask=wide < WIDTH)
+
+
+@triton.jit
+def list_of(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.constexpr):
+    """Numbers of the keys whose bits are set, in order. Returns how many there are, also beyond LENGTH."""
+    count = begin * 0
+    for first in range(begin, end, WORDS):
+        column = first + tl.arange(0, WORDS)
+        word = tl.load(bit_ptr + column, mask=column < end, other=0).to(tl.uint32)
+        inside = population(word).to(tl.int32)
+        place = count + tl.cumsum(inside, 0) - inside
+        count += tl.sum(inside, 0)
+        go = tl.max(inside, 0) > 0
+        while go:
+            rest = word & (word - 1)
+            lowest = population((word ^ rest) - 1).to(tl.int32)
+            tl.store(list_ptr + place, column * 32 + lowest, mask=(word != 0) & (place < LENGTH))
+            word = rest
+            place += 1
+            go = tl.max((word != 0).to(tl.int32), 0) > 0
+    return count
+
+
+@triton.jit
+def weigh(p_ptr, count, t, e, KIND: tl.constexpr, EXACT: tl.constexpr, LENGTH: tl.constexpr):
+    """Probabilities in the place of listed scores, and their threshold, from a lower bound ``t``."""
+    item = tl.arange(0, LENGTH)[None, :]
+    w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
+    top = tl.max(w, 1, keep_dims=True)
+    last = end_of(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
+    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, EXACT, not EXACT)
+    p = power(w, thresholds, e, KIND, EXACT)
+    total = sum1(p)
+    tl.debug_barrier()
+    tl.store(p_ptr + item, p / tl.where(total > 0.0, total, 1.0), mask=item < count)
+    return tl.max(thresholds)
+
+
+@triton.jit
+def vector_of(ptr, DEPTH: tl.constexpr, D: tl.constexpr):
+    """``DEPTH`` numbers as a row ``[1, D]`` in float32."""
+    d = tl.arange(0, D)[None, :]
+    return tl.load(ptr + d, mask=d < DEPTH, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def vectors_of(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
+    """Rows ``index [C]`` of a matrix in float32, ``[C, D]``; zeros where ``there`` is not."""
+    d = tl.arange(0, D)[None, :]
+    there = there[:, None] if DEPTH == D else there[:, None] & (d < DEPTH)
+    return tl.load(ptr + index.to(tl.int64)[:, None] * stride + d, mask=there, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def listed_scores(products, view, row, key, there, FLAGS: tl.constexpr):
+    """``w [C]`` of the products of a query and listed keys. Keys that it does not see are not listed."""
+    mask_ptr, mask_row, mask_column = view[3], view[4], view[5]
+    slope, e, gain, offset = view[7], view[8], view[9], view[10]
+    w = products * gain
+    if ALIBI & FLAGS:
+        w -= slope * tl.abs(key - row - offset).to(tl.float32)
+    if ADD & FLAGS:
+        at = mask_ptr + key.to(tl.int64) * mask_column
+        if not BY_KEY & FLAGS:
+            at += row.to(tl.int64) * mask_row
+        w += e * tl.load(at, mask=there, other=0.0).to(tl.float32)
+    return w

@@ -1,0 +1,75 @@
+"""Softmax with ceilings: ``p = min(upper, c exp(x))``, summing to one."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.bounds.triton.clip import INF, off_upper, rounded
+from omegamax.kernels.triton.numerics import any_row, exp, largest, sum1, sum2
+from omegamax.kernels.triton.tiles import read, tile_of, write
+
+
+@triton.jit(do_not_specialize=["rows"])
+def capped_softmax(
+    z_ptr,
+    p_ptr,
+    upper_ptr,
+    upper,
+    rows,
+    K,
+    z_stride,
+    upper_row,
+    upper_column,
+    GIVEN: tl.constexpr,
+    EVEN: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``p [rows, K]``; the ceiling is a number, or where ``GIVEN`` there is one for each entry, of any strides.
+
+    Entries below their ceilings are not rounded to them, by which a gradient knows them.
+    """
+    row, column, here = tile_of(rows, K, R, BLOCK)
+    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
+    top = largest(x)
+    share = exp(x - tl.where(top == -INF, 0.0, top))
+    mass = sum1(share)
+    scale = 1.0 / tl.where(mass > 0.0, mass, 1.0)
+    if GIVEN:
+        ceiling = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
+    else:
+        ceiling = tl.zeros([R, 1], tl.float32) + upper
+    share *= scale
+    limit = rounded(ceiling, p_ptr)
+    if GIVEN:
+        over = (tl.max(((share > ceiling) & here).to(tl.int32), 1, keep_dims=True) > 0) & (top < INF)
+    else:
+        over = (scale > ceiling) & (tl.abs(top) < INF)  # the share of the largest
+    if any_row(over, x):
+        capped, share = capped_shares(x, share, ceiling)
+        p = tl.where(capped, limit, off_upper(share, limit, p_ptr))
+    else:
+        p = tl.where(share < ceiling, off_upper(share, limit, p_ptr), limit)
+    p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
+    write(p_ptr + row * K, column, here, p, EVEN)
+
+
+@triton.jit
+def capped_shares(x, share, upper):
+    """Which entries are at their ceilings, and the shares of the others, from the softmax ``share`` on."""
+    there = x > -INF
+    capped = there & (share > upper)
+    go = True
+    while go:
+        # What those at their ceilings leave is shared by the others. More may then pass theirs, none falls back.
+        # Measured from the largest free score, shares lose no digits however large the scores are.
+        free = there & ~capped
+        anchor = tl.max(tl.where(free, x, -INF), 1, keep_dims=True)
+        weight = tl.where(free, exp(x - tl.where(anchor > -INF, anchor, 0.0)), 0.0)
+        taken, mass = sum2(tl.where(capped, upper, 0.0), weight)
+        share = weight * (tl.maximum(1.0 - taken, 0.0) / tl.where(mass > 0.0, mass, 1.0))
+        over = free & (share > upper)
+        capped = capped | over
+        go = tl.max(over.to(tl.int32)) > 0
+    return capped, share

@@ -1,0 +1,1 @@
+"""Triton kernels of the entmax losses, and the functions that launch them."""

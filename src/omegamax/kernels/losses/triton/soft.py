@@ -1,0 +1,143 @@
+"""Entmax losses against probabilities instead of a class: one more pass over rows whose threshold is known."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.losses.triton.tile import INF, entries, measured, place, slopes
+from omegamax.kernels.rows.triton.general import ENTMAX15, SPARSEMAX, STEEP, alpha_of
+from omegamax.kernels.triton.numerics import one_minus_exp, root_of, sum1, sum3
+
+
+@triton.jit
+def omega_of(p, a, KIND: tl.constexpr):
+    """What each entry adds to Omega: ``p log_e(p) / alpha``, with the deformed logarithm ``(p^e - 1) / e``."""
+    if KIND == SPARSEMAX:
+        value = 0.5 * p * (p - 1.0)
+    elif KIND == ENTMAX15:
+        value = p * (tl.sqrt(tl.maximum(p, 0.0)) - 1.0) / 0.75
+    else:
+        on = (p > 0.0) & (a < INF)
+        a = tl.where(a < INF, a, 2.0)
+        e = a - 1.0
+        log_p = tl.log(tl.where(on, p, 1.0))
+        logarithm = tl.where(e == 0.0, log_p, -one_minus_exp(e * log_p) / tl.where(e == 0.0, 1.0, e))
+        value = tl.where(on, p * logarithm / a, 0.0)
+    return value
+
+
+@triton.jit
+def level_of(a, t, step, KIND: tl.constexpr):
+    """The level ``l`` of ``p = exp_e(x - l)``, from what the threshold is kept as."""
+    if KIND == SPARSEMAX:
+        level = 1.0 + t + step
+    elif KIND == ENTMAX15:
+        level = 2.0 * (1.0 + t + step)
+    else:
+        level = t + step
+        if KIND == STEEP:
+            e = tl.where((a > 2.0) & (a < INF), a - 1.0, 2.0)
+            level = tl.where(a > 2.0, t + (1.0 - root_of(step, e)) / e, level)
+    return level
+
+
+@triton.jit
+def target_of(y_ptr, row, column, here, K, y_stride, smoothing):
+    """The target, smoothed."""
+    y = tl.load(y_ptr + row * y_stride + column, mask=here, other=0.0).to(tl.float32)
+    return tl.where(here, (1.0 - smoothing) * y + smoothing / K, 0.0)
+
+
+@triton.jit
+def forward(
+    z_ptr,
+    y_ptr,
+    value_ptr,
+    state_ptr,
+    slope_ptr,
+    alpha_ptr,
+    alpha,
+    smoothing,
+    slack,
+    rows,
+    K,
+    z_stride,
+    y_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    SLOPE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``Omega*(z) + Omega(y) - <y, z>`` of a row, and its slope in alpha."""
+    row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
+    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, 1)
+    top = tl.load(state_ptr + 3 * row)
+    t = tl.load(state_ptr + 3 * row + 1)
+    step = tl.load(state_ptr + 3 * row + 2)
+    shift = tl.where(top == -INF, 0.0, top)
+    gap = tl.zeros([1, BLOCK], tl.float32)
+    mass = tl.zeros([1, BLOCK], tl.float32)
+    aim = tl.zeros([1, BLOCK], tl.float32)
+    change = tl.zeros([1, BLOCK], tl.float32)
+    begin = 0
+    while begin < K:
+        column = begin + tl.arange(0, BLOCK)[None, :]
+        here = column < K
+        z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+        y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
+        p, _ = entries(measured(z, top), a, t, step, KIND)
+        p = tl.where(z > -INF, p, 0.0)
+        # One difference: it cancels where the map returns the target. And what no mass meets may be -inf.
+        move = p - y
+        gap += tl.where(move == 0.0, 0.0, move * (z - shift)) - (omega_of(p, a, KIND) - omega_of(y, a, KIND))
+        mass += p
+        aim += y
+        if SLOPE:
+            change += slopes(p, a) - slopes(y, a)
+        begin += BLOCK
+    value, total, wanted = sum3(gap, mass, aim)
+    # Probabilities that miss one by rounding count by the square of it, and so does a target that does.
+    least = tl.where(a < INF, level_of(a, t, step, KIND) - 1.0 / a, 0.0)
+    value = value - tl.where((top > -INF) & (value < INF), least * (total - 1.0), 0.0)
+    short = 1.0 - wanted
+    value = value + tl.where(tl.abs(short) > slack, short * shift, 0.0)
+    tl.store(value_ptr + row, tl.where(top < INF, value, float("nan")))
+    if SLOPE:
+        tl.store(slope_ptr + row, sum1(change))
+
+
+@triton.jit
+def backward(
+    z_ptr,
+    y_ptr,
+    state_ptr,
+    g_ptr,
+    out_ptr,
+    alpha_ptr,
+    alpha,
+    smoothing,
+    rows,
+    K,
+    z_stride,
+    y_stride,
+    out_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
+    row, column = place(rows, R, BLOCK)
+    there = row < rows
+    here = there & (column < K)
+    g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
+    top = tl.load(state_ptr + 3 * row, mask=there, other=0.0)
+    t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
+    step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
+    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
+    p, _ = entries(measured(z, top), a, t, step, KIND)
+    p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
+    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)

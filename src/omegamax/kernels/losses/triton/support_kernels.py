@@ -1,0 +1,131 @@
+"""Gradients of a projection through the support of its scores: few entries of a row, listed, instead of all of them.
+
+With ``v = p - y`` the gradient of the loss in the scores ``W h``, that in ``h`` is a sum of as many rows of ``W`` as
+``v`` has entries, and that in a row of ``W`` a sum of as many ``h`` as have it in their support.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.losses.triton.long import edge
+from omegamax.kernels.losses.triton.tile import INF, entries, measured
+from omegamax.kernels.rows.triton.general import alpha_of
+
+
+@triton.jit
+def listed(
+    z_ptr,
+    index_ptr,
+    state_ptr,
+    g_ptr,
+    count_ptr,
+    column_ptr,
+    value_ptr,
+    alpha_ptr,
+    alpha,
+    rows,
+    K: tl.constexpr,
+    z_stride,
+    room,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Columns and values of ``g (p - y)`` that are not zero, in order, and their number, which may exceed the room."""
+    row = tl.program_id(0).to(tl.int64)
+    z_ptr += row * z_stride
+    column_ptr += row * room
+    value_ptr += row * room
+    g = tl.load(g_ptr + row)
+    index = tl.load(index_ptr + row)
+    top = tl.load(state_ptr + 3 * row)
+    t = tl.load(state_ptr + 3 * row + 1)
+    step = tl.load(state_ptr + 3 * row + 2)
+    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    count = 0
+    if g != 0.0:
+        low = edge(a, t, step, KIND)
+        for begin in range(0, K, BLOCK):
+            column = begin + tl.arange(0, BLOCK)[None, :]
+            z = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32)
+            x = measured(z, top)
+            own = column == index
+            near = (x > low) | own
+            if tl.max(near.to(tl.int32)) > 0:
+                p, _ = entries(x, a, t, step, KIND)
+                p = tl.where(z > -INF, p, 0.0)
+                on = ((p > 0.0) | own).to(tl.int32)
+                place = count + tl.cumsum(on, 1) - 1
+                fits = (on > 0) & (place < room)
+                tl.store(column_ptr + place, column, mask=fits)
+                tl.store(value_ptr + place, g * (p - own.to(tl.float32)), mask=fits)
+                count += tl.sum(on)
+        # What is not a number belongs everywhere.
+        count = tl.where(top < INF, count, K)
+    tl.store(count_ptr + row, count)
+
+
+@triton.jit
+def gathered(
+    column_ptr,
+    value_ptr,
+    count_ptr,
+    weight_ptr,
+    out_ptr,
+    D,
+    room,
+    weight_stride,
+    out_stride,
+    EACH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The sum of the listed rows of ``weight``, for a block of its columns, for each row of lists."""
+    row = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    total = tl.zeros([1, BLOCK], tl.float32)
+    begin = 0
+    count = tl.minimum(tl.load(count_ptr + row), room)
+    while begin < count:
+        entry = begin + tl.arange(0, EACH)[:, None]
+        there = entry < count
+        column = tl.load(column_ptr + row * room + entry, mask=there, other=0).to(tl.int64)
+        value = tl.load(value_ptr + row * room + entry, mask=there, other=0.0)
+        vectors = tl.load(weight_ptr + column * weight_stride + d, mask=there & (d < D), other=0.0).to(tl.float32)
+        total += tl.sum(value * vectors, 0, keep_dims=True)
+        begin += EACH
+    tl.store(out_ptr + row * out_stride + d, total, mask=d < D)
+
+
+@triton.jit
+def summed(
+    token_ptr,
+    value_ptr,
+    first_ptr,
+    column_ptr,
+    hidden_ptr,
+    out_ptr,
+    D,
+    hidden_stride,
+    out_stride,
+    EACH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Adds up the listed rows of ``hidden``, for a block of its columns, for each class that is in some support."""
+    number = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    total = tl.zeros([1, BLOCK], tl.float32)
+    begin = tl.load(first_ptr + number)
+    end = tl.load(first_ptr + number + 1)
+    while begin < end:
+        entry = begin + tl.arange(0, EACH)[:, None]
+        there = entry < end
+        token = tl.load(token_ptr + entry, mask=there, other=0).to(tl.int64)
+        value = tl.load(value_ptr + entry, mask=there, other=0.0)
+        vectors = tl.load(hidden_ptr + token * hidden_stride + d, mask=there & (d < D), other=0.0).to(tl.float32)
+        total += tl.sum(value * vectors, 0, keep_dims=True)
+        begin += EACH
+    out_ptr += tl.load(column_ptr + number).to(tl.int64) * out_stride
+    total += tl.load(out_ptr + d, mask=d < D, other=0.0).to(tl.float32)
+    tl.store(out_ptr + d, total, mask=d < D)

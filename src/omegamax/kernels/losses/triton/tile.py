@@ -1,0 +1,290 @@
+"""Entmax losses of rows: the scores are read once, and what remains of a row is its loss and its threshold.
+
+With ``x`` the scores measured from their maximum and ``l`` the level at which ``p = exp_e(x - l)`` sums to one, the
+conjugate is ``l + (sum p^alpha - 1) / alpha``. Its slope in ``l`` is ``1 - sum p``: an error of the level counts by its
+square, and the probabilities need not be brought to sum one. They come back from the level one by one, so that the
+backward pass needs no sum over a row.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from omegamax.kernels.rows.triton.above_two import steep
+from omegamax.kernels.rows.triton.general import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
+from omegamax.kernels.triton.deformed import (
+    FAR,
+    ROUNDS,
+    deformed_step,
+    deformed_terms,
+    entmax15_step,
+    entmax15_terms,
+    sparsemax_step,
+    sparsemax_terms,
+    straight,
+    tied_level,
+)
+from omegamax.kernels.triton.deformed import log_deformed as log_deformed
+from omegamax.kernels.triton.numerics import any_row, exp, largest, log_base, one_minus_exp, root_of, sum1, sum2, sum3
+
+INF = tl.constexpr(float("inf"))
+ABSENT = tl.constexpr(-1e30)
+
+
+@triton.jit
+def place(rows, R: tl.constexpr, BLOCK: tl.constexpr):
+    """Numbers of this program's rows ``[R, 1]`` and of the entries of its block ``[1, BLOCK]``."""
+    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None]
+    return row, tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def measured(z, top):
+    """Scores measured from their maximum, and the absent ones far below it: products with infinity may be NaN."""
+    return tl.maximum(z - tl.where(top == -INF, 0.0, top), ABSENT)
+
+
+@triton.jit
+def start(a, size, KIND: tl.constexpr):
+    """A level below that of every row, and the one that no row of ``size`` entries passes."""
+    if KIND == SPARSEMAX:
+        first, last = 0.0 * a - 1.0, 0.0 * a
+    elif KIND == ENTMAX15:
+        first, last = 0.0 * a - 1.0, 0.0 * a - 1.0 / tl.sqrt(1.0 * size)
+    else:
+        first, last = 0.0 * a, tied_level(tl.minimum(a - 1.0, 1.0), size)
+    return first, last
+
+
+@triton.jit
+def terms(x, a, t, KIND: tl.constexpr):
+    """What each entry adds to the sums that a step needs."""
+    if KIND == SPARSEMAX:
+        s, r = sparsemax_terms(x, t)
+        u = 0.0 * s
+    elif KIND == ENTMAX15:
+        s, r, u = entmax15_terms(x, t)
+    elif KIND == SOFTMAX:
+        s = exp(x)
+        r, u = s, s
+    else:
+        e = tl.minimum(a - 1.0, 1.0)
+        s, r, u = deformed_terms(x, e * x, e, t)
+    return s, r, u
+
+
+@triton.jit
+def moved(s, r, u, a, t, KIND: tl.constexpr):
+    """The step that the sums ask for, and who takes it."""
+    if KIND == SPARSEMAX:
+        step, moving = sparsemax_step(s, r, t)
+    elif KIND == ENTMAX15:
+        step, moving = entmax15_step(s, r, u, t)
+    elif KIND == SOFTMAX:
+        s = tl.where(s > 0.0, s, 1.0)
+        step, moving = log_base(s, s - 1.0) - t, s < 0.0
+    else:
+        step, moving = deformed_step(s, r, u, tl.minimum(a - 1.0, 1.0), t)
+    return step, moving
+
+
+@triton.jit
+def solved(x, a, size, KIND: tl.constexpr):
+    """Level and last step of a tile ``[R, BLOCK]``; of rows with alpha > 2 their smallest score and probability."""
+    t, last = start(a, size, KIND)
+    step = 0.0 * a
+    past = 0.0 * a
+    rounds = 0
+    go = True
+    while go:
+        s, r, u = terms(x, a, t, KIND)
+        if KIND == SPARSEMAX:
+            s, r = sum2(s, r)
+        elif KIND == SOFTMAX:
+            s = sum1(s)
+        else:
+            s, r, u = sum3(s, r, u)
+            past = tl.where(s < FAR, 1.0, past)
+            u = straight(s, r, u, past)
+        step, moving = moved(s, r, u, a, t, KIND)
+        t = tl.where(moving, tl.minimum(t + step, last), t)
+        rounds += 1
+        go = any_row(moving, x) & (rounds < ROUNDS)
+    if KIND == STEEP:
+        if tl.max(a) > 2.0:
+            p = steep(x, tl.maximum(a - 1.0, 1.0))
+            t = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, x, 0.0), 1, keep_dims=True), t)
+            step = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, p, 1.0), 1, keep_dims=True), step)
+    return t, step
+
+
+@triton.jit
+def entries(x, a, t, step, KIND: tl.constexpr):
+    """Probabilities at a level, and their powers alpha."""
+    if KIND == SPARSEMAX:
+        p = tl.maximum(x - t - step, 0.0)
+        power = p * p
+    elif KIND == ENTMAX15:
+        root = tl.maximum(0.5 * x - t - step, 0.0)
+        p = root * root
+        power = p * root
+    elif KIND == SOFTMAX:
+        p = exp(x - t - step)
+        power = p
+    else:
+        e = tl.minimum(a - 1.0, 1.0)
+        log_p, base, inside = log_deformed(x, e * x, e, t, step)
+        p = tl.where(inside, exp(log_p), 0.0)
+        power = tl.where(inside, p * base, 0.0)
+        if KIND == STEEP:
+            if tl.max(a) > 2.0:
+                p_steep, power_steep = steep_entries(x, a, t, step)
+                p = tl.where(a > 2.0, p_steep, p)
+                power = tl.where(a > 2.0, power_steep, power)
+    return p, power
+
+
+@triton.jit
+def steep_entries(x, a, low, y):
+    """``p^e = y^e + e (x - low)``, for alpha > 2: measured from the smallest entry of the support and its ``p = y``."""
+    sharp = a == INF
+    e = tl.where(sharp, 2.0, a - 1.0)
+    above = x > low
+    base = root_of(y, e) + tl.where(above, e * (x - low), 0.0)
+    p = tl.where(above, root_of(base, 1.0 / e), y)
+    power = tl.where(above, p * base, root_of(y, tl.where(sharp, 2.0, a)))
+    return tl.where(x >= low, p, 0.0), tl.where(x >= low, power, 0.0)
+
+
+@triton.jit
+def conjugate(power, a, t, step, KIND: tl.constexpr):
+    """``l + (sum p^alpha - 1) / alpha``, given the sum of the powers."""
+    if KIND == SPARSEMAX:
+        value = 1.0 + t + step + 0.5 * (power - 1.0)
+    elif KIND == ENTMAX15:
+        value = 2.0 * (1.0 + t + step) + (power - 1.0) / 1.5
+    elif KIND == SOFTMAX:
+        value = t + step
+    else:
+        level = t + step
+        if KIND == STEEP:
+            e = tl.where((a > 2.0) & (a < INF), a - 1.0, 2.0)
+            level = tl.where(a > 2.0, t + (1.0 - root_of(step, e)) / e, level)
+        value = tl.where(a == INF, 0.0, level + (power - 1.0) / a)
+    return value
+
+
+@triton.jit
+def slopes(p, a):
+    """What each entry adds to the derivative of the conjugate in alpha: ``p (log_e(p) / alpha + c) / alpha``.
+
+    ``log_e(p) = (p^e - 1) / e`` is the deformed logarithm and ``c`` its derivative in ``e``, negated.
+    """
+    on = (p > 0.0) & (a < INF)
+    a = tl.where(a < INF, a, 2.0)
+    e = a - 1.0
+    log_p = tl.log(tl.where(on, p, 1.0))
+    y = e * log_p
+    near = 0.125 + y * (1.0 / 30.0 + y * (1.0 / 144.0 + y * (1.0 / 840.0 + y * (1.0 / 5760.0))))
+    near = 0.5 + y * (1.0 / 3.0 + y * near)
+    small = tl.abs(y) < 0.5
+    far = (exp(y) * (y - 1.0) + 1.0) / tl.where(small, 1.0, y * y)
+    c = -log_p * log_p * tl.where(small, near, far)
+    logarithm = tl.where(e == 0.0, log_p, -one_minus_exp(y) / tl.where(e == 0.0, 1.0, e))
+    return tl.where(on, p * (logarithm / a + c) / a, 0.0)
+
+
+@triton.jit
+def finished(value, met, top):
+    """The loss less Omega of the target; ``inf`` where the target has no score, NaN for rows with NaN or ``+inf``."""
+    value = tl.where(met == -INF, INF, tl.where(top == -INF, 0.0, value) - met)
+    return tl.where(top < INF, value, float("nan"))
+
+
+@triton.jit
+def forward(
+    z_ptr,
+    index_ptr,
+    value_ptr,
+    state_ptr,
+    slope_ptr,
+    alpha_ptr,
+    alpha,
+    smoothing,
+    rows,
+    K,
+    z_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    SMOOTH: tl.constexpr,
+    SLOPE: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``Omega*(z) - <y, z>`` of rows that fit into one program, for the class ``y`` of each, smoothed or not."""
+    row, column = place(rows, R, BLOCK)
+    there = row < rows
+    here = there & (column < K)
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    top = largest(z)
+    shift = tl.where(top == -INF, 0.0, top)
+    index = tl.load(index_ptr + row, mask=there, other=0)
+    met = tl.load(z_ptr + row * z_stride + index, mask=there, other=0.0).to(tl.float32) - shift
+    if SMOOTH:
+        met = (1.0 - smoothing) * met + smoothing / K * sum1(tl.where(here, z - shift, 0.0))
+    x = measured(z, top)
+    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    t, step = solved(x, a, K, KIND)
+    p, power = entries(x, a, t, step, KIND)
+    value = conjugate(sum1(power), a, t, step, KIND)
+    if SLOPE:
+        tl.store(slope_ptr + row, sum1(slopes(p, a)), mask=there)
+    store(value_ptr, state_ptr, row, rows, finished(value, met, top), top, t, step)
+
+
+@triton.jit
+def store(value_ptr, state_ptr, row, rows, value, top, t, step):
+    """The loss of each row, and what its probabilities are made of."""
+    there = row < rows
+    tl.store(value_ptr + row, value, mask=there)
+    tl.store(state_ptr + 3 * row, top, mask=there)
+    tl.store(state_ptr + 3 * row + 1, t, mask=there)
+    tl.store(state_ptr + 3 * row + 2, step, mask=there)
+
+
+@triton.jit
+def backward(
+    z_ptr,
+    index_ptr,
+    state_ptr,
+    g_ptr,
+    out_ptr,
+    alpha_ptr,
+    alpha,
+    smoothing,
+    rows,
+    K,
+    z_stride,
+    out_stride,
+    KIND: tl.constexpr,
+    PER_ROW: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
+    row, column = place(rows, R, BLOCK)
+    there = row < rows
+    here = there & (column < K)
+    g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
+    top = tl.load(state_ptr + 3 * row, mask=there, other=0.0)
+    t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
+    step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
+    index = tl.load(index_ptr + row, mask=there, other=0)
+    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    p, _ = entries(measured(z, top), a, t, step, KIND)
+    p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
+    y = tl.where(column == index, 1.0 - smoothing, 0.0) + smoothing / K
+    # A row that does not count stays out of it, whatever it holds.
+    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)

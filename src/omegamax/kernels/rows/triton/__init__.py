@@ -1,0 +1,1 @@
+"""Triton kernels of the maps of rows, and the functions that launch them."""
