@@ -72,7 +72,7 @@ def on_support(p: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""Compute the deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``, also at zero if it is finite there; else 0.
+    r"""Compute the deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``; at zero too if it is finite, else 0.
 
     At ``p = 0`` it is ``-1/e`` for alpha > 1, which is the slope of ``p (p^e - 1) / e`` there, and ``-inf`` otherwise.
     """
@@ -87,7 +87,7 @@ def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""Compute ``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite at alpha = 1, 0 at infinity.
+    r"""Compute ``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; 0 at infinite alpha.
 
     Raising alpha by ``h`` moves entmax as adding ``h`` times this to its scores would.
     """
