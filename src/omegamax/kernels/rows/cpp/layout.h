@@ -1,16 +1,15 @@
-// From scores to probabilities, row by row. Scores are [outer, K, inner], contiguous, normalised over K.
+// How rows lie in memory and in vectors. Scores are [outer, K, inner], contiguous, normalised over K.
 //
-// A long row with inner = 1 is spread across the lanes: find its maximum, gather the few scores that can be in the
-// support, solve on those, sweep once more to write. Short rows and rows with a stride go one to a lane, W at a time,
-// with no reduction across lanes at all.
+// A long row with inner = 1 is spread across the lanes (Row): find its maximum, gather the few scores that can be in the
+// support, solve on those, sweep once more to write. Short rows and rows with a stride go one to a lane, W at a time
+// (Tile), with no reduction across lanes at all.
 #pragma once
 
 #include <cstdlib>
 #include <memory>
 #include <type_traits>
 
-#include "steep.h"
-#include "threshold.h"
+#include "../../cpp/simd.h"
 
 namespace omegamax {
 
@@ -19,8 +18,7 @@ struct Shape {
     int64_t rows() const { return outer * inner; }
 };
 
-// Rows of at most this many entries go one to a lane.
-constexpr int64_t short_row = 64;
+constexpr int64_t SHORT_ROW = 64;  // entries; rows of at most this many go one to a lane
 
 template <class T>
 struct Scratch {
@@ -73,7 +71,7 @@ INLINE S row_maximum(const Row<S>& row) {
 
 // Rows with no finite maximum: nothing left gives zeros, NaN and +inf give NaN.
 template <class S>
-INLINE bool settled(const Row<S>& row, S top, S* p) {
+INLINE bool fill_edge_case(const Row<S>& row, S top, S* p) {
     if (std::isfinite(top)) return false;
     row.fill(p, top == S(-INF) ? S(0) : S(NAN));
     return true;
@@ -95,7 +93,7 @@ INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
     return n;
 }
 
-// n packed scores, padded with -inf, and as (score - origin) * scale; both return the number of vectors.
+// Pads n packed scores with -inf; returns how many vectors they fill. unpack() also computes (score - origin) * scale.
 template <class T, class S>
 INLINE int64_t pad(S* raw, int64_t n) {
     constexpr int W = Simd<T>::W;
@@ -112,18 +110,18 @@ INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
 
 // Probabilities, divided by their sum. x holds n vectors of survivors, where the sum is found first.
 template <class S, class Power>
-INLINE void write_row(const Row<S>& row, const Power& power, Pair<S> at, const Vec<S>* x, int64_t n, S* p) {
+INLINE void write_row(const Row<S>& row, const Power& power, DoubleWord<S> at, const Vec<S>* x, int64_t n, S* p) {
     Sum<S> sum;
-    for (int64_t i = 0; i < n; i++) sum += power.output(at.below(x[i]));
+    for (int64_t i = 0; i < n; i++) sum += power.output(at.distance(x[i]));
     const Vec<S> factor = S(1) / sum.template value<true>();
-    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output(at.below(v)) * factor, i); });
+    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output(at.distance(v)) * factor, i); });
 }
 
-// The same where a power is dear: it is taken once for each survivor, and the results are put back in their places.
+// The same where a power is costly: it is taken once for each survivor, and the results are put back in their positions.
 template <class T, class S, class Power>
-INLINE void write_packed(const Row<S>& row, const Power& power, S above, Pair<T> at, Vec<T>* x, int64_t n, S* raw, S* p) {
+INLINE void write_packed(const Row<S>& row, const Power& power, S above, DoubleWord<T> at, Vec<T>* x, int64_t n, S* raw, S* p) {
     Sum<T> sum;
-    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(at.below(x[i]));
+    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(at.distance(x[i]));
     const Vec<T> factor = T(1) / sum.template value<true>();
     for (int64_t i = 0; i < n; i++) store<T>(raw + i * Simd<T>::W, x[i] * factor);
     int64_t taken = 0;
@@ -224,10 +222,11 @@ INLINE Vec<T> lane_maxima(const Vec<T>* x, int64_t K) {
         bad |= x[k] != x[k];
         top = maximum<T>(top, x[k]);
     }
-    return pick<T>(bad, splat<T>(T(NAN)), top);
+    return select<T>(bad, splat<T>(T(NAN)), top);
 }
 
-// Shifts each lane to a maximum of 0; a lane without a finite maximum gets scores of 0, for settle() to overwrite.
+// Shifts each lane to a maximum of 0; a lane without a finite maximum gets scores of 0, which
+// fill_edge_lanes() overwrites.
 template <class T>
 INLINE void shift(Vec<T>* x, int64_t K, Vec<T> top) {
     Int<T> sound = (top > T(-INF)) & (top < T(INF));
@@ -235,25 +234,25 @@ INLINE void shift(Vec<T>* x, int64_t K, Vec<T> top) {
 }
 
 template <class T>
-INLINE void settle(Vec<T>* x, int64_t K, Vec<T> top) {
+INLINE void fill_edge_lanes(Vec<T>* x, int64_t K, Vec<T> top) {
     Int<T> sound = (top > T(-INF)) & (top < T(INF));
     if (!any<T>(~sound)) return;
-    Vec<T> verdict = pick<T>(top == T(-INF), Vec<T>{}, splat<T>(T(NAN)));
-    for (int64_t k = 0; k < K; k++) x[k] = pick<T>(sound, x[k], verdict);
+    Vec<T> verdict = select<T>(top == T(-INF), Vec<T>{}, splat<T>(T(NAN)));
+    for (int64_t k = 0; k < K; k++) x[k] = select<T>(sound, x[k], verdict);
 }
 
 template <class T, class Power>
-INLINE void write_lanes(const Power& power, Vec<T>* x, int64_t K, Pair<T> at) {
+INLINE void write_lanes(const Power& power, Vec<T>* x, int64_t K, DoubleWord<T> at) {
     Total<T> sum;
     for (int64_t start = 0; start < K; start += LANE_BLOCK) {
         const int64_t end = std::min(K, start + LANE_BLOCK);
         Vec<T> s0{}, s1{};
         int64_t k = start;
         for (; k + 1 < end; k += 2) {
-            s0 += x[k] = power.output(at.below(x[k]));
-            s1 += x[k + 1] = power.output(at.below(x[k + 1]));
+            s0 += x[k] = power.output(at.distance(x[k]));
+            s1 += x[k + 1] = power.output(at.distance(x[k + 1]));
         }
-        if (k < end) s0 += x[k] = power.output(at.below(x[k]));
+        if (k < end) s0 += x[k] = power.output(at.distance(x[k]));
         sum.add(s0 + s1);
     }
     const Vec<T> factor = T(1) / sum.minus(0.0);
