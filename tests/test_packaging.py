@@ -139,7 +139,7 @@ def test_asking_for_compiled_kernels_that_are_not_there_is_an_error(without_comp
 # What is installed only by an extra, or by nobody: a plain install on a machine without a GPU has none of it.
 EXTRAS = ("triton", "lightning", "matplotlib", "transformers", "torchmetrics", "jsonargparse", "PIL", "rich")
 EXTRAS += ("sacrebleu", "safetensors", "fastapi", "uvicorn", "sklearn")
-CORE = ("functional", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts/test_tensors.py")
+CORE = ("maps", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts/test_tensors.py")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def core_tests(paths, site: Path | None, hidden: dict[str, str]) -> subprocess.C
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paths", [CORE[:1], CORE[1:2], CORE[2:]], ids=["functional", "losses", "others"])
+@pytest.mark.parametrize("paths", [CORE[:1], CORE[1:2], CORE[2:]], ids=["maps", "losses", "others"])
 def test_core_needs_neither_a_compiler_nor_an_extra(paths, without_compiler, hidden_extras):
     faulthandler.cancel_dump_traceback_later()  # minutes, in a process with a limit of its own for each test
     done = core_tests(paths, without_compiler, hidden_extras)
@@ -181,7 +181,7 @@ def test_losses_need_no_triton(hidden_extras):
 
 def test_package_imports_without_extras(hidden_extras):
     names = ("functional", "losses", "nn", "densities", "basis", "mixtures", "structured", "mixed")
-    names += ("hopfield", "generation", "omegas", "kernels", "compat.entmax", "compat.adasplash")
+    names += ("hopfield", "generation", "maps", "kernels", "compat.entmax", "compat.adasplash")
     probe = "import bare_environment\n" + "".join(f"import omegamax.{name}\n" for name in names) + "print('done')"
     path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     assert run(probe, PYTHONPATH=path, **hidden_extras) == ["done"]

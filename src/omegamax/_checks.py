@@ -6,12 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import is_legacy_batchedtensor
 from torch.compiler import is_compiling
 
 from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import dispatch_mode_count, in_jit_trace, in_transform, is_legacy_batched
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -74,6 +73,14 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
         raise ValueError(
             f"{name}: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
         )
+
+
+def apply_mask(name: str, z: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the scores with ``-inf`` wherever ``mask`` is False."""
+    if mask is None:
+        return z
+    check_mask(name, z, mask)
+    return z.masked_fill(~mask, -math.inf)
 
 
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
@@ -199,7 +206,7 @@ def is_plain(*tensors: Tensor | float) -> bool:
 
     Runs in every call of a map: half a microsecond.
     """
-    if is_compiling() or _are_functorch_transforms_active() or _len_torch_dispatch_stack() or _is_tracing():
+    if is_compiling() or in_transform() or dispatch_mode_count() or in_jit_trace():
         return False
     for t in tensors:
         kind = type(t)
@@ -207,7 +214,7 @@ def is_plain(*tensors: Tensor | float) -> bool:
             continue
         # Batched gradients (is_grads_batched) wrap by torch's older vmap, which functorch does not know of.
         if kind in _PLAIN_TYPES:
-            if t.is_meta or is_legacy_batchedtensor(t):  # type: ignore[union-attr, arg-type]
+            if t.is_meta or is_legacy_batched(t):  # type: ignore[union-attr, arg-type]
                 return False
         elif isinstance(t, Tensor):
             return False

@@ -2,9 +2,9 @@
 
 import pytest
 
-from omegamax._registry import TRANSFORMS
 from omegamax.cli._bibliography import bibliography
 from omegamax.cli.main import main
+from omegamax.maps import TRANSFORMS
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from omegamax._registry import TRANSFORMS
 from omegamax.cli import _table
 from omegamax.cli._errors import CommandError
 from omegamax.cli.main import main
 from omegamax.cli.maps import BEGIN, END, replaced
+from omegamax.maps import TRANSFORMS
 
 
 @pytest.mark.parametrize("options", [[], ["--markdown"]])

@@ -5,9 +5,9 @@ import re
 import pytest
 import torch
 
-from omegamax._registry import TRANSFORMS
 from omegamax.cli._plates import PLATES
 from omegamax.cli._tour import tour
+from omegamax.maps import TRANSFORMS
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omegamax import GraphFused, Omega, TotalVariation2d, graph_fusedmax
-from omegamax._registry import TRANSFORMS, Transform
+from omegamax.maps import TRANSFORMS, Transform
 
 
 def ladder(size: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch.autograd.gradcheck import gradcheck, gradgradcheck
 from torch.func import hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from contracts.records import domain, every_map, run, wide
-from omegamax._registry import Transform
+from omegamax.maps import Transform
 
 F64 = torch.float64
 every_axis = pytest.mark.parametrize("dim", [0, 1, -1, -2])

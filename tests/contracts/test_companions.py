@@ -15,7 +15,7 @@ from torch import Tensor
 
 import omegamax
 from contracts.records import ORDERED, RECORDS, domain, every_map, omega_of, options, run, scores, wide
-from omegamax._registry import TRANSFORMS, Transform
+from omegamax.maps import TRANSFORMS, Transform
 
 F64 = torch.float64
 

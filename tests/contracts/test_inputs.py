@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from contracts.records import ORDERED, domain, every_map, options, run, scores, wide
-from omegamax._registry import Transform
+from omegamax.maps import Transform
 
 F64 = torch.float64
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, F64], ids=["float32", "float64"])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import omegamax
 from contracts.records import RECORDS, every_map, wide
-from omegamax._registry import Transform
+from omegamax.maps import Transform
 
 Y = torch.eye(4)
 # Every entry that takes scores, logits or parameters: what is called with a tensor of 4 x 4, and the argument's name.

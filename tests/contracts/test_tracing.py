@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from contracts.records import RECORDS, every_map, wide
-from omegamax._registry import Transform
+from omegamax.maps import Transform
 
 # What to call the operators with: tensors by argument name, with the rank of the scores.
 ARGUMENTS = {"alpha": 1.7, "k": 2.0, "upper": 0.6, "lower": 0.05, "weights": 0.5, "strength": 0.3, "w": 0.1}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contracts.records import CENTRED, ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
 from omegamax import Omega
-from omegamax._registry import Transform
+from omegamax.maps import Transform
 
 F64 = torch.float64
 

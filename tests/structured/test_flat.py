@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omegamax.structured import DependencyTree, Factor, Sequence, SequentialKSubsets, SpanningTree, sparsemap
+from omegamax.structured import DependencyTree, Factor, Sequence, SequentialSubsets, SpanningTree, sparsemap
 from omegamax.structured._solution import ActiveSolution
 from structured.cases import CASES, F64, Case
 from structured.joint import Joint
@@ -19,7 +19,7 @@ WIDE: list[tuple[Factor, tuple[int, ...]]] = [
     (DependencyTree(projective=True, single_root=True), (24, 24)),
     (SpanningTree(EDGES), (EDGES.shape[1],)),
     (Sequence(), (40, 9)),
-    (SequentialKSubsets(20), (80,)),
+    (SequentialSubsets(20), (80,)),
 ]
 every_kind = pytest.mark.parametrize(("factor", "shape"), WIDE, ids=[repr(factor) for factor, _ in WIDE])
 

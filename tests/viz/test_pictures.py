@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from omegamax import sparsemax, viz
-from omegamax._registry import TRANSFORMS
+from omegamax.maps import TRANSFORMS
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._registry import TRANSFORMS, Transform
 from omegamax.losses import fenchel_young_loss
-from omegamax.omegas import Omega
+from omegamax.maps import TRANSFORMS, Omega, Transform
 
 CHOICES = 8
 SIDE = 14

@@ -27,7 +27,7 @@ def bibtex(names: list[str]) -> list[str]:
     >>> bibtex(["sparsemax", "martins2016softmax"])[0].splitlines()[0]
     '@inproceedings{martins2016softmax,'
     """
-    from omegamax._registry import TRANSFORMS
+    from omegamax.maps import TRANSFORMS
 
     works = bibliography()
     unknown = [name for name in names if name not in TRANSFORMS and name not in works]

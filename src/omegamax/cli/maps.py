@@ -54,7 +54,7 @@ def replaced(text: str, table: str) -> str:
 
 
 def _rows(linked: bool) -> list[list[str]]:
-    from omegamax._registry import TRANSFORMS
+    from omegamax.maps import TRANSFORMS
 
     rows = []
     for t in TRANSFORMS.values():

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import check_above, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax._registry import TRANSFORMS, get
-from omegamax.omegas import Omega
+from omegamax.maps import TRANSFORMS, Omega, get
 
 
 def log_probabilities(z: Tensor, omega: str | Omega = "entmax15", temperature: float = 1.0) -> Tensor:

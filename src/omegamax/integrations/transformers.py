@@ -37,8 +37,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from omegamax._registry import TRANSFORMS, get
 from omegamax.integrations._layer import attend
+from omegamax.maps import TRANSFORMS, get
 from omegamax.nn import Alpha, Entmax, Normmax
 
 _active_collector: Any = None

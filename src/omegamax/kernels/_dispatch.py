@@ -45,6 +45,10 @@ def _read_table() -> dict[str, dict[str, str]]:
 # operation -> {backend: the package that implements it there}
 TABLE = _read_table()
 
+# Operations that a GPU has no kernel for, and whose compiled CPU kernel is quicker than plain torch on the GPU even so:
+# total variation of 64 x 14 x 14 scores with its gradient takes 1 to 2 ms there instead of 23 to 216.
+ON_HOST = frozenset(op for op, packages in TABLE.items() if packages.get("cpu") == "variation")
+
 
 def solve(op: str, z: Tensor, *rest) -> Tensor:
     """Run the operation ``op`` on ``(z, *parameters, dim)``, or whatever else it takes."""
@@ -109,6 +113,8 @@ def _find(op: str, device: str, name: str) -> Kernel:
     preferred = PREFERENCE.get(device, ("reference",))
     usable = [choice for choice in preferred if _is_usable(op, choice)]
     if name == "auto":
+        if device != "cpu" and op in ON_HOST and _is_usable(op, "cpu"):
+            return _run_on_host(_load(op, "cpu"))
         return _load(op, usable[0])
     if name in usable:
         return _load(op, name)
@@ -129,3 +135,13 @@ def _load(op: str, name: str) -> Kernel:
     if name == "triton":
         return triton.load(op)
     return getattr(import_module(f"omegamax.kernels.{TABLE[op][name]}.{name}"), op)
+
+
+def _run_on_host(kernel: Kernel) -> Kernel:
+    """Wrap a CPU kernel so that it takes tensors from another device and returns its result there."""
+
+    @functools.wraps(kernel)
+    def call(z: Tensor, *rest) -> Tensor:
+        return kernel(z.cpu(), *(a.cpu() if isinstance(a, Tensor) else a for a in rest)).to(z.device)
+
+    return call

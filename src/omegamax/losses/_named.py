@@ -27,8 +27,8 @@ from omegamax.losses._targets import (
     index_sets,
     probabilities,
 )
-from omegamax.omegas import KSubsets, NormEntropy, Omega, Shannon, Tsallis
-from omegamax.omegas._conjugate import conjugate_minus
+from omegamax.maps import KSubsets, NormEntropy, Omega, Shannon, Tsallis
+from omegamax.maps.conjugate import conjugate_minus
 
 
 def softmax_loss(

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice
 from omegamax.densities import Mixture
+from omegamax.maps import Omega
 from omegamax.mixtures._init import INITS, starts
 from omegamax.mixtures._mixing import mixing_rule
 from omegamax.mixtures._points import points
 from omegamax.mixtures._task import check_count, task
-from omegamax.omegas import Omega
 
 
 def weighted_em(

@@ -11,8 +11,7 @@ from torch import Tensor
 from omegamax import functional
 from omegamax._arguments import is_number
 from omegamax._numerics import tsallis_log
-from omegamax._registry import get
-from omegamax.omegas import Omega, Shannon, Tsallis
+from omegamax.maps import Omega, Shannon, Tsallis, get
 
 Mix = Callable[[Tensor], Tensor]
 

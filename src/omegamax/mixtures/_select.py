@@ -12,13 +12,13 @@ from torch import Tensor
 from omegamax._arguments import check_choice
 from omegamax.densities import Mixture
 from omegamax.densities._base import Density
+from omegamax.maps import Omega
 from omegamax.mixtures._criteria import BIC, Criterion
 from omegamax.mixtures._init import INITS, starts
 from omegamax.mixtures._mixing import annihilating
 from omegamax.mixtures._points import points
 from omegamax.mixtures._step import State
 from omegamax.mixtures._task import check_count, taken, task
-from omegamax.omegas import Omega
 
 
 class SelectedMixture(Mixture):

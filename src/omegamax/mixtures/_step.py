@@ -12,10 +12,10 @@ from torch import Tensor
 
 from omegamax._checks import readable
 from omegamax._numerics import phi
+from omegamax.maps import Omega, Shannon
 from omegamax.mixtures._floor import floored
 from omegamax.mixtures._packed import diagonal, inverse, pairs, times
 from omegamax.mixtures._points import Points
-from omegamax.omegas import Omega, Shannon
 
 # The score of a component without weight: none of its exponentials, differences or powers is more than 0, and unlike
 # -inf it may be multiplied by 0.

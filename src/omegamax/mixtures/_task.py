@@ -10,14 +10,13 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice, is_number
 from omegamax._checks import check_above
-from omegamax._registry import get
 from omegamax.densities import BetaGaussian, Gaussian, Mixture
+from omegamax.maps import Omega, get
 from omegamax.mixtures._implicit import fixed_point
 from omegamax.mixtures._init import shares
 from omegamax.mixtures._packed import pack, unpack
 from omegamax.mixtures._points import Points
 from omegamax.mixtures._step import Iteration, State
-from omegamax.omegas import Omega
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from omegamax import losses
 from omegamax._arguments import check_choice
-from omegamax._registry import get
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing
+from omegamax.maps import Omega, get
 from omegamax.nn.alpha import Alpha, alpha_for, hold, hold_alpha
-from omegamax.omegas import Omega
 
 
 class FenchelYoungLoss(torch.nn.Module):

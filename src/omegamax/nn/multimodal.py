@@ -8,17 +8,16 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
-from omegamax._registry import get
 from omegamax.basis import Basis
 from omegamax.basis._places import Lengths
 from omegamax.densities import Mixture
+from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, Criterion, select_components, weighted_em
 from omegamax.mixtures._init import INITS
 from omegamax.mixtures._task import check_count
 from omegamax.nn._density import DensityAttention, full_precision, member
 from omegamax.nn._layout import Layout
 from omegamax.nn.alpha import Alpha
-from omegamax.omegas import Omega
 
 NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import functional, structured
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_integer, check_type, is_number
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures
@@ -19,8 +19,7 @@ class _WithFactor(torch.nn.Module):
 
     def __init__(self, factor: Factor):
         super().__init__()
-        if not isinstance(factor, Factor):
-            raise TypeError(f"{type(self).__name__}: factor must be a Factor, got {type(factor).__name__}")
+        check_type(type(self).__name__, "factor", factor, Factor)
         self._bare = factor
         self._held = [n for n, v in vars(factor).items() if isinstance(v, Tensor) and v.is_floating_point()]
         for name in self._held:
@@ -71,7 +70,7 @@ class SparseMAP(_WithFactor):
 class SparseMAPLoss(_WithFactor):
     """Module of :func:`omegamax.structured.sparsemap_loss`.
 
-    >>> SparseMAPLoss(structured.KSubsets(2))(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([1.0, 1.0, 0.0]))
+    >>> SparseMAPLoss(structured.Subsets(2))(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([1.0, 1.0, 0.0]))
     tensor(0.0625)
     """
 
@@ -107,9 +106,10 @@ class SequentialKSubsets(torch.nn.Module):
 
     def __init__(self, k: int, transition: float | Tensor = 0.0, dim: int = -1, at_most: bool = False):
         super().__init__()
-        structured.SequentialKSubsets(k, transition, at_most)  # refuses what is no budget
+        self.k = check_integer("SequentialKSubsets", "k", k, least=0)
+        if not is_number(transition):
+            check_type("SequentialKSubsets", "transition", transition, Tensor, "a number or a tensor")
         hold(self, "transition", transition)
-        self.k = k
         self.dim = dim
         self.at_most = at_most
 

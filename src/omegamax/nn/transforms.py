@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax import functional, omegas
-from omegamax._registry import get
+from omegamax import functional, maps
+from omegamax.maps import Omega, get
 from omegamax.nn.alpha import Alpha, alpha_for, hold, hold_alpha
-from omegamax.omegas import Omega
 
 
 class Softmax(torch.nn.Module):
@@ -148,7 +147,7 @@ class KSubsets(torch.nn.Module):
 
     def __init__(self, k: float | Tensor, dim: int = -1, at_most: bool = False):
         super().__init__()
-        omegas.KSubsets(k, at_most)  # refuses what is no budget
+        maps.KSubsets(k, at_most)  # refuses what is no budget
         hold(self, "k", k)
         self.dim = dim
         self.at_most = at_most

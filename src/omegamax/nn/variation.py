@@ -7,10 +7,10 @@ from torch import Tensor
 
 from omegamax import functional
 from omegamax._checks import check_above
-from omegamax.functional._edges import check_edges, check_strength
-from omegamax.functional._fused import keeps_order
+from omegamax.maps import Omega
+from omegamax.maps.penalised import keeps_order
+from omegamax.maps.total_variation import check_edges, check_strength
 from omegamax.nn.alpha import hold
-from omegamax.omegas import Omega
 
 
 class Strength(torch.nn.Module):

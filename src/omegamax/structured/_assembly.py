@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._checks import check_floating
 from omegamax.structured._blocks import Block, ByProjection, BySearch, Rule, likeness
-from omegamax.structured._factor import Bound, Factor
-from omegamax.structured._logic import LocalFactor
+from omegamax.structured._factor import Factor
+from omegamax.structured._logic import LogicFactor
 from omegamax.structured._variables import Variable
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ class Placed:
 def place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placed:
     """Check what :meth:`FactorGraph.add` is given."""
     name = "FactorGraph.add"
-    if isinstance(factor, Bound):
+    if isinstance(factor, Factor) and factor.variables is not None:
         if variables is not None:
-            raise TypeError(f"{name}: variables of {factor.factor!r} are given twice")
-        factor, variables = factor.factor, factor.variables
-    if isinstance(factor, LocalFactor):
+            raise TypeError(f"{name}: variables of {factor!r} are given twice")
+        variables = factor.variables
+    if isinstance(factor, LogicFactor):
         if variables is not None or additional is not None:
             raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
         if factor.graph is not graph:
@@ -91,9 +92,7 @@ def _structured(
 
 
 def _spread(name: str, factor: Factor, additional: Tensor, whole: tuple[int, ...], size: int | None) -> Tensor:
-    if not isinstance(additional, Tensor) or not additional.is_floating_point():
-        given = f"dtype {additional.dtype}" if isinstance(additional, Tensor) else type(additional).__name__
-        raise TypeError(f"{name}: additional must be a floating-point tensor, got {given}")
+    check_floating(name, "additional", additional)
     if additional.dim() < 1 or size not in (None, additional.shape[-1]):
         raise ValueError(
             f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from omegamax.kernels.structures import ActiveSet
 from omegamax.structured._factor import BuiltIn, Factor
-from omegamax.structured._polytope import Face, Polytope
+from omegamax.structured._logic import Face, Polytope
 from omegamax.structured._solution import Solution
 
 FAR = 1e8  # scores of this size pick a vertex
@@ -185,7 +185,7 @@ def likeness(factor: Factor, event: tuple[int, ...]) -> Hashable:
     if isinstance(factor, BuiltIn):  # all that differs between two of a kind travels as additional scores
         kind, sizes, graph = factor.kind(event)
         return type(factor), kind, sizes, None if graph is None else tuple(graph.flatten().tolist())
-    options: dict[str, Any] | None = getattr(factor, "__dict__", None)
-    if options is not None and all(isinstance(value, PLAIN) for value in options.values()):
+    options = {name: value for name, value in vars(factor).items() if name != "variables"}
+    if all(isinstance(value, PLAIN) for value in options.values()):
         return type(factor), tuple(sorted(options.items()))
     return id(factor)

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_integer, check_number
+from omegamax._checks import check_floating
 from omegamax._compile import disable_compile
 from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
-from omegamax.structured._factor import Bound, Factor
-from omegamax.structured._logic import LocalFactor
+from omegamax.structured._factor import Factor
+from omegamax.structured._logic import LogicFactor
 from omegamax.structured._report import Report
 from omegamax.structured._solver import Solver
 from omegamax.structured._variables import Variable
@@ -72,11 +73,8 @@ class FactorGraph:
             An array of variables of shape ``[*shape]``.
         """
         name = "FactorGraph.variable_from"
-        if not isinstance(scores, Tensor) or not scores.is_floating_point():
-            given = f"dtype {scores.dtype}" if isinstance(scores, Tensor) else type(scores).__name__
-            raise TypeError(f"{name}: scores must be a floating-point tensor, got {given}")
-        if not isinstance(batch_dims, int) or not 0 <= batch_dims <= scores.dim():
-            raise ValueError(f"{name}: batch_dims must lie in [0, {scores.dim()}], got {batch_dims}")
+        check_floating(name, "scores", scores)
+        batch_dims = check_integer(name, "batch_dims", batch_dims, least=0, most=scores.dim())
         batch, shape = tuple(scores.shape[:batch_dims]), tuple(scores.shape[batch_dims:])
         if self._scores and batch != self.batch_shape:
             raise ValueError(f"{name}: scores must have the batch axes {self.batch_shape} of the graph, got {batch}")
@@ -89,9 +87,7 @@ class FactorGraph:
         self._scores.append(scores)
         return Variable(self, index, np.zeros(shape, dtype=bool), scores.dtype)
 
-    def add(
-        self, factor: LocalFactor | Factor | Bound, variables: Any = None, additional: Tensor | None = None
-    ) -> None:
+    def add(self, factor: LogicFactor | Factor, variables: Any = None, additional: Tensor | None = None) -> None:
         """Let a factor constrain some variables.
 
         Args:
@@ -116,16 +112,14 @@ class FactorGraph:
             A :class:`~omegamax.structured.Report`, kept as ``report``. Factors that contradict each other are a
             ValueError, however far apart they are.
         """
-        if not isinstance(max_iter, int) or max_iter < 1:
-            raise ValueError(f"FactorGraph.solve: max_iter must be a whole number >= 1, got {max_iter}")
-        if not is_number(tol) or not tol > 0:
-            raise ValueError(f"FactorGraph.solve: tol must be > 0, got {tol}")
+        max_iter = check_integer("FactorGraph.solve", "max_iter", max_iter, least=1)
+        tol = check_number("FactorGraph.solve", "tol", tol, above=0)
         if not self._size:
             raise ValueError("FactorGraph.solve: the graph has no variables")
         count, rank = math.prod(self.batch_shape), len(self.batch_shape)
         scores = torch.cat([s.reshape(count, math.prod(s.shape[rank:])).double() for s in self._scores], 1)
         like, additional, labels = blocks(self._placed, count, scores.device)
-        solver = Solver(self.batch_shape, like, labels, is_acyclic(self._placed), float(tol), max_iter)
+        solver = Solver(self.batch_shape, like, labels, is_acyclic(self._placed), tol, max_iter)
         self._values = solver(scores, additional)
         self.report = solver.report
         return self.report

@@ -72,7 +72,7 @@ class Variable:
         return f"Variable(shape={self.shape}{', some negated' if self.negated.any() else ''})"
 
 
-def side_by_side(name: str, variables: Iterable[Any]) -> Variable:
+def concatenate(name: str, variables: Iterable[Any]) -> Variable:
     """All variables in one row, in order, from arrays and sequences of arrays of the same graph."""
     parts = list(_flat(name, variables))
     if not sum(part.index.size for part in parts):

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 from omegamax._numerics import on_support, phi, psi, rho
-from omegamax._operator import inside_rule
+from omegamax._torch_internals import in_forward_mode, inside_jvp_rule
 
 Alpha = float | Tensor
 
@@ -51,7 +51,7 @@ def _differentiated() -> bool:
     Batched gradients by torch's older vmap know no rules; inside a rule at a level of torch.func the formulas below are
     differentiated as they stand.
     """
-    return (torch.is_grad_enabled() or forward_ad._current_level >= 0) and not inside_rule()
+    return (torch.is_grad_enabled() or in_forward_mode()) and not inside_jvp_rule()
 
 
 class _Weights(NamedTuple):

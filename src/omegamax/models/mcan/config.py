@@ -8,7 +8,7 @@ from typing import Any
 
 from omegamax._arguments import check_choice
 from omegamax._checks import check_above
-from omegamax._registry import TRANSFORMS, get
+from omegamax.maps import TRANSFORMS, get
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
