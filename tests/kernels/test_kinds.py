@@ -13,7 +13,7 @@ FOLDER = Path(kernels.__file__).parent
 
 
 def test_kinds_of_the_compiled_rows_are_those_of_python():
-    source = (FOLDER / "rows/cpp/rows.cpp").read_text(encoding="utf-8")
+    source = (FOLDER / "rows/cpp/rows.h").read_text(encoding="utf-8")
     (body,) = re.findall(r"enum class Kind : int \{(.*?)\}", source, re.DOTALL)
     stated = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", body)}
     assert set(stated) == {"ENTMAX", "NORMMAX", "K_SUBSETS"}

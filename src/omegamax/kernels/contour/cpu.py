@@ -1,4 +1,4 @@
-"""Call the compiled contour integral: C++ in ``cpp/contour.cpp``."""
+"""Call the compiled contour integral: C++ in ``cpp/contour.h``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, get_num_threads
 from omegamax.kernels._library import make_dense, open_library
 from omegamax.kernels.contour import reference
 
-MAX_DIMENSION = 16  # as in cpp/contour.cpp
+MAX_DIMENSION = 16  # as in cpp/contour.h
 
 
 @functools.cache

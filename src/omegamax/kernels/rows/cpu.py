@@ -1,4 +1,4 @@
-"""Call the compiled row kernels: C++ in ``cpp/rows.cpp``."""
+"""Call the compiled row kernels: C++ in ``cpp/rows.h``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omegamax.kernels.kinds import Kind
 
 @functools.cache
 def _entries(direction: str) -> dict[torch.dtype, Callable[..., None]]:
-    """Return the C functions of ``cpp/rows.cpp`` with their signature, by dtype."""
+    """Return the C functions of ``cpp/rows.h`` with their signature, by dtype."""
     tensors = 2 if direction == "forward" else 3
     entries = {}
     for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):

@@ -1,5 +1,7 @@
 // Sums over the path of steepest descent of the contour integral behind expectations under compact densities; see
 // ../reference.py, the same in torch, for what they are. One pair of a density and a basis function in each lane.
+#pragma once
+
 #include <algorithm>
 
 #include "../../cpp/simd.h"
@@ -267,7 +269,7 @@ namespace {
 
 using namespace omegamax;
 
-constexpr int64_t PIECE = 16;  // pairs, a multiple of every vector's
+constexpr int64_t PAIRS = 16;  // handed to a thread at once; a multiple of every vector's lanes
 
 // Pairs, which cost about a microsecond each, are handed out in complete vectors.
 void contour(const Pairs& pairs, int threads) {
@@ -278,11 +280,11 @@ void contour(const Pairs& pairs, int threads) {
         else if (pairs.n == 3) contour_range<3>(pairs, begin, end);
         else contour_range<0>(pairs, begin, end);
     };
-    const int64_t pieces = (count + PIECE - 1) / PIECE;
+    const int64_t pieces = (count + PAIRS - 1) / PAIRS;
     const int64_t team = std::min<int64_t>(threads, pieces / 2);
     if (team <= 1 || must_run_serially()) return work(0, count);
 #pragma omp parallel for num_threads(int(team)) schedule(static)
-    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PIECE, std::min(count, (piece + 1) * PIECE));
+    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PAIRS, std::min(count, (piece + 1) * PAIRS));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 //
 // No torch headers: tensors arrive as pointers and sizes, one library serves every torch. Rows are shared out among OpenMP
 // threads; a row's result does not depend on which thread, or how many.
+#pragma once
+
 #include <algorithm>
 
 #include "../../bounds/cpp/k_subsets.h"
