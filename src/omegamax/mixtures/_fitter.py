@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice, is_number
+from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
 from omegamax.densities import BetaGaussian, Gaussian, Mixture
 from omegamax.maps import Omega, get
-from omegamax.mixtures._implicit import fixed_point
-from omegamax.mixtures._init import shares
+from omegamax.mixtures._implicit import attach_fixed_point
+from omegamax.mixtures._init import one_hot
 from omegamax.mixtures._packed import pack, unpack
 from omegamax.mixtures._points import Points
 from omegamax.mixtures._step import Iteration, State
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Fitter:
     """Points, and how to fit a mixture to them."""
 
     points: Points
@@ -32,23 +32,23 @@ class Task:
 
     @property
     def differentiable(self) -> bool:
-        """Whether anything asks for the gradient of the result."""
+        """Tell whether anything asks for the gradient of the result."""
         return torch.is_grad_enabled() and any(t.requires_grad for t in self._inputs().values())
 
     def _inputs(self) -> dict[str, Tensor]:
-        """All that a step depends on but for its state."""
+        """Return all that a step depends on but for its state."""
         points = self.points
         given = {"weights": points.weights, "x": points.x, "spread": points.spread, "e": self.rule.e}
         return {name: t for name, t in given.items() if isinstance(t, Tensor)}
 
     def begin(self, labels: Tensor, components: int) -> State:
-        """The moments of the members of each component; ``labels [*, L]``."""
+        """Return the moments of the members of each component; ``labels [*, L]``."""
         plain = replace(self.rule, mix=None)
-        gamma = shares(labels, components, self.points.x.dtype)
-        return plain.maximise(self.points, gamma, plain.whole(self.points))
+        gamma = one_hot(labels, components, self.points.x.dtype)
+        return plain.maximise(self.points, gamma, plain.fit_one(self.points))
 
-    def given(self, name: str, mixture: Mixture, components: int) -> State:
-        """The parameters of a mixture, in the frame, no variance below the floor."""
+    def state_of(self, name: str, mixture: Mixture, components: int) -> State:
+        """Return the parameters of a mixture, in the frame, no variance below the floor."""
         points = self.points
         if mixture.weights.shape[-1] != components or mixture.event_shape[0] != points.dimension:
             wanted = f"{components} components in {points.dimension} dimension(s)"
@@ -60,18 +60,18 @@ class Task:
         except RuntimeError:
             found = f"{tuple(mixture.batch_shape)}, which does not expand to {tuple(batch)}"
             raise ValueError(f"{name}: init must have the batch of the weights, got {found}") from None
-        whole = self.rule.whole(points)
+        whole = self.rule.fit_one(points)
         weights, alive = mixture.weights.to(points.x), (mixture.weights > 0).unsqueeze(-1)
         unit = points.unit[..., None, None]
         mean = (mixture.components.mean.to(points.x) - points.centre.unsqueeze(-2)) / unit
         cov = pack(mixture.components.covariance_matrix.to(points.x)) / unit.square()  # type: ignore[attr-defined]
         mean, cov = torch.where(alive, mean, whole.mean.detach()), torch.where(alive, cov, whole.cov.detach())
-        return State(weights, mean, self.rule.floored(points, cov))
+        return State(weights, mean, self.rule.hold_at_floor(points, cov))
 
     def fit(self, state: State) -> State:
-        """Iterate from here on, with gradients by one of the two ways."""
+        """Iterate from here on, with gradients through the iterations or at the fixed point."""
         if not (self.implicit and self.differentiable):
-            return self._settled(self._run(state))
+            return self._settle(self._run(state))
         with torch.no_grad():
             state = self._run(state)
         inputs = self._inputs()
@@ -80,30 +80,34 @@ class Task:
             changed: dict[str, Any] = dict(zip(inputs, values, strict=True))
             rule = replace(self.rule, e=changed.pop("e", self.rule.e))
             points = replace(self.points, **changed)
-            return rule.step(points, state.like(theta), rule.whole(points)).flat()
+            return rule.step(points, state.like(theta), rule.fit_one(points)).flat()
 
-        return self._settled(state.like(fixed_point(step, state.flat(), *inputs.values())))
+        return self._settle(state.like(attach_fixed_point(step, state.flat(), *inputs.values())))
 
     def _run(self, state: State) -> State:
         return self.rule.run(self.points, state, self.iterations, self.tolerance)
 
-    def _settled(self, state: State) -> State:
-        """After sparse mixing, which favours heavy components, a step for those that are left as they deserve."""
+    def _settle(self, state: State) -> State:
+        """Take a last step without sparse mixing, so that the components that are left get their masses again."""
         if self.rule.mix is None or self.iterations == 0:
             return state
         plain = replace(self.rule, mix=None)
-        return plain.step(self.points, state, plain.whole(self.points))
+        return plain.step(self.points, state, plain.fit_one(self.points))
 
     @torch.no_grad()
     def search(self, labels: Tensor, components: int) -> tuple[State, Tensor, Tensor]:
-        """The best of several starts ``[starts, *, L]``: its state, its J ``[*]``, and where it started, ``[*, L]``."""
-        state = self._settled(self._run(self.begin(labels, components)))
+        """Return the best of several starts ``[starts, *, L]``: its state, its J ``[*]`` and its labels ``[*, L]``."""
+        state = self._settle(self._run(self.begin(labels, components)))
         values = self.rule.objective(self.points, state)
         best = values.argmax(0)
-        return State(*(taken(t, best) for t in state)), taken(values, best), taken(labels, best)
+        return (
+            State(*(take_along_first(t, best) for t in state)),
+            take_along_first(values, best),
+            take_along_first(labels, best),
+        )
 
     def components(self, state: State) -> tuple[Tensor, BetaGaussian]:
-        """Weights and components in the units of the positions; NaN where these, or the weights, were not finite."""
+        """Return weights and components in the units of the positions; NaN where anything is not finite."""
         points, alpha = self.points, self.alpha
         unit, broken = points.unit[..., None, None], points.broken[..., None, None]
         mean = (state.mean * unit + points.centre.unsqueeze(-2)).masked_fill(broken, torch.nan).to(points.dtype)
@@ -116,13 +120,13 @@ class Task:
         return weights, BetaGaussian.from_moments(mean, cov, alpha, validate_args=False)
 
 
-def taken(values: Tensor, index: Tensor) -> Tensor:
-    """Of ``values [N, *, ...]`` those at ``index [*]`` along the first axis, ``[*, ...]``."""
+def take_along_first(values: Tensor, index: Tensor) -> Tensor:
+    """Return those of ``values [N, *, ...]`` at ``index [*]`` along the first axis, ``[*, ...]``."""
     index = index.reshape((1, *index.shape, *(1,) * (values.dim() - 1 - index.dim())))
     return values.gather(0, index.expand((1, *values.shape[1:]))).squeeze(0)
 
 
-def task(
+def make_fitter(
     name: str,
     points: Points,
     iterations: int,
@@ -131,14 +135,14 @@ def task(
     distance: str,
     tolerance: float | None = None,
     implicit: bool = False,
-) -> Task:
-    """What these arguments of the function ``name`` ask for."""
+) -> Fitter:
+    """Return the fitter that these arguments of the function ``name`` ask for."""
     n = points.dimension
     alpha = check_above(name, "alpha", alpha, n / (n + 2))
     check_choice(name, "distance", distance, ("gaussian", "fenchel_young"))
-    check_count(name, "iterations", iterations, least=0)
-    if tolerance is not None and (not is_number(tolerance) or not tolerance >= 0):
-        raise ValueError(f"{name}: tolerance must be a number >= 0 or None, got {tolerance!r}")
+    iterations = check_integer(name, "iterations", iterations, least=0)
+    if tolerance is not None:
+        tolerance = check_number(name, "tolerance", tolerance, least=0, finite=False)
     omega = get(responsibilities)
     if isinstance(omega.total, Tensor) or omega.total != 1:
         raise ValueError(f"{name}: responsibilities must sum to one, got {omega!r}")
@@ -155,12 +159,4 @@ def task(
             raise ValueError(f"{name}: alpha must be finite, got inf")
         e = alpha - 1
     rule = Iteration(omega, 0.0 if distance == "gaussian" else e)
-    return Task(points, rule, alpha, iterations, tolerance, implicit)
-
-
-def check_count(name: str, argument: str, value: int, least: int = 1) -> None:
-    """Refuse what is not an integer >= ``least``."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name}: {argument} must be >= {least}, got {value}")
+    return Fitter(points, rule, alpha, iterations, tolerance, implicit)

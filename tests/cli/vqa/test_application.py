@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from omegamax.cli._group import STAGES
+from omegamax.cli.application import STAGES
 from omegamax.cli.main import main
-from omegamax.cli.vqa.group import COMMANDS
+from omegamax.cli.vqa.application import VQA
 
 HEAVY = ("lightning", "matplotlib", "torchmetrics", "jsonargparse", "transformers", "torchvision", "PIL", "rich")
 
@@ -17,10 +17,10 @@ def test_help_lists_every_command(capsys):
         main(["vqa", "--help"])
     assert exit.value.code == 0
     shown = capsys.readouterr().out
-    assert all(f"    {name} " in shown for name in (*STAGES, *COMMANDS))
+    assert all(f"    {name} " in shown for name in (*STAGES, *VQA.commands))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", VQA.commands)
 def test_help_of_a_command_says_what_it_takes(name, capsys):
     with pytest.raises(SystemExit) as exit:
         main(["vqa", name, "--help"])

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from omegamax.cli import _extras
-from omegamax.cli._extras import TRAIN
+from omegamax.cli import _checks
+from omegamax.cli._checks import TRAIN
 from omegamax.cli.main import main
 
 HIDE = """
@@ -71,7 +71,7 @@ def test_command_after_a_plain_install_says_what_to_install(tmp_path):
 @pytest.mark.parametrize("package", TRAIN)
 def test_each_package_of_an_extra_is_asked_for_before_work_begins(package, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_extras, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(_checks, "find_spec", lambda name: None if name == package else object())
     for name, arguments in COMMANDS.items():
         if name != "tour" or package == "matplotlib":
             check(name, main(arguments), capsys.readouterr().err)
