@@ -142,8 +142,8 @@ def deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]
 def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
     """Find the tau of normmax: ``[1 + u - tau]_+`` has a q-norm of one, q = 1 + exponent, for scores with maximum 0.
 
-    Newton on the norm, convex and decreasing in tau, from 0. The powers of the leaders are measured from 1: where one score
-    leads all others by nearly 1, tau is next to nothing, and a high root of what it leaves needs all its digits.
+    Newton on the norm, convex and decreasing in tau, from 0. The powers of the leaders are measured from 1: where one
+    score leads all others by nearly 1, tau is next to nothing, and a high root of what it leaves needs all its digits.
     """
     q = 1 + exponent
     tau = torch.zeros_like(exponent)
