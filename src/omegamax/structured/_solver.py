@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._operation import needs_derivative
 from omegamax._warnings import ConvergenceWarning
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
@@ -16,7 +17,7 @@ from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
 from omegamax.structured._report import Report
-from omegamax.structured._solution import derivatives_wanted, tangent
+from omegamax.structured._solution import tangent
 
 NAMED = 5  # factors at odds that a message lists
 
@@ -52,7 +53,7 @@ class Solver:
     def __call__(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
         """Marginals ``[B, N]`` for scores ``[B, N]`` and those of the blocks ``[B, K, a]``, differentiable in both."""
         u: Tensor = _Run.apply(self, scores, *additional)
-        if not derivatives_wanted(scores, *additional):
+        if not needs_derivative(scores, *additional):
             return u
         faces = self._faces()
         push = faces.additional([None if extra is None else tangent(extra) for extra in additional])
