@@ -3,7 +3,7 @@
 import pytest
 
 from omegamax.cli import _table
-from omegamax.cli._errors import CommandError
+from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
 from omegamax.cli.maps import BEGIN, END, replaced
 from omegamax.maps import TRANSFORMS

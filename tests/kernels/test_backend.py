@@ -162,7 +162,7 @@ def test_compiled_function_follows_the_backend(monkeypatch):
 def test_graph_of_half_precision_runs_on_every_backend():
     """Traced where the kernels take half precision, it may be called where they do not."""
     z = torch.randn(3, 4).bfloat16()
-    p = torch.ops.omegamax.entmax_by_number(z, 1.5, 1)
+    p = torch.ops.omegamax.entmax_by_scalar(z, 1.5, 1)
     assert torch.equal(p, omegamax.entmax15(z.float()).bfloat16())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from omegamax.cli._bibliography import bibliography
-from omegamax.cli._errors import CommandError
+from omegamax.cli._checks import CommandError
 
 SUMMARY = "print the BibTeX of maps, or of works by key"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._bibliography import bibliography
-from omegamax.cli._errors import CommandError
-from omegamax.cli._output import check_file
+from omegamax.cli._checks import CommandError, check_file
 from omegamax.tasks.whole import whole_file
 
 SUMMARY = "list the maps: what each is for, its cost, its reference"

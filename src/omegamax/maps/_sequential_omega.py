@@ -12,7 +12,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import check_budget
-from omegamax._operator import define_operator
+from omegamax._operation import Operation, all_in_front
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.structures import TOLERANCE, iteration_limit
 from omegamax.kernels.structures.oracles import oracle
@@ -135,24 +135,16 @@ def _run_best_score(z: Tensor, t: Tensor, k: int, at_most: bool) -> Tensor:
 
 
 def _map_best_score(info, in_dims, z, t, k, at_most):
-    return _best_score(*_in_front(info, in_dims, z, t), k, at_most), 0
+    return _best_score(*all_in_front(info.batch_size, in_dims, z, t), k, at_most), 0
 
 
-_best_score = define_operator(
+_best_score = Operation(
     "best_sequential_subset_score",
     "(Tensor z, Tensor t, int k, bool at_most) -> Tensor",
     _run_best_score,
     lambda z, t, k, at_most: z.new_empty(z.shape[:-1]),
-    batched=_map_best_score,
+    vmap=_map_best_score,
 )
-
-
-def _in_front(info, in_dims, *tensors):
-    """Tensors with the mapped axis first."""
-    return [
-        (a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0)).contiguous()
-        for a, d in zip(tensors, in_dims, strict=False)
-    ]
 
 
 def _run_best_pairs(p: Tensor, t: Tensor, k: int, at_most: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -193,15 +185,15 @@ def _run_best_pairs(p: Tensor, t: Tensor, k: int, at_most: bool) -> tuple[Tensor
 
 
 def _map_best_pairs(info, in_dims, p, t, k, at_most):
-    return _best_pairs(*_in_front(info, in_dims, p, t), k, at_most), (0, 0, 0)
+    return _best_pairs(*all_in_front(info.batch_size, in_dims, p, t), k, at_most), (0, 0, 0)
 
 
-_best_pairs = define_operator(
+_best_pairs = Operation(
     "best_pairs",
     "(Tensor p, Tensor t, int k, bool at_most) -> (Tensor, Tensor, Tensor)",
     _run_best_pairs,
     lambda p, t, k, at_most: (p.new_empty(p.shape[:-1]), torch.empty_like(p), torch.empty_like(t)),
-    batched=_map_best_pairs,
+    vmap=_map_best_pairs,
 )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_plain
-from omegamax._operator import define_operator
+from omegamax._operation import Operation, all_in_front
 
 if TYPE_CHECKING:
     from omegamax.maps.omega import Omega
@@ -157,51 +157,43 @@ def move_to(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
     return (p - smoothing / p.shape[-1] if smoothing else p).scatter_add(-1, index, taken)
 
 
-class _Slope(torch.autograd.Function):
-    """The value as it is, with one more derivative: ``slope``, in an input that broadcasts to it."""
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        value, x, slope = inputs
-        ctx.save_for_backward(slope)
-        ctx.save_for_forward(slope)
-        ctx.rank, ctx.shape = value.dim(), x.shape
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx, g):
-        if g is None:
-            return None, None, None
-        (slope,) = ctx.saved_tensors
-        spread = g.reshape(g.shape + (1,) * (slope.dim() - ctx.rank))
-        return g, (spread * slope).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None, None
-
-    @staticmethod
-    def jvp(ctx, d_value, dx, _):
-        (slope,) = ctx.saved_tensors
-        # Where only the slope moves, the value does not.
-        change = (torch.zeros_like(slope) if dx is None else slope * dx).sum(tuple(range(ctx.rank - slope.dim(), 0)))
-        return change if d_value is None else d_value + change
+def _save_slope(ctx, inputs, result):
+    value, x, slope = inputs
+    ctx.rank, ctx.shape = value.dim(), x.shape
+    return [slope]
 
 
-def _batched_slope(info, in_dims, *tensors):
-    moved = [
-        t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
-        for t, d in zip(tensors, in_dims, strict=True)
-    ]
-    value, x, slope = moved
+def _slope_backward(ctx, g):
+    (slope,) = ctx.saved_tensors
+    spread = g.reshape(g.shape + (1,) * (slope.dim() - ctx.rank))
+    return g, (spread * slope).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None, None
+
+
+def _slope_jvp(ctx, d_value, dx, _):
+    (slope,) = ctx.saved_tensors
+    # Where only the slope moves, the value does not.
+    change = (torch.zeros_like(slope) if dx is None else slope * dx).sum(tuple(range(ctx.rank - slope.dim(), 0)))
+    return change if d_value is None else d_value + change
+
+
+def _slope_vmap(info, in_dims, *tensors):
+    value, x, slope = all_in_front(info.batch_size, in_dims, *tensors)
     # An input of fewer axes broadcasts from the last one on.
     x = x.reshape(info.batch_size, *(1,) * (slope.dim() - x.dim()), *x.shape[1:])
     return _with_slope(value, x, slope), 0
 
 
-_with_slope = define_operator(
+# The value as it is, with one more derivative: ``slope``, in an input that broadcasts to it.
+_with_slope = Operation(
     "with_slope",
     "(Tensor value, Tensor x, Tensor slope) -> Tensor",
     lambda value, x, slope: value.clone(memory_format=torch.contiguous_format),
     lambda value, x, slope: torch.empty_like(value, memory_format=torch.contiguous_format),
-    _Slope,
-    _batched_slope,
+    save=_save_slope,
+    backward=_slope_backward,
+    jvp=_slope_jvp,
+    vmap=_slope_vmap,
+    export=lambda value, x, slope: value,
 )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
-from omegamax._map import Map
+from omegamax._operation import Map
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
 from omegamax.maps._registry import Transform, get, register
 from omegamax.maps.k_subsets import threshold

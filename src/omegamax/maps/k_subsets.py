@@ -10,8 +10,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import apply_mask, check_budget, check_scores, is_plain, row_parameter
-from omegamax._map import Map
 from omegamax._numerics import working_dtype
+from omegamax._operation import Map
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
-from omegamax._map import Map
 from omegamax._numerics import on_support
+from omegamax._operation import Map
 from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
 from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega

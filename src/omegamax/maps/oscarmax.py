@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import apply_mask, check_scores
-from omegamax._map import Map
+from omegamax._operation import Map
 from omegamax.kernels.isotonic import pool_mean, pool_rank
 from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega

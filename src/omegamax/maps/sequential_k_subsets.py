@@ -9,10 +9,9 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import is_integer, is_number
-from omegamax._checks import apply_mask, check_budget, check_floating, check_scores, is_plain
-from omegamax._map import _derivatives_wanted, _in_front
+from omegamax._checks import apply_mask, check_budget, check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax._operator import define_operator
+from omegamax._operation import Operation, map_in_front
 from omegamax.kernels.structures import (
     TOLERANCE,
     ActiveSet,
@@ -118,14 +117,9 @@ def _pairs(name: str, transition: float | Tensor, z: Tensor, size: int, dim: int
 
 
 def _apply(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> Tensor:
-    """The map in whichever mode of torch is on, as :class:`~omegamax._map.Map` has it."""
-    if z.dim() == 0:
+    if z.dim() == 0:  # a row of one
         return _apply(z.reshape(1), t.reshape(1), k, at_most, 0).reshape(())
-    if is_plain(z, t):
-        if _derivatives_wanted(z, t):
-            return _Function.apply(z, t, k, at_most, dim)[0]
-        return _solve(z, t, k, at_most, dim)[0]
-    return _op(z, t, k, at_most, dim)[0]
+    return _operation(z, t, k, at_most, dim)[0]
 
 
 def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, ActiveSet, Tensor]:
@@ -172,64 +166,61 @@ def _vjp(g: Tensor, basis: Tensor, t: Tensor, dim: int) -> tuple[Tensor, Tensor]
     return dz.to(g.dtype), dt.sum_to_size(t.shape).to(t.dtype)
 
 
-class _Function(torch.autograd.Function):
-    @staticmethod
-    def forward(z, t, k, at_most, dim):
-        return _solve_with_basis(z, t, k, at_most, dim)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _, t, _, _, dim = inputs
-        _, basis = output
-        ctx.mark_non_differentiable(basis)
-        ctx.save_for_backward(basis, t)
-        ctx.save_for_forward(basis, t)
-        ctx.dim = dim
-
-    @staticmethod
-    def backward(ctx, g, _):
-        basis, t = ctx.saved_tensors
-        return (*_vjp(g, basis, t, ctx.dim), None, None, None)
-
-    @staticmethod
-    def jvp(ctx, dz, dt, *_):
-        basis = ctx.saved_tensors[0]
-        like = dz if dz is not None else dt
-        size = (basis.shape[-2] + 1) // 2
-        shape = list(basis.shape[:-2])
-        shape.insert(ctx.dim, size)
-        pairs = [n - (i == ctx.dim) for i, n in enumerate(shape)]
-        dz = like.new_zeros(shape) if dz is None else dz
-        dt = like.new_zeros(pairs) if dt is None else dt.expand(pairs)
-        given = torch.cat([dz.to(F64), dt.to(F64)], ctx.dim).movedim(ctx.dim, -1)[..., None]
-        dp = (basis[..., :size, :] @ (basis.mT @ given))[..., 0].movedim(-1, ctx.dim)
-        # Forward mode wants a tangent that lies in memory as the marginals do.
-        return dp.to(like.dtype).clone(memory_format=torch.contiguous_format), None
+def _save(ctx, inputs, results):
+    _, t, _, _, ctx.dim = inputs
+    _, basis = results
+    ctx.mark_non_differentiable(basis)
+    return [basis, t]
 
 
-def _forward(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
+def _backward(ctx, g, _):
+    basis, t = ctx.saved_tensors
+    return (*_vjp(g, basis, t, ctx.dim), None, None, None)
+
+
+def _jvp(ctx, dz, dt, *_):
+    basis = ctx.saved_tensors[0]
+    like = dz if dz is not None else dt
+    size = (basis.shape[-2] + 1) // 2
+    shape = list(basis.shape[:-2])
+    shape.insert(ctx.dim, size)
+    pairs = [n - (i == ctx.dim) for i, n in enumerate(shape)]
+    dz = like.new_zeros(shape) if dz is None else dz
+    dt = like.new_zeros(pairs) if dt is None else dt.expand(pairs)
+    given = torch.cat([dz.to(F64), dt.to(F64)], ctx.dim).movedim(ctx.dim, -1)[..., None]
+    dp = (basis[..., :size, :] @ (basis.mT @ given))[..., 0].movedim(-1, ctx.dim)
+    # Forward mode wants a tangent that lies in memory as the marginals do.
+    return dp.to(like.dtype).clone(memory_format=torch.contiguous_format), None
+
+
+def _solve_with_padded_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     p, basis = _solve_with_basis(z, t, k, at_most, dim)
     # The size of what is returned must not depend on the values: no face has more than K dimensions.
     return p, torch.nn.functional.pad(basis, (0, z.shape[dim] - basis.shape[-1]))
 
 
-def _fake(z, transition, k, at_most, dim):
+def _shape(z, transition, k, at_most, dim):
     size = z.shape[dim]
     batch = [n for i, n in enumerate(z.shape) if i != dim]
     p = torch.empty_like(z, memory_format=torch.contiguous_format)
     return p, z.new_empty([*batch, 2 * size - 1, size], dtype=F64)
 
 
-def _batched(info, in_dims, z, transition, k, at_most, dim):
-    z, transition = _in_front(info.batch_size, in_dims[:2], z, transition)
-    return _op(z, transition, k, at_most, dim + 1), (0, 0)
+def _vmap(info, in_dims, z, transition, k, at_most, dim):
+    z, transition = map_in_front(info.batch_size, in_dims[:2], z, transition)
+    return _operation(z, transition, k, at_most, dim + 1), (0, 0)
 
 
-_op = define_operator(
+_operation = Operation(
     "sequential_k_subsets",
     "(Tensor z, Tensor transition, int k, bool at_most, int dim) -> (Tensor, Tensor)",
-    _forward,
-    _fake,
-    _Function,
-    _batched,
+    _solve,
+    _shape,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    recorded=_solve_with_basis,
+    traced=_solve_with_padded_basis,
+    vmap=_vmap,
+    export="its search depends on values",
 )

@@ -17,8 +17,8 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import check_dim, check_floating, readable, row_parameter
-from omegamax._map import Map
 from omegamax._numerics import working_dtype
+from omegamax._operation import Map
 from omegamax.kernels.variation import chain_pull, drop, grid_pull
 
 Parameter = TypeVar("Parameter", Tensor, float, float | Tensor)

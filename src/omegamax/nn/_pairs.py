@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
-from omegamax._attention import FAR
+from omegamax.nn._attention_operation import FAR
 
 Window = int | tuple[int | None, int | None] | None
 

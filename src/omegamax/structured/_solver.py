@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._operation import needs_derivative
 from omegamax._warnings import ConvergenceWarning
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
@@ -22,7 +23,7 @@ from omegamax.structured._faces import CommonFace, Projection
 from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
-from omegamax.structured._solution import derivatives_wanted, tangent
+from omegamax.structured._solution import tangent
 
 MAX_NAMED = 5  # factors at odds that a message lists
 
@@ -84,7 +85,7 @@ class Solver:
     def __call__(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
         """Return marginals ``[B, N]``, differentiable in scores ``[B, N]`` and those of the blocks, ``[B, K, a]``."""
         u: Tensor = _Run.apply(self, scores, *additional)
-        if not derivatives_wanted(scores, *additional):
+        if not needs_derivative(scores, *additional):
             return u
         face = self._face()
         change = face.fold_additional([None if extra is None else tangent(extra) for extra in additional])
