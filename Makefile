@@ -8,7 +8,7 @@ OUT ?= demo
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_FLAGS) -c constraints.txt
-SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpu/*)
+SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpp/* src/omegamax/kernels/*/cpp/*)
 
 .PHONY: help install test test-torch demo bench lint types readme picture clean
 

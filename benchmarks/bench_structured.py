@@ -165,8 +165,8 @@ def structures() -> list[dict]:
     """SparseMAP of standard normal scores, over softmax of as many."""
     edges = torch.combinations(torch.arange(30)).T
     factors = {
-        "SequentialKSubsets(5, 0.5), 128 x 50": ((128, 50), structured.SequentialKSubsets(5, 0.5)),
-        "KSubsets(5), 128 x 50": ((128, 50), structured.KSubsets(5)),
+        "SequentialSubsets(5, 0.5), 128 x 50": ((128, 50), structured.SequentialSubsets(5, 0.5)),
+        "Subsets(5), 128 x 50": ((128, 50), structured.Subsets(5)),
         "Sequence, 64 x (30 x 10)": ((64, 30, 10), structured.Sequence(transition=torch.eye(10))),
         "Matching, 64 x (20 x 20)": ((64, 20, 20), structured.Matching()),
         "DependencyTree, 32 x 30 words": ((32, 30, 30), structured.DependencyTree()),

@@ -23,14 +23,14 @@ LAYERS = [
         "_compile",
         "_constraints",
         "_numerics",
-        "_operator",
-        "_registry",
+        "_torch_internals",
         "_typing",
         "_warnings",
     ),
     ("kernels",),
+    ("_operation",),
+    ("maps",),
     ("functional",),
-    ("omegas",),
     ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
@@ -39,7 +39,7 @@ LAYERS = [
     ("cli", "__main__"),
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-FREE_OF_EXTRAS = 7  # layers 0 to 7 run on torch and numpy alone
+FREE_OF_EXTRAS = LEVEL["models"]  # up to this layer everything runs on torch and numpy alone
 HARD = {"torch", "numpy", "omegamax"}
 # A side branch: pictures of the maths, so nothing with parameters. Only what faces a person draws.
 VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]

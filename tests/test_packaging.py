@@ -4,6 +4,7 @@ import doctest
 import faulthandler
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +22,13 @@ REPORT = "tasks/vqa/report/assets"
 ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "key.js", "panel.js", "sheet.js", "tables.js")
 FIRST_USE = """
 import warnings, torch, omegamax
-from omegamax.kernels import native
+from omegamax.kernels import _library
 z = torch.tensor([1.0, 0.5, -1.0])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     assert omegamax.sparsemax(z).tolist() == [0.75, 0.25, 0.0]
     omegamax.normmax(z), omegamax.entmax15(z), omegamax.k_subsets(z, k=2)
-print(omegamax.__file__, native.available(), *(w.category.__name__ for w in caught), sep="\\n")
+print(omegamax.__file__, _library.is_available('rows'), *(w.category.__name__ for w in caught), sep="\\n")
 """
 
 
@@ -60,6 +61,19 @@ def test_torch_is_asked_for_by_range_and_not_to_build():
     assert any(r.startswith("torch>=") and "==" not in r for r in requirements)
     build = (ROOT / "pyproject.toml").read_text().split("[project]")[0]
     assert "torch" not in build
+
+
+def test_every_source_in_cpp_is_named_for_the_build():
+    """What pyproject.toml does not name is neither in a source distribution nor a reason to compile again."""
+    named = re.findall(r'"(src/omegamax/kernels/[^"]+\.(?:h|cpp))"', (ROOT / "pyproject.toml").read_text())
+    there = [str(p.relative_to(ROOT)) for p in (ROOT / "src/omegamax/kernels").rglob("*") if p.suffix in (".h", ".cpp")]
+    assert set(named) == set(there) and len(there) > 20
+
+
+def test_no_two_libraries_are_compiled_from_one_source():
+    """Objects are named after their sources, and the libraries are compiled side by side."""
+    sources = re.findall(r"^sources = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(sources) == len(set(sources)) == 5
 
 
 def test_constraints_pin_everything_torch_first():
@@ -139,7 +153,7 @@ def test_asking_for_compiled_kernels_that_are_not_there_is_an_error(without_comp
 # What is installed only by an extra, or by nobody: a plain install on a machine without a GPU has none of it.
 EXTRAS = ("triton", "lightning", "matplotlib", "transformers", "torchmetrics", "jsonargparse", "PIL", "rich")
 EXTRAS += ("sacrebleu", "safetensors", "fastapi", "uvicorn", "sklearn")
-CORE = ("functional", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts/test_tensors.py")
+CORE = ("maps", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts/test_tensors.py")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +180,7 @@ def core_tests(paths, site: Path | None, hidden: dict[str, str]) -> subprocess.C
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paths", [CORE[:1], CORE[1:2], CORE[2:]], ids=["functional", "losses", "others"])
+@pytest.mark.parametrize("paths", [CORE[:1], CORE[1:2], CORE[2:]], ids=["maps", "losses", "others"])
 def test_core_needs_neither_a_compiler_nor_an_extra(paths, without_compiler, hidden_extras):
     faulthandler.cancel_dump_traceback_later()  # minutes, in a process with a limit of its own for each test
     done = core_tests(paths, without_compiler, hidden_extras)
@@ -181,7 +195,7 @@ def test_losses_need_no_triton(hidden_extras):
 
 def test_package_imports_without_extras(hidden_extras):
     names = ("functional", "losses", "nn", "densities", "basis", "mixtures", "structured", "mixed")
-    names += ("hopfield", "generation", "omegas", "kernels", "compat.entmax", "compat.adasplash")
+    names += ("hopfield", "generation", "maps", "kernels", "compat.entmax", "compat.adasplash")
     probe = "import bare_environment\n" + "".join(f"import omegamax.{name}\n" for name in names) + "print('done')"
     path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     assert run(probe, PYTHONPATH=path, **hidden_extras) == ["done"]

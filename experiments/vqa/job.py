@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -21,11 +20,9 @@ from typing import Any
 import lightning as L
 import torch
 
-from omegamax.cli._parser import Parser
-from omegamax.cli.vqa.train import VQACLI
+from omegamax.cli.vqa.application import VQA
 from omegamax.data import Ready, Scenes, Vocabulary
 from omegamax.tasks.batches import Batches, Order
-from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQAData, VQATask
 
 HERE = Path(__file__).parent
@@ -119,24 +116,13 @@ class Place:
         return [*given, f"--model.cnn={self.cnn}"]
 
 
-def build(arguments: list[str], place: Place, name: str, out: str) -> VQACLI:
+def build(arguments: list[str], place: Place, name: str, out: str) -> Any:
     """Trainer, network and data of the command line."""
-    sys.argv = sys.argv[:1]  # the command looks there for more
     off = ("enable_progress_bar", "enable_model_summary", "logger")
     accelerator = "gpu" if place.device.startswith("cuda") else "cpu"
     trainer = [*(f"--trainer.{each}=false" for each in off), "--trainer.num_sanity_val_steps=0"]
     trainer += [f"--trainer.accelerator={accelerator}", f"--out={out}"]
-    with quiet():
-        return VQACLI(
-            VQATask,
-            VQAData,
-            run=False,
-            subclass_mode_data=True,
-            save_config_callback=None,
-            auto_configure_optimizers=False,
-            parser_class=Parser,
-            args=[*arguments, *place.arguments(name), *trainer],
-        )
+    return VQA.build([*arguments, *place.arguments(name), *trainer])
 
 
 class Prepared(L.LightningDataModule):
@@ -272,7 +258,7 @@ def translated(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabular
     return {**weights, **{name: own[name] for name in rows}}
 
 
-def _row(job: Job, kind: str, cli: VQACLI, data: Prepared) -> dict[str, Any]:
+def _row(job: Job, kind: str, cli: Any, data: Prepared) -> dict[str, Any]:
     scores = cli.model.scores["test_"]
     counted: dict[int, int] = {}
     report = scores.reset

@@ -14,7 +14,6 @@ from omegamax import mixed as mixed
 from omegamax import mixtures as mixtures
 from omegamax import nn as nn
 from omegamax import structured as structured
-from omegamax._registry import get as get
 from omegamax.functional import constrained_softmax as constrained_softmax
 from omegamax.functional import constrained_sparsemax as constrained_sparsemax
 from omegamax.functional import entmax as entmax
@@ -42,17 +41,36 @@ from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import sharded_entmax_loss as sharded_entmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
+from omegamax.maps import Bounded as Bounded
+from omegamax.maps import Fused as Fused
+from omegamax.maps import GraphFused as GraphFused
+from omegamax.maps import KSubsets as KSubsets
+from omegamax.maps import NormEntropy as NormEntropy
+from omegamax.maps import Omega as Omega
+from omegamax.maps import Oscar as Oscar
+from omegamax.maps import SequentialKSubsets as SequentialKSubsets
+from omegamax.maps import Shannon as Shannon
+from omegamax.maps import TotalVariation2d as TotalVariation2d
+from omegamax.maps import Tsallis as Tsallis
+from omegamax.maps import get as get
+from omegamax.maps import register as register
 from omegamax.nn import attention as attention
-from omegamax.omegas import Bounded as Bounded
-from omegamax.omegas import Fused as Fused
-from omegamax.omegas import GraphFused as GraphFused
-from omegamax.omegas import KSubsets as KSubsets
-from omegamax.omegas import NormEntropy as NormEntropy
-from omegamax.omegas import Omega as Omega
-from omegamax.omegas import Oscar as Oscar
-from omegamax.omegas import SequentialKSubsets as SequentialKSubsets
-from omegamax.omegas import Shannon as Shannon
-from omegamax.omegas import TotalVariation2d as TotalVariation2d
-from omegamax.omegas import Tsallis as Tsallis
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Find the function or the loss of a registered map."""
+    from importlib.util import find_spec
+
+    from omegamax.maps import find_companion
+
+    # What is left to import is no map, and asking for it loads no packages.
+    if not name.startswith("_") and find_spec(f"omegamax.{name}") is None:
+        record = find_companion("name", name)
+        if record is not None:
+            return record.function
+        record = find_companion("loss", name)
+        if record is not None:
+            return losses.make_loss(record)
+    raise AttributeError(f"module 'omegamax' has no attribute {name!r}, nor is a registered map called so")

@@ -64,6 +64,19 @@ def check_number(
     return float(value)
 
 
+def check_sizes(name: str, argument: str, size: object, n: int | None = None) -> tuple[int, ...]:
+    """Refuse what is no tuple of positive ints, one for each of n axes; an int counts for every axis."""
+    is_int = isinstance(size, int) and not isinstance(size, bool)
+    sizes = (size,) * (n or 1) if is_int else size
+    if not isinstance(sizes, tuple | list) or not sizes or not all(type(k) is int for k in sizes):
+        raise TypeError(f"{name}: {argument} must be an int or a tuple of ints, got {size!r}")
+    if n is not None and len(sizes) != n:
+        raise ValueError(f"{name}: {argument} must have one entry for each of {n} axes, got {size!r}")
+    if not all(k >= 1 for k in sizes):
+        raise ValueError(f"{name}: {argument} must be at least 1 along every axis, got {size!r}")
+    return tuple(sizes)
+
+
 def check_choice(name: str, argument: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a word that is not one of ``choices``."""
     if value not in choices:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import is_legacy_batchedtensor
 from torch.compiler import is_compiling
 
 from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import dispatch_mode_count, in_jit_trace, in_transform, is_legacy_batched
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -76,8 +76,51 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
         )
 
 
+def check_presence(name: str, argument: str, mask: Tensor, width: int) -> None:
+    """Refuse what is not a bool tensor ``[*, width]``."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name}: {argument} must be a bool tensor (True keeps a value), got {given}")
+    if mask.dim() == 0 or mask.shape[-1] != width:
+        raise ValueError(f"{name}: {argument} must be [*, {width}], got shape {tuple(mask.shape)}")
+
+
+def check_points(name: str, argument: str, value: Tensor, n: int) -> None:
+    """Refuse what is not a floating-point tensor ``[*, n]``."""
+    check_floating(name, argument, value)
+    if value.dim() == 0 or value.shape[-1] != n:
+        raise ValueError(f"{name}: {argument} must be [*, {n}], got shape {tuple(value.shape)}")
+
+
+def check_matrices(name: str, argument: str, value: Tensor, wanted: str, rows: int | None = None) -> None:
+    """Refuse what is not a floating-point tensor with two axes or more, ``rows`` long along the last but one."""
+    check_floating(name, argument, value)
+    if value.dim() < 2 or (rows is not None and value.shape[-2] != rows):
+        raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")
+
+
+def check_batches(name: str, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse batches, by the names of their arguments, that do not broadcast."""
+    distinct = {tuple(s) for s in shapes.values() if len(s)}
+    if len(distinct) < 2:  # nearly always; what follows takes torch a tenth of a millisecond
+        return
+    try:
+        torch.broadcast_shapes(*distinct)
+    except RuntimeError:
+        listed = ", ".join(f"{k} {tuple(s)}" for k, s in shapes.items())
+        raise ValueError(f"{name}: batches must broadcast, got {listed}") from None
+
+
+def apply_mask(name: str, z: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the scores with ``-inf`` wherever ``mask`` is False."""
+    if mask is None:
+        return z
+    check_mask(name, z, mask)
+    return z.masked_fill(~mask, -math.inf)
+
+
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
-    """``value`` with the rank of ``z`` and size 1 along ``dim``, one number for each row, in the working dtype."""
+    """Return ``value`` with the rank of ``z`` and size 1 along ``dim``: a scalar for each row, in the working dtype."""
     check_dense(name, argument, value)
     if value.dim() < z.dim():
         value = value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
@@ -90,7 +133,7 @@ def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) 
 
 
 def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) -> Tensor:
-    """``value`` with the rank of ``z``, one number for each entry or shared by an axis, in the working dtype."""
+    """Return ``value`` with the rank of ``z``: a scalar for each entry, or for an axis, in the working dtype."""
     if not isinstance(value, Tensor):
         return z.new_full((1,) * z.dim(), value, dtype=working_dtype(z))
     check_dense(name, argument, value)
@@ -112,7 +155,7 @@ def check_above(name: str, argument: str, value: float | Tensor, low: float) -> 
             least = value.min().item()
             raise ValueError(f"{name}: {argument} must be > {low:g} everywhere, got a minimum of {least:g}")
         return value
-    if not is_number(value):
+    if type(value) is not float and not is_number(value):
         raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(value).__name__}")
     if not value > low:
         raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
@@ -187,7 +230,7 @@ def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
 
 
 def readable(t: Tensor) -> bool:
-    """Whether values can be looked at here and now: on the CPU, not traced, not mapped over."""
+    """Tell whether values can be read here and now: on the CPU, not traced, not mapped over."""
     return t.is_cpu and is_plain(t)
 
 
@@ -195,11 +238,11 @@ _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor | float) -> bool:
-    """Whether these are ordinary tensors with memory behind them, outside any tracing or vmap; numbers count as such.
+    """Tell whether these are ordinary tensors with memory, outside any tracing or vmap; scalars count as such.
 
     Runs in every call of a map: half a microsecond.
     """
-    if is_compiling() or _are_functorch_transforms_active() or _len_torch_dispatch_stack() or _is_tracing():
+    if is_compiling() or in_transform() or dispatch_mode_count() or in_jit_trace():
         return False
     for t in tensors:
         kind = type(t)
@@ -207,7 +250,7 @@ def is_plain(*tensors: Tensor | float) -> bool:
             continue
         # Batched gradients (is_grads_batched) wrap by torch's older vmap, which functorch does not know of.
         if kind in _PLAIN_TYPES:
-            if t.is_meta or is_legacy_batchedtensor(t):  # type: ignore[union-attr, arg-type]
+            if t.is_meta or is_legacy_batched(t):  # type: ignore[union-attr, arg-type]
                 return False
         elif isinstance(t, Tensor):
             return False
@@ -215,7 +258,7 @@ def is_plain(*tensors: Tensor | float) -> bool:
 
 
 def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
-    """Whether ``shape`` expands to ``target`` (which itself stays as it is)."""
+    """Tell whether ``shape`` expands to ``target`` (which itself stays as it is)."""
     if len(shape) > len(target):
         return False
     ahead = len(target) - len(shape)

@@ -209,8 +209,8 @@ def test_monomials_have_derivatives_at_zero():
         (lambda: Rectangles(torch.zeros(2, 1).long(), torch.ones(2, 1)), TypeError, "Rectangles: lower must be a flo"),
         (lambda: Polynomial(torch.ones(2, 1)), TypeError, "Polynomial: exponents must be an integer"),
         (lambda: Polynomial(-torch.ones(2, 1).long()), ValueError, "Polynomial: exponents must be >= 0"),
-        (lambda: Polynomial.total_degree(-1, 2), ValueError, "degree must be an int >= 0"),
-        (lambda: Polynomial.total_degree(1, 0), ValueError, "n must be an int >= 1"),
+        (lambda: Polynomial.total_degree(-1, 2), ValueError, "degree must be an integer >= 0"),
+        (lambda: Polynomial.total_degree(1, 0), ValueError, "n must be an integer >= 1"),
         (lambda: TruncatedParaboloidRBF(torch.zeros(2, 1), -1.0), ValueError, "TruncatedParaboloidRBF: scale must"),
     ],
 )

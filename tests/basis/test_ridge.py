@@ -211,7 +211,7 @@ def test_lengths_that_are_all_alike():
     assert fit.operator(torch.zeros(0, dtype=torch.long)).shape == (0, 6, 9)
 
 
-# Places of each example
+# Positions of each example
 
 
 def test_places_of_each_example_with_a_mask():
@@ -390,7 +390,7 @@ def test_operators_are_computed_once(monkeypatch):
     fit.penalty = 1.0  # not the same operator any more
     assert not torch.equal(fit(values), before) and len(calls) == 6
     # When the table would grow too large it starts anew, and is still right.
-    monkeypatch.setattr(cache_module, "_LIMIT", 6 * 9 * 3)
+    monkeypatch.setattr(cache_module, "_MOST_ENTRIES", 6 * 9 * 3)
     for lengths in ([2, 3, 4], [5, 6, 7], [2, 8, 9]):
         found = fit(values, lengths)
         assert torch.allclose(found[1], RidgeFit(fit.basis, lengths[1], 1.0)(values[1, : lengths[1]]), atol=1e-5)
@@ -499,12 +499,12 @@ def test_report_against_numpy():
     )
     assert report.each_rmse.tolist() == pytest.approx(rmse)
     assert report.each_relative_error.tolist() == pytest.approx(relative)
-    assert report.places == pytest.approx(19 / 3) and report.functions == 6 and report.penalty == penalty
+    assert report.positions == pytest.approx(19 / 3) and report.functions == 6 and report.penalty == penalty
     assert "degrees of freedom" in str(report) and "by example" in str(report)
     mask = torch.arange(9) < torch.tensor(lengths).unsqueeze(-1)
     points = torch.stack([torch.cat([grid_positions(k, dtype=F64), torch.zeros(9 - k, 1).double()]) for k in lengths])
     same = fit.report(values, positions=points, mask=mask)
-    for name in ("rmse", "relative_error", "maximum_error", "condition", "degrees_of_freedom", "places"):
+    for name in ("rmse", "relative_error", "maximum_error", "condition", "degrees_of_freedom", "positions"):
         assert getattr(same, name) == pytest.approx(getattr(report, name)), name
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import omegamax
-from omegamax.cli import _extras
-from omegamax.cli.main import COMMANDS, main
+from omegamax.cli import _checks
+from omegamax.cli.main import APPLICATIONS, COMMANDS, main
 
 
 def test_help_lists_every_command(capsys):
@@ -15,7 +15,7 @@ def test_help_lists_every_command(capsys):
         main(["--help"])
     assert exit.value.code == 0
     shown = capsys.readouterr().out
-    assert all(f"    {name} " in shown for name in COMMANDS)
+    assert all(f"    {name} " in shown for name in (*COMMANDS, *APPLICATIONS))
 
 
 def test_version_is_the_package_s(capsys):
@@ -44,6 +44,6 @@ def test_command_line_leaves_matplotlib_alone_until_something_is_drawn():
 
 
 def test_missing_matplotlib_is_named_with_its_extra(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(_extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(_checks, "find_spec", lambda name: None)
     assert main(["tour", "--out", str(tmp_path)]) == 1
     assert "omegamax[viz]" in capsys.readouterr().err

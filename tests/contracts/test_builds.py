@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from omegamax.kernels import native
+from omegamax.kernels import _library
 
 HERE = Path(__file__).parent
-FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "test_contour.py"]
+FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "contour" / "test_contour.py"]
 LESSER = {"AVX512": ("avx2", "default"), "AVX2": ("default",)}.get(torch.backends.cpu.get_cpu_capability(), ())
 
 
@@ -22,13 +22,13 @@ LESSER = {"AVX512": ("avx2", "default"), "AVX2": ("default",)}.get(torch.backend
 def test_build_for_a_lesser_processor_agrees_with_the_reference(capability: str):
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}  # torch, and so the loader, obey it
     loaded = subprocess.run(
-        [sys.executable, "-c", "from omegamax.kernels import native; print(native._library())"],
+        [sys.executable, "-c", "from omegamax.kernels import _library; print(_library.open_library('rows'))"],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    if native.available():
+    if _library.is_available("rows"):
         assert {"avx2": "_avx2.", "default": "_base."}[capability] in loaded
     chosen = "forward_agrees or vjp_agrees or gradient_agrees"
     done = subprocess.run(

@@ -11,7 +11,7 @@ import math
 import mpmath
 import pytest
 import torch
-from functional.exact_derivatives import DIGITS, Entmax, Normmax
+from maps.exact_derivatives import DIGITS, Entmax, Normmax
 from torch import Tensor
 from torch.func import jvp
 

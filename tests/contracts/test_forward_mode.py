@@ -23,7 +23,7 @@ import omegamax
 from contracts.records import RECORDS
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.structured import KSubsets, sparsemap
+from omegamax.structured import Subsets, sparsemap
 
 F64 = torch.float64
 ROWS, SIZE = 3, 6
@@ -71,7 +71,7 @@ OPERATIONS |= {
     ),
     "attention": lambda z: omegamax.nn.attention(z, z, z, "entmax15"),
     "expectation": expectation,
-    "sparsemap": lambda z: sparsemap(z, KSubsets(2)),
+    "sparsemap": lambda z: sparsemap(z, Subsets(2)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
@@ -14,16 +15,19 @@ import torch
 from torch import Tensor
 
 import omegamax
-from contracts.records import ORDERED, RECORDS, options
+from contracts.records import SOLVED_BY_ROWS, options
 from omegamax import kernels
-from omegamax.kernels import jacobians, native, reference, steepest
+from omegamax.kernels import _dispatch, _library
+from omegamax.kernels.rows import norm
 
 F32, F64 = torch.float32, torch.float64
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 1000, 5000]
 COMPILER = next((c for c in ("c++", "g++", "clang++") if shutil.which(c)), None)
 REFERENCE_ONLY = os.environ.get("OMEGAMAX_BACKEND") == "reference"
 
-needs_native = pytest.mark.skipif(REFERENCE_ONLY or not native.available(), reason="no compiled kernels here")
+needs_native = pytest.mark.skipif(
+    REFERENCE_ONLY or not _library.is_available("rows"), reason="no compiled kernels here"
+)
 both_dtypes = pytest.mark.parametrize("dtype", [F32, F64], ids=["float32", "float64"])
 ROUNDING = {F32: 1e-6, F64: 1e-12}
 
@@ -35,8 +39,7 @@ VARIANTS = [
     ("constrained_sparsemax", {"upper": 0.7, "lower": 0.0001}),
 ]
 # Maps of structures have kernels of another kind, with tests of their own.
-PLAIN = [r for r in RECORDS if r.name not in ORDERED | {"oscarmax"}]
-CASES = [(r.name, r.example) for r in PLAIN] + VARIANTS
+CASES = [(r.name, r.example) for r in SOLVED_BY_ROWS] + VARIANTS
 every_case = pytest.mark.parametrize(
     "name, parameters", CASES, ids=["-".join([n, *(f"{v:g}" for v in q.values())]) for n, q in CASES]
 )
@@ -44,26 +47,34 @@ every_case = pytest.mark.parametrize(
 
 def test_compiled_kernels_exist_where_there_is_a_compiler():
     if COMPILER and not REFERENCE_ONLY:
-        assert native.available(), f"{COMPILER} is on the PATH, but omegamax was installed without compiled kernels"
+        assert _library.is_available("rows"), (
+            f"{COMPILER} is on the PATH, but omegamax was installed without compiled kernels"
+        )
 
 
-def test_every_compiled_operation_has_a_twin():
-    assert native.OPS
-    for op in native.OPS:
-        assert callable(getattr(native, op))
-        twins = steepest if op == "contour" else jacobians if op.endswith("_vjp") else reference
-        assert callable(getattr(twins, op))
+def test_every_operation_is_found_where_its_package_declares_it():
+    """The table is written by hand, one line for each package."""
+    for op, packages in _dispatch.TABLE.items():
+        for backend, package in packages.items():
+            if backend != "triton":
+                module = importlib.import_module(f"omegamax.kernels.{package}.{backend}")
+                assert callable(getattr(module, op)), f"{module.__name__} has no {op}"
+
+
+def test_every_compiled_operation_has_a_reference():
+    compiled = [op for op, packages in _dispatch.TABLE.items() if "cpu" in packages]
+    assert len(compiled) > 10
+    assert all("reference" in _dispatch.TABLE[op] for op in compiled)
 
 
 @needs_native
 def test_backend_chosen_by_name_is_the_one_that_runs():
-    from omegamax.kernels import _dispatch
-
-    for op in native.OPS:
-        with omegamax.backend("cpu"):
-            assert _dispatch.find(op, "cpu") is getattr(native, op)
-        with omegamax.backend("reference"):
-            assert _dispatch.find(op, "cpu") is not getattr(native, op)
+    for op, packages in _dispatch.TABLE.items():
+        for backend, package in packages.items():
+            if backend != "triton":
+                module = importlib.import_module(f"omegamax.kernels.{package}.{backend}")
+                with omegamax.backend(backend):
+                    assert _dispatch.find(op, "cpu") is getattr(module, op)
 
 
 def test_unknown_backend_is_refused():
@@ -72,17 +83,15 @@ def test_unknown_backend_is_refused():
 
 
 def test_backend_returns_to_what_it_was():
-    from omegamax.kernels import _dispatch
-
-    before = _dispatch.wanted()
+    before = _dispatch.current_backend()
     with pytest.raises(ZeroDivisionError), omegamax.backend("reference"):
         raise ZeroDivisionError
-    assert _dispatch.wanted() == before
+    assert _dispatch.current_backend() == before
 
 
 def fitting(name: str, parameters: dict, size: int) -> dict:
     """The parameters, or the nearest ones that a row of ``size`` can hold."""
-    fit = {**options(next(r for r in PLAIN if r.name == name), size), **parameters}
+    fit = {**options(next(r for r in SOLVED_BY_ROWS if r.name == name), size), **parameters}
     if "k" in fit:
         fit["k"] = min(fit["k"], size)
     if "upper" in fit:
@@ -193,7 +202,7 @@ def test_compiled_forward_agrees_with_a_parameter_for_each_row(name: str, dtype:
 
 
 @needs_native
-@pytest.mark.parametrize("name, parameters", [(r.name, r.example) for r in PLAIN], ids=lambda v: str(v))
+@pytest.mark.parametrize("name, parameters", [(r.name, r.example) for r in SOLVED_BY_ROWS], ids=lambda v: str(v))
 @both_dtypes
 def test_compiled_gradient_agrees(name: str, parameters: dict, dtype: torch.dtype):
     for size in SIZES:
@@ -227,7 +236,7 @@ def vjps(name: str, p: Tensor, g: Tensor, alpha: float | Tensor | None, dim: int
     alpha = torch.as_tensor(alpha, dtype=F64)
     s = torch.where((p > 0) & alpha.isfinite(), p.double().pow(2 - alpha), 0.0)
     if name == "normmax":
-        s = s * jacobians.norm(p.double(), torch.where(alpha.isfinite(), alpha, 2.0), dim).pow(alpha - 1) / (alpha - 1)
+        s = s * norm(p.double(), torch.where(alpha.isfinite(), alpha, 2.0), dim).pow(alpha - 1) / (alpha - 1)
     return ours, truth.to(p.dtype), 4.0 * (1 + s.nan_to_num(0.0).max().item())
 
 

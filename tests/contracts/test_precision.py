@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 import omegamax
-from contracts.records import ORDERED, RECORDS
+from contracts.records import SOLVED_BY_ROWS
 from omegamax import kernels
-from omegamax.kernels import native
+from omegamax.kernels import _library
 
 F32, F64 = torch.float32, torch.float64
-BACKENDS = ["cpu", "reference"] if native.available() else ["reference"]
+BACKENDS = ["cpu", "reference"] if _library.is_available("rows") else ["reference"]
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
 both_dtypes = pytest.mark.parametrize("dtype", [F32, F64], ids=["float32", "float64"])
 # A few roundings of each probability; a sum of probabilities would hide errors that cancel. What float64 is compared
@@ -30,8 +30,7 @@ PARAMETERS: dict[str, list[dict]] = {
     "constrained_softmax": [{"upper": "4 / K"}, {"upper": "0.5"}],
     "constrained_sparsemax": [{"upper": "4 / K"}, {"upper": "0.5"}],
 }
-ROW_MAPS = [r.name for r in RECORDS if r.name not in ORDERED | {"oscarmax"}]
-CASES = [(name, parameters) for name in ROW_MAPS for parameters in PARAMETERS.get(name, [{}])]
+CASES = [(r.name, parameters) for r in SOLVED_BY_ROWS for parameters in PARAMETERS.get(r.name, [{}])]
 every_case = pytest.mark.parametrize(
     "name, parameters", CASES, ids=["-".join([n, *map(str, q.values())]) for n, q in CASES]
 )

@@ -13,12 +13,11 @@ import torch
 pytest.importorskip("lightning")
 pytest.importorskip("jsonargparse")
 
-from omegamax.cli._parser import Parser
-from omegamax.cli.vqa.train import VQACLI
+from omegamax.cli._run import RunCLI
+from omegamax.cli.vqa.application import VQA
 from omegamax.models.mcan import MCAN, MCANConfig
 from omegamax.models.mcan.papers import PAPERS
 from omegamax.tasks.quiet import quiet
-from omegamax.tasks.vqa import VQAData, VQATask
 from omegamax.tasks.vqa.rate import Rate
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
@@ -27,7 +26,7 @@ KINDS = sorted(file.stem for file in (FOLDER / "attention").glob("*.yaml"))
 BASES = ("base", "multimodal-base")
 
 
-class Parsed(VQACLI):
+class Parsed(RunCLI):
     """The settings, without the things they describe: those would read data."""
 
     def instantiate_classes(self) -> None:
@@ -39,13 +38,10 @@ def parsed(*files: str, **settings: str) -> Any:
     given += [f"--{name.replace('__', '.')}={value}" for name, value in settings.items()]
     with quiet():
         return Parsed(
-            VQATask,
-            VQAData,
+            VQA,
             run=False,
-            subclass_mode_data=True,
             save_config_callback=None,
             seed_everything_default=False,
-            parser_class=Parser,
             args=given,
         ).config
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from omegamax.hopfield import Memory, threshold
+from omegamax.maps import Bounded, KSubsets
 from omegamax.nn import Hopfield
-from omegamax.omegas import Bounded, KSubsets
 
 OMEGAS = ["softmax", "sparsemax", "entmax15", "normmax"]
 INFINITE = [math.inf, torch.tensor(math.inf), torch.full((1, 1), math.inf)]

@@ -17,7 +17,7 @@ from omegamax.kernels import _dispatch
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    assert kernels.wanted() == _dispatch._latest == "auto"
+    assert kernels.current_backend() == _dispatch._latest == "auto"
 
 
 def test_overlapping_blocks_of_two_threads_leave_nothing_behind():
@@ -27,18 +27,18 @@ def test_overlapping_blocks_of_two_threads_leave_nothing_behind():
         with omegamax.backend("reference"):
             entered.set()
             assert left.wait(30)
-            seen.append(kernels.wanted())
-        seen.append(kernels.wanted())
+            seen.append(kernels.current_backend())
+        seen.append(kernels.current_backend())
 
     thread = threading.Thread(target=first)
     thread.start()
     assert entered.wait(30)
-    assert kernels.wanted() == "auto"
+    assert kernels.current_backend() == "auto"
     with omegamax.backend("cpu"):
-        assert kernels.wanted() == "cpu"
+        assert kernels.current_backend() == "cpu"
         left.set()
         thread.join()
-        assert kernels.wanted() == "cpu"
+        assert kernels.current_backend() == "cpu"
     assert seen == ["reference", "auto"]
 
 
@@ -51,9 +51,9 @@ def test_many_threads_have_each_their_own():
         for _ in range(50):
             with omegamax.backend(name):
                 omegamax.sparsemax(torch.tensor([1.0, 0.5, -1.0]))
-                if kernels.wanted() != name:
+                if kernels.current_backend() != name:
                     return False
-        return kernels.wanted() == "auto"
+        return kernels.current_backend() == "auto"
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
@@ -65,8 +65,8 @@ def test_tasks_have_each_their_own():
         with omegamax.backend(name):
             for _ in range(steps):
                 await asyncio.sleep(0)
-                seen.append(kernels.wanted())
-        return [*seen, kernels.wanted()]
+                seen.append(kernels.current_backend())
+        return [*seen, kernels.current_backend()]
 
     async def both() -> list[list[str]]:
         return await asyncio.gather(task("reference", 3), task("cpu", 5))
@@ -77,7 +77,7 @@ def test_tasks_have_each_their_own():
 
 def test_task_inherits_the_block_that_started_it():
     async def asked() -> str:
-        return kernels.wanted()
+        return kernels.current_backend()
 
     async def main() -> str:
         with omegamax.backend("reference"):
@@ -92,9 +92,9 @@ def test_blocks_that_end_in_the_wrong_order():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert kernels.wanted() == "cpu"
+    assert kernels.current_backend() == "cpu"
     second.__exit__(None, None, None)
-    assert kernels.wanted() == "auto"
+    assert kernels.current_backend() == "auto"
 
 
 def test_interleaved_generators():
@@ -117,10 +117,10 @@ def test_exception_ends_the_block():
 def test_decorated_function_uses_it_in_every_call():
     @omegamax.backend("reference")
     def asked(depth: int = 0) -> list[str]:
-        return [kernels.wanted(), *(asked(depth - 1) if depth else [])]
+        return [kernels.current_backend(), *(asked(depth - 1) if depth else [])]
 
     assert asked(2) == ["reference"] * 3 and asked() == ["reference"]
-    assert kernels.wanted() == "auto"
+    assert kernels.current_backend() == "auto"
 
 
 def test_gradient_uses_the_backend_of_its_forward_pass(monkeypatch):
@@ -162,7 +162,7 @@ def test_compiled_function_follows_the_backend(monkeypatch):
 def test_graph_of_half_precision_runs_on_every_backend():
     """Traced where the kernels take half precision, it may be called where they do not."""
     z = torch.randn(3, 4).bfloat16()
-    p = torch.ops.omegamax.entmax_by_number(z, 1.5, 1)
+    p = torch.ops.omegamax.entmax_by_scalar(z, 1.5, 1)
     assert torch.equal(p, omegamax.entmax15(z.float()).bfloat16())
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import omegamax
-from omegamax.kernels import _dispatch, native, reference
+from omegamax.kernels import _dispatch, _library
+from omegamax.kernels.rows import reference
 
 
 def python(program: str, **environment: str) -> subprocess.CompletedProcess:
@@ -25,7 +26,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def no_compiled_kernels(monkeypatch):
-    monkeypatch.setattr(native, "available", lambda: False)
+    monkeypatch.setattr(_library, "is_available", lambda package: False)
     _dispatch._find.cache_clear()
     yield
     monkeypatch.undo()
@@ -45,17 +46,16 @@ def test_compiled_backend_asked_for_by_name_never_falls_back(no_compiled_kernels
 
 @pytest.mark.parametrize("op", ["box_simplex", "capped_softmax"])
 def test_operation_that_nobody_compiled_runs_on_plain_torch(op: str):
-    if op in native.OPS:
-        return
+    assert "cpu" not in _dispatch.TABLE[op]
     with omegamax.backend("cpu"):
         assert _dispatch.find(op, "cpu").__name__ == op
 
 
 def test_environment_sets_the_backend_of_a_process():
-    program = "import torch, omegamax; from omegamax.kernels import _dispatch, native; "
+    program = "import torch, omegamax; from omegamax.kernels import _dispatch; "
     program += "print(_dispatch.find('entmax', 'cpu').__module__)"
     done = python(program, OMEGAMAX_BACKEND="reference")
-    assert done.stdout.strip() == "omegamax.kernels.reference", done.stderr
+    assert done.stdout.strip() == "omegamax.kernels.rows.reference", done.stderr
 
 
 def test_unknown_backend_in_the_environment_is_an_error_that_lists_the_known():
@@ -67,6 +67,20 @@ def test_unknown_backend_in_the_environment_is_an_error_that_lists_the_known():
 def test_contexts_nest():
     with omegamax.backend("reference"):
         with omegamax.backend("auto"):
-            assert _dispatch.wanted() == "auto"
-        assert _dispatch.wanted() == "reference"
-    assert _dispatch.wanted() == "auto"
+            assert _dispatch.current_backend() == "auto"
+        assert _dispatch.current_backend() == "reference"
+    assert _dispatch.current_backend() == "auto"
+
+
+def test_total_variation_of_a_gpu_runs_on_the_host_only_where_that_is_compiled(no_compiled_kernels):
+    assert _dispatch.find("tv_grid", "cuda").__module__ == "omegamax.kernels.variation.reference"
+
+
+@pytest.mark.skipif(not _library.is_available("variation"), reason="nothing is compiled here")
+def test_total_variation_of_another_device_runs_on_the_host():
+    kernel = _dispatch.find("tv_grid", "cuda")
+    x = torch.randn(2, 3, 4)
+    assert kernel.__module__ == "omegamax.kernels.variation.cpu"
+    assert torch.equal(kernel(x, 0.1), _dispatch.find("tv_grid", "cpu")(x, 0.1))
+    with omegamax.backend("reference"):
+        assert _dispatch.find("tv_grid", "cuda").__module__ == "omegamax.kernels.variation.reference"

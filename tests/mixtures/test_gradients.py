@@ -10,8 +10,8 @@ from mixtures.clouds import cloud, double, moments
 from omegamax.basis import GaussianRBF, grid_positions
 from omegamax.densities import BetaGaussian, Mixture
 from omegamax.mixtures import weighted_em
-from omegamax.mixtures._floor import floored
-from omegamax.mixtures._implicit import fixed_point, gmres
+from omegamax.mixtures._floor import hold_at_floor
+from omegamax.mixtures._implicit import attach_fixed_point, gmres
 from omegamax.mixtures._packed import pack, unpack
 
 
@@ -139,7 +139,7 @@ def test_gradient_of_the_floor_at_equal_eigenvalues(n: int, e: float):
         floor = torch.tensor(0.5, dtype=double)
 
         def apply(packed: Tensor, floor: Tensor = floor) -> Tensor:
-            return floored(packed, floor, e, n)
+            return hold_at_floor(packed, floor, e, n)
 
         assert torch.autograd.gradcheck(apply, pack(matrix).requires_grad_(), atol=1e-6)
 
@@ -151,7 +151,7 @@ def test_fixed_point_of_a_contraction():
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
         end = torch.linalg.solve(torch.eye(5, dtype=double) - a.detach(), b.detach())
-        return fixed_point(lambda u, a, b: (a @ u.unsqueeze(-1)).squeeze(-1) + b, end, a, b)
+        return attach_fixed_point(lambda u, a, b: (a @ u.unsqueeze(-1)).squeeze(-1) + b, end, a, b)
 
     assert torch.autograd.gradcheck(solve, (a.requires_grad_(), b.requires_grad_()))
 

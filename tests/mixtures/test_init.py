@@ -10,14 +10,14 @@ from mixtures.clouds import GRID, cloud, double
 from omegamax.basis import grid_positions
 from omegamax.densities import BetaGaussian, Mixture, fenchel_young_loss
 from omegamax.mixtures import weighted_em
-from omegamax.mixtures._floor import floored
-from omegamax.mixtures._init import seeded, split
+from omegamax.mixtures._floor import hold_at_floor
+from omegamax.mixtures._init import draw_seeds, split_boxes
 from omegamax.mixtures._packed import pack, unpack
-from omegamax.mixtures._points import points
+from omegamax.mixtures._points import as_points
 
 
 def data(x: Tensor, w: Tensor):
-    return points("test", x, w, None, None, 0.0)
+    return as_points("test", x, w, None, None, 0.0)
 
 
 def test_split_of_two_is_upper_and_lower_half():
@@ -31,7 +31,7 @@ def test_split_of_two_is_upper_and_lower_half():
 
 
 def test_split_of_four_is_quadrants():
-    labels = split(data(GRID, torch.ones(64, dtype=double)), 4)
+    labels = split_boxes(data(GRID, torch.ones(64, dtype=double)), 4)
     expected = 2 * (GRID[:, 1] > 0.5).long() + (GRID[:, 0] > 0.5).long()
     assert labels.equal(expected)
 
@@ -40,7 +40,7 @@ def test_split_of_four_is_quadrants():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_split_makes_equal_parts(components: int, n: int):
     x = torch.rand(20000, n, dtype=double)
-    counts = split(data(x, torch.ones(20000, dtype=double)), components).bincount(minlength=components)
+    counts = split_boxes(data(x, torch.ones(20000, dtype=double)), components).bincount(minlength=components)
     assert (counts * components / 20000 - 1).abs().max() < 0.12
 
 
@@ -55,7 +55,7 @@ def test_split_follows_the_weight():
 def test_seeds_are_drawn_in_proportion(spread: bool):
     x = torch.tensor([[0.0], [1.0], [3.0]], dtype=double)
     w = torch.tensor([0.5, 0.3, 0.2], dtype=double)
-    labels = seeded(data(x, w), 2, 40000, spread, torch.Generator().manual_seed(0))
+    labels = draw_seeds(data(x, w), 2, 40000, spread, torch.Generator().manual_seed(0))
     # The labels tell the pair of seeds, but for their order, where no point is alone with both.
     together = {
         "01": (labels[:, 1] == labels[:, 2]) & (labels[:, 0] != labels[:, 1]),  # seeds 0 and 1, or 0 and 2: see below
@@ -75,7 +75,7 @@ def test_seeds_are_drawn_in_proportion(spread: bool):
 
 def test_seeds_differ_between_starts_and_examples():
     x, w = cloud(5)
-    labels = seeded(data(x, w), 3, 4, True, None)
+    labels = draw_seeds(data(x, w), 3, 4, True, None)
     assert labels.shape == (4, 5, 40) and labels.flatten(0, 1).unique(dim=0).shape[0] > 10
 
 
@@ -127,7 +127,7 @@ def test_floored_covariance_is_the_best_above_the_floor(n: int, alpha: float):
     torch.manual_seed(n)
     a = torch.randn(30, n, n, dtype=double) * torch.tensor([3.0, 1.0, 0.5, 0.2], dtype=double)[:n]
     scatter = a.mT @ a / n
-    best = unpack(floored(pack(scatter), torch.tensor(1.0, dtype=double), alpha - 1, n), n)
+    best = unpack(hold_at_floor(pack(scatter), torch.tensor(1.0, dtype=double), alpha - 1, n), n)
     assert (torch.linalg.eigvalsh(best) > 1 - 1e-9).all()
 
     def loss(cov: Tensor) -> Tensor:

@@ -16,10 +16,10 @@ from omegamax.mixtures import weighted_em
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        ({"components": 0}, "components must be >= 1, got 0"),
-        ({"components": 2.0}, "components must be an int"),
-        ({"iterations": -1}, "iterations must be >= 0"),
-        ({"restarts": 0}, "restarts must be >= 1"),
+        ({"components": 0}, "components must be an integer >= 1, got 0"),
+        ({"components": 2.5}, "components must be an integer"),
+        ({"iterations": -1}, "iterations must be an integer >= 0"),
+        ({"restarts": 0}, "restarts must be an integer >= 1"),
         ({"init": "halves"}, "init must be one of 'split'"),
         ({"distance": "far"}, "distance must be one of"),
         ({"floor": -1.0}, "floor must be >= 0"),

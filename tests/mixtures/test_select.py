@@ -141,7 +141,7 @@ def test_nan_row_has_nan_scores():
 def test_refusals():
     with pytest.raises(TypeError, match=r"select_components: criterion must be a Criterion such as BIC\(\), got str"):
         select_components(X, planted(), 2, "bic")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="select_components: max_components must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="select_components: max_components must be an integer >= 1, got 0"):
         select_components(X, planted(), 0)
     with pytest.raises(ValueError, match="select_components: init must be one of 'split'"):
         select_components(X, planted(), 2, init="best")

@@ -387,7 +387,7 @@ def test_bad_arguments_are_refused_by_name():
         attend(values, w[:, :5])
     with pytest.raises(ValueError, match="weights must be >= 0, got a minimum of -1"):
         attend(values, w - w.max() - 1 + w.max() - w)
-    with pytest.raises(ValueError, match=r"batches must broadcast, got values \(2,\), density \(3,\), places \(\)"):
+    with pytest.raises(ValueError, match=r"batches must broadcast, got values \(2,\), density \(3,\), positions \(\)"):
         attend(values, torch.rand(3, 6))
     with pytest.raises(TypeError, match="mask must be a bool tensor"):
         attend(values, w, mask=w)

@@ -340,14 +340,14 @@ def test_other_dtypes(dtype, atol):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"max_components": 0}, "max_components must be >= 1"),
-        ({"max_components": 2.0}, "max_components must be an int"),
+        ({"max_components": 0}, "max_components must be an integer >= 1"),
+        ({"max_components": 2.5}, "max_components must be an integer"),
         ({"components": "some"}, "components must be one of"),
         ({"init": "halves"}, "init must be one of"),
         ({"distance": "far"}, "distance must be one of"),
-        ({"iterations": -1}, "iterations must be >= 0"),
+        ({"iterations": -1}, "iterations must be an integer >= 0"),
         ({"iterations": (1, 2, 3)}, "iterations must be an int or two"),
-        ({"restarts": 0}, "restarts must be >= 1"),
+        ({"restarts": 0}, "restarts must be an integer >= 1"),
         ({"criterion": BIC}, "criterion must be a Criterion"),
         ({"generator": 3}, "generator must be a torch.Generator"),
         ({"floor": -1.0}, "MultimodalAttention: floor must be"),

@@ -7,7 +7,7 @@ import torch
 
 import omegamax
 from omegamax import nn, structured
-from omegamax.structured import DependencyTree, KSubsets, Sequence, SpanningTree, Structures
+from omegamax.structured import DependencyTree, Sequence, SpanningTree, Structures, Subsets
 
 
 def test_module_applies_the_function():
@@ -53,11 +53,11 @@ def test_additional_scores_and_masks_are_passed_on():
 def test_loss_module_applies_the_function():
     scores, target = torch.randn(3, 5, requires_grad=True), torch.tensor([1.0, 1, 0, 0, 0]).expand(3, 5)
     for reduction in ("mean", "sum", "none"):
-        loss = nn.SparseMAPLoss(KSubsets(2), reduction)(scores, target)
-        assert torch.equal(loss, structured.sparsemap_loss(scores, target, KSubsets(2), reduction=reduction))
-    assert "KSubsets(k=2), reduction='sum'" in repr(nn.SparseMAPLoss(KSubsets(2), "sum"))
+        loss = nn.SparseMAPLoss(Subsets(2), reduction)(scores, target)
+        assert torch.equal(loss, structured.sparsemap_loss(scores, target, Subsets(2), reduction=reduction))
+    assert "Subsets(k=2), reduction='sum'" in repr(nn.SparseMAPLoss(Subsets(2), "sum"))
     with pytest.raises(ValueError, match="SparseMAPLoss: reduction"):
-        nn.SparseMAPLoss(KSubsets(2), "median")
+        nn.SparseMAPLoss(Subsets(2), "median")
     with pytest.raises(TypeError, match="SparseMAP: factor must be a Factor, got int"):
         nn.SparseMAP(2)
 
@@ -86,5 +86,5 @@ def test_sequential_subsets_learn_their_transition():
     mask = torch.tensor([True, True, False, True])
     assert torch.equal(layer(z, mask), omegamax.sequential_k_subsets(z, 2, 0.5, mask=mask))
     assert "k=2, transition=0.5, dim=0, at_most=True" in repr(nn.SequentialKSubsets(2, 0.5, dim=0, at_most=True))
-    with pytest.raises(ValueError, match="k must be >= 0"):
+    with pytest.raises(ValueError, match="SequentialKSubsets: k must be an integer >= 0"):
         nn.SequentialKSubsets(-1)

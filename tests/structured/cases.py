@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from omegamax.structured import DependencyTree, Factor, KSubsets, Sequence, SequentialKSubsets, SpanningTree
+from omegamax.structured import DependencyTree, Factor, Sequence, SequentialSubsets, SpanningTree, Subsets
 from structured import listing
 
 F64 = torch.float64
@@ -50,15 +50,15 @@ class Case:
 
 
 CASES = [
-    Case("KSubsets", KSubsets(2), listing.subsets(6, 2)),
-    Case("KSubsets at most", KSubsets(3, at_most=True), listing.subsets(6, 3, at_most=True)),
-    Case("KSubsets none", KSubsets(0), listing.subsets(4, 0)),
-    Case("KSubsets all", KSubsets(4), listing.subsets(4, 4)),
-    Case("SequentialKSubsets", SequentialKSubsets(3), listing.subsets(7, 3)),
-    Case("SequentialKSubsets at most", SequentialKSubsets(3, at_most=True), listing.subsets(7, 3, at_most=True)),
-    Case("SequentialKSubsets none", SequentialKSubsets(0), listing.subsets(4, 0)),
-    Case("SequentialKSubsets all", SequentialKSubsets(4), listing.subsets(4, 4)),
-    Case("SequentialKSubsets of one", SequentialKSubsets(1), listing.subsets(1, 1)),
+    Case("Subsets", Subsets(2), listing.subsets(6, 2)),
+    Case("Subsets at most", Subsets(3, at_most=True), listing.subsets(6, 3, at_most=True)),
+    Case("Subsets none", Subsets(0), listing.subsets(4, 0)),
+    Case("Subsets all", Subsets(4), listing.subsets(4, 4)),
+    Case("SequentialSubsets", SequentialSubsets(3), listing.subsets(7, 3)),
+    Case("SequentialSubsets at most", SequentialSubsets(3, at_most=True), listing.subsets(7, 3, at_most=True)),
+    Case("SequentialSubsets none", SequentialSubsets(0), listing.subsets(4, 0)),
+    Case("SequentialSubsets all", SequentialSubsets(4), listing.subsets(4, 4)),
+    Case("SequentialSubsets of one", SequentialSubsets(1), listing.subsets(1, 1)),
     Case("Sequence", Sequence(), listing.sequences(4, 3)),
     Case("Sequence of one", Sequence(), listing.sequences(1, 4)),
     Case("Sequence of one label", Sequence(), listing.sequences(3, 1)),
@@ -76,7 +76,7 @@ some_cases = pytest.mark.parametrize(
     [
         c
         for c in CASES
-        if c.name in ("KSubsets at most", "SequentialKSubsets", "Sequence", "DependencyTree", "SpanningTree complete")
+        if c.name in ("Subsets at most", "SequentialSubsets", "Sequence", "DependencyTree", "SpanningTree complete")
     ],
     ids=lambda case: case.name,
 )

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
-from omegamax.structured import DependencyTree, Factor, KSubsets, SequentialKSubsets
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit, search
+from omegamax.structured import DependencyTree, Factor, SequentialSubsets, Subsets
 from omegamax.structured._solution import ActiveSolution, SparseMAPCall
 from structured.cases import F64, Case, some_cases
 
@@ -56,7 +56,7 @@ def test_warm_start_saves_passes_along_a_path(case: Case, backend: str):
 
 @both_backends
 def test_warm_start_that_is_forbidden_now_is_dropped(backend: str):
-    factor = SequentialKSubsets(2, 0.5)
+    factor = SequentialSubsets(2, 0.5)
     scores = torch.randn(5, 6, dtype=F64)
     with kernels.backend(backend):
         start = factor.solve(scores).active
@@ -151,7 +151,7 @@ def test_oracle_that_misleads_does_not_hang():
 @both_backends
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12, 1e100, 1e300])
 def test_search_ends_at_every_scale(backend: str, scale: float):
-    for factor, shape in ((SequentialKSubsets(3, 0.5 * scale), (6, 12)), (DependencyTree(), (4, 7, 7))):
+    for factor, shape in ((SequentialSubsets(3, 0.5 * scale), (6, 12)), (DependencyTree(), (4, 7, 7))):
         scores = scale * torch.randn(shape, dtype=F64)
         with kernels.backend(backend):
             solution = factor.solve(scores)
@@ -164,7 +164,7 @@ def test_scores_apart_by_orders_of_magnitude_leave_the_rest_exact(backend: str):
     rest = torch.tensor([0.25, 0.0, 0.5, -0.125, 0.375], dtype=F64)
     for lead in (1e2, 1e8, 1e30, 1e300):
         for at_most in (False, True):
-            factor = SequentialKSubsets(3, 0.75, at_most)
+            factor = SequentialSubsets(3, 0.75, at_most)
             with kernels.backend(backend):
                 far = factor.solve(torch.cat([torch.tensor([lead], dtype=F64), rest, torch.tensor([-lead])])[None])
                 near = factor.solve(torch.cat([torch.tensor([20.0], dtype=F64), rest, torch.tensor([-20.0])])[None])
@@ -173,7 +173,7 @@ def test_scores_apart_by_orders_of_magnitude_leave_the_rest_exact(backend: str):
 
 def test_solution_without_structures_is_a_solution():
     scores = torch.randn(3, 5, dtype=F64, requires_grad=True)
-    call = SparseMAPCall(KSubsets(2).solve)
+    call = SparseMAPCall(Subsets(2).solve)
     u, v, weights = call(scores, None)
     assert call.solution.active is None and call.solution.additional_marginals is None
     assert v.shape == (3, 0) and weights.shape == (3, 0)

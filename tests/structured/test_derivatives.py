@@ -9,7 +9,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev, vjp, vmap
 
 from omegamax import kernels
-from omegamax.structured import KSubsets, Sequence, SequentialKSubsets, sparsemap
+from omegamax.structured import Sequence, SequentialSubsets, Subsets, sparsemap
 from structured.cases import F64, Case, every_case, some_cases
 
 
@@ -67,7 +67,7 @@ def test_jacobian_is_symmetric_positive_and_the_same_forwards(case: Case):
     assert (backward - forward).abs().max() <= 1e-14
     assert (backward - backward.T).abs().max() <= 1e-14
     assert torch.linalg.eigvalsh(backward).min() >= -1e-13
-    if not isinstance(case.factor, KSubsets):
+    if not isinstance(case.factor, Subsets):
         # A projection onto the face, where no additional scores interfere.
         assert (backward @ backward - backward).abs().max() <= 1e-12
 
@@ -104,7 +104,7 @@ def test_gradients_reach_the_parameters_of_a_factor():
     z = torch.tensor([[0.3, -0.2, 0.9, 0.1, 0.55], [0.0, 0.7, 0.2, -0.4, 0.6]], dtype=F64)
     for transition in (0.35, [0.1, 0.4, -0.2, 0.3]):
         t = torch.tensor(transition, dtype=F64, requires_grad=True)
-        assert gradcheck(lambda t: sparsemap(z, SequentialKSubsets(2, t)), t, atol=1e-8)
+        assert gradcheck(lambda t: sparsemap(z, SequentialSubsets(2, t)), t, atol=1e-8)
     scores = torch.randn(2, 4, 3, dtype=F64)
     start, transition, end = (torch.randn(*shape, dtype=F64, requires_grad=True) for shape in ((3,), (3, 3), (2, 3)))
     inputs = (start, transition, end)
@@ -137,7 +137,7 @@ def test_no_graph_is_kept_where_none_is_wanted(case: Case):
 
 def test_generic_scores_mix_several_structures():
     # Lest the checks above run at corners, where every derivative is zero.
-    for name, count in (("SequentialKSubsets", 3), ("DependencyTree", 3), ("Sequence", 3)):
+    for name, count in (("SequentialSubsets", 3), ("DependencyTree", 3), ("Sequence", 3)):
         from structured.cases import CASES
 
         case = next(c for c in CASES if c.name == name)

@@ -12,8 +12,8 @@ from structured.cases import CASES, F64, Case
 
 # Several structures, and not one for each marginal.
 NAMES = (
-    "KSubsets",
-    "SequentialKSubsets",
+    "Subsets",
+    "SequentialSubsets",
     "Sequence",
     "DependencyTree",
     "DependencyTree projective",

@@ -17,18 +17,18 @@ from omegamax.structured import (
     DependencyTree,
     Factor,
     FactorGraph,
-    KSubsets,
     Matching,
     OrOut,
     Pair,
     Sequence,
-    SequentialKSubsets,
+    SequentialSubsets,
     SpanningTree,
+    Subsets,
     Variable,
     Xor,
     sparsemap,
 )
-from omegamax.structured._count import Count
+from omegamax.structured._count import CountPolytope
 from structured import listing
 from structured.cases import CASES, Case
 from structured.joint import MEANING, Joint, allowed, solved
@@ -216,8 +216,8 @@ def test_other_structured_factors_share_variables():
     fg = FactorGraph()
     u = fg.variable_from(scores)
     fg.add(SpanningTree(edges), u)
-    fg.add(SequentialKSubsets(2, transition=0.7), ~u[:4])
-    fg.add(KSubsets(1, at_most=True), u[[0, 4]])
+    fg.add(SequentialSubsets(2, transition=0.7), ~u[:4])
+    fg.add(Subsets(1, at_most=True), u[[0, 4]])
     fg.solve()
     joint = Joint(scores.numpy())
     joint.add(u, listing.spanning_trees(edges, 4).numpy())
@@ -278,13 +278,13 @@ def test_own_factor_with_additional_scores_in_leading_axes():
 
 def test_like_factors_are_solved_in_one_call(monkeypatch):
     shapes = []
-    project = Count.project
+    project = CountPolytope.project
 
     def counted(self, z: Tensor, parameters: Tensor, additional: Tensor | None) -> Tensor:
         shapes.append(tuple(z.shape))
         return project(self, z, parameters, additional)
 
-    monkeypatch.setattr(Count, "project", counted)
+    monkeypatch.setattr(CountPolytope, "project", counted)
     fg = FactorGraph()
     u = fg.variable_from(torch.randn(3, 5, 4, dtype=F64), batch_dims=1)
     for row in u:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from omegamax import fenchel_young_loss
-from omegamax.structured import DependencyTree, KSubsets, Sequence, SequentialKSubsets, sparsemap, sparsemap_loss
+from omegamax.structured import DependencyTree, Sequence, SequentialSubsets, Subsets, sparsemap, sparsemap_loss
 from structured.cases import CASES, F64, Case, every_case, some_cases
 from structured.test_derivatives import generic
 
@@ -87,7 +87,7 @@ def test_loss_over_subsets_is_that_of_their_omega():
     import omegamax
 
     z, y = torch.randn(9, 6, dtype=F64), omegamax.k_subsets(torch.randn(9, 6, dtype=F64), 2)
-    ours = sparsemap_loss(z, y, KSubsets(2), reduction="none")
+    ours = sparsemap_loss(z, y, Subsets(2), reduction="none")
     theirs = fenchel_young_loss(z, y, omegamax.KSubsets(2), reduction="none")
     assert (ours - theirs).abs().max() <= 1e-14
 
@@ -99,7 +99,7 @@ def test_gradients_reach_the_target_and_the_factor():
     t = torch.tensor(0.35, dtype=F64, requires_grad=True)
 
     def f(y: Tensor, v: Tensor, t: Tensor) -> Tensor:
-        return sparsemap_loss(z, y, SequentialKSubsets(2, t), target_additional=v)
+        return sparsemap_loss(z, y, SequentialSubsets(2, t), target_additional=v)
 
     assert gradcheck(f, (y, v, t), atol=1e-8)
 
@@ -121,9 +121,9 @@ def test_absent_positions_cost_nothing():
 
 def test_target_with_a_forbidden_part_costs_infinity():
     scores = torch.tensor([[-math.inf, 1.0, 0.0, 0.5]], dtype=F64, requires_grad=True)
-    loss = sparsemap_loss(scores, torch.tensor([[1.0, 1.0, 0.0, 0.0]], dtype=F64), KSubsets(2))
+    loss = sparsemap_loss(scores, torch.tensor([[1.0, 1.0, 0.0, 0.0]], dtype=F64), Subsets(2))
     assert loss.item() == math.inf
-    fine = sparsemap_loss(scores, torch.tensor([[0.0, 1.0, 0.0, 1.0]], dtype=F64), KSubsets(2))
+    fine = sparsemap_loss(scores, torch.tensor([[0.0, 1.0, 0.0, 1.0]], dtype=F64), Subsets(2))
     fine.backward()
     assert fine.isfinite() and scores.grad.isfinite().all()
 
@@ -131,7 +131,7 @@ def test_target_with_a_forbidden_part_costs_infinity():
 def test_dtype_is_that_of_the_scores():
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         scores = torch.randn(3, 5).to(dtype).requires_grad_()
-        loss = sparsemap_loss(scores, torch.tensor([1.0, 1, 0, 0, 0], dtype=dtype).expand(3, 5), KSubsets(2))
+        loss = sparsemap_loss(scores, torch.tensor([1.0, 1, 0, 0, 0], dtype=dtype).expand(3, 5), Subsets(2))
         loss.backward()
         assert loss.dtype == dtype and scores.grad.dtype == dtype
 
@@ -139,17 +139,17 @@ def test_dtype_is_that_of_the_scores():
 def test_arguments_of_the_wrong_kind_are_refused():
     z, y = torch.randn(2, 5), torch.zeros(2, 5)
     with pytest.raises(ValueError, match=r"sparsemap_loss: target must have the shape \(2, 5\) .* \(2, 4\)"):
-        sparsemap_loss(z, y[:, :4], KSubsets(0))
+        sparsemap_loss(z, y[:, :4], Subsets(0))
     with pytest.raises(TypeError, match=r"sparsemap_loss: target must be a floating-point tensor"):
-        sparsemap_loss(z, y.long(), KSubsets(0))
+        sparsemap_loss(z, y.long(), Subsets(0))
     with pytest.raises(ValueError, match=r"sparsemap_loss: reduction must be one of"):
-        sparsemap_loss(z, y, KSubsets(0), reduction="median")
+        sparsemap_loss(z, y, Subsets(0), reduction="median")
     with pytest.raises(ValueError, match=r"sparsemap_loss: target_additional \[\*, 4\] is needed"):
-        sparsemap_loss(z, y + 0.2, SequentialKSubsets(1, 0.5))
+        sparsemap_loss(z, y + 0.2, SequentialSubsets(1, 0.5))
     with pytest.raises(ValueError, match=r"sparsemap_loss: target_additional must have shape \(2, 4\), got \(2, 3\)"):
-        sparsemap_loss(z, y + 0.2, SequentialKSubsets(1, 0.5), target_additional=torch.zeros(2, 3))
+        sparsemap_loss(z, y + 0.2, SequentialSubsets(1, 0.5), target_additional=torch.zeros(2, 3))
     with pytest.raises(ValueError, match=r"sparsemap_loss: k=6 is more than"):
-        sparsemap_loss(z, y, KSubsets(6))
+        sparsemap_loss(z, y, Subsets(6))
 
 
 def test_loss_is_convex_in_both_scores():

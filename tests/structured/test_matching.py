@@ -14,10 +14,10 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev
 
 from omegamax.kernels import backend
-from omegamax.kernels.active_set import search
-from omegamax.kernels.assignment import assign
-from omegamax.kernels.birkhoff import decompose
-from omegamax.kernels.matching import project
+from omegamax.kernels.structures import search
+from omegamax.kernels.structures.assignment import assign
+from omegamax.kernels.structures.birkhoff import decompose
+from omegamax.kernels.structures.matching import project
 from omegamax.structured import ConvergenceWarning, Matching, sparsemap, sparsemap_loss
 
 F64 = torch.float64

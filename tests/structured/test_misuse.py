@@ -14,19 +14,19 @@ from omegamax.structured import (
     ConvergenceWarning,
     DependencyTree,
     Factor,
-    KSubsets,
     Matching,
     Sequence,
-    SequentialKSubsets,
+    SequentialSubsets,
     SpanningTree,
+    Subsets,
     sparsemap,
     sparsemap_loss,
 )
 from structured.cases import COMPLETE, F64
 
 FACTORS = [
-    (KSubsets(2), (5,)),
-    (SequentialKSubsets(2, 0.5), (5,)),
+    (Subsets(2), (5,)),
+    (SequentialSubsets(2, 0.5), (5,)),
     (Sequence(transition=torch.eye(3)), (4, 3)),
     (Matching(), (3, 3)),
     (DependencyTree(), (4, 4)),
@@ -41,13 +41,13 @@ both_backends = pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_tolerance_and_limit_must_be_numbers_that_make_sense(factor: Factor, event: tuple[int, ...]):
     z = torch.randn(2, *event)
     for tol in (-1e-9, math.nan, math.inf, "tight"):
-        with pytest.raises(ValueError, match=r"sparsemap: tol must be a number >= 0, got"):
+        error = TypeError if isinstance(tol, str) else ValueError
+        with pytest.raises(error, match=r"sparsemap: tol must be a finite number >= 0, got"):
             sparsemap(z, factor, tol=tol)
-    for limit in (1.5, math.nan, True):
-        with pytest.raises(TypeError, match=r"sparsemap: max_iter must be a whole number or None, got"):
+    for limit in (1.5, math.nan, True, 0):
+        error = TypeError if limit is True else ValueError
+        with pytest.raises(error, match=r"sparsemap: max_iter must be an integer >= 1, got"):
             sparsemap(z, factor, max_iter=limit)
-    with pytest.raises(ValueError, match=r"sparsemap: max_iter must be >= 1, got 0"):
-        sparsemap(z, factor, max_iter=0)
 
 
 @every_factor
@@ -71,9 +71,10 @@ def test_largest_numbers_there_are_count_as_scores(factor: Factor, event: tuple[
 
 
 @pytest.mark.parametrize("k", [1.5, math.nan, math.inf, "2", None, True])
-def test_number_of_ones_must_be_whole(k):
-    for make in (KSubsets, SequentialKSubsets, nn.SequentialKSubsets):
-        with pytest.raises(TypeError, match=r"KSubsets: k must be a whole number, got"):
+def test_number_of_ones_must_be_an_integer(k):
+    for make in (Subsets, SequentialSubsets, nn.SequentialKSubsets):
+        error = ValueError if isinstance(k, float) else TypeError
+        with pytest.raises(error, match=rf"{make.__name__}: k must be an integer >= 0, got"):
             make(k)
     with pytest.raises(TypeError, match=r"sequential_k_subsets: k must be a whole number, got"):
         omegamax.sequential_k_subsets(torch.randn(4), k)
@@ -169,20 +170,20 @@ def test_forbidden_first_and_last_labels_stay_forbidden_in_shorter_sequences():
 def test_errors_name_what_was_wrong():
     edges = torch.tensor([[0, 1], [1, 2]])
     for nodes in (2.5, "three"):
-        with pytest.raises(TypeError, match=r"SpanningTree: nodes must be a whole number or None, got"):
+        with pytest.raises((TypeError, ValueError), match=r"SpanningTree: nodes must be an integer, got"):
             SpanningTree(edges, nodes)
-    with pytest.raises(TypeError, match=r"SequentialKSubsets: transition must be a number or a tensor, got str"):
-        SequentialKSubsets(2, "often")
+    with pytest.raises(TypeError, match=r"SequentialSubsets: transition must be a number or a tensor, got str"):
+        SequentialSubsets(2, "often")
     apart = torch.full((3,), -math.inf)
     with pytest.raises(ValueError, match=r"sparsemap: .*scores and additional scores leave no structure in row 0"):
-        sparsemap(torch.randn(4), SequentialKSubsets(3), apart)
+        sparsemap(torch.randn(4), SequentialSubsets(3), apart)
 
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_warning_points_at_the_line_of_the_user(grad: bool):
     z = (0.2 * torch.randn(5, 6)).requires_grad_(grad)
     for solve in (
-        lambda: sparsemap(z, SequentialKSubsets(3, 0.5), max_iter=1),
+        lambda: sparsemap(z, SequentialSubsets(3, 0.5), max_iter=1),
         lambda: nn.SparseMAP(Limited(3, 0.5))(z),
         lambda: sparsemap(torch.randn(2, 20, 20), Matching(), max_iter=1),
     ):
@@ -191,7 +192,7 @@ def test_warning_points_at_the_line_of_the_user(grad: bool):
         assert {w.filename for w in caught} == {__file__}
 
 
-class Limited(SequentialKSubsets):
+class Limited(SequentialSubsets):
     """Stopped after one step, whoever asks."""
 
     def search(self, scores, additional, start, tol, max_iter):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from omegamax.kernels.oracles import oracle
-from omegamax.structured import DependencyTree, SequentialKSubsets
+from omegamax.kernels.structures.oracles import oracle
+from omegamax.structured import DependencyTree, SequentialSubsets
 from structured import listing
 from structured.cases import COMPLETE, F64, Case, every_case
 
@@ -99,7 +99,7 @@ def test_single_root_holds_whatever_the_scores():
 def test_sequential_subset_counts_ones_and_pairs():
     scores, transition = torch.randn(50, 12, dtype=F64), 2 * torch.randn(50, 11, dtype=F64)
     for k in (0, 1, 5, 12):
-        case = Case("", SequentialKSubsets(k), listing.subsets(12, k))
+        case = Case("", SequentialSubsets(k), listing.subsets(12, k))
         found = case.factor.maximize(scores, transition)
         assert (found.sum(-1) == k).all()
         best = case.linear(scores, transition).max(-1).values

@@ -14,11 +14,11 @@ from torch.autograd.functional import jacobian
 import omegamax
 from omegamax.structured import (
     DependencyTree,
-    KSubsets,
     Matching,
     Sequence,
-    SequentialKSubsets,
+    SequentialSubsets,
     SpanningTree,
+    Subsets,
     sparsemap,
     sparsemap_loss,
 )
@@ -36,10 +36,10 @@ def matchings(rows: int, columns: int) -> Tensor:
 
 
 CASES = [
-    Case("KSubsets", KSubsets(2), listing.subsets(4, 2)),
-    Case("KSubsets at most", KSubsets(2, True), listing.subsets(4, 2, True)),
-    Case("SequentialKSubsets", SequentialKSubsets(3), listing.subsets(6, 3)),
-    Case("SequentialKSubsets at most", SequentialKSubsets(2, at_most=True), listing.subsets(5, 2, True)),
+    Case("Subsets", Subsets(2), listing.subsets(4, 2)),
+    Case("Subsets at most", Subsets(2, True), listing.subsets(4, 2, True)),
+    Case("SequentialSubsets", SequentialSubsets(3), listing.subsets(6, 3)),
+    Case("SequentialSubsets at most", SequentialSubsets(2, at_most=True), listing.subsets(5, 2, True)),
     Case("Sequence", Sequence(), listing.sequences(3, 2)),
     Case("Matching", Matching(), matchings(3, 3)),
     Case("Matching wide", Matching(), matchings(2, 4)),

@@ -13,11 +13,11 @@ from omegamax import kernels
 from omegamax.structured import (
     ConvergenceWarning,
     DependencyTree,
-    KSubsets,
     Sequence,
-    SequentialKSubsets,
+    SequentialSubsets,
     SpanningTree,
     Structures,
+    Subsets,
     sparsemap,
 )
 from structured import listing
@@ -163,7 +163,7 @@ def test_forbidden_parts_get_nothing_and_leave_the_rest_exact(case: Case, backen
 def test_scores_without_a_structure_are_refused(case: Case, backend: str):
     scores, additional = case.draw(3)
     scores[1] = -math.inf
-    if isinstance(case.factor, KSubsets):
+    if isinstance(case.factor, Subsets):
         assert (sparsemap(scores, case.factor)[1] == 0).all()  # at most k: the empty set is left
         return
     with kernels.backend(backend), pytest.raises(ValueError, match=r"sparsemap: .*(k=|scores)"):
@@ -176,12 +176,12 @@ def test_subsets_equal_the_map(k: int, at_most: bool):
     z = 2 * torch.randn(50, 8, dtype=F64)
     g = torch.randn(50, 8, dtype=F64)
     ours, theirs = z.clone().requires_grad_(), z.clone().requires_grad_()
-    u, p = sparsemap(ours, KSubsets(k, at_most)), omegamax.k_subsets(theirs, k, at_most=at_most)
+    u, p = sparsemap(ours, Subsets(k, at_most)), omegamax.k_subsets(theirs, k, at_most=at_most)
     assert (u - p).abs().max() <= 1e-12
     u.backward(g)
     p.backward(g)
     assert (ours.grad - theirs.grad).abs().max() <= 1e-12
-    found = sparsemap(z, KSubsets(k, at_most), return_structures=True)[1]
+    found = sparsemap(z, Subsets(k, at_most), return_structures=True)[1]
     assert ((found.probabilities[:, None] @ found.structures)[:, 0] - p).abs().max() <= 1e-12
 
 
@@ -189,9 +189,9 @@ def test_sequential_subsets_equal_the_map():
     z, t = torch.randn(20, 9, dtype=F64), torch.randn(20, 8, dtype=F64)
     for at_most in (False, True):
         expected = omegamax.sequential_k_subsets(z, 3, t, at_most=at_most)
-        assert (sparsemap(z, SequentialKSubsets(3, t, at_most)) - expected).abs().max() <= 1e-14
-        assert (sparsemap(z, SequentialKSubsets(3, 7.0, at_most), t) - expected).abs().max() <= 1e-14
-    flat = sparsemap(z, SequentialKSubsets(3))
+        assert (sparsemap(z, SequentialSubsets(3, t, at_most)) - expected).abs().max() <= 1e-14
+        assert (sparsemap(z, SequentialSubsets(3, 7.0, at_most), t) - expected).abs().max() <= 1e-14
+    flat = sparsemap(z, SequentialSubsets(3))
     assert (flat - omegamax.k_subsets(z, 3)).abs().max() <= 1e-12
 
 
@@ -218,12 +218,12 @@ def test_iteration_limit_warns_with_the_residual(case: Case, backend: str):
     ):
         u, found = sparsemap(scores, case.factor, additional, return_structures=True, max_iter=2)
     assert (found.probabilities.sum(-1) - 1).abs().max() <= 1e-14 and u.isfinite().all()
-    with pytest.raises(ValueError, match="sparsemap: max_iter must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="sparsemap: max_iter must be an integer >= 1, got 0"):
         sparsemap(scores, case.factor, additional, max_iter=0)
 
 
 LARGER = [
-    ("subsets", SequentialKSubsets(5, 0.5), (8, 50)),
+    ("subsets", SequentialSubsets(5, 0.5), (8, 50)),
     (
         "sequence",
         Sequence(transition=torch.randn(4, 4, dtype=F64, generator=torch.Generator().manual_seed(1))),
@@ -252,34 +252,34 @@ def test_arguments_of_the_wrong_kind_are_refused():
     with pytest.raises(TypeError, match="sparsemap: factor must be a Factor, got str"):
         sparsemap(z, "k_subsets")
     with pytest.raises(TypeError, match=r"sparsemap: scores must be a floating-point tensor, got dtype torch.int64"):
-        sparsemap(torch.ones(2, 5, dtype=torch.int64), KSubsets(2))
+        sparsemap(torch.ones(2, 5, dtype=torch.int64), Subsets(2))
     with pytest.raises(TypeError, match="sparsemap: additional must be a floating-point tensor"):
-        sparsemap(z, SequentialKSubsets(2), torch.ones(2, 4, dtype=torch.int64))
+        sparsemap(z, SequentialSubsets(2), torch.ones(2, 4, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"sparsemap: additional scores for .* must be \[\*, 4\], got shape \(2, 5\)"):
-        sparsemap(z, SequentialKSubsets(2), torch.ones(2, 5))
-    with pytest.raises(ValueError, match=r"sparsemap: additional scores for KSubsets\(k=2\) must be \[\*, 0\]"):
-        sparsemap(z, KSubsets(2), torch.ones(2, 4))
+        sparsemap(z, SequentialSubsets(2), torch.ones(2, 5))
+    with pytest.raises(ValueError, match=r"sparsemap: additional scores for Subsets\(k=2\) must be \[\*, 0\]"):
+        sparsemap(z, Subsets(2), torch.ones(2, 4))
     with pytest.raises(ValueError, match=r"sparsemap: additional scores of shape \(3, 4\) do not broadcast"):
-        sparsemap(z, SequentialKSubsets(2), torch.ones(3, 4))
+        sparsemap(z, SequentialSubsets(2), torch.ones(3, 4))
     with pytest.raises(ValueError, match=r"sparsemap: k=6 is more than the 5 items"):
-        sparsemap(z, KSubsets(6))
+        sparsemap(z, Subsets(6))
     with pytest.raises(ValueError, match=r"sparsemap: .*k=2 is more than the 1 items that scores leave"):
-        sparsemap(torch.tensor([1.0, -math.inf, -math.inf]), SequentialKSubsets(2))
-    with pytest.raises(ValueError, match=r"sparsemap: scores for KSubsets\(k=0\) need 1 trailing axes"):
-        sparsemap(torch.empty(3, 0), KSubsets(0))
+        sparsemap(torch.tensor([1.0, -math.inf, -math.inf]), SequentialSubsets(2))
+    with pytest.raises(ValueError, match=r"sparsemap: scores for Subsets\(k=0\) need 1 trailing axes"):
+        sparsemap(torch.empty(3, 0), Subsets(0))
     with pytest.raises(ValueError, match=r"sparsemap: scores .* need 2 trailing axes"):
         sparsemap(torch.empty(3), Sequence())
     with pytest.raises(TypeError, match="sparsemap: mask must be a bool tensor"):
-        sparsemap(z, KSubsets(2), mask=torch.ones(5))
+        sparsemap(z, Subsets(2), mask=torch.ones(5))
 
 
 def test_cases_cover_every_factor():
     kinds = {type(case.factor) for case in CASES}
-    assert kinds == {KSubsets, SequentialKSubsets, Sequence, DependencyTree, SpanningTree}
+    assert kinds == {Subsets, SequentialSubsets, Sequence, DependencyTree, SpanningTree}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
-@pytest.mark.parametrize("name", ["SequentialKSubsets", "DependencyTree"])
+@pytest.mark.parametrize("name", ["SequentialSubsets", "DependencyTree"])
 def test_compiled_code_leaves_its_graph_for_the_search(name: str):
     case = next(c for c in CASES if c.name == name)
     scores, additional = case.draw(3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from omegamax.structured import Budget, DependencyTree, Factor, FactorGraph, KSubsets, Pair, Sequence, Xor, sparsemap
+from omegamax.structured import Budget, DependencyTree, Factor, FactorGraph, Pair, Sequence, Subsets, Xor, sparsemap
 from structured.joint import solved
 from structured.test_factor_graph import talk
 
@@ -86,6 +86,19 @@ def test_factor_in_the_style_of_the_talk_is_the_same_as_one_added_to_variables()
         fg.add(DependencyTree(u), u)
     with pytest.raises(TypeError, match=r"as in add\(DependencyTree\(u\)\), got none"):
         fg.add(DependencyTree())
+
+
+@pytest.mark.parametrize("make", [DependencyTree, lambda *u: Subsets(*u, 2), lambda *u: Sequence(*u, transition=None)])
+def test_factor_on_variables_is_the_factor_that_holds_them(make):
+    scores = torch.randn(3, 3, dtype=F64)
+    u = FactorGraph().variable_from(scores)
+    held, bare = make(u), make()
+    assert type(held) is type(bare) and held.variables is u and bare.variables is None
+    assert repr(held) == repr(bare)
+    with pytest.raises(ValueError, match=r"sparsemap: factor must hold no variables of a FactorGraph, got"):
+        sparsemap(scores, held)
+    marginals = held.solve(scores[None]).marginals if held.event_dims == 2 else held.solve(scores).marginals
+    assert torch.equal(marginals.reshape(3, 3), sparsemap(scores, bare))
 
 
 def test_value_comes_in_the_shape_and_dtype_of_its_scores():
@@ -181,7 +194,7 @@ def test_large_scores_leave_integral_marginals(scale: float):
 
 def test_disjoint_factors_take_scores_of_any_size():
     z = torch.tensor([[1e30, -1e30, 1e29], [3e15, 3e15 + 0.5, 0.0]], dtype=F64)
-    value = solved(z, lambda fg, u: [fg.add(Xor(u[:2])), fg.add(KSubsets(1), u[2:])])
+    value = solved(z, lambda fg, u: [fg.add(Xor(u[:2])), fg.add(Subsets(1), u[2:])])
     torch.testing.assert_close(value, torch.tensor([[1.0, 0.0, 1.0], [0.25, 0.75, 1.0]], dtype=F64))
 
 
@@ -224,25 +237,29 @@ def test_budget_too_small_for_a_sequence_is_a_contradiction():
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda fg, u: fg.variable_from([1.0]), TypeError, "scores must be a floating-point tensor, got list"),
+        (lambda fg, u: fg.variable_from([1.0]), TypeError, "scores must be a torch.Tensor, got list"),
         (lambda fg, u: fg.variable_from(torch.tensor([1])), TypeError, "floating-point tensor, got dtype torch.int64"),
-        (lambda fg, u: fg.variable_from(torch.zeros(3), 2), ValueError, r"batch_dims must lie in \[0, 1\], got 2"),
+        (
+            lambda fg, u: fg.variable_from(torch.zeros(3), 2),
+            ValueError,
+            "batch_dims must be an integer from 0 to 1",
+        ),
         (lambda fg, u: fg.variable_from(torch.zeros(3, 3), 1), ValueError, r"batch axes \(\) of the graph, got \(3,\)"),
         (lambda fg, u: fg.add(DependencyTree()), TypeError, r"as in add\(DependencyTree\(u\)\), got none"),
         (lambda fg, u: fg.add(DependencyTree(), torch.zeros(4, 4)), TypeError, "variables must be a Variable.* Tensor"),
         (lambda fg, u: fg.add(DependencyTree(), u[0]), ValueError, r"must have at least 2 axes.* got shape \(4,\)"),
         (lambda fg, u: fg.add(DependencyTree(), u[:3]), ValueError, r"must be square .* got shape \(3, 4\)"),
-        (lambda fg, u: fg.add(KSubsets(5), u[0]), ValueError, "k=5 is more than the 4 items"),
+        (lambda fg, u: fg.add(Subsets(5), u[0]), ValueError, "k=5 is more than the 4 items"),
         (lambda fg, u: fg.add(Sequence(), u, torch.zeros(3)), ValueError, r"must be \[\*, 56\], got shape \(3,\)"),
         (lambda fg, u: fg.add(Sequence(), u, torch.zeros(2, 56)), ValueError, "do not broadcast"),
-        (lambda fg, u: fg.add(Sequence(), u, [1.0]), TypeError, "additional must be a floating-point tensor, got list"),
+        (lambda fg, u: fg.add(Sequence(), u, [1.0]), TypeError, "additional must be a torch.Tensor, got list"),
         (lambda fg, u: fg.add(Xor(u), u), TypeError, "variables and additional belong to structured factors"),
         (lambda fg, u: fg.add(u), TypeError, "factor must be a logic factor or a structured Factor, got Variable"),
         (lambda fg, u: FactorGraph().add(Xor(u)), ValueError, "factor must be on variables of this graph"),
         (lambda fg, u: FactorGraph().add(Sequence(), u), ValueError, "variables must be of this graph"),
-        (lambda fg, u: fg.solve(max_iter=0), ValueError, "max_iter must be a whole number >= 1, got 0"),
-        (lambda fg, u: fg.solve(tol=0.0), ValueError, r"tol must be > 0, got 0\.0"),
-        (lambda fg, u: fg.solve(tol=float("nan")), ValueError, "tol must be > 0, got nan"),
+        (lambda fg, u: fg.solve(max_iter=0), ValueError, "max_iter must be an integer >= 1, got 0"),
+        (lambda fg, u: fg.solve(tol=0.0), ValueError, r"tol must be a finite number > 0, got 0"),
+        (lambda fg, u: fg.solve(tol=float("nan")), ValueError, "tol must be a finite number > 0, got nan"),
         (lambda fg, u: FactorGraph().solve(), ValueError, "the graph has no variables"),
     ],
 )

@@ -25,7 +25,7 @@ def vqa():
 
 def written(tmp_path, task, ending, change):
     """A file of the task whose record was changed."""
-    record = json.loads(json.dumps(task.described()))
+    record = json.loads(json.dumps(task.describe()))
     change(record)
     path = tmp_path / f"model{ending}"
     if ending == ".safetensors":
@@ -181,7 +181,7 @@ def test_header_that_lies_is_refused(tmp_path, case):
 def test_expanded_tensor_or_list_is_refused(tmp_path, where):
     task, path = vqa(), tmp_path / "model.ckpt"
     state = {f"model.{name}": weight for name, weight in task.model.state_dict().items()}
-    record = task.described()
+    record = task.describe()
     if where == "state":
         state["model.extra"] = torch.zeros(1).expand(10**6, 10**6)
     else:

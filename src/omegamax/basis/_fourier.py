@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_number, check_sizes
+from omegamax._checks import check_floating, check_points
 from omegamax.basis._base import Basis, check_matrix
-from omegamax.basis._positions import check_sizes, product
+from omegamax.basis.positions import mesh_points
 
 
 class Fourier(Basis):
@@ -31,8 +32,7 @@ class Fourier(Basis):
     def __init__(self, frequencies: Tensor):
         super().__init__()
         frequencies = check_matrix("Fourier", "frequencies", frequencies)
-        if not frequencies.is_floating_point():
-            raise TypeError(f"Fourier: frequencies must be a floating-point tensor, got dtype {frequencies.dtype}")
+        check_floating("Fourier", "frequencies", frequencies)
         self.dimension = frequencies.shape[1]
         self._hold("frequencies", frequencies)
 
@@ -46,7 +46,7 @@ class Fourier(Basis):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Fourier:
-        r"""The waves :math:`w = 2 \pi k / \text{period}` for integer vectors k with :math:`|k_i| \le` ``count``.
+        r"""Return the waves :math:`w = 2 \pi k / \text{period}` for integer vectors k with :math:`|k_i| \le` ``count``.
 
         k and -k give the same two waves up to sign, so one of each pair is kept: zero first, then those whose last
         non-zero coordinate is positive. In one dimension k = 0, ..., count.
@@ -65,9 +65,8 @@ class Fourier(Basis):
                     [ 1.,  1.]])
         """
         sizes = check_sizes("Fourier.grid", "count", count, n)
-        if not is_number(period) or not period > 0:
-            raise ValueError(f"Fourier.grid: period must be a number > 0, got {period!r}")
-        k = product([torch.arange(-c, c + 1, device=device) for c in sizes])
+        check_number("Fourier.grid", "period", period, above=0)
+        k = mesh_points([torch.arange(-c, c + 1, device=device) for c in sizes])
         # The last axis runs fastest and zero sits in the middle: the second half holds one of each pair.
         k = k[len(k) // 2 :]
         return cls(k.to(dtype or torch.get_default_dtype()) * (2 * math.pi / period))
@@ -76,7 +75,7 @@ class Fourier(Basis):
         return 2 * len(self.frequencies)
 
     def forward(self, t: Tensor) -> Tensor:
-        self._check_points(t)
+        check_points(type(self).__name__, "t", t, self.dimension)
         # A sum of products and not a matmul, which autocast would take to half precision.
         phase = (t.unsqueeze(-2) * self.frequencies).sum(-1)
         return torch.cat([phase.cos(), phase.sin()], -1)

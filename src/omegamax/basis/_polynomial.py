@@ -7,7 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_plain
+from omegamax._arguments import check_integer
+from omegamax._checks import check_points, is_plain
 from omegamax._numerics import working_dtype
 from omegamax.basis._base import Basis, check_matrix
 
@@ -37,14 +38,13 @@ class Polynomial(Basis):
 
     @classmethod
     def total_degree(cls, degree: int, n: int, *, device: torch.device | str | None = None) -> Polynomial:
-        r"""All monomials in n variables with exponents that sum to at most ``degree``, the lower sums first.
+        r"""Return all monomials in n variables with exponents that sum to at most ``degree``, the lower sums first.
 
         >>> Polynomial.total_degree(2, 2).exponents.tolist()
         [[0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
         """
-        for argument, value, least in (("degree", degree, 0), ("n", n, 1)):
-            if type(value) is not int or value < least:
-                raise ValueError(f"Polynomial.total_degree: {argument} must be an int >= {least}, got {value!r}")
+        degree = check_integer("Polynomial.total_degree", "degree", degree, least=0)
+        n = check_integer("Polynomial.total_degree", "n", n, least=1)
         found = [e for e in product(range(degree, -1, -1), repeat=n) if sum(e) <= degree]
         return cls(torch.tensor(sorted(found, key=sum), device=device))
 
@@ -52,7 +52,7 @@ class Polynomial(Basis):
         return len(self.exponents)
 
     def forward(self, t: Tensor) -> Tensor:
-        self._check_points(t)
+        check_points(type(self).__name__, "t", t, self.dimension)
         t = t.to(working_dtype(t))
         # Products only: pow has no second derivative at zero.
         powers = [torch.ones_like(t)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import is_plain
+from omegamax._arguments import check_sizes
+from omegamax._checks import check_floating, check_points, is_plain
 from omegamax.basis._base import Basis, check_matrix
-from omegamax.basis._positions import check_sizes, product
+from omegamax.basis.positions import mesh_points
 
 
 class Rectangles(Basis):
@@ -33,8 +34,7 @@ class Rectangles(Basis):
         super().__init__()
         lower, upper = check_matrix("Rectangles", "lower", lower), check_matrix("Rectangles", "upper", upper)
         for argument, value in (("lower", lower), ("upper", upper)):
-            if not value.is_floating_point():
-                raise TypeError(f"Rectangles: {argument} must be a floating-point tensor, got dtype {value.dtype}")
+            check_floating("Rectangles", argument, value)
         if lower.shape != upper.shape:
             raise ValueError(
                 f"Rectangles: lower and upper must have one shape, got {tuple(lower.shape)} and {tuple(upper.shape)}"
@@ -63,13 +63,13 @@ class Rectangles(Basis):
         """
         sizes = check_sizes("Rectangles.grid", "per_axis", per_axis, n)
         edges = [torch.linspace(0, 1, k + 1, dtype=dtype, device=device) for k in sizes]
-        return cls(product([e[:-1] for e in edges]), product([e[1:] for e in edges]))
+        return cls(mesh_points([e[:-1] for e in edges]), mesh_points([e[1:] for e in edges]))
 
     def __len__(self) -> int:
         return len(self.lower)
 
     def forward(self, t: Tensor) -> Tensor:
-        self._check_points(t)
+        check_points(type(self).__name__, "t", t, self.dimension)
         dtype = torch.promote_types(t.dtype, self.lower.dtype)
         t = t.unsqueeze(-2)
         inside = (t >= self.lower) & ((t < self.upper) | (self._last & (t == self.upper)))

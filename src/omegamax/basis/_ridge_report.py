@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from omegamax.basis._ridge_solver import condition_number, ridge_operator
-
 
 @dataclass(frozen=True)
 class RidgeReport:
-    r"""Errors of the value function at the observed places, and how hard the fit was.
+    r"""Errors of the value function at the observed positions, and how hard the fit was.
 
-    ``print`` shows it as a small table. With :math:`\hat v` the fitted value at each of the places present:
+    ``print`` shows it as a small table. With :math:`\hat v` the fitted value at each of the positions present:
 
-    * ``rmse``: root of the mean of :math:`(\hat v - v)^2` over all numbers; ``each_rmse [*]`` by example.
+    * ``rmse``: root of the mean of :math:`(\hat v - v)^2` over all entries; ``each_rmse [*]`` by example.
     * ``relative_error``: :math:`\|\hat V - V\|_F / \|V\|_F`; ``each_relative_error [*]`` by example; 0 for V = 0.
     * ``maximum_error``: the largest :math:`|\hat v - v|`.
     * ``degrees_of_freedom``: the trace of the map from values to fitted values, averaged over examples; at most the
-      number of functions and that of places.
+      number of functions and that of positions.
     * ``condition``: the condition number of :math:`F F^\top + \lambda I`, the largest over examples.
-    * ``functions``, ``places`` (present, averaged over examples), ``penalty``: the setting.
+    * ``functions``, ``positions`` (present, averaged over examples), ``penalty``: the setting.
     """
 
     rmse: float
@@ -31,14 +29,14 @@ class RidgeReport:
     degrees_of_freedom: float
     condition: float
     functions: int
-    places: float
+    positions: float
     penalty: float
     each_rmse: Tensor = field(repr=False)
     each_relative_error: Tensor = field(repr=False)
 
     def __str__(self) -> str:
         lines = [
-            f"ridge fit of {self.functions} functions to {self.places:g} places, penalty {self.penalty:g}",
+            f"ridge fit of {self.functions} functions to {self.positions:g} positions, penalty {self.penalty:g}",
             f"  rmse                {self.rmse:.4g}",
             f"  relative error      {self.relative_error:.4g}",
             f"  maximum error       {self.maximum_error:.4g}",
@@ -52,8 +50,8 @@ class RidgeReport:
         return "\n".join(lines)
 
 
-def errors(values: Tensor, fitted: Tensor, present: Tensor | None) -> dict:
-    """Those fields of a report that tell how far ``fitted`` is from ``values``, both ``[*, L, D]``."""
+def measure_errors(values: Tensor, fitted: Tensor, present: Tensor | None) -> dict:
+    """Return those fields of a report that tell how far ``fitted`` is from ``values``, both ``[*, L, D]``."""
     values = values.to(fitted.dtype)
     if present is None:
         present = torch.ones(fitted.shape[:-1], dtype=torch.bool, device=fitted.device)
@@ -65,17 +63,23 @@ def errors(values: Tensor, fitted: Tensor, present: Tensor | None) -> dict:
         "rmse": (wrong.sum() / count.sum().clamp(min=1)).sqrt().item(),
         "relative_error": _ratio(wrong.sum(), size.sum()).item(),
         "maximum_error": off.abs().max().item() if off.numel() else 0.0,
-        "places": here[..., 0].sum(-1).double().mean().item() if here.shape[-1] else 0.0,
+        "positions": here[..., 0].sum(-1).double().mean().item() if here.shape[-1] else 0.0,
         "each_rmse": (wrong / count.clamp(min=1)).sqrt(),
         "each_relative_error": _ratio(wrong, size),
     }
 
 
-def difficulty(design: Tensor, outside: Tensor | None, penalty: float) -> tuple[Tensor, Tensor]:
-    """Condition number and degrees of freedom, ``[*]`` each, of a fit with these rows ``[*, L, J]``."""
-    rows = design if outside is None else torch.cat([design, outside])
-    operator = ridge_operator(design, outside, penalty, design.dtype)
-    return condition_number(rows, penalty), (design * operator.mT).sum((-2, -1))
+def condition_number(rows: Tensor, penalty: float) -> Tensor:
+    r"""Return that of :math:`F F^\top + \lambda I`, ``[*]``, for ``rows [*, L, J]`` :math:`F^\top`; inf if singular."""
+    count, functions = rows.shape[-2:]
+    squares = torch.linalg.svdvals(rows).square()
+    if count == 0:
+        squares = rows.new_zeros(*rows.shape[:-2], 1)
+    # Below this a singular value is rounding.
+    floor = (max(count, functions) * torch.finfo(rows.dtype).eps) ** 2 * squares[..., 0]
+    least = squares[..., -1] if count >= functions else torch.zeros_like(floor)
+    least = torch.where(least <= floor, 0.0, least)
+    return (squares[..., 0] + penalty) / (least + penalty)
 
 
 def _ratio(wrong: Tensor, size: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""``fit | validate | test | predict`` of a task, by LightningCLI."""
+"""``fit | validate | test | predict`` of an application, by LightningCLI."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveCon
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
+from omegamax.cli._checks import CommandError, check_folder, os_reason
 from omegamax.cli._config import guarded
-from omegamax.cli._errors import CommandError, os_reason
-from omegamax.cli._output import check_folder
 from omegamax.cli._parser import Parser
 from omegamax.cli._program import program
 from omegamax.cli._stop import Stopped, advise_on_stop
+from omegamax.cli.application import Application, load
 from omegamax.data.errors import printable
-from omegamax.tasks.callbacks import Answers, Curve, Draws, End, Epochs, Weights
+from omegamax.tasks.callbacks import Curve, Draws, End, Epochs, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import Finite, NotFiniteError
 from omegamax.tasks.quiet import quiet
-from omegamax.tasks.run_data import RunData
-from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.whole import whole_file
 
 
@@ -58,19 +56,21 @@ class RunCLI(LightningCLI):
     it stopped, or starts where there is nothing yet; the other commands take the best of the run's checkpoints, or the
     last, unless told otherwise.
 
-    A subclass says of what task: see the attributes.
+    Args:
+        application: what is trained, and on what.
+        stage: the only one to make a parser for, which takes a while; None: all.
+        arguments, settings: as for LightningCLI, but for the classes of task and data.
     """
 
-    task: type[RunTask]  # its kind is the name of the command
-    data: type[RunData]
-    parser_type: type[Parser] = Parser
-    epochs: int  # where nothing is said
-    map_options: str  # the setting with the parameters of its map
-    monitor: str  # what the best network is best at; more is better
-
-    def __init__(self, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
-        self.stage = stage  # the only one to make a parser for, which takes a while
-        super().__init__(*arguments, **settings)
+    def __init__(self, application: Application, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
+        self.application, self.stage = application, stage
+        ours = {
+            "subclass_mode_data": True,
+            "auto_configure_optimizers": False,
+            "load_from_checkpoint_support": False,  # a checkpoint says by itself what network it is of
+            "parser_class": parser_for(application),
+        }
+        super().__init__(load(application.task), load(application.data), *arguments, **{**ours, **settings})
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
@@ -78,8 +78,15 @@ class RunCLI(LightningCLI):
         return {name: skip | {"weights_only"} for name, skip in methods if self.stage in (None, name)}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--out", type=str, default=f"runs/{self.task.kind}", help="folder of the run")
+        application = self.application
+        parser.add_argument("--out", type=str, default=f"runs/{application.name}", help="folder of the run")
         parser.link_arguments("out", "trainer.default_root_dir")
+        for known, wanted in application.links.items():
+            parser.link_arguments(known, wanted, apply_on="instantiate")
+        defaults = dict(application.defaults)
+        if application.default_data is not None:
+            defaults["data"] = {"class_path": application.default_data}
+        parser.set_defaults(defaults)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse the arguments given, whatever the process was started with."""
@@ -96,64 +103,63 @@ class RunCLI(LightningCLI):
         settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), out)
         if self.subcommand in ("fit", "predict"):
             check_folder(out)
+        if self.subcommand == "fit" and self.application.prepare is not None:
+            load(self.application.prepare)(settings)
 
     def instantiate_classes(self) -> None:
         try:
             super().instantiate_classes()
         except TypeError as error:  # options that a map does not take, or wants
-            raise CommandError(f"{error} (options of a map go into {self.map_options})") from error
-
-    def answers(self) -> Answers:
-        """What writes predictions."""
-        return Answers()
+            raise CommandError(f"{error} (options of a map go into {self.application.map_options})") from error
 
     def instantiate_trainer(self, **changes: Any) -> L.Trainer:
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
-        callbacks: list[L.Callback] = [Finite(), Epochs(), Draws(), Curve(), Weights(), self.answers()]
+        application = self.application
+        answers = load(application.answers)(asked=application.asked)
+        callbacks: list[L.Callback] = [Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
         if given["enable_checkpointing"] is not False:
             validated = given["limit_val_batches"] != 0
-            callbacks += [*_checkpoints(out / "checkpoints", self.monitor, validated), End()]
+            callbacks += [*_checkpoints(out / "checkpoints", application.monitor, validated), End()]
         self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
         if given["logger"] is None:
             changes = {"logger": CSVLogger(out, "log"), **changes}
         if given["max_epochs"] is None and given["max_steps"] == -1 and given["max_time"] is None:
-            changes = {"max_epochs": self.epochs, **changes}
+            changes = {"max_epochs": application.epochs, **changes}
         plugins = given["plugins"] or []
         plugins = list(plugins) if isinstance(plugins, Sequence) and not isinstance(plugins, str) else [plugins]
-        plugins.append(PlainCheckpointIO(self.task.kind))
+        plugins.append(PlainCheckpointIO(application.name))
         return super().instantiate_trainer(**{"plugins": plugins, **changes})
 
 
-def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str) -> int:
+def parser_for(application: Application, full: bool = False) -> type[Parser]:
+    """Make the class of the parser that knows the sets of an application; ``full`` shows all settings in its help."""
+    data = load(application.data)
+    return type("ApplicationParser", (Parser,), {"sets": staticmethod(lambda: tuple(data.known())), "full": full})
+
+
+def run_stage(application: Application, stage: str, arguments: Sequence[str]) -> int:
     """Run ``fit`` or its like with the arguments after it; 2 if they, or the files they name, make no sense.
 
-    With the environment variable ``OMEGAMAX_TRACEBACK`` set, such an error is shown with the place it came from.
-
-    Args:
-        cli: of the task.
-        stage: one of the four.
-        arguments: the rest of the command line.
-        what: it does, for its help.
+    With the environment variable ``OMEGAMAX_TRACEBACK`` set, such an error is shown with the line it came from.
     """
-    name = cli.task.kind
-    parser = cli.parser_type
-    if "--help.full" in arguments:
-        parser = type("FullParser", (parser,), {"full": True})
+    name = application.name
+    full = "--help.full" in arguments
+    if full:
         arguments = ["--help"]
     try:
         advised = advise_on_stop(lambda: _advice(name, stage, arguments))
         with quiet(), guarded(), _command_line([name, stage, *arguments]), advised:
-            done = cli(
-                cli.task,
-                cli.data,
+            done = RunCLI(
+                application,
                 stage=stage,
-                subclass_mode_data=True,
                 seed_everything_default=0,
                 save_config_callback=SaveConfig,
-                auto_configure_optimizers=False,
-                load_from_checkpoint_support=False,  # a checkpoint says by itself what network it is of
-                parser_class=parser,
-                parser_kwargs={"prog": f"omegamax {name}", "default_env": False, stage: _help(name, stage, what)},
+                parser_class=parser_for(application, full),
+                parser_kwargs={
+                    "prog": f"omegamax {name}",
+                    "default_env": False,
+                    stage: _help(name, stage, application.stages[stage]),
+                },
                 args=[stage, *arguments],
             )
     except SIGTERMException:
@@ -168,7 +174,7 @@ def run_stage(cli: type[RunCLI], stage: str, arguments: Sequence[str], what: str
         print(f"omegamax {name} {stage}: error: {_reason(error)}", file=sys.stderr)
         return error.status if isinstance(error, CommandError) else 2
     if stage == "fit" and done.trainer.is_global_zero:
-        _tell_results(done, name)
+        _tell_results(done)
     return 0
 
 
@@ -186,14 +192,14 @@ def _advice(name: str, stage: str, arguments: Sequence[str]) -> str:
     return f"go on with: {program()} {shlex.join([name, stage, *same, '--ckpt_path', 'last'])}"
 
 
-def _tell_results(done: RunCLI, name: str) -> None:
+def _tell_results(done: RunCLI) -> None:
     """Say how good the network is, where the files of the run are, and what to do with them."""
-    out = Path(done.trainer.default_root_dir)
+    out, name, monitor = Path(done.trainer.default_root_dir), done.application.name, done.application.monitor
     if (out / "curve.json").is_file():
         points = json.loads((out / "curve.json").read_text(encoding="utf-8"))
-        best = max((point for point in points if done.monitor in point), key=lambda p: p[done.monitor], default=None)
+        best = max((point for point in points if monitor in point), key=lambda p: p[monitor], default=None)
         if best is not None:
-            print(f"best {done.monitor}: {best[done.monitor]:.3f}, after {best['step']} steps")
+            print(f"best {monitor}: {best[monitor]:.3f}, after {best['step']} steps")
     if (out / "model.safetensors").is_file():
         print(f"The network is in {out / 'model.safetensors'}; checkpoints, curve.json and config.yaml are beside it.")
     if (out / "config.yaml").is_file():

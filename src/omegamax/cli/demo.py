@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omegamax.cli._arguments import at_least
-from omegamax.cli._errors import CommandError
-from omegamax.cli._extras import TRAIN, require
-from omegamax.cli._output import check_folder
+from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._program import program
 from omegamax.cli._stop import advise_on_stop
 
@@ -45,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     check_folder(options.out)
     from omegamax.tasks.finite import NotFiniteError
     from omegamax.tasks.threads import one_thread
-    from omegamax.viz.figure import pyplot
+    from omegamax.viz.style import pyplot
 
     pyplot().switch_backend("agg")
     advice = f"what is done is in {options.out}; the same command starts anew"
@@ -57,10 +54,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from omegamax.cli.vqa._runs import read_run
     from omegamax.cli.vqa.compare import write
     from omegamax.tasks.vqa import demo
-    from omegamax.tasks.vqa.compare import compare, label
+    from omegamax.tasks.vqa.compare import compare, load_contenders
     from omegamax.tasks.vqa.examples import save_pictures
 
     start = time.perf_counter()
@@ -80,11 +76,10 @@ def _demo(options: argparse.Namespace) -> int:
         data.featurise(cnn)
         demo.train_all(recipe, data, cnn, runs, options.seed, tell)
     print("measuring, and drawing where they look\n", flush=True)
-    found = [read_run(runs / name) for name in demo.PARTS]
     comparison = compare(
-        {label(run.task.network.output): run for run in found},
+        load_contenders([runs / name for name in demo.PARTS]),
         data,
-        baseline=read_run(runs / demo.BLIND),
+        baseline=next(iter(load_contenders([runs / demo.BLIND]).values())),
         examples=options.examples,
         title="Where five kinds of attention look to answer",
         about=ABOUT,

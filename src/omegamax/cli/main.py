@@ -11,19 +11,18 @@ from collections.abc import Sequence
 
 from omegamax import __version__
 from omegamax.cli import cite, demo, maps, tour
-from omegamax.cli._errors import CommandError, os_reason
-from omegamax.cli._extras import TRAIN, require
-from omegamax.cli._group import STAGES
+from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
-from omegamax.cli.mil import group as mil
-from omegamax.cli.vqa import group as vqa
+from omegamax.cli.application import STAGES
+from omegamax.cli.mil.application import MIL
+from omegamax.cli.vqa.application import VQA
 
-GROUPS = {"vqa": vqa, "mil": mil}
-COMMANDS = {"demo": demo, **GROUPS, "tour": tour, "maps": maps, "cite": cite}
+APPLICATIONS = {application.name: application for application in (VQA, MIL)}
+COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "cite": cite}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Make the parser of the command line, with the arguments of the command that is asked for."""
     top = argparse.ArgumentParser(
         prog="omegamax", description="Every sparse, structured and continuous alternative to softmax, for PyTorch."
     )
@@ -32,7 +31,11 @@ def parser() -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         command.set_defaults(run=module.run, parser=command)
-        module.add_arguments(command)
+        if name in arguments[:1]:
+            module.add_arguments(command)
+    for name, application in APPLICATIONS.items():
+        group = commands.add_parser(name, help=application.summary, description=application.summary)
+        application.add_arguments(group, arguments[1:] if name in arguments[:1] else ())
     return top
 
 
@@ -46,19 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments[:2]))
     try:
         with raise_on_signals():
-            if len(arguments) > 1 and arguments[0] in GROUPS and arguments[1] in STAGES:
-                require(TRAIN)
-                return GROUPS[arguments[0]].run_stage(arguments[1], arguments[2:])  # Lightning's parser reads the rest
-            options = parser().parse_args(arguments)
+            if len(arguments) > 1 and arguments[0] in APPLICATIONS and arguments[1] in STAGES:
+                # Lightning's parser reads the rest.
+                return APPLICATIONS[arguments[0]].run_stage(arguments[1], arguments[2:])
+            options = parser(arguments).parse_args(arguments)
             name = options.command
             return options.run(options)
     except (Stopped, KeyboardInterrupt) as stop:
         stop = stop if isinstance(stop, Stopped) else Stopped(signal.SIGINT)
-        return _told(f"\nomegamax {name}: {stop.message}", stop.status)
+        return _tell(f"\nomegamax {name}: {stop.message}", stop.status)
     except CommandError as error:
-        return _told(f"omegamax {name}: error: {' '.join(str(error).split())}", error.status)
+        return _tell(f"omegamax {name}: error: {' '.join(str(error).split())}", error.status)
     except ImportError as error:
-        return _told(f"omegamax {name}: {' '.join(str(error).split())}", 1)
+        return _tell(f"omegamax {name}: {' '.join(str(error).split())}", 1)
     except BrokenPipeError:
         # `omegamax maps | head` closes the pipe early; nothing is wrong.
         sys.stderr.close()
@@ -66,10 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if os.environ.get("OMEGAMAX_TRACEBACK"):
             raise
-        return _told(f"omegamax {name}: error: {os_reason(error)}", 1)
+        return _tell(f"omegamax {name}: error: {os_reason(error)}", 1)
 
 
-def _told(line: str, status: int) -> int:
+def _tell(line: str, status: int) -> int:
+    """Print a line to the error stream; return the status."""
     print(line, file=sys.stderr)
     return status
 

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from omegamax.cli import _table
-from omegamax.cli._extras import VIZ, require
-from omegamax.cli._output import check_folder
+from omegamax.cli._checks import VIZ, check_folder, require
 
 DPI = 140
 SUMMARY = "a tour: what each map does to a score vector and to an image, as pictures and one page"
@@ -25,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Compute, draw, write the page, and say where it is."""
     require(VIZ)
     check_folder(options.out)
-    from omegamax.viz.figure import pyplot
+    from omegamax.viz.style import pyplot
 
     # A picture is written, never shown: no window system is needed or started.
     pyplot().switch_backend("agg")

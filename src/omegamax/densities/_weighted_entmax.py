@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import on_support, tsallis_log_alpha
-from omegamax.functional._map import Map
+from omegamax._operation import Map
 
 MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
 

@@ -22,7 +22,7 @@ from omegamax.generation._stepper import (
     exact_dtype,
     padding,
 )
-from omegamax.omegas import Omega
+from omegamax.maps import Omega
 
 
 def beam_search(

@@ -19,7 +19,7 @@ from omegamax.generation._stepper import (
     exact_dtype,
     padding,
 )
-from omegamax.omegas import Omega
+from omegamax.maps import Omega
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from omegamax._arguments import is_number
 from omegamax._checks import check_above
 from omegamax._numerics import working_dtype
 from omegamax.generation._log_probabilities import distribution, log_rows
-from omegamax.omegas import Omega
+from omegamax.maps import Omega
 
 Step = Callable[..., Any]
 Reorder = Callable[[Any, Tensor], Any]

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from omegamax._checks import check_above, readable
-from omegamax.omegas import NormEntropy, Omega, Shannon, Tsallis
+from omegamax.maps import NormEntropy, Omega, Shannon, Tsallis
 
 
 def check_beta(name: str, beta: float | Tensor, omega: Any) -> tuple[float | Tensor, Any]:

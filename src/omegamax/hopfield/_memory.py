@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_above, check_mask, row_parameter
-from omegamax._registry import get
 from omegamax.hopfield._limit import check_beta
 from omegamax.hopfield._psi import Psi, Sign, psi_of
 from omegamax.hopfield._separable import Exponential, Power, Separable
 from omegamax.hopfield._settle import check_steps, settle
-from omegamax.omegas import Omega, SequentialKSubsets, TotalVariation2d
-from omegamax.omegas._conjugate import conjugate_minus
+from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d, get
+from omegamax.maps.conjugate import conjugate_minus
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above
-from omegamax.functional._mask import masked
-from omegamax.omegas import Omega
+from omegamax._checks import apply_mask, check_above
+from omegamax.maps import Omega
 
 
 class Separable(Omega):
@@ -35,7 +34,7 @@ class Separable(Omega):
         """The slopes of a row up to a common positive factor, which keeps them from overflowing."""
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-        return self.slope(z if mask is None else masked(self.name, z, mask))
+        return self.slope(apply_mask(self.name, z, mask))
 
     def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
         value = self.potential(z).sum(-1)

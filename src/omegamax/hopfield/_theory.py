@@ -10,9 +10,8 @@ from torch import Tensor
 from omegamax._arguments import is_integer
 from omegamax._checks import check_above, check_mask, readable
 from omegamax._numerics import working_dtype
-from omegamax._registry import get
 from omegamax.hopfield._sphere import log_cap
-from omegamax.omegas import Bounded, Omega
+from omegamax.maps import Bounded, Omega, get
 
 
 def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor | None = None) -> Tensor:

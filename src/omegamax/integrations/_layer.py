@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.maps import Omega
 from omegamax.nn.attention import attention
 from omegamax.nn.transforms import apply
-from omegamax.omegas import Omega
 
 
 def attend(

@@ -1,11 +1,13 @@
 """Solvers and their vector-Jacobian products: plain torch everywhere, compiled C++ on the CPU, Triton on GPUs.
 
-Kernels take contiguous or strided scores, parameters with the rank of the scores, and the axis; they know nothing of
-gradients or masks, and of half precision only where :func:`takes_half` says so.
+Each package holds an operation, with a module for each backend that implements it. Kernels take contiguous or strided
+scores, parameters with the rank of the scores, and the axis; they know nothing of gradients or masks, and of half
+precision only where :func:`takes_half` says so.
 """
 
 from omegamax.kernels._dispatch import backend as backend
-from omegamax.kernels._dispatch import compiled as compiled
+from omegamax.kernels._dispatch import current_backend as current_backend
+from omegamax.kernels._dispatch import is_compiled as is_compiled
+from omegamax.kernels._dispatch import load as load
 from omegamax.kernels._dispatch import solve as solve
 from omegamax.kernels._dispatch import takes_half as takes_half
-from omegamax.kernels._dispatch import wanted as wanted

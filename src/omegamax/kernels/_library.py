@@ -1,4 +1,4 @@
-"""Finding the compiled libraries: built at install where there is a compiler, opened with ctypes."""
+"""Find the compiled libraries: built at install where there is a compiler, opened with ctypes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,38 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+# The builds of the rows' library that run on what torch says of this processor, the best first.
+_ROWS = {"AVX512": ("_avx512", "_avx2", "_base"), "AVX2": ("_avx2", "_base")}.get(
+    torch.backends.cpu.get_cpu_capability(), ("_base",)
+)
+# The builds that hold the operations of a package, as pyproject.toml names them.
+BUILDS = {
+    "rows": _ROWS,
+    "bounds": _ROWS,
+    "contour": _ROWS,
+    "structures": ("_structures",),
+    "variation": ("_variation",),
+}
+
+
+def open_library(package: str) -> ctypes.CDLL:
+    """Open the library of a package, which must be there."""
+    library = _open(*BUILDS[package])
+    assert library is not None
+    return library
+
+
+def is_available(package: str) -> bool:
+    """Tell whether the library of a package is there; warn once where not."""
+    if _open(*BUILDS[package]) is None:
+        _warn()
+        return False
+    return True
+
 
 @functools.cache
-def library(*builds: str) -> ctypes.CDLL | None:
-    """The first of these builds that is there, opened; None where there is none."""
+def _open(*builds: str) -> ctypes.CDLL | None:
+    """Open the first of these builds that is there."""
     for name in builds:
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
             path = Path(__file__).with_name(name + suffix)
@@ -24,22 +52,15 @@ def library(*builds: str) -> ctypes.CDLL | None:
     return None
 
 
-def announce(*builds: str) -> None:
-    """Open these builds before this process forks, if it ever does.
-
-    A library has to know of the fork: its threads, and torch's, are those of the parent. One that is first opened in
-    the child would wait for them for ever.
-    """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lambda: library(*builds))
+def _open_all() -> None:
+    for builds in BUILDS.values():
+        _open(*builds)
 
 
-def found(*builds: str) -> bool:
-    """Whether one of these builds is there; warns once where not."""
-    if library(*builds) is None:
-        _warn()
-        return False
-    return True
+# A library has to know of a fork: its threads, and torch's, are those of the parent. One that is first opened in the
+# child would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_open_all)
 
 
 @functools.cache
@@ -52,18 +73,13 @@ def _warn() -> None:
     )
 
 
-def dense(z: Tensor) -> Tensor:
-    """Contiguous memory that holds what the tensor says (a negated view keeps its sign elsewhere)."""
+def make_dense(z: Tensor) -> Tensor:
+    """Give a tensor contiguous memory that holds what it says (a negated view keeps its sign elsewhere)."""
     return z.resolve_neg().contiguous()
 
 
-def by_row(parameter: Tensor, z: Tensor, dim: int) -> Tensor:
-    """One number for each row of ``z`` along ``dim``, in the order of the rows."""
+def expand_by_row(parameter: Tensor, z: Tensor, dim: int) -> Tensor:
+    """Give a parameter one float64 scalar for each row of ``z`` along ``dim``, in the order of the rows."""
     shape = list(z.shape)
     shape[dim] = 1
     return parameter.detach().double().expand(shape).contiguous()
-
-
-def processor() -> str:
-    """What torch says of this processor: ``"AVX512"``, ``"AVX2"`` or less."""
-    return torch.backends.cpu.get_cpu_capability()

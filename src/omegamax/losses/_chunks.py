@@ -13,8 +13,8 @@ from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import full_precision, non_negative
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
-from omegamax.omegas import Tsallis
-from omegamax.omegas._conjugate import _times_move, conjugate_minus, move_to
+from omegamax.maps import Tsallis
+from omegamax.maps.conjugate import _times_move, conjugate_minus, move_to
 
 
 class Projection(NamedTuple):

@@ -8,9 +8,8 @@ from torch import Tensor
 from omegamax._arguments import check_choice
 from omegamax._checks import check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax._registry import get
-from omegamax.omegas import Omega
-from omegamax.omegas._conjugate import conjugate_minus, row_max
+from omegamax.maps import Omega, get
+from omegamax.maps.conjugate import conjugate_minus, row_max
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._arguments import check_choice, is_integer
 from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import returned_dtype
-from omegamax._operator import define_operator
+from omegamax._operation import Operation, needs_gradient
+from omegamax._torch_internals import in_forward_mode
 from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing, in_range
@@ -108,52 +108,80 @@ def _loss(inputs: Projection, index: Tensor, ignored: Tensor, work: Work, reduct
     if reduction != "none":
         scale = 1 / each.sum() if reduction == "mean" else each.new_ones(())
     alpha = inputs.alpha
-    forward_mode = forward_ad._current_level >= 0
-    if not forward_mode and is_plain(*(x for x in inputs if x is not None)):
-        return _LinearLoss.apply(*inputs, index, each, scale, work)
     wanted = [False] * 4
-    if scale is not None and not forward_mode:  # which has no gradients to keep, only a tangent
-        wanted = [torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad for x in inputs]
+    if scale is not None and not in_forward_mode():  # which has no gradients to keep, only a tangent
+        wanted = [needs_gradient(x) for x in inputs]
     tensor, number = (alpha, 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
-    return _traced(*inputs[:3], tensor, index, each, scale, number, *work, wanted)[0]
+    return _operation(*inputs[:3], tensor, index, each, scale, number, *work, wanted)[0]
 
 
-class _LinearLoss(torch.autograd.Function):
-    """With a ``scale``, that of a sum, the gradients are ready after the forward pass; else the backward does all."""
+def _forward(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+    """Compute the loss and its gradients, empty if not wanted.
 
-    @staticmethod
-    def forward(ctx, hidden, weight, bias, alpha, index, each, scale, work):
-        wanted = ctx.needs_input_grad[:4] if scale is not None else (False,) * 4
-        losses, grads = losses_and_gradients(Projection(hidden, weight, bias, alpha), index, each, scale, work, wanted)
-        ctx.grads = grads if scale is not None else None
-        ctx.work = work
-        ctx.backend = kernels.wanted()
-        ctx.number = None if isinstance(alpha, Tensor) else alpha
-        ctx.save_for_backward(hidden, weight, bias, alpha if ctx.number is None else None, index, each, scale)
-        return _reduced(losses, each, scale)
-
-    @staticmethod
-    def backward(ctx, g):
-        if torch.is_grad_enabled():
-            raise _once("create_graph=True")
-        # They are as large as the weights and given away, without a copy; who asks again waits for them again.
-        grads, ctx.grads = ctx.grads, None
-        if grads is None:
-            *tensors, alpha, index, each, scale = ctx.saved_tensors
-            inputs = Projection(*tensors, alpha if ctx.number is None else ctx.number)
-            with kernels.backend(ctx.backend):
-                _, grads = losses_and_gradients(inputs, index, each * g, scale, ctx.work, ctx.needs_input_grad[:4])
-        else:
-            for grad in grads:
-                if grad is not None:
-                    grad.mul_(g)
-        return (*grads, None, None, None, None)
+    With a ``scale``, that of a sum, they are ready after the forward pass; else the backward pass does all the work.
+    """
+    inputs = Projection(hidden, weight, bias, number if alpha is None else alpha)
+    losses, grads = losses_and_gradients(inputs, index, each, scale, Work(chunk, smoothing), wanted)
+    return (_reduce(losses, each, scale), *(hidden.new_empty(0) if d is None else d for d in grads))
 
 
-def _reduced(losses: Tensor, each: Tensor, scale: Tensor | None) -> Tensor:
+def _reduce(losses: Tensor, each: Tensor, scale: Tensor | None) -> Tensor:
     # A token that does not count may have a loss that is no number.
     losses = torch.where(each == 0, 0.0, losses)
     return losses if scale is None else losses.sum() * scale
+
+
+def _shape(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
+    inputs = (hidden, weight, bias, alpha)
+    grads = (torch.empty_like(x) if want else hidden.new_empty(0) for x, want in zip(inputs, wanted, strict=True))
+    return (each.new_empty(each.shape if scale is None else ()), *grads)
+
+
+def _save(ctx, inputs, results):
+    *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
+    ctx.backend = kernels.current_backend()
+    loss, *grads = results
+    ctx.ready, ctx.grads = any(ctx.wanted), None
+    if ctx.ready and not is_plain(loss):
+        return grads
+    # Gradients as large as the weights are given away in the backward pass, without a copy.
+    ctx.mark_non_differentiable(*grads)
+    if ctx.ready:
+        ctx.grads = grads
+    return tensors
+
+
+def _backward(ctx, g, *of_gradients):
+    if any(x is not None for x in of_gradients):
+        raise _once("a derivative of its gradient")
+    if torch.is_grad_enabled() and is_plain(g):
+        raise _once("create_graph=True")
+    # Who asks again waits for them again.
+    grads, ctx.grads, wanted = ctx.grads, None, ctx.wanted
+    if grads is not None:
+        grads = [grad.mul_(g) if want else None for grad, want in zip(grads, wanted, strict=True)]
+    elif ctx.ready and not is_plain(g):
+        grads = [g.to(grad.dtype) * grad for grad in ctx.saved_tensors]
+    else:
+        *inputs, index, each, scale = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[:4])
+        work = (ctx.number, ctx.chunk, ctx.smoothing, wanted)
+        if ctx.backend == kernels.current_backend():
+            _, *grads = _operation(*inputs, index, each * g, scale, *work)
+        else:
+            with kernels.backend(ctx.backend):
+                _, *grads = _operation(*inputs, index, each * g, scale, *work)
+    return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
+
+
+def _jvp(ctx, *tangents):
+    if ctx.ready:
+        raise _once("a derivative of its gradient in forward mode")
+    *tensors, index, each, scale = ctx.saved_tensors
+    alpha = tensors.pop()
+    inputs = Projection(*tensors, ctx.number if alpha is None else alpha)
+    moved = tangents_of_losses(inputs, Projection(*tangents[:4]), index, Work(ctx.chunk, ctx.smoothing))
+    return (_reduce(moved, each, scale), *(None,) * 4)
 
 
 def _once(given: str) -> RuntimeError:
@@ -163,63 +191,14 @@ def _once(given: str) -> RuntimeError:
     )
 
 
-def _run(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
-    """The same as one operation, for a compiler: its results are the loss and the gradients, empty if not wanted."""
-    inputs = Projection(hidden, weight, bias, number if alpha is None else alpha)
-    losses, grads = losses_and_gradients(inputs, index, each, scale, Work(chunk, smoothing), wanted)
-    return (_reduced(losses, each, scale), *(hidden.new_empty(0) if d is None else d for d in grads))
-
-
-def _fake(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
-    inputs = (hidden, weight, bias, alpha)
-    grads = (torch.empty_like(x) if want else hidden.new_empty(0) for x, want in zip(inputs, wanted, strict=True))
-    return (each.new_empty(each.shape if scale is None else ()), *grads)
-
-
-class _Rules(torch.autograd.Function):
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        *tensors, ctx.number, ctx.chunk, ctx.smoothing, ctx.wanted = inputs
-        ctx.ready = any(ctx.wanted)
-        ctx.save_for_backward(*(output[1:] if ctx.ready else tensors))
-        ctx.save_for_forward(*tensors)
-        if not ctx.ready:
-            ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx, g, *of_gradients):
-        if any(x is not None for x in of_gradients):
-            raise _once("a derivative of its gradient")
-        if g is None:
-            return (None,) * 11
-        saved = ctx.saved_tensors
-        if ctx.ready:
-            grads = [g.to(grad.dtype) * grad if want else None for grad, want in zip(saved, ctx.wanted, strict=True)]
-            return (*grads, *(None,) * 7)
-        *inputs, index, each, scale = saved
-        wanted = list(ctx.needs_input_grad[:4])
-        each = each * (g if scale is None else g * scale)
-        _, *grads = _traced(*inputs, index, each, None, ctx.number, ctx.chunk, ctx.smoothing, wanted)
-        return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        if ctx.ready:
-            raise _once("a derivative of its gradient in forward mode")
-        *tensors, index, each, scale = ctx.saved_tensors
-        alpha = tensors.pop()
-        inputs = Projection(*tensors, ctx.number if alpha is None else alpha)
-        moved = tangents_of_losses(inputs, Projection(*tangents[:4]), index, Work(ctx.chunk, ctx.smoothing))
-        return (_reduced(moved, each, scale), *(None,) * 4)
-
-
-_traced = define_operator(
+_operation = Operation(
     "linear_entmax_loss",
     "(Tensor hidden, Tensor weight, Tensor? bias, Tensor? alpha, Tensor index, Tensor each, Tensor? scale,"
     " float number, int chunk, float smoothing, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    _run,
-    _fake,
-    _Rules,
-    one_by_one=True,
+    _forward,
+    _shape,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    vmap="loop",
 )

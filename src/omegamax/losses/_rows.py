@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, float64
-from torch._C._functorch import is_legacy_batchedtensor
-from torch.autograd import forward_ad
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operator import define_operator, refuse_forward_mode
-from omegamax.kernels import triton
-from omegamax.omegas import Omega, Shannon, Tsallis
-from omegamax.omegas._conjugate import _times_move
+from omegamax._operation import Operation, refuse_forward_mode
+from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
+from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.maps.conjugate import _times_move
 
 
 def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
@@ -22,9 +20,9 @@ def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
     if target is not None and target.requires_grad:
         return False
     # Maps over rows and forward derivatives go the long way.
-    if forward_ad._current_level >= 0:
+    if in_forward_mode():
         return False
-    return torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active()
+    return torch.compiler.is_compiling() or not in_transform()
 
 
 def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Tensor:
@@ -38,17 +36,8 @@ def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Ten
         number = float(alpha)
     target = _as_rows(target) if target.is_floating_point() else target.reshape(-1)
     wants_slope = by_row is not None and by_row.requires_grad and torch.is_grad_enabled()
-    value, _, _ = _outputs(_as_rows(z), target, by_row, number, smoothing, wants_slope)
+    value, _, _ = _loss(_as_rows(z), target, by_row, number, smoothing, wants_slope)
     return value.reshape(z.shape[:-1])
-
-
-def _outputs(z: Tensor, target: Tensor, alpha: Tensor | None, *numbers) -> tuple[Tensor, Tensor, Tensor]:
-    """The operation, or what it does without torch's machinery for one, which takes seconds to import."""
-    if not is_plain(z, target):
-        return _loss(z, target, alpha, *numbers)
-    if torch.is_grad_enabled() and (z.requires_grad or (alpha is not None and alpha.requires_grad)):
-        return _apply(z, target, alpha, *numbers)
-    return _forward(z, target, alpha, *numbers)
 
 
 def _as_rows(x: Tensor) -> Tensor:
@@ -57,7 +46,8 @@ def _as_rows(x: Tensor) -> Tensor:
 
 
 def _forward(z, target, alpha, number, smoothing, slope):
-    return triton.load("entmax_loss")(z, target, number if alpha is None else alpha, smoothing, slope)
+    run = kernels.load("entmax_loss", "triton")
+    return run(z, target, number if alpha is None else alpha, smoothing, slope)
 
 
 def _fake(z, target, alpha, number, smoothing, slope):
@@ -67,32 +57,25 @@ def _fake(z, target, alpha, number, smoothing, slope):
 
 
 def _gradient(z, target, state, g, alpha, number, smoothing):
-    return triton.load("entmax_loss_vjp")(z, target, state, g, number if alpha is None else alpha, smoothing, False)
+    run = kernels.load("entmax_loss_vjp", "triton")
+    return run(z, target, state, g, number if alpha is None else alpha, smoothing, False)
 
 
-def _setup_context(ctx, inputs, output) -> None:
+def _save(ctx, inputs, results):
     z, target, alpha, ctx.number, ctx.smoothing, _ = inputs
-    _, state, slope = output
-    ctx.save_for_backward(z, target, alpha, state, slope)
+    _, state, slope = results
     ctx.mark_non_differentiable(state, slope)
-    ctx.set_materialize_grads(False)
+    return [z, target, alpha, state, slope]
 
 
 def _backward(ctx, g, _state, _slope):
-    if g is None:
-        return (None,) * 6
     z, target, alpha, state, slope = ctx.saved_tensors
     wanted = ctx.needs_input_grad
     # A graph that is being traced is not differentiated again.
-    if is_legacy_batchedtensor(g) or (torch.is_grad_enabled() and is_plain(g)):
+    if is_legacy_batched(g) or (torch.is_grad_enabled() and is_plain(g)):
         return (*_differentiable(g, z, target, alpha, ctx.number, ctx.smoothing, wanted), None, None, None)
-    dz = d_alpha = None
-    if wanted[0]:
-        gradient = _gradient if is_plain(g) else _loss_vjp
-        dz = gradient(z, target, state, g, alpha, ctx.number, ctx.smoothing)
-    if wanted[2]:
-        d_alpha = g * slope
-    return dz, None, d_alpha, None, None, None
+    dz = _loss_vjp(z, target, state, g, alpha, ctx.number, ctx.smoothing) if wanted[0] else None
+    return dz, None, g * slope if wanted[2] else None, None, None, None
 
 
 def _differentiable(g, z, target, alpha, number, smoothing, wanted):
@@ -113,55 +96,31 @@ def _differentiable(g, z, target, alpha, number, smoothing, wanted):
     return dz, None, d_alpha
 
 
-class _Rules(torch.autograd.Function):
-    setup_context = staticmethod(_setup_context)
-    backward = staticmethod(_backward)
-    jvp = refuse_forward_mode("entmax_loss", 'call it inside omegamax.backend("reference")')
+def _refuse_second_derivative(ctx, *_):
+    raise RuntimeError(
+        "entmax_loss: its kernels can be differentiated once where they are traced; for higher derivatives call it "
+        'inside omegamax.backend("reference")'
+    )
 
 
-class _Loss(torch.autograd.Function):
-    """The operation for tensors that nobody traces."""
-
-    @staticmethod
-    def forward(ctx, *inputs):
-        output = _forward(*inputs)
-        _setup_context(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_backward)
-    jvp = _Rules.jvp
-
-
-class _GradientRules(torch.autograd.Function):
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx, *_):
-        raise RuntimeError(
-            "entmax_loss: its kernels can be differentiated once where they are traced; for higher derivatives call it "
-            'inside omegamax.backend("reference")'
-        )
-
-    jvp = _Rules.jvp
-
-
-# Function.apply looks up the signature of forward each time.
-_apply = super(torch.autograd.Function, _Loss).apply  # type: ignore[misc]
-_loss = define_operator(
+_jvp = refuse_forward_mode("entmax_loss", 'call it inside omegamax.backend("reference")')
+_loss = Operation(
     "entmax_loss_rows",
     "(Tensor z, Tensor target, Tensor? alpha, float number, float smoothing, bool slope) -> (Tensor, Tensor, Tensor)",
     _forward,
     _fake,
-    _Rules,
-    one_by_one=True,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    vmap="loop",
 )
-_loss_vjp = define_operator(
+_loss_vjp = Operation(
     "entmax_loss_rows_vjp",
     "(Tensor z, Tensor target, Tensor state, Tensor g, Tensor? alpha, float number, float smoothing) -> Tensor",
     _gradient,
     lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
-    _GradientRules,
-    one_by_one=True,
+    save=lambda ctx, inputs, results: (),
+    backward=_refuse_second_derivative,
+    jvp=_jvp,
+    vmap="loop",
 )

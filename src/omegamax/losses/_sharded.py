@@ -11,10 +11,10 @@ from torch.distributed import ProcessGroup
 
 from omegamax._arguments import check_choice
 from omegamax._checks import check_above, check_scores
-from omegamax.kernels.reference import MAX_STEPS, deformed_exp
+from omegamax.kernels.rows import MAX_STEPS, deformed_exp
 from omegamax.losses._fenchel_young import REDUCTIONS, full_precision, non_negative, returned_precision
 from omegamax.losses._targets import check_smoothing
-from omegamax.omegas import Tsallis
+from omegamax.maps import Tsallis
 
 
 def sharded_entmax_loss(

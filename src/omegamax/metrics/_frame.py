@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_sizes, is_number
 from omegamax._checks import readable
-from omegamax.basis._positions import check_sizes
 from omegamax.metrics._grid import dimension, on_grid
 
 Map = Tensor | Distribution

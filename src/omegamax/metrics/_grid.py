@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from omegamax import functional
-from omegamax.basis._positions import check_sizes, grid_positions
+from omegamax._arguments import check_sizes
+from omegamax.basis import grid_positions
 
 
 def on_grid(density: Distribution, size: int | tuple[int, ...], *, samples: int = 1) -> Tensor:

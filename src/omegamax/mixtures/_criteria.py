@@ -17,7 +17,7 @@ class Criterion:
     """
 
     def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
-        """The score, ``[*]``.
+        """Return the score, ``[*]``.
 
         Args:
             objective: log-likelihood per unit of weight, ``[*]``.
@@ -28,17 +28,17 @@ class Criterion:
         raise NotImplementedError
 
     def cost(self, size: Tensor, dimension: int) -> Tensor | None:
-        """The mass that each component has to pay for its parameters while it is fitted, ``[*]``; None: nothing."""
+        """Return the mass that each component pays for its parameters while it is fitted, ``[*]``; None: nothing."""
         return None
 
 
 def component_parameters(n: int) -> int:
-    """Numbers in a mean and a covariance."""
+    """Return the number of parameters in a mean and a covariance."""
     return n + n * (n + 1) // 2
 
 
 def parameter_count(weights: Tensor, n: int) -> Tensor:
-    """Free numbers of the components with weight, K - 1 + K n + K n (n + 1) / 2, ``[*]``."""
+    """Return the number of free parameters of the components with weight, K - 1 + K n + K n (n + 1) / 2, ``[*]``."""
     return (weights > 0).sum(-1) * (1 + component_parameters(n)) - 1
 
 

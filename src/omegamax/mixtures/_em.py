@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_integer
 from omegamax.densities import Mixture
-from omegamax.mixtures._init import INITS, starts
-from omegamax.mixtures._mixing import mixing_rule
-from omegamax.mixtures._points import points
-from omegamax.mixtures._task import check_count, task
-from omegamax.omegas import Omega
+from omegamax.maps import Omega
+from omegamax.mixtures._fitter import make_fitter
+from omegamax.mixtures._init import INITS, make_starts
+from omegamax.mixtures._mixing import make_mixing
+from omegamax.mixtures._points import as_points
 
 
 def weighted_em(
@@ -62,9 +62,9 @@ def weighted_em(
             ``"random"``: in proportion to weight alone; or a :class:`~omegamax.densities.Mixture` to go on from.
         floor: least variance. By default that of a cell, 1/12 of its squared side: on a grid of k cells along each unit
             1 / 12 k^2; for other positions, whatever their weights, what comes nearest to it: the usual gap between
-            coordinates along each axis, times their number, give the box that the places share. (The side is 1 if there
-            is but one.) An ellipse that would be thinner is held at the floor in that direction, and only there. With
-            0, rounding still asks for a width of 1e-6 of the range of the positions, 1e-3 in single precision.
+            coordinates along each axis, times their number, give the box that the positions share. (The side is 1 if
+            there is but one.) An ellipse that would be thinner is held at the floor in that direction only. With 0,
+            rounding still asks for a width of 1e-6 of the range of the positions, 1e-3 in single precision.
         responsibilities: the map from scores :math:`\log \pi_k + \log p_k(x_l)` to :math:`\gamma_l`. With
             ``"softmax"`` it is Bayes' rule. A sparse map (``"sparsemax"``, ``"entmax15"``, any
             :class:`~omegamax.Omega`) gives each point to few components; of several that explain the same points, all
@@ -107,25 +107,25 @@ def weighted_em(
     Farinhas (2021), sections 5.3, 6.3 and, for compact components and sparse weights, 7.2.
     """
     name = "weighted_em"
-    check_count(name, "components", components)
-    check_count(name, "restarts", restarts)
-    data = points(name, positions, weights, mask, floor, spread)
-    work = task(name, data, iterations, responsibilities, alpha, distance, tolerance, implicit)
-    work = replace(work, rule=replace(work.rule, mix=mixing_rule(name, mixing, discount)))
+    components = check_integer(name, "components", components, least=1)
+    restarts = check_integer(name, "restarts", restarts, least=1)
+    data = as_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(name, data, iterations, responsibilities, alpha, distance, tolerance, implicit)
+    fitter = replace(fitter, rule=replace(fitter.rule, mix=make_mixing(name, mixing, discount)))
     if isinstance(init, Mixture):
         if restarts != 1:
             raise ValueError(f"{name}: restarts must be 1 for an init that is a Mixture, got {restarts}")
-        state = work.fit(work.given(name, init, components))
+        state = fitter.fit(fitter.state_of(name, init, components))
     else:
         check_choice(name, "init", init, INITS)
-        labels = starts(data, components, init, restarts, generator)
+        labels = make_starts(data, components, init, restarts, generator)
         if restarts == 1:
-            state = work.fit(work.begin(labels[0], components))
+            state = fitter.fit(fitter.begin(labels[0], components))
         else:
-            state, _, chosen = work.search(labels, components)
-            if work.differentiable:  # the way to the best once more, with its derivatives
-                state = work.fit(work.begin(chosen, components))
-    return Mixture(*work.components(state), validate_args=False)
+            state, _, chosen = fitter.search(labels, components)
+            if fitter.differentiable:  # the way to the best once more, with its derivatives
+                state = fitter.fit(fitter.begin(chosen, components))
+    return Mixture(*fitter.components(state), validate_args=False)
 
 
 def em_objective(
@@ -139,7 +139,7 @@ def em_objective(
     spread: float | Tensor = 0.0,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""What no iteration of :func:`weighted_em` lowers, ``[*]``.
+    r"""Return what no iteration of :func:`weighted_em` lowers, ``[*]``.
 
     .. math:: J = \sum_l w_l \, \Omega^*\bigl(\log \pi - D(x_l)\bigr)
 
@@ -165,7 +165,7 @@ def em_objective(
         (tensor(-1.4686), tensor(-1.4686))
     """
     name = "em_objective"
-    data = points(name, positions, weights, mask, floor, spread)
-    work = task(name, data, 0, responsibilities, mixture.alpha, distance)
-    state = work.given(name, mixture, mixture.weights.shape[-1])
-    return work.rule.objective(data, state).masked_fill(data.broken, torch.nan).to(data.dtype)
+    data = as_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(name, data, 0, responsibilities, mixture.alpha, distance)
+    state = fitter.state_of(name, mixture, mixture.weights.shape[-1])
+    return fitter.rule.objective(data, state).masked_fill(data.broken, torch.nan).to(data.dtype)

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from omegamax.mixtures._packed import pack, unpack
 
 
-def floored(packed: Tensor, floor: Tensor, e: float | Tensor, n: int) -> Tensor:
+def hold_at_floor(packed: Tensor, floor: Tensor, e: float | Tensor, n: int) -> Tensor:
     r"""The covariance that fits a scatter matrix S best, among those with all eigenvalues >= ``floor``; packed.
 
     .. math:: \arg\min_{C \succeq f I} \; \tfrac12 \operatorname{tr}(P_C S) + \Omega_\alpha^*(P_C)
@@ -27,13 +27,13 @@ def floored(packed: Tensor, floor: Tensor, e: float | Tensor, n: int) -> Tensor:
     if n == 1:
         return torch.maximum(packed, floor.unsqueeze(-1))
     if n == 2:
-        return _planar(packed, floor, e)
+        return _hold_in_plane(packed, floor, e)
     exponent = e if isinstance(e, Tensor) else floor.new_tensor(e)
     batch = packed.shape[:-1]
     return pack(_Spectral.apply(unpack(packed, n), floor.expand(batch), exponent.expand(batch)))
 
 
-def _planar(packed: Tensor, floor: Tensor, e: float | Tensor) -> Tensor:
+def _hold_in_plane(packed: Tensor, floor: Tensor, e: float | Tensor) -> Tensor:
     """Two eigenvalues in closed form: ``mid +- radius``."""
     a, b, c = packed.unbind(-1)
     mid, half = (a + c) / 2, (a - c) / 2
@@ -64,7 +64,7 @@ class _Spectral(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, floor: Tensor, e: Tensor) -> Tensor:
         values, vectors = torch.linalg.eigh(matrix)
-        raised, _ = _raised(values, floor, e)
+        raised, _ = _raise_eigenvalues(values, floor, e)
         ctx.save_for_backward(values, vectors, floor, e)
         return (vectors * raised.unsqueeze(-2)) @ vectors.mT
 
@@ -75,7 +75,7 @@ class _Spectral(torch.autograd.Function):
         inner = vectors.mT @ ((grads[0] + grads[0].mT) / 2) @ vectors
         with torch.enable_grad():
             values, e = values.detach().requires_grad_(), e.detach().requires_grad_()
-            raised, rho = _raised(values, floor, e)
+            raised, rho = _raise_eigenvalues(values, floor, e)
             slopes = torch.autograd.grad(raised, [values, e], inner.diagonal(dim1=-2, dim2=-1), allow_unused=True)
         # Divided differences of the eigenvalues: 1 / rho for two above the floor, equal or not, and 0 for two at it.
         free = raised > floor.unsqueeze(-1)
@@ -88,7 +88,7 @@ class _Spectral(torch.autograd.Function):
         return vectors @ inner @ vectors.mT, None, torch.zeros_like(e) if slopes[1] is None else slopes[1]
 
 
-def _raised(values: Tensor, floor: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+def _raise_eigenvalues(values: Tensor, floor: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``[*, n]``, ascending, held at the floor, and rho, ``[*, 1]``."""
     n = values.shape[-1]
     floor, e = floor.unsqueeze(-1), e.unsqueeze(-1)

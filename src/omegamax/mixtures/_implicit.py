@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 Step = Callable[..., Tensor]
 
 
-def fixed_point(step: Step, end: Tensor, *inputs: Tensor) -> Tensor:
-    r"""``end [*, p]``, with the derivatives in ``inputs`` of a solution of ``theta = step(theta, *inputs)``.
+def attach_fixed_point(step: Step, end: Tensor, *inputs: Tensor) -> Tensor:
+    r"""Return ``end [*, p]``, with the derivatives in ``inputs`` of a solution of ``theta = step(theta, *inputs)``.
 
     .. math:: \frac{d \theta}{d w} = (I - \partial_\theta T)^{-1} \, \partial_w T
 
@@ -40,11 +40,11 @@ class _FixedPoint(torch.autograd.Function):
             leaves = [t.detach().requires_grad_(w) for t, w in zip(inputs, wanted, strict=True)]
             after = ctx.step(theta, *leaves)
 
-        def transposed(u: Tensor) -> Tensor:
+        def apply_transposed(u: Tensor) -> Tensor:
             (product,) = torch.autograd.grad(after, theta, u, retain_graph=True)
             return u - product
 
-        u = gmres(transposed, grads[0])
+        u = gmres(apply_transposed, grads[0])
         active = [t for t, w in zip(leaves, wanted, strict=True) if w]
         found = iter(torch.autograd.grad(after, active, u, allow_unused=True))
         return (None, None, *(next(found) if w else None for w in wanted))

@@ -12,8 +12,8 @@ from omegamax.mixtures._points import Points
 INITS = ("split", "kmeans++", "random")
 
 
-def split(points: Points, components: int) -> Tensor:
-    """Members of boxes of equal volume, ``[*, L]``: halves or quadrants of the box of the points that have weight.
+def split_boxes(points: Points, components: int) -> Tensor:
+    """Return members of boxes of equal volume, ``[*, L]``, into which the box of the points that have weight is cut.
 
     Two components are the halves along the last axis (upper and lower of an image), four the quadrants. In general a
     box for K components is cut in two, for K // 2 and the rest, in proportion and along the axes in turn.
@@ -22,8 +22,8 @@ def split(points: Points, components: int) -> Tensor:
     """
     low, high = (side.unsqueeze(-2) for side in points.box)
     wide = high > low
-    place = torch.where(wide, (points.x - low) / torch.where(wide, high - low, 1.0), 0.5)
-    labels = torch.zeros(torch.broadcast_shapes(place.shape[:-1], points.weights.shape), dtype=torch.long)
+    fraction = torch.where(wide, (points.x - low) / torch.where(wide, high - low, 1.0), 0.5)
+    labels = torch.zeros(torch.broadcast_shapes(fraction.shape[:-1], points.weights.shape), dtype=torch.long)
     labels = labels.to(points.x.device)
 
     def cut(box: list[tuple[float, float]], label: int, parts: int, axis: int) -> None:
@@ -34,7 +34,7 @@ def split(points: Points, components: int) -> Tensor:
         start, end = box[axis]
         middle = start + (end - start) * first / parts
         behind = label + first
-        labels = torch.where((labels == label) & (place[..., axis] >= middle), behind, labels)
+        labels = torch.where((labels == label) & (fraction[..., axis] >= middle), behind, labels)
         following = axis - 1 if axis else len(box) - 1
         cut([*box[:axis], (start, middle), *box[axis + 1 :]], label, first, following)
         cut([*box[:axis], (middle, end), *box[axis + 1 :]], behind, parts - first, following)
@@ -44,8 +44,8 @@ def split(points: Points, components: int) -> Tensor:
     return labels
 
 
-def seeded(points: Points, components: int, starts: int, spread: bool, generator: torch.Generator | None) -> Tensor:
-    """Members of the nearest of K points drawn in proportion to their weight, ``[starts, *, L]``.
+def draw_seeds(points: Points, components: int, starts: int, spread: bool, generator: torch.Generator | None) -> Tensor:
+    """Return members of the nearest of K points drawn in proportion to their weight, ``[starts, *, L]``.
 
     With ``spread`` each is drawn in proportion to weight times the squared distance from those drawn before
     (k-means++), so that far groups all get one. Once every distinct point is drawn the other components stay empty.
@@ -69,16 +69,16 @@ def seeded(points: Points, components: int, starts: int, spread: bool, generator
     return labels
 
 
-def starts(points: Points, components: int, init: str, restarts: int, generator: torch.Generator | None) -> Tensor:
-    """Members, ``[restarts, *, L]``; starts after the first of ``"split"`` are those of ``"kmeans++"``."""
+def make_starts(points: Points, components: int, init: str, restarts: int, generator: torch.Generator | None) -> Tensor:
+    """Return members, ``[restarts, *, L]``; starts after the first of ``"split"`` are those of ``"kmeans++"``."""
     if init != "split":
-        return seeded(points, components, restarts, init == "kmeans++", generator)
-    first = split(points, components).unsqueeze(0)
+        return draw_seeds(points, components, restarts, init == "kmeans++", generator)
+    first = split_boxes(points, components).unsqueeze(0)
     if restarts == 1:
         return first
-    return torch.cat([first, seeded(points, components, restarts - 1, True, generator)])
+    return torch.cat([first, draw_seeds(points, components, restarts - 1, True, generator)])
 
 
-def shares(labels: Tensor, components: int, dtype: torch.dtype) -> Tensor:
-    """Members ``[*, L]`` as responsibilities ``[*, K, L]`` of 0 and 1."""
+def one_hot(labels: Tensor, components: int, dtype: torch.dtype) -> Tensor:
+    """Return members ``[*, L]`` as responsibilities ``[*, K, L]`` of 0 and 1."""
     return (labels.unsqueeze(-2) == torch.arange(components, device=labels.device).unsqueeze(-1)).to(dtype)

@@ -11,28 +11,27 @@ from torch import Tensor
 from omegamax import functional
 from omegamax._arguments import is_number
 from omegamax._numerics import tsallis_log
-from omegamax._registry import get
-from omegamax.omegas import Omega, Shannon, Tsallis
+from omegamax.maps import Omega, Shannon, Tsallis, get
 
 Mix = Callable[[Tensor], Tensor]
 
 
-def mixing_rule(name: str, mixing: str | Omega | None, discount: float) -> Mix | None:
-    """The M-step of the weights for these arguments of the function ``name``."""
+def make_mixing(name: str, mixing: str | Omega | None, discount: float) -> Mix | None:
+    """Return the M-step of the weights for these arguments of the function ``name``."""
     if not is_number(discount) or not 0 <= discount < 1:
         raise ValueError(f"{name}: discount must be a number in [0, 1), got {discount!r}")
     if mixing is None:
         return None
     omega = get(mixing)
     if isinstance(omega, Shannon):
-        return partial(sharpened, alpha=1.0, discount=float(discount))
+        return partial(sharpen, alpha=1.0, discount=float(discount))
     if not isinstance(omega, Tsallis) or isinstance(omega.alpha, Tensor) or not 1 <= omega.alpha < float("inf"):
         raise ValueError(f"{name}: mixing must be softmax, sparsemax or entmax with a float alpha >= 1, got {mixing!r}")
-    return partial(sharpened, alpha=float(omega.alpha), discount=float(discount))
+    return partial(sharpen, alpha=float(omega.alpha), discount=float(discount))
 
 
-def sharpened(mass: Tensor, alpha: float, discount: float) -> Tensor:
-    r"""The map of the family, applied to the scores that it would give the masses for, after these are scaled up.
+def sharpen(mass: Tensor, alpha: float, discount: float) -> Tensor:
+    r"""Apply the map of the family to the scores that it would give the masses for, after these are scaled up.
 
     .. math:: \pi = \operatorname{entmax}_\alpha\Bigl( \frac{\nabla \Omega_\alpha(N)}{1 - \delta} \Bigr)
 
@@ -48,8 +47,8 @@ def sharpened(mass: Tensor, alpha: float, discount: float) -> Tensor:
     return functional.entmax(scores, alpha, -1, mask=alive)
 
 
-def annihilating(mass: Tensor, cost: Tensor) -> Tensor:
-    r"""``[N - c]_+`` made to sum to one: a component must be worth its own parameters. ``cost`` is ``[*]``.
+def annihilate(mass: Tensor, cost: Tensor) -> Tensor:
+    r"""Return ``[N - c]_+`` made to sum to one: a component must be worth its own parameters. ``cost`` is ``[*]``.
 
     If none is, the largest stays.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax._checks import readable
+from omegamax._checks import check_floating, check_presence, readable
 from omegamax._numerics import working_dtype
 from omegamax.mixtures._packed import pairs, products
 
@@ -38,14 +38,16 @@ class Points:
 
     @property
     def dimension(self) -> int:
+        """Return n."""
         return self.x.shape[-1]
 
     @property
     def batch_shape(self) -> torch.Size:
+        """Return the shape ``[*]``."""
         return self.weights.shape[:-1]
 
     def moments(self, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mass ``[*, K]``, mean ``[*, K, n]`` and covariance ``[*, K, P]``, packed, of shares ``gamma [*, K, L]``.
+        """Return mass ``[*, K]``, mean ``[*, K, n]`` and packed covariance ``[*, K, P]`` of shares ``gamma [*, K, L]``.
 
         Of a share without mass the mean and the covariance mean nothing, but are finite.
         """
@@ -64,16 +66,16 @@ class Points:
 
     @property
     def box(self) -> tuple[Tensor, Tensor]:
-        """Least and largest coordinates of the points that have weight, ``[*, n]``."""
+        """Return least and largest coordinates of the points that have weight, ``[*, n]``."""
         return _box(self.x.detach(), self.weights.detach() > 0)
 
     @property
     def size(self) -> Tensor:
-        """Kish's effective number of points, ``1 / sum w^2``, ``[*]``."""
+        """Return Kish's effective number of points, ``1 / sum w^2``, ``[*]``."""
         return 1 / self.weights.square().sum(-1)
 
 
-def points(
+def as_points(
     name: str,
     positions: Tensor,
     weights: Tensor,
@@ -81,7 +83,7 @@ def points(
     floor: float | Tensor | None,
     spread: float | Tensor,
 ) -> Points:
-    """The points of these arguments of the function ``name``."""
+    """Return the points of these arguments of the function ``name``."""
     _check(name, positions, weights, mask)
     double = torch.float32 if weights.device.type == "mps" else torch.float64
     x, w = positions.to(double), weights.to(double)
@@ -93,7 +95,7 @@ def points(
         raise ValueError(f"{name}: batches of positions, weights and mask must broadcast, got {listed}") from None
     width, n = x.shape[-2:]
     present = None if mask is None else mask.expand((*batch, width))
-    p, broken = _normalised(name, w.expand((*batch, width)), present)
+    p, broken = _normalise(name, w.expand((*batch, width)), present)
 
     finite = x.isfinite().all(-1)
     active = p.detach() > 0
@@ -125,21 +127,14 @@ def points(
 def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -> None:
     for argument, value, rank in (("positions", positions, 2), ("weights", weights, 1)):
         wanted = "[*, L, n]" if rank == 2 else "[*, L]"
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            given = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"{name}: {argument} must be a floating-point tensor {wanted}, got {given}")
+        check_floating(name, argument, value)
         if value.dim() < rank or 0 in value.shape[-rank:]:
             raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")
     width = positions.shape[-2]
     if weights.shape[-1] != width:
         raise ValueError(f"{name}: weights must be [*, {width}], one for each position, got {tuple(weights.shape)}")
-    if mask is None:
-        return
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name}: mask must be a bool tensor (True keeps a position), got {given}")
-    if mask.dim() == 0 or mask.shape[-1] != width:
-        raise ValueError(f"{name}: mask must be [*, {width}], got shape {tuple(mask.shape)}")
+    if mask is not None:
+        check_presence(name, "mask", mask, width)
 
 
 def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, shape: Sequence[int]) -> Tensor:
@@ -159,7 +154,7 @@ def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, sha
     return like.new_tensor(value)
 
 
-def _normalised(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
+def _normalise(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
     """Rows that sum to one, and which of them, ``[*]``, held what is not finite. A row of zeros becomes uniform."""
     if present is not None:
         weights = torch.where(present, weights, 0.0)

@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
-from omegamax.densities import Mixture
-from omegamax.densities._base import Density
+from omegamax._arguments import check_choice, check_integer, check_type
+from omegamax.densities import Density, Mixture
+from omegamax.maps import Omega
 from omegamax.mixtures._criteria import BIC, Criterion
-from omegamax.mixtures._init import INITS, starts
-from omegamax.mixtures._mixing import annihilating
-from omegamax.mixtures._points import points
+from omegamax.mixtures._fitter import make_fitter, take_along_first
+from omegamax.mixtures._init import INITS, make_starts
+from omegamax.mixtures._mixing import annihilate
+from omegamax.mixtures._points import as_points
 from omegamax.mixtures._step import State
-from omegamax.mixtures._task import check_count, taken, task
-from omegamax.omegas import Omega
 
 
 class SelectedMixture(Mixture):
@@ -91,41 +90,40 @@ def select_components(
     """
     name = "select_components"
     criterion = BIC() if criterion is None else criterion
-    check_count(name, "max_components", max_components)
-    check_count(name, "restarts", restarts)
+    max_components = check_integer(name, "max_components", max_components, least=1)
+    restarts = check_integer(name, "restarts", restarts, least=1)
     check_choice(name, "init", init, INITS)
-    if not isinstance(criterion, Criterion):
-        raise TypeError(f"{name}: criterion must be a Criterion such as BIC(), got {type(criterion).__name__}")
-    data = points(name, positions, weights, mask, floor, spread)
-    work = task(name, data, iterations, responsibilities, alpha, distance, tolerance)
+    check_type(name, "criterion", criterion, Criterion, "a Criterion such as BIC()")
+    data = as_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(name, data, iterations, responsibilities, alpha, distance, tolerance)
     size, n = data.size.detach(), data.dimension
     cost = criterion.cost(size, n)
     if cost is not None:
-        work = replace(work, rule=replace(work.rule, mix=partial(annihilating, cost=cost)))
+        fitter = replace(fitter, rule=replace(fitter.rule, mix=partial(annihilate, cost=cost)))
 
     scores, states, labels = [], [], []
     for k in range(1, max_components + 1):
         one = k == 1  # needs no search
-        tried = replace(work, iterations=0) if one else work
-        begin = starts(data, k, "split" if one else init, 1 if one else restarts, generator)
+        tried = replace(fitter, iterations=0) if one else fitter
+        begin = make_starts(data, k, "split" if one else init, 1 if one else restarts, generator)
         state, value, chosen = tried.search(begin, k)
         scores.append(criterion.score(value, size, state.weights, n))
-        states.append(_padded(state, max_components))
+        states.append(_pad(state, max_components))
         labels.append(chosen)
     table = torch.stack(scores, -1)
     # Of two equal but for rounding, the smaller mixture.
     best = table.amin(-1, keepdim=True)
     index = (table <= best + 1e-9 * best.abs().clamp(min=1)).int().argmax(-1)
-    if work.differentiable:  # the way to the best once more, with its derivatives; what is not a member is empty
-        final = work.fit(work.begin(taken(torch.stack(labels), index), max_components))
+    if fitter.differentiable:  # the way to the best once more, with its derivatives; what is not a member is empty
+        final = fitter.fit(fitter.begin(take_along_first(torch.stack(labels), index), max_components))
     else:
-        final = State(*(taken(torch.stack(each), index) for each in zip(*states, strict=True)))
+        final = State(*(take_along_first(torch.stack(each), index) for each in zip(*states, strict=True)))
     table = table.masked_fill(data.broken.unsqueeze(-1), torch.nan).to(data.dtype)
-    return SelectedMixture(*work.components(final), table, validate_args=False)
+    return SelectedMixture(*fitter.components(final), table, validate_args=False)
 
 
-def _padded(state: State, components: int) -> State:
-    """With more components, of weight 0."""
+def _pad(state: State, components: int) -> State:
+    """Return a state with more components, of weight 0."""
     more = components - state.weights.shape[-1]
     repeated = (t[..., :1, :].expand((*t.shape[:-2], more, t.shape[-1])) for t in (state.mean, state.cov))
     mean, cov = (torch.cat([t, r], -2) for t, r in zip((state.mean, state.cov), repeated, strict=True))

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from omegamax._checks import readable
 from omegamax._numerics import phi
-from omegamax.mixtures._floor import floored
+from omegamax.maps import Omega, Shannon
+from omegamax.mixtures._floor import hold_at_floor
 from omegamax.mixtures._packed import diagonal, inverse, pairs, times
 from omegamax.mixtures._points import Points
-from omegamax.omegas import Omega, Shannon
 
 # The score of a component without weight: none of its exponentials, differences or powers is more than 0, and unlike
 # -inf it may be multiplied by 0.
@@ -30,17 +30,17 @@ class State(NamedTuple):
     cov: Tensor  # [*, K, n(n+1)/2], packed
 
     def flat(self) -> Tensor:
-        """All of them in one row, ``[*, p]``."""
+        """Return all of them in one row, ``[*, p]``."""
         return torch.cat([self.weights, self.mean.flatten(-2), self.cov.flatten(-2)], -1)
 
     def like(self, flat: Tensor) -> State:
-        """The reverse, for as many components in as many dimensions."""
+        """Return the reverse, for as many components in as many dimensions."""
         k, n, p = self.mean.shape[-2:] + self.cov.shape[-1:]
         weights, mean, cov = flat.split([k, k * n, k * p], -1)
         return State(weights, mean.unflatten(-1, (k, n)), cov.unflatten(-1, (k, p)))
 
     def where(self, condition: Tensor, other: State) -> State:
-        """This state where ``condition [*]``, the other elsewhere."""
+        """Return this state where ``condition [*]``, the other elsewhere."""
         deep = condition[..., None, None]
         weights = torch.where(condition.unsqueeze(-1), self.weights, other.weights)
         return State(weights, torch.where(deep, self.mean, other.mean), torch.where(deep, self.cov, other.cov))
@@ -63,13 +63,13 @@ class Iteration:
     e: float | Tensor = 0.0  # alpha - 1 of the Fenchel-Young loss, a float or [*, 1]
     mix: Callable[[Tensor], Tensor] | None = None  # weights from masses, [*, K] to [*, K]; None: the masses themselves
 
-    def whole(self, points: Points) -> State:
-        """All points as one component."""
+    def fit_one(self, points: Points) -> State:
+        """Return all points as one component."""
         _, mean, cov = points.moments(torch.ones_like(points.weights).unsqueeze(-2))
-        return State(torch.ones_like(mean[..., 0]), mean, self.floored(points, cov))
+        return State(torch.ones_like(mean[..., 0]), mean, self.hold_at_floor(points, cov))
 
     def scores(self, points: Points, state: State, whole: State) -> Tensor:
-        r"""``log pi_k - D_k(x_l)``, ``[*, K, L]``.
+        r"""Return ``log pi_k - D_k(x_l)``, ``[*, K, L]``.
 
         .. math:: D_k(x) = \frac{e^{-e r_k}}{2 (g + e)} \, (x - \mu_k)' C_k^{-1} (x - \mu_k)
                          + \frac{g \, r_k}{g + e} \, \varphi(-e \, r_k) + \tfrac12 \log |2 \pi C|, \qquad
@@ -98,34 +98,36 @@ class Iteration:
         return torch.cat([first, linear, precision * double], -1) @ points.features.mT
 
     def responsibilities(self, scores: Tensor) -> Tensor:
+        """Return ``gamma [*, K, L]``: the E-step."""
         if isinstance(self.omega, Shannon):
             return scores.softmax(-2)
         return self.omega.argmax(scores, -2)
 
     def value(self, points: Points, scores: Tensor) -> Tensor:
-        """J for given scores, in units of the frame, ``[*]``."""
+        """Return J for given scores, in units of the frame, ``[*]``."""
         if isinstance(self.omega, Shannon):
             return (points.weights * scores.logsumexp(-2)).sum(-1)
         return (points.weights * self.omega.conjugate(scores.mT)).sum(-1)
 
     def maximise(self, points: Points, gamma: Tensor, whole: State) -> State:
-        """The M-step. A component without mass has weight 0 from then on, and the moments of all points."""
+        """Take the M-step. A component without mass has weight 0 from then on, and the moments of all points."""
         mass, mean, cov = points.moments(gamma)
         weights = mass / mass.sum(-1, keepdim=True) if self.mix is None else self.mix(mass)
         alive = (weights > 0).unsqueeze(-1)
-        cov = self.floored(points, torch.where(alive, cov, whole.cov.detach()))
+        cov = self.hold_at_floor(points, torch.where(alive, cov, whole.cov.detach()))
         return State(weights, torch.where(alive, mean, whole.mean.detach()), cov)
 
-    def floored(self, points: Points, cov: Tensor) -> Tensor:
-        """The covariances that fit scatter matrices best, none below the floor of the points."""
-        return floored(cov, points.floor.unsqueeze(-1), self.e, points.dimension)
+    def hold_at_floor(self, points: Points, cov: Tensor) -> Tensor:
+        """Return the covariances that fit scatter matrices best, none below the floor of the points."""
+        return hold_at_floor(cov, points.floor.unsqueeze(-1), self.e, points.dimension)
 
     def step(self, points: Points, state: State, whole: State) -> State:
+        """Take both steps."""
         return self.maximise(points, self.responsibilities(self.scores(points, state, whole)), whole)
 
     def run(self, points: Points, state: State, iterations: int, tolerance: float | None = None) -> State:
-        """Several steps; with a tolerance an example stays as it is once J has grown by no more than that."""
-        whole = self.whole(points)
+        """Take several steps; with a tolerance an example stays as it is once J has grown by no more than that."""
+        whole = self.fit_one(points)
         if tolerance is None:
             for _ in range(iterations):
                 state = self.step(points, state, whole)
@@ -147,6 +149,6 @@ class Iteration:
         return state
 
     def objective(self, points: Points, state: State) -> Tensor:
-        """J, in the units that the positions came in, ``[*]``."""
-        value = self.value(points, self.scores(points, state, self.whole(points)))
+        """Return J, in the units that the positions came in, ``[*]``."""
+        value = self.value(points, self.scores(points, state, self.fit_one(points)))
         return value - points.dimension * points.unit.log()

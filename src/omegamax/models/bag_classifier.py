@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._registry import get
+from omegamax.maps import Omega, get
 from omegamax.nn.hopfield_pooling import HopfieldPooling
-from omegamax.omegas import Omega
 
 
 class BagAnswer(NamedTuple):

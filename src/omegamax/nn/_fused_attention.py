@@ -7,18 +7,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active, _is_tracing
 from torch._subclasses import FakeTensor
-from torch.autograd import forward_ad
 
 from omegamax._arguments import is_number
 from omegamax._checks import is_plain
-from omegamax.functional import _attention
+from omegamax._torch_internals import in_forward_mode, in_jit_trace, in_transform
+from omegamax.maps import Omega, Tsallis
+from omegamax.nn import _attention_operation as operation
 from omegamax.nn._pairs import Pairs, broadcast
 from omegamax.nn._support import Support, shares
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
-from omegamax.omegas import Omega, Tsallis
 
 FEW = 16  # queries that the maps of rows serve better: a step of decoding
 KINDS = (Tensor, torch.nn.Parameter, FakeTensor)
@@ -40,7 +39,7 @@ class Fused(NamedTuple):
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
         place = (pairs.offset, pairs.left, pairs.right)
         options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, place, self.scale, deterministic, support)
-        out, counts = _attention.attend(self.q, self.k, self.v, *options)
+        out, counts = operation.attend(self.q, self.k, self.v, *options)
         out = out.reshape(*self.shape, out.shape[-1])
         if counts is None:
             return out, None
@@ -57,13 +56,13 @@ def fused(
     shape: tuple[int, ...],
 ) -> Fused | None:
     """The call that computes attention with scores of this shape, or None if there is no kernel for it."""
-    if not _attention.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
+    if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
         return None
     if not _differentiated_plainly(q, k, v, pairs):
         return None
     q, k, v = _cast(q, k, v)
     widest = max(q.shape[-1], v.shape[-1])
-    if q.dtype not in _attention.DTYPES or not q.dtype == k.dtype == v.dtype or widest > _attention.WIDEST:
+    if q.dtype not in operation.DTYPES or not q.dtype == k.dtype == v.dtype or widest > operation.WIDEST:
         return None
     if len({x.device for x in (q, k, v)}) > 1 or (pairs.lengths is not None and len(shape) < 4):
         return None
@@ -90,11 +89,11 @@ def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bo
     """Whether gradients are asked for in the usual way if at all, and not those of masks and slopes."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
         return False
-    if forward_ad._current_level >= 0:
+    if in_forward_mode():
         return False
     if torch.compiler.is_compiling():
         return True
-    if _are_functorch_transforms_active() or _is_tracing():
+    if in_transform() or in_jit_trace():
         return False
     return all(type(x) in KINDS for x in (q, k, v))
 
@@ -124,7 +123,7 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
         inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not _hooked(alpha)
         return _by_head(alpha.value, heads) if inside else None
     if not isinstance(alpha, Tensor):
-        return float(alpha) if _attention.LOWEST <= alpha <= 2 else None
+        return float(alpha) if operation.LOWEST <= alpha <= 2 else None
     if alpha.numel() not in (1, heads) or (alpha.numel() > 1 and (alpha.dim() < 3 or alpha.shape[-3] != heads)):
         return None
     return _by_head(alpha, heads) if _inside(alpha) else None
@@ -148,7 +147,7 @@ def _inside(alpha: Tensor) -> bool:
     if alpha.is_cuda and torch.cuda.is_current_stream_capturing():
         return False
     low, high = (float(x) for x in alpha.detach().aminmax())
-    return low >= _attention.LOWEST and high <= 2
+    return low >= operation.LOWEST and high <= 2
 
 
 def _four(x: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:

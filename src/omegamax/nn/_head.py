@@ -9,7 +9,7 @@ from torch import Tensor
 from omegamax._numerics import working_dtype
 
 
-class LocationScale(torch.nn.Linear):
+class DensityHead(torch.nn.Linear):
     r"""An affine map to a location in the unit cube, ``[*, n]``, and a triangular root of a scale, ``[*, n, n]``.
 
     .. math:: \mu = \operatorname{sigmoid}(a), \qquad \Sigma_{ij} = \sigma_i R_{ij} \sigma_j, \qquad

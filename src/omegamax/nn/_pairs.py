@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
-from omegamax.functional._attention import UNLIMITED
+from omegamax.nn._attention_operation import UNLIMITED
 
 Window = int | tuple[int | None, int | None] | None
 

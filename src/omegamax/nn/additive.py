@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_mask
+from omegamax.maps import Omega
 from omegamax.nn.transforms import apply, resolve
-from omegamax.omegas import Omega
 
 
 class AdditiveAttention(torch.nn.Module):

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._checks import check_floating
+from omegamax.maps import Omega
 from omegamax.nn._fused_attention import fused
 from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
 from omegamax.nn._support import Support, support_of
 from omegamax.nn.transforms import apply, resolve
-from omegamax.omegas import Omega
 
 
 @overload

@@ -2,19 +2,165 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from omegamax.basis import Basis
-from omegamax.basis._places import Lengths
-from omegamax.densities import BetaGaussian
-from omegamax.densities._base import Density
-from omegamax.nn._density import DensityAttention, member
-from omegamax.nn._head import LocationScale
-from omegamax.nn._layout import Layout
-from omegamax.nn.alpha import Alpha
+from omegamax._arguments import check_number
+from omegamax._checks import check_batches, check_floating, check_matrices, readable
+from omegamax._numerics import disable_autocast, working_dtype
+from omegamax.basis import Basis, RidgeFit
+from omegamax.basis.positions import BatchPositions, Lengths
+from omegamax.densities import BetaGaussian, Density, Gaussian
+from omegamax.nn._head import DensityHead
+from omegamax.nn.alpha import Alpha, hold_alpha
 
 NAME = "ContinuousAttention"
+
+
+class DensityAttention(torch.nn.Module):
+    """The mean of a value function under a density. A subclass says which, in :meth:`_match` and ``forward``."""
+
+    alpha: float | Tensor | Alpha
+
+    def __init__(
+        self,
+        basis: Basis,
+        alpha: float | Tensor | Alpha,
+        positions: int | tuple[int, ...] | Tensor | None,
+        penalty: float,
+        padding: bool,
+        combined: bool,
+        floor: float | None,
+        learnable: bool,
+        per: int | tuple[int, int] | None,
+        bounds: tuple[float, float],
+        least: float,
+    ):
+        super().__init__()
+        self._name = name = type(self).__name__
+        if floor is not None:
+            floor = check_number(name, "floor", floor, least=0)
+        self.fit = RidgeFit(basis, positions, penalty, padding)
+        self.combined = combined
+        self.floor = floor
+        n = basis.dimension
+        if isinstance(alpha, Alpha):
+            if learnable or per is not None:
+                raise ValueError(f"{name}: learnable and per go with a number; the Alpha that was given has its own")
+            self.alpha = alpha
+        else:
+            hold_alpha(self, alpha, learnable, per, bounds, above=least)
+        if isinstance(self.alpha, Alpha) and not self.alpha.low > least:
+            raise ValueError(f"{name}: bounds[0] must be > {least:g} in {n} dimension(s), got {self.alpha.low:g}")
+
+    @property
+    def basis(self) -> Basis:
+        """Return the basis of the value function."""
+        return self.fit.basis
+
+    def match(
+        self,
+        weights: Tensor,
+        positions: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        mask: Tensor | None = None,
+    ) -> Any:
+        """Return the density for weights ``[*, L]``."""
+        width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
+        device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
+        where = self.fit.locate(self._name, lengths, positions, mask, width, device)
+        p, lost = normalise_weights(self._name, weights, where.present, width)
+        return self._match(share_equally(p, lost, where.present), where)
+
+    def attend(self, coefficients: Tensor, density: Density) -> Tensor:
+        """Return the context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
+        check_matrices(self._name, "coefficients", coefficients, f"[*, {len(self.basis)}, D]", len(self.basis))
+        with disable_autocast(coefficients.device):
+            r = self._expect(density)
+            check_batches(self._name, {"coefficients": coefficients.shape[:-2], "density": r.shape[:-1]})
+            dtype = torch.promote_types(r.dtype, coefficients.dtype)
+            context = torch.einsum("...j,...jd->...d", r.to(dtype), coefficients.to(dtype))
+            return context.to(coefficients.dtype)
+
+    def _match(self, p: Tensor, where: BatchPositions) -> Density:
+        """Return the density for ``p [*, L]``, each row of which sums to one."""
+        raise NotImplementedError
+
+    def _context(
+        self,
+        values: Tensor,
+        weights: Tensor | None,
+        density: Density | None,
+        positions: Tensor | None,
+        lengths: Lengths | None,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Any]:
+        """Return context ``[*, D]`` and density: the one given, or the one that matches the weights."""
+        name = self._name
+        check_matrices(name, "values", values, "[*, L, D]")
+        width, device = values.shape[-2], values.device
+        where = self.fit.locate(name, lengths, positions, mask, width, device)
+        p = lost = None
+        if weights is not None:
+            p, lost = normalise_weights(name, weights, where.present, width)
+        if density is not None:
+            lost = None
+        else:
+            assert p is not None and lost is not None  # weights are the only source left
+            density = self._match(share_equally(p, lost, where.present), where)
+        with disable_autocast(device):
+            r = self._expect(density)
+            dtype = torch.promote_types(r.dtype, working_dtype(values))
+            operator = self.fit.operator_at(where, dtype, device)
+            shapes = {"values": values.shape[:-2], "density": r.shape[:-1], "positions": operator.shape[:-2]}
+            check_batches(name, shapes if p is None else {**shapes, "weights": p.shape[:-1]})
+            # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
+            w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
+            if p is not None:
+                p = p.to(dtype)
+                w = w if lost is None else torch.where(lost, p, w)
+                w = w + p if self.combined else w
+            kept = values.to(dtype)
+            if where.present is not None:  # a zero weight would not stop a NaN
+                kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
+            return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
+
+    def _moments(self, p: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor]:
+        """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under p, the floor added."""
+        mean, covariance = where.moments(p)
+        return mean, covariance + torch.diag_embed(self._floor(p, where))
+
+    def _floor(self, p: Tensor, where: BatchPositions) -> Tensor:
+        """Return the variance to add along each axis, ``[*, n]``."""
+        n = self.basis.dimension
+        floor = where.cell_variance(p) if self.floor is None else p.new_full((n,), self.floor)
+        return floor.expand((*floor.shape[:-1], n))
+
+    def _alpha(self, loc: Tensor) -> Any:
+        """Return alpha as a float, or as a tensor that broadcasts with the batch of ``loc [*, n]``."""
+        if not isinstance(self.alpha, Alpha):
+            return self.alpha
+        alpha = self.alpha(loc)
+        if self.alpha.axis is not None:
+            if self.alpha.axis in (-1, loc.dim() - 1):
+                given = f"the last, axis {self.alpha.axis}"
+                raise ValueError(f"{self._name}: per must name an axis of the batch, got {given}")
+            alpha = alpha.squeeze(-1)
+        return alpha
+
+    def _expect(self, density: Density) -> Tensor:
+        if not isinstance(density, Density):
+            given = type(density).__name__
+            raise TypeError(f"{self._name}: density must be a density of omegamax.densities, got {given}")
+        return density.expect(self.basis)
+
+    def extra_repr(self) -> str:
+        alpha = "" if isinstance(self.alpha, torch.nn.Module) else f"alpha={self.alpha}, "
+        return f"{alpha}combined={self.combined}, floor={self.floor}"
 
 
 class ContinuousAttention(DensityAttention):
@@ -26,7 +172,7 @@ class ContinuousAttention(DensityAttention):
     :class:`~omegamax.densities.BetaGaussian`: a Gaussian at alpha = 1 (continuous softmax), a truncated paraboloid at
     alpha = 2 (continuous sparsemax), zero outside an ellipsoid for any alpha > 1. Each call has its density from
 
-    * ``weights [*, L]``, discrete attention: p has the mean and the covariance of the places under the weights, plus
+    * ``weights [*, L]``, discrete attention: p has the mean and the covariance of the positions under the weights, plus
       the covariance of a uniform density over one cell, as if each weight were spread over its cell. So a single
       weight does not collapse, and no parameter is added to those of discrete attention. Weights are made to sum to
       one; a row that cannot be, of zeros or all masked, has context 0, no gradient, and the density of equal weights.
@@ -45,8 +191,8 @@ class ContinuousAttention(DensityAttention):
             grid of as many cells as there are values.
         combined: add the discrete context, the mean of the values under the weights, from wherever the density comes.
         floor: variance to add along each axis when moments are matched. By default that of a cell: 1/(12 k^2) along an
-            axis with k cells; for L given places, that of a cube of volume 1/L. With 0 the moments are those of the
-            weights alone, and all weight on one place, or in one hyperplane, leaves no density: NaN or an error.
+            axis with k cells; for L given positions, that of a cube of volume 1/L. With 0 the moments are those of the
+            weights alone, and all weight on one position, or in one hyperplane, leaves no density: NaN or an error.
         query_dim: features of a query.
         learnable: learn alpha, from the given one on, within ``bounds``; ``per``: one for each head, ``n``, axis -3 of
             weights ``[*, H, Q, L]``, or for each index of another axis, ``(axis, size)``.
@@ -97,7 +243,7 @@ class ContinuousAttention(DensityAttention):
         # Without a finite covariance there are no moments to match; a predicted scale needs a density only.
         least = n / (n + 2) if query_dim is None else 1 - 2 / n
         super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
-        self.query = None if query_dim is None else LocationScale(query_dim, n, device, dtype)
+        self.query = None if query_dim is None else DensityHead(query_dim, n, device, dtype)
 
     def forward(
         self,
@@ -110,7 +256,7 @@ class ContinuousAttention(DensityAttention):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Density]:
-        """Context ``[*, D]`` and density."""
+        """Return context ``[*, D]`` and density."""
         self._check_source(weights, density, query)
         if query is not None:
             density = self.predict(query)
@@ -124,19 +270,19 @@ class ContinuousAttention(DensityAttention):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> BetaGaussian:
-        """The density with the moments of the places under weights ``[*, L]``, plus the floor."""
+        """Return the density with the moments of the positions under weights ``[*, L]``, plus the floor."""
         return super().match(weights, positions, lengths=lengths, mask=mask)
 
     def predict(self, query: Tensor) -> BetaGaussian:
-        """The density with the location and the scale that a query ``[*, query_dim]`` asks for."""
+        """Return the density with the location and the scale that a query ``[*, query_dim]`` asks for."""
         if self.query is None:
             raise ValueError(f"{NAME}: a query needs query_dim at construction, got none")
         loc, root = self.query(query)
-        return member(loc, self._alpha(loc), scale_tril=root)
+        return make_density(loc, self._alpha(loc), scale_tril=root)
 
-    def _matched(self, p: Tensor, where: Layout) -> BetaGaussian:
+    def _match(self, p: Tensor, where: BatchPositions) -> BetaGaussian:
         mean, covariance = self._moments(p, where)
-        return member(mean, self._alpha(mean), covariance)
+        return make_density(mean, self._alpha(mean), covariance)
 
     def _check_source(self, weights: Tensor | None, density: Density | None, query: Tensor | None) -> None:
         given = [k for k, x in (("weights", weights), ("density", density), ("query", query)) if x is not None]
@@ -149,3 +295,38 @@ class ContinuousAttention(DensityAttention):
             raise ValueError(f"{NAME}: combined=True adds the discrete context and needs weights, got {given[0]} alone")
         if not self.combined and len(given) > 1:
             raise ValueError(f"{NAME}: weights go with {sources[0]} only if combined=True, got both")
+
+
+def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
+    """Return the density with this location and covariance or scale. Validating it would wait for a GPU."""
+    kind: Any = BetaGaussian
+    settings: dict[str, Any] = {"alpha": alpha, "validate_args": False}
+    if not isinstance(alpha, Tensor) and alpha == 1:
+        kind = Gaussian
+        del settings["alpha"]
+    return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
+
+
+def normalise_weights(name: str, weights: Tensor, present: Tensor | None, width: int) -> tuple[Tensor, Tensor]:
+    """Return weights ``[*, L]`` of the values present, made to sum to one, and which rows cannot be, ``[*, 1]``.
+
+    In the working dtype. A row without any weight is 0 throughout, one that is not finite NaN; neither has a gradient.
+    """
+    check_floating(name, "weights", weights)
+    if weights.dim() == 0 or weights.shape[-1] != width:
+        raise ValueError(f"{name}: weights must be [*, {width}], one for each value, got shape {tuple(weights.shape)}")
+    weights = weights.to(working_dtype(weights))
+    if present is not None:
+        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": present.shape[:-1]})
+        weights = torch.where(present, weights, 0.0)
+    if readable(weights) and bool((weights < 0).any()):
+        raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
+    total = weights.sum(-1, keepdim=True)
+    lost = ~((total > torch.finfo(total.dtype).tiny) & (total < math.inf))  # elsewhere 1 / total is finite
+    return torch.where(lost, 0 * total.detach(), weights / torch.where(lost, 1.0, total)), lost
+
+
+def share_equally(p: Tensor, lost: Tensor, present: Tensor | None) -> Tensor:
+    """Return p with the rows that are ``lost`` replaced by equal weights of what is present; of all, if nothing is."""
+    equal = torch.ones_like(p) if present is None else (present | ~present.any(-1, keepdim=True)).to(p.dtype)
+    return torch.where(lost, equal / equal.sum(-1, keepdim=True), p)

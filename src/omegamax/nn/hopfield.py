@@ -14,11 +14,11 @@ from omegamax.hopfield import Memory, Psi
 from omegamax.hopfield._limit import check_beta
 from omegamax.hopfield._psi import psi_of
 from omegamax.hopfield._settle import check_steps, settle
+from omegamax.maps import Omega
 from omegamax.nn.alpha import hold
 from omegamax.nn.attention import attention
 from omegamax.nn.hopfield_heads import ROLES, joined_masks, linear, role_sizes, static_roles
 from omegamax.nn.transforms import resolve
-from omegamax.omegas import Omega
 
 
 class Hopfield(torch.nn.Module):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
+from omegamax.maps import Omega
 from omegamax.nn.hopfield import Hopfield
-from omegamax.omegas import Omega
 
 
 class HopfieldPooling(torch.nn.Module):

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax.maps import Omega
 from omegamax.nn.attention import attention
 from omegamax.nn.length_scale import LengthScale
 from omegamax.nn.transforms import resolve
-from omegamax.omegas import Omega
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):

@@ -7,18 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
-from omegamax._registry import get
+from omegamax._arguments import check_choice, check_integer, check_type
+from omegamax._numerics import disable_autocast
 from omegamax.basis import Basis
-from omegamax.basis._places import Lengths
+from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Mixture
-from omegamax.mixtures import BIC, Criterion, select_components, weighted_em
-from omegamax.mixtures._init import INITS
-from omegamax.mixtures._task import check_count
-from omegamax.nn._density import DensityAttention, full_precision, member
-from omegamax.nn._layout import Layout
+from omegamax.maps import Omega, get
+from omegamax.mixtures import BIC, INITS, Criterion, select_components, weighted_em
 from omegamax.nn.alpha import Alpha
-from omegamax.omegas import Omega
+from omegamax.nn.continuous import DensityAttention, make_density
 
 NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")
@@ -30,7 +27,7 @@ class MultimodalAttention(DensityAttention):
     .. math:: c = E_p[V(t)] = \sum_{k=1}^K \pi_k c_k, \qquad
               p(t) = \sum_{k=1}^K \pi_k \, p_k(t), \quad c_k = E_{p_k}[V(t)] = B^\top E_{p_k}[\psi(t)]
 
-    The mixture is fitted to discrete attention, the places of the values under ``weights``, by weighted
+    The mixture is fitted to discrete attention, the positions of the values under ``weights``, by weighted
     expectation-maximisation (:func:`~omegamax.mixtures.weighted_em`), and one B, the ridge fit of the values
     (:class:`~omegamax.basis.RidgeFit`), serves all components. No parameter is added to those of discrete attention,
     so weights learnt with :class:`ContinuousAttention`, which is this with one component, can be loaded.
@@ -62,7 +59,8 @@ class MultimodalAttention(DensityAttention):
         init: where it starts: ``"split"`` (boxes of equal volume, no chance), ``"kmeans++"`` or ``"random"``.
         restarts: starts for each number tried by a selection; those of ``"split"`` after the first are
             ``"kmeans++"``. Without a selection there is one.
-        responsibilities, distance: which component a place belongs to, as for :func:`~omegamax.mixtures.weighted_em`.
+        responsibilities, distance: which component a position belongs to; see
+            :func:`~omegamax.mixtures.weighted_em`.
         positions, penalty, padding, combined, floor, learnable, per, bounds: as for :class:`ContinuousAttention`.
             ``floor`` is the variance to add; with 0, several components are held just wide enough to compute with,
             a single one is as :class:`ContinuousAttention` has it.
@@ -119,20 +117,19 @@ class MultimodalAttention(DensityAttention):
         n = basis.dimension
         least = n / (n + 2)  # of an alpha that leaves moments to match
         super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
-        check_count(NAME, "max_components", max_components)
+        max_components = check_integer(NAME, "max_components", max_components, least=1)
         check_choice(NAME, "components", components, MODES)
         check_choice(NAME, "init", init, INITS)
         check_choice(NAME, "distance", distance, ("gaussian", "fenchel_young"))
-        check_count(NAME, "restarts", restarts)
+        restarts = check_integer(NAME, "restarts", restarts, least=1)
         pair = iterations if isinstance(iterations, tuple) else (iterations, iterations)
         if len(pair) != 2:
             raise ValueError(f"{NAME}: iterations must be an int or two, for training and evaluation, got {iterations}")
-        for each in pair:
-            check_count(NAME, "iterations", each, least=0)
-        if criterion is not None and not isinstance(criterion, Criterion):
-            raise TypeError(f"{NAME}: criterion must be a Criterion such as BIC(), got {type(criterion).__name__}")
-        if generator is not None and not isinstance(generator, torch.Generator):
-            raise TypeError(f"{NAME}: generator must be a torch.Generator, got {type(generator).__name__}")
+        pair = tuple(check_integer(NAME, "iterations", each, least=0) for each in pair)
+        if criterion is not None:
+            check_type(NAME, "criterion", criterion, Criterion, "a Criterion such as BIC()")
+        if generator is not None:
+            check_type(NAME, "generator", generator, torch.Generator, "a torch.Generator")
         get(responsibilities)  # refuses what it does not know
         self.max_components = max_components
         self.components = components
@@ -153,7 +150,7 @@ class MultimodalAttention(DensityAttention):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Mixture]:
-        """Context ``[*, D]`` and mixture."""
+        """Return context ``[*, D]`` and mixture."""
         if weights is None:
             raise TypeError(f"{NAME}: weights must be a floating-point tensor [*, L], got None")
         return self._context(values, weights, None, positions, lengths, mask)
@@ -166,10 +163,10 @@ class MultimodalAttention(DensityAttention):
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
     ) -> Mixture:
-        """The mixture for weights ``[*, L]``."""
+        """Return the mixture for weights ``[*, L]``."""
         return super().match(weights, positions, lengths=lengths, mask=mask)
 
-    def _matched(self, p: Tensor, where: Layout) -> Mixture:
+    def _match(self, p: Tensor, where: BatchPositions) -> Mixture:
         count = self._count()
         if count == 1:
             return self._one(p, where)
@@ -190,22 +187,22 @@ class MultimodalAttention(DensityAttention):
             "distance": self.distance,
             "generator": self._starts(p.device),
         }
-        with full_precision(p.device):
+        with disable_autocast(p.device):
             if count is not None:
                 return weighted_em(points, p, count, **settings)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
 
-    def _one(self, p: Tensor, where: Layout) -> Mixture:
-        """One component: that of continuous attention, to the last bit."""
+    def _one(self, p: Tensor, where: BatchPositions) -> Mixture:
+        """Return one component: that of continuous attention, to the last bit."""
         mean, covariance = self._moments(p, where)
         alpha = self._alpha(mean)
         if isinstance(alpha, Tensor):
             alpha = alpha.unsqueeze(-1)
-        density = member(mean.unsqueeze(-2), alpha, covariance.unsqueeze(-3))
+        density = make_density(mean.unsqueeze(-2), alpha, covariance.unsqueeze(-3))
         return Mixture(mean.new_ones(density.batch_shape), density, validate_args=False)
 
     def _count(self) -> int | None:
-        """How many components this call has; None: as many as each example needs."""
+        """Return how many components this call has; None: as many as each example needs."""
         if self.components == "fixed" or self.max_components == 1:
             return self.max_components
         if not self.training or self.components == "selected":
@@ -216,7 +213,7 @@ class MultimodalAttention(DensityAttention):
         return int(torch.randint(1, self.max_components + 1, (), generator=self.generator, device=device))
 
     def _starts(self, device: torch.device) -> torch.Generator | None:
-        """The generator of random starts, on this device; None: the global one."""
+        """Return the generator of random starts, on this device; None: the global one."""
         if self.generator is None:
             return None if self.training else torch.Generator(device).manual_seed(0)
         if self.generator.device.type == device.type:

@@ -1,10 +1,9 @@
-"""What a set of structures has to offer: its best member, and the parts of each."""
+"""Factors: sets of structures, over which a maximum can be taken."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import ABCMeta, abstractmethod
 from typing import Any
 
 from torch import Tensor
@@ -12,8 +11,8 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import check_mask
 from omegamax._compile import disable_compile
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet, iteration_limit, search
-from omegamax.kernels.oracles import oracle
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit, search
+from omegamax.kernels.structures.oracles import oracle
 from omegamax.structured._solution import ActiveSolution, Solution
 from omegamax.structured._variables import Variable
 
@@ -22,15 +21,18 @@ class Infeasible(ValueError):
     """Scores that no structure of a factor fits."""
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A factor on variables of a graph."""
+class FactorType(ABCMeta):
+    """Take the variables of a graph, where these come first, off the arguments of a factor: ``SomeFactor(u, ...)``."""
 
-    factor: Factor
-    variables: Variable
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        if not arguments or not isinstance(arguments[0], Variable):
+            return super().__call__(*arguments, **options)
+        factor = super().__call__(*arguments[1:], **options)
+        factor.variables = arguments[0]
+        return factor
 
 
-class Factor(ABC):
+class Factor(metaclass=FactorType):
     r"""A finite set of structures, each a 0/1 vector of parts, over which a maximum can be taken.
 
     Two methods make a factor of one's own: :meth:`maximize` finds a structure of largest score, :meth:`features` says
@@ -48,23 +50,20 @@ class Factor(ABC):
         >>> sparsemap(torch.tensor([1.0, 0.5, -1.0, 2.0, 0.0, 0.0]), OneOfEach())
         tensor([0.7500, 0.2500, 0.0000, 1.0000, 0.0000, 0.0000])
 
-    With the variables of a :class:`FactorGraph` in front of its own arguments, a factor is bound to them, which is what
+    With the variables of a :class:`FactorGraph` in front of its own arguments, a factor holds them, which is what
     :meth:`FactorGraph.add` takes: ``fg.add(DependencyTree(u, projective=True))``.
 
     Attributes:
         event_dims: how many trailing axes of the scores make one problem.
+        variables: those of a graph that it holds, or None.
     """
 
     event_dims: int = 1
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Any:
-        if arguments and isinstance(arguments[0], Variable):
-            return Bound(cls(*arguments[1:], **options), arguments[0])
-        return super().__new__(cls)
+    variables: Variable | None = None
 
     @abstractmethod
     def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
-        """A structure of largest score for each row, in any form that :meth:`features` understands, ``[B, ...]``.
+        """Return a structure of largest score for each row, ``[B, ...]`` in any form that :meth:`features` understands.
 
         The score is that of its parts, ``scores [B, *event]`` (regularised) and ``additional [B, m]`` (not), summed.
         Parts with score ``-inf`` are forbidden; where that leaves none, any structure will do.
@@ -72,18 +71,18 @@ class Factor(ABC):
 
     @abstractmethod
     def features(self, structures: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Parts of the structures: ``[B, *event]``, and the additional ones ``[B, m]`` or None."""
+        """Return the parts of structures, ``[B, *event]``, and their additional parts ``[B, m]`` or None."""
 
     def additional_size(self, event: tuple[int, ...]) -> int | None:
-        """How many additional scores there are, if that is known."""
+        """Return how many additional scores there are, if that is known."""
         return None
 
     def additional_scores(self, scores: Tensor) -> Tensor | None:
-        """Additional scores ``[*, m]`` that the factor brings along, differentiable in its parameters."""
+        """Return additional scores ``[*, m]`` that the factor brings along, differentiable in its parameters."""
         return None
 
     def additional_features(self, target: Tensor) -> Tensor | None:
-        """Additional parts ``[*, m]`` of structures given by their 0/1 parts ``[*, *event]``."""
+        """Return the additional parts ``[*, m]`` of structures given by their 0/1 parts ``[*, *event]``."""
         return None
 
     def check(self, name: str, scores: Tensor) -> None:
@@ -93,14 +92,14 @@ class Factor(ABC):
     def prepare(
         self, name: str, scores: Tensor, additional: Tensor | None, mask: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Scores with the parts taken out for which ``mask`` is False."""
+        """Return the scores with the parts taken out for which ``mask`` is False."""
         check_mask(name, scores, mask)
         return scores.masked_fill(~mask, -math.inf), additional
 
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
     ) -> ActiveSet:
-        """The active set of scores ``[B, *event]`` and ``[B, m]``."""
+        """Find the active set of scores ``[B, *event]`` and ``[B, m]``."""
         event, count = scores.shape[1:], additional.shape[-1]
 
         def best(unary: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,15 +110,15 @@ class Factor(ABC):
                     f"{type(self).__name__}.features: must return a pair, parts and additional parts or None, got "
                     f"{type(answer).__name__}"
                 )
-            features = self._parts("parts", answer[0], (len(unary), *event)).to(unary).flatten(1)
+            features = self._check_parts("parts", answer[0], (len(unary), *event)).to(unary).flatten(1)
             if not count:
                 return features, parts
-            return features, self._parts("additional parts", answer[1], (len(unary), count)).to(unary)
+            return features, self._check_parts("additional parts", answer[1], (len(unary), count)).to(unary)
 
         return search(best, scores.flatten(1), additional, start, tol, max_iter)
 
-    def _parts(self, what: str, given: object, wanted: tuple[int, ...]) -> Tensor:
-        """What :meth:`features` returned, if it is a tensor of this shape."""
+    def _check_parts(self, what: str, given: object, wanted: tuple[int, ...]) -> Tensor:
+        """Return what :meth:`features` did, if it is a tensor of this shape."""
         if not isinstance(given, Tensor) or tuple(given.shape) != wanted:
             shape = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
             raise ValueError(f"{type(self).__name__}.features: {what} must be a tensor of shape {wanted}, got {shape}")
@@ -136,7 +135,7 @@ class Factor(ABC):
         tol: float = TOLERANCE,
         max_iter: int | None = None,
     ) -> Solution:
-        """The SparseMAP problems of a flat batch, without gradients.
+        """Solve the SparseMAP problems of a flat batch, without gradients.
 
         Args:
             scores: ``[B, *event]``, float64.
@@ -150,9 +149,9 @@ class Factor(ABC):
         parts = scores.new_zeros(len(scores), 0) if parts is None else parts.detach()
         limit = iteration_limit(scores[:1].numel()) if max_iter is None else max_iter
         active = self.search(scores, parts, start, tol, limit)
-        barred = active.residual == math.inf
-        if bool(barred.any()):
-            row, which = int(barred.nonzero()[0]), "scores and additional scores" if parts.shape[1] else "scores"
+        infeasible = active.residual == math.inf
+        if bool(infeasible.any()):
+            row, which = int(infeasible.nonzero()[0]), "scores and additional scores" if parts.shape[1] else "scores"
             raise Infeasible(
                 f"{self!r}: {which} leave no structure in row {row}: each has a part whose score is -inf (or masked)"
             )
@@ -167,7 +166,7 @@ class BuiltIn(Factor):
 
     @abstractmethod
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
-        """Kind, sizes and graph, as the kernel takes them."""
+        """Return kind, sizes and graph, as the kernel takes them."""
 
     def additional_size(self, event: tuple[int, ...]) -> int:
         return 0

@@ -1,22 +1,73 @@
-"""Logic among binary variables: factors that hold their variables, each of which may be negated."""
+"""Factors with a closed form, and the polytopes of their marginals: the bases of logic among binary variables."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from omegamax.structured._count import Count
-from omegamax.structured._or_out import OrOutput
-from omegamax.structured._polytope import Polytope
-from omegamax.structured._variables import Variable, side_by_side
+from omegamax.structured._variables import Variable, concatenate
 
 if TYPE_CHECKING:
     from omegamax.structured._graph import FactorGraph
 
 
-class LocalFactor:
+class Polytope(ABC):
+    r"""The marginals that a kind of factor allows to its m variables.
+
+    .. math:: \arg\max_{u \in P} \langle z, u \rangle + \phi(u) - \tfrac12 \lVert u \rVert^2
+
+    where :math:`\phi` is what the additional scores, if the kind has any, are worth at best given u. ``K`` factors of a
+    kind and size are solved at once; ``parameters [K, p]`` may tell them apart.
+    """
+
+    @abstractmethod
+    def project(self, z: Tensor, parameters: Tensor, additional: Tensor | None) -> Tensor:
+        """Return the solution ``[B, K, m]`` for scores ``[B, K, m]`` and additional scores ``[B, K, a]``."""
+
+    @abstractmethod
+    def face(self, u: Tensor, parameters: Tensor, additional: Tensor | None, tol: float) -> Face:
+        """Return the face of a solution, with what is within ``tol`` of a bound taken to be on it."""
+
+
+class Face(ABC):
+    """The smallest face that a point lies on: how the projection moves as long as it stays there.
+
+    Linear, in torch that can be differentiated.
+    """
+
+    @abstractmethod
+    def jvp(self, d_scores: Tensor | None, d_additional: Tensor | None = None) -> Tensor:
+        """Return the change ``[B, K, m]`` of the marginals with changes ``[B, K, m]`` and ``[B, K, a]`` of the scores.
+
+        In the scores it is the orthogonal projection onto the directions of the face.
+        """
+
+    @abstractmethod
+    def matrix(self) -> Tensor:
+        """Return that projection, ``[B, K, m, m]``."""
+
+
+class BatchedFace(Face):
+    """A face whose :meth:`jvp` takes changes of the scores with any number of leading axes."""
+
+    free: Tensor  # [B, K, m]
+
+    def matrix(self) -> Tensor:
+        size = self.free.shape[-1]
+        units = torch.eye(size, dtype=self.free.dtype, device=self.free.device)[:, None, None]
+        return self.jvp(units.expand(size, *self.free.shape)).movedim(0, -1)
+
+
+def is_interior(u: Tensor, tol: float) -> Tensor:
+    """Tell which entries are at neither bound of the unit interval."""
+    return (u > tol) & (u < 1 - tol)
+
+
+class LogicFactor:
     """K factors of one kind on m variables each, whose projection has a closed form.
 
     Args:
@@ -45,158 +96,9 @@ class LocalFactor:
         return f"{type(self).__name__} on {size} variables" if count == 1 else f"{count} {type(self).__name__} factors"
 
 
-class _Counted(LocalFactor):
-    """One factor that bounds how many of its variables are on."""
-
-    def __init__(self, row: Variable, low: float, high: float):
-        bounds = np.array([[low, high]], dtype=np.float64)
-        super().__init__(row.graph, row.index[None], row.negated[None], Count(), bounds)
-
-
-class Xor(_Counted):
-    r"""Exactly one of the variables is on: :math:`\sum_i u_i = 1`.
-
-    Args:
-        variables: any number of them, arrays or single ones; their entries are laid side by side.
-
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([1.0, 0.5, -1.0]))
-        >>> fg.add(Xor(u))  # sparsemax
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.7500, 0.2500, 0.0000])
-
-    Reference: Martins et al. (JMLR 2015), for logic factors and their projections.
-    """
-
-    def __init__(self, *variables: Any):
-        super().__init__(side_by_side("Xor", variables), 1, 1)
-
-
-class AtMostOne(_Counted):
-    r"""No two of the variables are on: :math:`\sum_i u_i \le 1`. Arguments as in :class:`Xor`.
-
-    >>> import torch
-    >>> from omegamax.structured import FactorGraph
-    >>> fg = FactorGraph()
-    >>> u = fg.variable_from(torch.tensor([0.75, 0.5, -1.0]))
-    >>> fg.add(AtMostOne(u))
-    >>> _ = fg.solve()
-    >>> u.value
-    tensor([0.6250, 0.3750, 0.0000])
-    """
-
-    def __init__(self, *variables: Any):
-        super().__init__(side_by_side("AtMostOne", variables), 0, 1)
-
-
-class Or(_Counted):
-    r"""At least one of the variables is on: :math:`\sum_i u_i \ge 1`. Arguments as in :class:`Xor`.
-
-    >>> import torch
-    >>> from omegamax.structured import FactorGraph
-    >>> fg = FactorGraph()
-    >>> u = fg.variable_from(torch.tensor([0.25, -0.25, -1.0]))
-    >>> fg.add(Or(u))
-    >>> _ = fg.solve()
-    >>> u.value
-    tensor([0.7500, 0.2500, 0.0000])
-    """
-
-    def __init__(self, *variables: Any):
-        row = side_by_side("Or", variables)
-        super().__init__(row, 1, row.index.size)
-
-
-class Imply(_Counted):
-    r"""If all variables but the last are on, so is the last: one of them is off, or that one is on.
-
-    .. math:: u_1 \wedge \dots \wedge u_{n-1} \Rightarrow u_n, \qquad \sum_{i<n} (1 - u_i) + u_n \ge 1
-
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([1.0, 0.75, 0.25]))
-        >>> fg.add(Imply(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.8333, 0.5833, 0.4167])
-    """
-
-    def __init__(self, *variables: Any):
-        row = _with_output("Imply", variables)
-        super().__init__(_flipped(row, slice(None, -1)), 1, row.index.size)
-
-
-class XorOut(_Counted):
-    r"""The last variable is on if exactly one of the others is, and off if none is; no two of them are.
-
-    .. math:: \sum_{i<n} u_i = u_n
-
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([0.5, 0.25, 0.25]))
-        >>> fg.add(XorOut(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.3333, 0.0833, 0.4167])
-    """
-
-    def __init__(self, *variables: Any):
-        super().__init__(_flipped(_with_output("XorOut", variables), slice(-1, None)), 1, 1)
-
-
-class OrOut(LocalFactor):
-    r"""The last variable is on if and only if one of the others is.
-
-    .. math:: u_i \le u_n \le \sum_{j<n} u_j
-
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([0.75, -0.5, 0.25]))
-        >>> fg.add(OrOut(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([0.5000, 0.0000, 0.5000])
-    """
-
-    def __init__(self, *variables: Any):
-        row = _with_output("OrOut", variables)
-        super().__init__(row.graph, row.index[None], row.negated[None], OrOutput())
-
-
-class AndOut(LocalFactor):
-    r"""The last variable is on if and only if all the others are.
-
-    .. math:: 1 - \sum_{j<n} (1 - u_j) \le u_n \le u_i
-
-        >>> import torch
-        >>> from omegamax.structured import FactorGraph
-        >>> fg = FactorGraph()
-        >>> u = fg.variable_from(torch.tensor([1.0, 0.25, 0.75]))
-        >>> fg.add(AndOut(u))
-        >>> _ = fg.solve()
-        >>> u.value
-        tensor([1.0000, 0.5000, 0.5000])
-    """
-
-    def __init__(self, *variables: Any):
-        row = ~_with_output("AndOut", variables)  # De Morgan
-        super().__init__(row.graph, row.index[None], row.negated[None], OrOutput())
-
-
-def _with_output(name: str, variables: tuple[Any, ...]) -> Variable:
-    row = side_by_side(name, variables)
+def concatenate_with_outcome(name: str, variables: tuple[Any, ...]) -> Variable:
+    """Lay variables side by side, of which there must be two: the last is the outcome of the others."""
+    row = concatenate(name, variables)
     if row.index.size < 2:
         raise ValueError(f"{name}: variables must be at least two, the last being the outcome, got one")
     return row
-
-
-def _flipped(row: Variable, part: slice) -> Variable:
-    negated = row.negated.copy()
-    negated[part] ^= True
-    return Variable(row.graph, row.index, negated, row.dtype)

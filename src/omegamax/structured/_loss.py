@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
+from omegamax._checks import check_floating
 from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
 from omegamax.structured._factor import Factor
 from omegamax.structured._solution import tangent
-from omegamax.structured._sparsemap import F64, Problem, check_floating
+from omegamax.structured._sparsemap import F64, Problem
 
 
 def sparsemap_loss(
@@ -22,7 +23,7 @@ def sparsemap_loss(
     *,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""How far the marginals of the scores are from the target structure.
+    r"""Measure how far the marginals of the scores are from the target structure.
 
     .. math:: \max_{u, v} \Bigl[\langle u, \eta_u \rangle + \langle v, \eta_v \rangle - \tfrac12 \lVert u \rVert^2\Bigr]
               - \langle y_u, \eta_u \rangle - \langle y_v, \eta_v \rangle + \tfrac12 \lVert y_u \rVert^2
@@ -41,9 +42,9 @@ def sparsemap_loss(
     Returns:
         A scalar, or ``[*]`` without reduction.
 
-        >>> from omegamax.structured import KSubsets
+        >>> from omegamax.structured import Subsets
         >>> scores = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
-        >>> loss = sparsemap_loss(scores, torch.tensor([1.0, 1.0, 0.0]), KSubsets(2))
+        >>> loss = sparsemap_loss(scores, torch.tensor([1.0, 1.0, 0.0]), Subsets(2))
         >>> loss.item(), torch.autograd.grad(loss, scores)[0]
         (0.0625, tensor([ 0.0000, -0.2500,  0.2500]))
 
@@ -62,26 +63,27 @@ def sparsemap_loss(
     y = target.to(F64).reshape(problem.scores.shape)
     # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
     still = u.detach()
-    loss = (apart(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
+    loss = (_weigh_difference(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
     # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
     bend = (tangent(problem.scores) * (u - still)).flatten(1).sum(-1)
     if problem.additional is not None:
         parts = _additional_target(name, factor, target, target_additional, problem)
-        loss = loss + apart(v.detach(), parts, problem.additional).sum(-1)
+        loss = loss + _weigh_difference(v.detach(), parts, problem.additional).sum(-1)
         bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
     loss = non_negative(loss) + bend / 2
     if reduction == "none":
-        return problem.shaped(loss, problem.batch)
-    return problem.shaped(loss.mean() if reduction == "mean" else loss.sum(), ())
+        return problem.reshape(loss, problem.batch)
+    return problem.reshape(loss.mean() if reduction == "mean" else loss.sum(), ())
 
 
-def apart(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
-    """``(marginals - target) * scores``, also where the scores are ``-inf`` and neither has any mass."""
+def _weigh_difference(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+    """Return ``(marginals - target) * scores``, also where the scores are ``-inf`` and neither has any mass."""
     gap = marginals - target
     return gap * scores.masked_fill((gap == 0) & scores.isinf(), 0.0)
 
 
 def _additional_target(name: str, factor: Factor, target: Tensor, given: Tensor | None, problem: Problem) -> Tensor:
+    """Return the additional parts of the target: those given, or those that the factor knows of a structure."""
     assert problem.additional is not None
     if given is None:
         with torch.no_grad():

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from omegamax._checks import check_mask
 from omegamax._warnings import warn_of_limit
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet
-from omegamax.kernels.assignment import assign
-from omegamax.kernels.birkhoff import decompose
-from omegamax.kernels.matching import Plan, column_laplacian, project
+from omegamax.kernels.structures import TOLERANCE, ActiveSet
+from omegamax.kernels.structures.assignment import assign
+from omegamax.kernels.structures.birkhoff import decompose
+from omegamax.kernels.structures.matching import Plan, column_laplacian, project
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution
 

@@ -1,15 +1,17 @@
-"""A variable that is on if and only if one of some others is."""
+"""Logic with an outcome: a variable that is on if and only if one of some others is, or all of them are."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
+from omegamax.structured._logic import BatchedFace, Face, LogicFactor, Polytope, concatenate_with_outcome, is_interior
 
 
-class OrOutput(Polytope):
+class OrPolytope(Polytope):
     r"""Inputs :math:`a_1, \dots, a_n` and, in last place, the output b = a_1 or ... or a_n.
 
     .. math:: \{(a, b) \in [0, 1]^{n+1} : a_i \le b \le \textstyle\sum_j a_j\}
@@ -36,7 +38,7 @@ class OrOutput(Polytope):
         return torch.where(short, torch.cat([one_of[..., :-1], 1 - one_of[..., -1:]], -1), ordered)
 
     def face(self, u: Tensor, parameters: Tensor, additional: Tensor | None, tol: float) -> Face:
-        free = inside(u, tol)
+        free = is_interior(u, tol)
         inputs, output = u[..., :-1], u[..., -1:]
         tied = free[..., :-1] & free[..., -1:] & (inputs >= output - tol)
         some = tied.any(-1, keepdim=True)
@@ -45,7 +47,9 @@ class OrOutput(Polytope):
         return _OrFace(free, torch.cat([tied, some], -1), tight)
 
 
-class _OrFace(SpreadFace):
+class _OrFace(BatchedFace):
+    """Inputs of a ``pool`` move as one with the output; where ``tight``, those outside keep to b = sum a."""
+
     def __init__(self, free: Tensor, pool: Tensor, tight: Tensor):
         self.free = free.double()
         self.alone, self.pool = (free & ~pool).double(), pool.double()
@@ -58,3 +62,43 @@ class _OrFace(SpreadFace):
             return torch.zeros_like(self.alone)
         moved = self.alone * d_scores + self.share * (self.pool * d_scores).sum(-1, keepdim=True)
         return moved - self.normal * (self.normal * moved).sum(-1, keepdim=True)
+
+
+class OrOut(LogicFactor):
+    r"""The last variable is on if and only if one of the others is.
+
+    .. math:: u_i \le u_n \le \sum_{j<n} u_j
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([0.75, -0.5, 0.25]))
+        >>> fg.add(OrOut(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([0.5000, 0.0000, 0.5000])
+    """
+
+    def __init__(self, *variables: Any):
+        row = concatenate_with_outcome("OrOut", variables)
+        super().__init__(row.graph, row.index[None], row.negated[None], OrPolytope())
+
+
+class AndOut(LogicFactor):
+    r"""The last variable is on if and only if all the others are.
+
+    .. math:: 1 - \sum_{j<n} (1 - u_j) \le u_n \le u_i
+
+        >>> import torch
+        >>> from omegamax.structured import FactorGraph
+        >>> fg = FactorGraph()
+        >>> u = fg.variable_from(torch.tensor([1.0, 0.25, 0.75]))
+        >>> fg.add(AndOut(u))
+        >>> _ = fg.solve()
+        >>> u.value
+        tensor([1.0000, 0.5000, 0.5000])
+    """
+
+    def __init__(self, *variables: Any):
+        row = ~concatenate_with_outcome("AndOut", variables)  # De Morgan
+        super().__init__(row.graph, row.index[None], row.negated[None], OrPolytope())

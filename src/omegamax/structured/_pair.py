@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_number
-from omegamax.structured._logic import LocalFactor
-from omegamax.structured._polytope import Face, Polytope, SpreadFace, inside
+from omegamax._arguments import check_type, is_number
+from omegamax._checks import check_floating
+from omegamax.structured._logic import BatchedFace, Face, LogicFactor, Polytope, is_interior
 from omegamax.structured._variables import Variable
 
 
-class Coupling(Polytope):
+class PairPolytope(Polytope):
     r"""Two variables and an additional score s for both being on, :math:`\phi(u) = s v` with the best v.
 
     .. math:: \max(0, u_1 + u_2 - 1) \le v \le \min(u_1, u_2)
@@ -35,7 +35,7 @@ class Coupling(Polytope):
 
     def face(self, u: Tensor, parameters: Tensor, additional: Tensor | None, tol: float) -> Face:
         assert additional is not None
-        free = inside(u, tol)
+        free = is_interior(u, tol)
         liked = additional > 0
         gap = torch.where(liked, u[..., :1] - u[..., 1:], u.sum(-1, keepdim=True) - 1)
         held = (additional != 0) & (gap.abs() <= tol)
@@ -43,10 +43,12 @@ class Coupling(Polytope):
         sign = torch.cat([torch.ones_like(gap), torch.where(liked, 1.0, -1.0)], -1)
         # v changes with the smaller one, with the mean of both where they are held together, or with both.
         smaller = (torch.where(held, 0.5, (u < u.flip(-1)).double()) * liked) + (~liked & ~held & (gap > 0)).double()
-        return _CouplingFace(free.double(), sign * (held & free), smaller * free)
+        return _PairFace(free.double(), sign * (held & free), smaller * free)
 
 
-class _CouplingFace(SpreadFace):
+class _PairFace(BatchedFace):
+    """Free variables move, those ``held`` together as one; ``slope`` is how v changes with them."""
+
     def __init__(self, free: Tensor, held: Tensor, slope: Tensor):
         # held: the direction in which a pair held together moves, of length sqrt(2); zero for other pairs.
         self.free = free
@@ -59,7 +61,7 @@ class _CouplingFace(SpreadFace):
         return moved if d_additional is None else moved + self.slope * d_additional
 
 
-class Pair(LocalFactor):
+class Pair(LogicFactor):
     r"""Two variables with a score for being on together, added to those of their own.
 
     .. math:: s \, v, \qquad v = \text{the marginal of both}
@@ -82,16 +84,12 @@ class Pair(LocalFactor):
 
     def __init__(self, first: Variable, second: Variable, score: float | Tensor):
         for argument, value in (("first", first), ("second", second)):
-            if not isinstance(value, Variable):
-                raise TypeError(f"Pair: {argument} must be a Variable, got {type(value).__name__}")
+            check_type("Pair", argument, value, Variable)
         if first.shape != second.shape:
             raise ValueError(f"Pair: first and second must have one shape, got {first.shape} and {second.shape}")
-        if not isinstance(score, Tensor):
-            if not is_number(score):
-                raise TypeError(f"Pair: score must be a number or a tensor, got {type(score).__name__}")
+        if is_number(score):
             score = torch.tensor(float(score), dtype=torch.float64)
-        elif not score.is_floating_point():
-            raise TypeError(f"Pair: score must be a floating-point tensor, got dtype {score.dtype}")
+        check_floating("Pair", "score", check_type("Pair", "score", score, Tensor, "a number or a tensor"))
         if first.index.size == 0:
             raise ValueError(f"Pair: first and second must hold at least one variable, got shape {first.shape}")
         if first.graph is not second.graph:
@@ -108,6 +106,6 @@ class Pair(LocalFactor):
             first.graph,
             np.stack([first.index.reshape(-1), second.index.reshape(-1)], -1),
             np.stack([first.negated.reshape(-1), second.negated.reshape(-1)], -1),
-            Coupling(),
+            PairPolytope(),
             additional=score.reshape(*batch, first.index.size, 1),
         )

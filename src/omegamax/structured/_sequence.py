@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_mask
-from omegamax.kernels.oracles import sequence_sizes
+from omegamax._checks import check_floating, check_mask
+from omegamax.kernels.structures.oracles import sequence_sizes
 from omegamax.structured._factor import BuiltIn
 
 
@@ -43,9 +43,8 @@ class Sequence(BuiltIn):
 
     def __init__(self, start: Tensor | None = None, transition: Tensor | None = None, end: Tensor | None = None):
         for argument, value in (("start", start), ("transition", transition), ("end", end)):
-            if value is not None and not (isinstance(value, Tensor) and value.is_floating_point()):
-                given = value.dtype if isinstance(value, Tensor) else type(value).__name__
-                raise TypeError(f"Sequence: {argument} must be a floating-point tensor, got {given}")
+            if value is not None:
+                check_floating("Sequence", argument, value)
         self.start, self.transition, self.end = start, transition, end
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:

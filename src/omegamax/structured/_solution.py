@@ -10,14 +10,13 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch._C import _len_torch_dispatch_stack
-from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from omegamax._checks import is_plain
 from omegamax._compile import disable_compile
-from omegamax.kernels.active_set import ActiveSet
-from omegamax.kernels.active_set_jacobian import ActiveSetJacobian
+from omegamax._operation import needs_derivative
+from omegamax._torch_internals import dispatch_mode_count
+from omegamax.kernels.structures import ActiveSet, ActiveSetJacobian
 
 
 class Solution(ABC):
@@ -97,12 +96,12 @@ class SparseMAPCall:
         Where there is no such thing, or it is not wanted, its last axis is empty.
         """
         given = (scores,) if additional is None else (scores, additional)
-        if _len_torch_dispatch_stack() and get_proxy_mode() is not None:
+        if dispatch_mode_count() and get_proxy_mode() is not None:
             raise NotImplementedError(
                 "sparsemap: its search depends on values, so that make_fx, linearize and torch.export cannot trace it; "
                 "torch.func.jvp and vjp work, and torch.compile leaves it as it is"
             )
-        if is_plain(*given) and not derivatives_wanted(*given):
+        if is_plain(*given) and not needs_derivative(*given):
             return self.run(scores, additional)
         return _SparseMAP.apply(scores, additional, self)
 
@@ -179,13 +178,6 @@ def _own_solution(ctx) -> Solution:
     if len(solution.marginals) != ctx.rows:
         raise NotImplementedError("sparsemap: no derivatives inside torch.vmap over scores; give them leading axes")
     return solution
-
-
-def derivatives_wanted(*tensors: Tensor | None) -> bool:
-    """Tell whether a result of these tensors may be differentiated, in reverse or forward mode."""
-    if forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
 def tangent(scores: Tensor) -> Tensor:

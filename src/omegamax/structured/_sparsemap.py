@@ -8,8 +8,9 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer, is_number
-from omegamax.kernels.active_set import TOLERANCE, iteration_limit, warn_unless_converged
+from omegamax._arguments import check_integer, check_number, check_type
+from omegamax._checks import check_floating
+from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
@@ -55,7 +56,7 @@ def sparsemap(
     tol: float = TOLERANCE,
     max_iter: int | None = None,
 ) -> Tensor | tuple[Tensor, Structures]:
-    r"""Marginals of the sparse distribution over structures that fits the scores best.
+    r"""Return the marginals of the sparse distribution over structures that fits the scores best.
 
     .. math:: \arg\max_{u = M\xi,\; v = N\xi,\; \xi \in \Delta} \langle u, \eta_u \rangle + \langle v, \eta_v \rangle
               - \tfrac12 \lVert u \rVert^2
@@ -97,7 +98,7 @@ def sparsemap(
     problem = Problem("sparsemap", scores, factor, additional, mask, two_state)
     call = problem.call(return_structures, tol, max_iter)
     u, v, weights = call(problem.scores, problem.additional)
-    marginals = problem.shaped(torch.where(problem.present, u, 0.0), scores.shape)
+    marginals = problem.reshape(torch.where(problem.present, u, 0.0), scores.shape)
     if not return_structures:
         return marginals
     active, width = call.structures().active, weights.shape[-1]
@@ -106,11 +107,11 @@ def sparsemap(
     found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.event), 0.0)
     some, count = problem.additional is not None, active.additional.shape[-1]
     return marginals, Structures(
-        structures=problem.shaped(found, (*problem.batch, width, *problem.event)),
-        probabilities=problem.shaped(weights, (*problem.batch, width)),
+        structures=problem.reshape(found, (*problem.batch, width, *problem.event)),
+        probabilities=problem.reshape(weights, (*problem.batch, width)),
         count=active.count.reshape(problem.batch),
-        additional=problem.shaped(active.additional, (*problem.batch, width, count)) if some else None,
-        additional_marginals=problem.shaped(v, (*problem.batch, count)) if some else None,
+        additional=problem.reshape(active.additional, (*problem.batch, width, count)) if some else None,
+        additional_marginals=problem.reshape(v, (*problem.batch, count)) if some else None,
     )
 
 
@@ -127,8 +128,9 @@ class Problem:
         two_state: bool,
     ):
         self.name, self.factor = name, factor
-        if not isinstance(factor, Factor):
-            raise TypeError(f"{name}: factor must be a Factor, got {type(factor).__name__}")
+        check_type(name, "factor", factor, Factor)
+        if factor.variables is not None:
+            raise ValueError(f"{name}: factor must hold no variables of a FactorGraph, got {factor!r} with some")
         check_floating(name, "scores", scores)
         dims = factor.event_dims
         if scores.dim() < dims or 0 in scores.shape[scores.dim() - dims :]:
@@ -141,7 +143,7 @@ class Problem:
         self.event = tuple(scores.shape[scores.dim() - dims :])
         self.dtype = scores.dtype
         wide = scores.to(F64)
-        extra = factor.additional_scores(wide) if additional is None else self._given(additional, wide)
+        extra = factor.additional_scores(wide) if additional is None else self._check_additional(additional, wide)
         if two_state:
             wide, extra = (wide + 1) / 2, None if extra is None else extra / 2
         present = torch.ones((), dtype=torch.bool, device=scores.device)
@@ -152,7 +154,7 @@ class Problem:
         self.present = present.expand(scores.shape).reshape(-1, *self.event)
         self.additional = None if extra is None else extra.reshape(len(self.scores), extra.shape[-1])
 
-    def _given(self, additional: Tensor, scores: Tensor) -> Tensor:
+    def _check_additional(self, additional: Tensor, scores: Tensor) -> Tensor:
         check_floating(self.name, "additional", additional)
         size = self.factor.additional_size(self.event)
         if additional.dim() < 1 or size not in (None, additional.shape[-1]):
@@ -169,16 +171,13 @@ class Problem:
             ) from None
 
     def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> SparseMAPCall:
-        """The solver of this problem, which warns where it does not solve it."""
-        if max_iter is not None and not is_integer(max_iter):
-            raise TypeError(f"{self.name}: max_iter must be a whole number or None, got {max_iter!r}")
-        if max_iter is not None and max_iter < 1:
-            raise ValueError(f"{self.name}: max_iter must be >= 1, got {max_iter}")
-        if not is_number(tol) or not 0 <= tol < math.inf:
-            raise ValueError(f"{self.name}: tol must be a number >= 0, got {tol!r}")
+        """Return the solver of this problem, which warns where it does not solve it."""
+        if max_iter is None:
+            max_iter = iteration_limit(math.prod(self.event))
+        limit = check_integer(self.name, "max_iter", max_iter, least=1)
+        tol = check_number(self.name, "tol", tol, least=0)
 
         def solve(scores: Tensor, additional: Tensor | None) -> Solution:
-            limit = iteration_limit(math.prod(self.event)) if max_iter is None else int(max_iter)
             try:
                 solution = self.factor.solve(scores, additional, structures=structures, tol=tol, max_iter=limit)
             except Infeasible as error:
@@ -189,13 +188,6 @@ class Problem:
 
         return SparseMAPCall(solve, distribution=structures)
 
-    def shaped(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
-        """A result as the scores were given."""
+    def reshape(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
+        """Return a result in this shape and the dtype in which the scores were given."""
         return tensor.reshape(shape).to(self.dtype)
-
-
-def check_floating(name: str, argument: str, value: Tensor) -> None:
-    """Refuse what is not a floating tensor."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")

@@ -1,4 +1,4 @@
-"""Subsets of k entries, anywhere or in a row."""
+"""Factors of subsets with k items, anywhere or in a row."""
 
 from __future__ import annotations
 
@@ -7,31 +7,23 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer, is_number
+from omegamax._arguments import check_integer, check_type, is_number
 from omegamax.functional import k_subsets
-from omegamax.kernels.active_set import TOLERANCE, ActiveSet
-from omegamax.kernels.gaps import close_gaps
-from omegamax.kernels.jacobians import k_subsets_vjp
+from omegamax.kernels.bounds import k_subsets_vjp
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, close_gaps
 from omegamax.structured._factor import BuiltIn, Infeasible
 from omegamax.structured._solution import Solution
 
 
-class _Subsets(BuiltIn):
-    """What both have in common: a size, exact or an upper bound."""
+class _SizedSubsets(BuiltIn):
+    """Subsets of a size that is exact or an upper bound."""
 
     def __init__(self, k: int, at_most: bool = False):
-        name = type(self).__name__
-        if not is_integer(k):
-            raise TypeError(f"{name}: k must be a whole number, got {k!r}")
-        if k < 0:
-            raise ValueError(f"{name}: k must be >= 0, got {k}")
-        self.k, self.at_most = int(k), bool(at_most)
+        self.k, self.at_most = check_integer(type(self).__name__, "k", k, least=0), bool(at_most)
 
     def check(self, name: str, scores: Tensor) -> None:
         size = scores.shape[-1]
-        if self.at_most:
-            return
-        if self.k > size:
+        if not self.at_most and self.k > size:
             raise ValueError(
                 f"{name}: k={self.k} is more than the {size} items of scores of shape {tuple(scores.shape)}"
             )
@@ -44,11 +36,11 @@ class _Subsets(BuiltIn):
                 f"{self!r}: k={self.k} is more than the {int(left.min())} items that scores leave in a row"
             )
 
-    def _size(self, size: int) -> int:
+    def _largest(self, size: int) -> int:
         return min(self.k, size) if self.at_most else self.k
 
 
-class KSubsets(_Subsets):
+class Subsets(_SizedSubsets):
     """The subsets of k items, scores ``[*, n]``: SparseMAP over them is :func:`omegamax.k_subsets`.
 
     Args:
@@ -56,7 +48,7 @@ class KSubsets(_Subsets):
         at_most: let smaller ones in.
 
         >>> from omegamax.structured import sparsemap
-        >>> marginals, found = sparsemap(torch.tensor([1.0, 0.5, 0.0]), KSubsets(2), return_structures=True)
+        >>> marginals, found = sparsemap(torch.tensor([1.0, 0.5, 0.0]), Subsets(2), return_structures=True)
         >>> marginals
         tensor([1.0000, 0.7500, 0.2500])
         >>> found.structures, found.probabilities
@@ -66,7 +58,7 @@ class KSubsets(_Subsets):
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         (size,) = event
-        return "k_subsets", (size, self._size(size), int(self.at_most)), None
+        return "k_subsets", (size, self._largest(size), int(self.at_most)), None
 
     def solve(
         self,
@@ -85,7 +77,7 @@ class KSubsets(_Subsets):
         return _ThresholdSolution(scores.detach(), self.k, self.at_most, active)
 
     def __repr__(self) -> str:
-        return f"KSubsets(k={self.k}{', at_most=True' if self.at_most else ''})"
+        return f"Subsets(k={self.k}{', at_most=True' if self.at_most else ''})"
 
 
 class _ThresholdSolution(Solution):
@@ -107,7 +99,7 @@ class _ThresholdSolution(Solution):
         return torch.where(self.slack, torch.where((p > 0) & (p < 1), d_scores, 0.0), tight), None
 
 
-class SequentialKSubsets(_Subsets):
+class SequentialSubsets(_SizedSubsets):
     r"""The 0/1 sequences with k ones, scores ``[*, n]``; neighbours that are both ones earn a transition score.
 
     .. math:: \sum_i x_i y_i + \sum_i t_i y_i y_{i+1}
@@ -119,7 +111,7 @@ class SequentialKSubsets(_Subsets):
         at_most: let sequences with fewer ones in.
 
         >>> from omegamax.structured import sparsemap
-        >>> sparsemap(torch.tensor([1.0, 0.5, 0.0, 0.875]), SequentialKSubsets(2, transition=0.5))
+        >>> sparsemap(torch.tensor([1.0, 0.5, 0.0, 0.875]), SequentialSubsets(2, transition=0.5))
         tensor([0.7500, 0.5625, 0.2500, 0.4375])
 
     Reference: Santos et al. (ICML 2024), Sec. 4.
@@ -127,15 +119,13 @@ class SequentialKSubsets(_Subsets):
 
     def __init__(self, k: int, transition: float | Tensor = 0.0, at_most: bool = False):
         super().__init__(k, at_most)
-        if not is_number(transition) and not isinstance(transition, Tensor):
-            raise TypeError(
-                f"SequentialKSubsets: transition must be a number or a tensor, got {type(transition).__name__}"
-            )
+        if not is_number(transition):
+            check_type("SequentialSubsets", "transition", transition, Tensor, "a number or a tensor")
         self.transition = transition
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         (size,) = event
-        return "sequential_k_subsets", (size, self._size(size), int(self.at_most)), None
+        return "sequential_k_subsets", (size, self._largest(size), int(self.at_most)), None
 
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
@@ -163,4 +153,4 @@ class SequentialKSubsets(_Subsets):
     def __repr__(self) -> str:
         more = ", at_most=True" if self.at_most else ""
         at = tuple(self.transition.shape) if isinstance(self.transition, Tensor) else self.transition
-        return f"SequentialKSubsets(k={self.k}, transition={at}{more})"
+        return f"SequentialSubsets(k={self.k}, transition={at}{more})"

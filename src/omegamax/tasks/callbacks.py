@@ -14,9 +14,14 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from omegamax.data import DataError
+from omegamax.data.files import parse_json, read_text
+from omegamax.data.unpack import MIB
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.weights_file import write_weights
 from omegamax.tasks.whole import whole_file
+
+MOST_CURVE = 64 * MIB  # bytes of a file of points; a point has some hundred
 
 
 class Curve(Callback):
@@ -45,6 +50,29 @@ class Curve(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.points = list(state["points"])
+
+
+def read_curve(path: Path) -> list[dict[str, float]]:
+    """Read the ``curve.json`` of a run, by its folder or the file of its network; empty where there is none."""
+    folders = (path,) if path.is_dir() else (path.parent, path.parent.parent)
+    files = [folder / "curve.json" for folder in folders if (folder / "curve.json").is_file()]
+    if not files:
+        return []
+    advice = "remove it, and the report goes without the curve"
+    try:
+        points = parse_json(read_text(files[0], MOST_CURVE), finite=False)  # a loss can be NaN
+    except ValueError as error:
+        raise DataError(f"{files[0]} is damaged ({error}); {advice}") from error
+    if not isinstance(points, list) or not all(map(_is_point, points)):
+        raise DataError(f"{files[0]} must be a list of points, a number or null by name, each with a step; {advice}")
+    return points
+
+
+def _is_point(point: object) -> bool:
+    """Tell whether this is what was logged at a step, numbers by name."""
+    if not isinstance(point, dict) or point.get("step") is None:
+        return False
+    return all(value is None or type(value) in (int, float) for value in point.values())
 
 
 class Draws(Callback):
@@ -101,7 +129,7 @@ class Weights(Callback):
         best = getattr(trainer.checkpoint_callback, "best_model_path", "")
         task = type(module).load(best) if best else module
         path = Path(trainer.default_root_dir) / "model.safetensors"
-        write_weights(path, task.kind, task.described(), task.model.state_dict())
+        write_weights(path, task.kind, task.describe(), task.model.state_dict())
 
 
 class Answers(Callback):

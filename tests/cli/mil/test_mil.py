@@ -180,7 +180,7 @@ def test_explain_finds_the_set_where_it_is_now(done, digits, tmp_path, capsys):
     task = MILTask.load(done / "model.safetensors")
     task.data_settings["folder"] = "/gone"
     torch.save(
-        {"state_dict": {f"model.{k}": v for k, v in task.model.state_dict().items()}, "mil": task.described()},
+        {"state_dict": {f"model.{k}": v for k, v in task.model.state_dict().items()}, "mil": task.describe()},
         tmp_path / "a.ckpt",
     )
     arguments = ["explain", str(tmp_path / "a.ckpt"), f"--out={tmp_path / 'b.png'}"]

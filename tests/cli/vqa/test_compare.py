@@ -12,7 +12,7 @@ from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
 from tasks.vqa.runs import fit, network, options
 
 from omegamax.cli.main import main
-from omegamax.cli.vqa.train import run as run_stage
+from omegamax.cli.vqa.application import VQA
 from omegamax.data.vqa2 import write_grid
 from omegamax.tasks.vqa import EasyVQAData, VQA2Data
 from omegamax.tasks.vqa.report import Comparison
@@ -84,7 +84,7 @@ def test_numbers_are_those_of_the_test_command(tmp_path, capsys):
     logger = [f"--trainer.logger.init_args.save_dir={tmp_path / 'log'}"]
     for stage, split in (("test", "test"), ("validate", "val")):
         capsys.readouterr()
-        assert run_stage(stage, [*arguments, *data, *quiet, *logger]) == 0
+        assert VQA.run_stage(stage, [*arguments, *data, *quiet, *logger]) == 0
         shown = measures(capsys.readouterr().out)
         assert compare(run, "--split", split, "--examples", "0", "--rounds", "0", out=tmp_path / split) == 0
         (row,) = Comparison.load(tmp_path / split / "comparison.json").rows

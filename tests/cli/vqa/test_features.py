@@ -5,7 +5,7 @@ import argparse
 import pytest
 from torch import nn
 
-from omegamax.cli._errors import CommandError
+from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
 from omegamax.cli.vqa import features
 from omegamax.data.vqa2 import read_grid

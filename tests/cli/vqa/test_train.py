@@ -7,7 +7,7 @@ import yaml
 from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
 
 from omegamax.cli.main import main
-from omegamax.cli.vqa.train import run
+from omegamax.cli.vqa.application import VQA
 from omegamax.models.mcan import MCANConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,7 +36,7 @@ def test_run_leaves_its_files(done):
 
 
 def test_saved_settings_reproduce_the_run(done, tmp_path):
-    assert run("fit", [f"--config={done / 'config.yaml'}", f"--out={tmp_path}"]) == 0
+    assert VQA.run_stage("fit", [f"--config={done / 'config.yaml'}", f"--out={tmp_path}"]) == 0
     assert curve(tmp_path) == curve(done) and same_weights(weights(tmp_path), weights(done))
     first, second = (yaml.safe_load((out / "config.yaml").read_text()) for out in (done, tmp_path))
     assert first.pop("out") == str(done) and second.pop("out") == str(tmp_path)
@@ -45,14 +45,14 @@ def test_saved_settings_reproduce_the_run(done, tmp_path):
 
 @pytest.mark.parametrize("setting", ["--seed_everything=1", "--data.seed=1"])
 def test_another_seed_is_another_run(done, tmp_path, setting):
-    assert run("fit", [f"--config={done / 'config.yaml'}", f"--out={tmp_path}", setting]) == 0
+    assert VQA.run_stage("fit", [f"--config={done / 'config.yaml'}", f"--out={tmp_path}", setting]) == 0
     assert curve(tmp_path)[0]["train_loss"] != curve(done)[0]["train_loss"]
     assert not same_weights(weights(tmp_path), weights(done))
 
 
 def printed(capsys, *arguments):
     with pytest.raises(SystemExit) as exit:
-        run("fit", [*arguments, "--print_config"])
+        VQA.run_stage("fit", [*arguments, "--print_config"])
     assert exit.value.code == 0
     return yaml.safe_load(capsys.readouterr().out)
 
@@ -93,7 +93,7 @@ def test_help_names_the_settings(stage, capsys):
 def refused(capsys, stage, arguments):
     """The one line that says why, after the usage if there is one."""
     try:
-        code = run(stage, arguments)
+        code = VQA.run_stage(stage, arguments)
     except SystemExit as exit:
         code = exit.code
     shown = capsys.readouterr().err
@@ -156,17 +156,17 @@ def test_folder_of_a_set_that_is_not_there_is_named(tmp_path, capsys):
 def test_traceback_is_shown_on_demand(tmp_path, monkeypatch):
     monkeypatch.setenv("OMEGAMAX_TRACEBACK", "1")
     with pytest.raises(ValueError, match="peak must be > 0"):
-        run("fit", scenes(tmp_path, "--model.rate.peak=-1"))
+        VQA.run_stage("fit", scenes(tmp_path, "--model.rate.peak=-1"))
 
 
 def test_other_commands_take_the_best_network(done, capsys):
     for stage in ("validate", "test"):
-        assert run(stage, [f"--config={done / 'config.yaml'}"]) == 0
+        assert VQA.run_stage(stage, [f"--config={done / 'config.yaml'}"]) == 0
         shown = capsys.readouterr().out
         prefix = "val" if stage == "validate" else stage
         assert all(f"{prefix}_{name}" in shown for name in ("accuracy", "loss", "divergence", "inside"))
     best = max(curve(done), key=lambda point: point["val_accuracy"])
-    assert run("validate", [f"--config={done / 'config.yaml'}"]) == 0
+    assert VQA.run_stage("validate", [f"--config={done / 'config.yaml'}"]) == 0
     assert f"{best['val_loss']:.6f}" in capsys.readouterr().out
     assert [point["step"] for point in curve(done)] == [6, 12]  # measuring leaves the curve alone
 
@@ -174,7 +174,7 @@ def test_other_commands_take_the_best_network(done, capsys):
 def test_answers_are_written_with_probabilities(done, capsys):
     found = []
     for given in ([], [f"--ckpt_path={done / 'model.safetensors'}"]):  # the same network
-        assert run("predict", [f"--config={done / 'config.yaml'}", *given]) == 0
+        assert VQA.run_stage("predict", [f"--config={done / 'config.yaml'}", *given]) == 0
         assert f"6 answers: {done / 'answers.json'}" in capsys.readouterr().out
         found.append(json.loads((done / "answers.json").read_text()))
         (done / "answers.json").unlink()

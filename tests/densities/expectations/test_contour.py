@@ -7,7 +7,7 @@ import torch
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities.expectations._contour import _op, contour, on_path
+from omegamax.densities.expectations._contour import _integral, contour, on_path
 from omegamax.densities.expectations._frame import frame, widen
 
 F64 = torch.float64
@@ -27,14 +27,14 @@ def example(n: int, grad: bool = False) -> list:
 @pytest.mark.parametrize("grad", [False, True], ids=["constant", "differentiated"])
 @pytest.mark.filterwarnings("ignore")
 def test_operator_passes_the_checks_of_torch_library(grad: bool):
-    torch.library.opcheck(_op, (*example(2, grad), True))
+    torch.library.opcheck(_integral.op, (*example(2, grad), True))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_operator_has_the_gradients_of_the_integrand(n: int):
     inputs = example(n, grad=True)
     g = torch.randn(2, 3, dtype=F64)
-    value, _ = _op(*inputs, True)
+    value, _ = _integral.op(*inputs, True)
     plain = on_path(*inputs)
     torch.testing.assert_close(value, plain, rtol=1e-11, atol=0.0)
     ours = torch.autograd.grad((value * g).sum(), inputs)

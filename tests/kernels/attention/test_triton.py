@@ -11,10 +11,9 @@ pytest.importorskip("triton", minversion="3.4")
 
 import omegamax
 from omegamax import nn
-from omegamax.functional import _attention
 from omegamax.kernels.attention import call
 from omegamax.kernels.attention.triton import launcher as kernels
-from omegamax.nn import _fused_attention, attention
+from omegamax.nn import _attention_operation, _fused_attention, attention
 from omegamax.nn import _support as plain_support
 
 GPU = torch.cuda.is_available()
@@ -31,19 +30,19 @@ pytestmark = [
 def fused(monkeypatch, run_time_loops):
     """Kernels for every tensor but those in double precision, in tiles that few queries fill; the calls' masks."""
     calls = []
-    attend = _attention.attend
+    attend = _attention_operation.attend
 
     def spy(q, k, v, alpha, mask, *options):
         if not torch.compiler.is_compiling():
             calls.append(mask)
         return attend(q, k, v, alpha, mask, *options)
 
-    monkeypatch.setattr(_attention, "attend", spy)
+    monkeypatch.setattr(_attention_operation, "attend", spy)
     if not GPU:
         tiling = call.Attention.tiling.fget
         small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
         monkeypatch.setattr(call.Attention, "tiling", property(lambda call: tiling(call)._replace(**small)))
-        monkeypatch.setattr(_attention, "usable", lambda q: q.dtype != torch.float64)
+        monkeypatch.setattr(_attention_operation, "usable", lambda q: q.dtype != torch.float64)
         monkeypatch.setattr(kernels, "COUNT_BLOCK", 32)
         monkeypatch.setattr(plain_support, "BLOCK", 32)
     return calls

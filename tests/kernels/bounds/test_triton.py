@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("triton", minversion="3.4")
 
 from kernels.conftest import choose_as_if_long
-from omegamax.kernels import jacobians, reference
+from omegamax.kernels.bounds import jacobians, reference
 from omegamax.kernels.bounds.triton import launcher as bounds
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -11,7 +11,8 @@ from torch import Tensor
 pytest.importorskip("triton", minversion="3.4")
 
 from kernels.conftest import choose_as_if_long
-from omegamax.kernels import choice, jacobians, reference
+from omegamax.kernels import choice
+from omegamax.kernels.rows import reference
 from omegamax.kernels.rows.triton import launcher as rows
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -65,7 +66,7 @@ def test_gradient_at_the_same_probabilities(name: str, alpha: float):
         g = torch.randn_like(p)
         g[1][p[1] == 0] = INF  # not looked at
         dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 1)
-        wanted = getattr(jacobians, f"{name}_vjp")(p.double(), g.nan_to_num(posinf=0.0).double(), alpha, 1)
+        wanted = getattr(reference, f"{name}_vjp")(p.double(), g.nan_to_num(posinf=0.0).double(), alpha, 1)
         # Entries of J are p^(2 - alpha), up to 1e10 here for alpha = 8.
         torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
 
@@ -78,7 +79,7 @@ def test_one_alpha_for_each_row(name: str):
     torch.testing.assert_close(p.double(), exact(name, z, alpha.double()), rtol=0, atol=3e-7)
     g = torch.randn_like(z)
     dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 2)
-    wanted = getattr(jacobians, f"{name}_vjp")(p.double(), g.double(), alpha.double(), 2)
+    wanted = getattr(reference, f"{name}_vjp")(p.double(), g.double(), alpha.double(), 2)
     torch.testing.assert_close(dz.double(), wanted, rtol=1e-5, atol=2e-6)
 
 
@@ -150,10 +151,10 @@ def test_gradient_in_alpha(dim: int):
     g = torch.randn_like(z)
     got = rows.alpha_vjp(p, g, alpha, dim)
     assert got.shape == alpha.shape
-    wanted = jacobians.alpha_vjp(p.double(), g.double(), alpha.double(), dim)
+    wanted = reference.alpha_vjp(p.double(), g.double(), alpha.double(), dim)
     torch.testing.assert_close(got.double(), wanted, rtol=2e-5, atol=1e-6)
     flat = rows.alpha_vjp(p, g, 1.5, dim)
-    wanted = jacobians.alpha_vjp(p.double(), g.double(), 1.5, dim)
+    wanted = reference.alpha_vjp(p.double(), g.double(), 1.5, dim)
     torch.testing.assert_close(flat.double(), wanted, rtol=2e-5, atol=1e-6)
 
 
@@ -164,7 +165,7 @@ def test_gradient_in_alpha_of_ties_and_tiny_probabilities():
         z = torch.tensor(row, device=DEVICE).expand(len(alpha), 4).contiguous()
         p = exact("entmax", z, alpha.double()).float()
         g = torch.randn_like(p) + 5
-        wanted = jacobians.alpha_vjp(p.double(), g.double(), alpha.double(), 1)
+        wanted = reference.alpha_vjp(p.double(), g.double(), alpha.double(), 1)
         torch.testing.assert_close(rows.alpha_vjp(p, g, alpha, 1).double(), wanted, rtol=2e-5, atol=2e-6)
 
 
@@ -184,7 +185,7 @@ def test_any_axis(dim: int):
     torch.testing.assert_close(p, rows.entmax(z.movedim(dim, -1).contiguous(), 1.5, 2).movedim(-1, dim))
     g = torch.randn_like(z)
     dz = rows.entmax_vjp(p, g, 1.5, dim)
-    torch.testing.assert_close(dz.double(), jacobians.entmax_vjp(p.double(), g.double(), 1.5, dim), rtol=0, atol=4e-7)
+    torch.testing.assert_close(dz.double(), reference.entmax_vjp(p.double(), g.double(), 1.5, dim), rtol=0, atol=4e-7)
 
 
 @pytest.mark.parametrize("layout", ["slice", "transposed", "expanded", "offset"])
@@ -300,7 +301,7 @@ def test_long_rows(long_rows, name: str, alpha: float):
     p = p[:5]
     g = torch.randn_like(p)
     dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 1)
-    wanted = getattr(jacobians, f"{name}_vjp")(p.double(), g.double(), alpha, 1)
+    wanted = getattr(reference, f"{name}_vjp")(p.double(), g.double(), alpha, 1)
     torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
 
 

@@ -21,6 +21,7 @@ def shown():
     tasks = [
         MILTask(omega, options, dim=16, beta=30.0) for omega, options in (("softmax", {}), ("normmax", {"alpha": 2.0}))
     ]
+    tasks = {task.label: task for task in tasks}
     bag = Bag(torch.rand(4, 1, 28, 28), 1, torch.tensor([True, False, False, True]))
     return explain(tasks, NamedBag("a", bag))
 
@@ -29,7 +30,7 @@ def test_weights_are_those_of_the_network(shown):
     assert [look.name for look in shown.looks] == ["softmax", "normmax alpha=2"]
     for look in shown.looks:
         assert float(look.weights.sum()) == pytest.approx(1, abs=1e-5) and 0 < look.probability < 1
-        assert len(look.told().split()) == 4 and look.told().count(". ") + look.told().endswith(".") == int(
+        assert len(look.line().split()) == 4 and look.line().count(". ") + look.line().endswith(".") == int(
             (look.weights == 0).sum()
         )
 
@@ -71,6 +72,6 @@ def test_vectors_are_drawn_by_their_numbers():
     import matplotlib.pyplot as plt
 
     bag = NamedBag("v", Bag(torch.randn(3, 5), 0))
-    figure = draw([explain([MILTask("sparsemax", features=5, dim=8)], bag)])
+    figure = draw([explain({"sparsemax": MILTask("sparsemax", features=5, dim=8)}, bag)])
     assert [text.get_text() for text in figure.axes[0].texts] == ["0", "1", "2"]
     plt.close(figure)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from omegamax.cli.vqa.train import run
+from omegamax.cli.vqa.application import VQA
 
 SIZES = ("word_dim", "image_dim", "hidden_dim", "feedforward_dim", "flat_dim", "fused_dim")
 NETWORK = {**dict.fromkeys(SIZES, 8), "heads": 2, "layers": 1, "dropout": 0.0}
@@ -38,7 +38,7 @@ def scenes(out, *more, **trainer):
 
 
 def fit(out, *more, **trainer):
-    assert run("fit", scenes(out, *more, **trainer)) == 0
+    assert VQA.run_stage("fit", scenes(out, *more, **trainer)) == 0
     return Path(out)
 
 

@@ -10,7 +10,7 @@ from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa import compare as module
-from omegamax.tasks.vqa.compare import BLIND, Contender, compare, evaluate, label, step_times
+from omegamax.tasks.vqa.compare import BLIND, Contender, compare, evaluate, step_times
 from tasks.vqa.networks import CURVE, KINDS, SMALL, scenes, trained
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -33,7 +33,7 @@ def blind(data):
 
 @pytest.fixture(scope="module")
 def compared(tasks, blind, data):
-    contenders = {label(task.network.output): Contender(task, CURVE) for task in tasks.values()}
+    contenders = {task.label: Contender(task, CURVE) for task in tasks.values()}
     return compare(contenders, data, baseline=Contender(blind), examples=1, rounds=2, settings={"seed": "0"})
 
 

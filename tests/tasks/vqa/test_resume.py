@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
 
-from omegamax.cli.vqa.train import run
+from omegamax.cli.vqa.application import VQA
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.vqa import VQATask
 
@@ -68,10 +68,10 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, uninterrupt
     with monkeypatch.context() as patch:
         before = stop_at(patch, step)
         with pytest.raises(Stop):
-            run("fit", scenes(tmp_path, **INTERVALS[interval]))
+            VQA.run_stage("fit", scenes(tmp_path, **INTERVALS[interval]))
     with monkeypatch.context() as patch:
         after = stop_at(patch, 0)
-        assert run("fit", scenes(tmp_path, "--ckpt_path=last", **INTERVALS[interval])) == 0
+        assert VQA.run_stage("fit", scenes(tmp_path, "--ckpt_path=last", **INTERVALS[interval])) == 0
     assert (tmp_path / "curve.json").read_text() == (wanted / "curve.json").read_text()
     assert same_weights(weights(tmp_path), weights(wanted))
     assert same_weights(weights(tmp_path, "best"), weights(wanted, "best"))
@@ -97,14 +97,14 @@ def test_random_numbers_go_on_too(tmp_path, monkeypatch, uninterrupted, more):
     with monkeypatch.context() as patch:
         stop_at(patch, 11)
         with pytest.raises(Stop):
-            run("fit", scenes(tmp_path, *more, **INTERVALS["half"]))
-    assert run("fit", scenes(tmp_path, *more, "--ckpt_path=last", **INTERVALS["half"])) == 0
+            VQA.run_stage("fit", scenes(tmp_path, *more, **INTERVALS["half"]))
+    assert VQA.run_stage("fit", scenes(tmp_path, *more, "--ckpt_path=last", **INTERVALS["half"])) == 0
     assert curve(tmp_path) == curve(wanted) and same_weights(weights(tmp_path), weights(wanted))
 
 
 KILLED = """
 import os, signal, sys
-from omegamax.cli.vqa.train import run
+from omegamax.cli.vqa.application import VQA
 from omegamax.tasks.vqa import VQATask
 whole, count = VQATask.training_step, 0
 def training_step(self, batch, index):
@@ -114,7 +114,7 @@ def training_step(self, batch, index):
         os.kill(os.getpid(), signal.SIGKILL)
     return whole(self, batch, index)
 VQATask.training_step = training_step
-run("fit", sys.argv[1:])
+VQA.run_stage("fit", sys.argv[1:])
 """
 
 
@@ -176,7 +176,7 @@ def test_checkpoint_with_code_is_refused_and_not_run(tmp_path, uninterrupted, ca
     content = torch.load(uninterrupted("epoch") / "checkpoints" / "last.ckpt", weights_only=True)
     path, trace = tmp_path / "other.ckpt", tmp_path / "code-ran"
     torch.save({**content, "callbacks": {"x": Code(str(trace))}}, path)
-    assert run(stage, scenes(tmp_path, f"--ckpt_path={path}")) == 2
+    assert VQA.run_stage(stage, scenes(tmp_path, f"--ckpt_path={path}")) == 2
     shown = capsys.readouterr().err
     assert f"{path} is damaged, or no checkpoint of plain data" in shown and "weights_only" not in shown.split("(")[0]
     assert not trace.exists()
@@ -211,7 +211,7 @@ def test_checkpoints_hold_plain_data_alone(uninterrupted):
 def test_checkpoint_of_another_configuration_is_refused_by_setting(tmp_path, uninterrupted, capsys, change, said):
     last = uninterrupted("epoch") / "checkpoints" / "last.ckpt"
     for stage in ("fit", "test"):
-        assert run(stage, scenes(tmp_path, change, f"--ckpt_path={last}")) == 2
+        assert VQA.run_stage(stage, scenes(tmp_path, change, f"--ckpt_path={last}")) == 2
         shown = capsys.readouterr().err
         assert "the checkpoint is of another configuration" in shown and said in shown and "Traceback" not in shown
 
@@ -220,9 +220,9 @@ def test_middle_of_an_epoch_is_not_taken_up_with_other_batches(tmp_path, monkeyp
     with monkeypatch.context() as patch:
         stop_at(patch, 5)
         with pytest.raises(Stop):
-            run("fit", scenes(tmp_path, **INTERVALS["half"]))
+            VQA.run_stage("fit", scenes(tmp_path, **INTERVALS["half"]))
     more = ["--ckpt_path=last", "--data.batch_size=3", "--data.seed=1"]
-    assert run("fit", scenes(tmp_path, *more, **INTERVALS["half"])) == 2
+    assert VQA.run_stage("fit", scenes(tmp_path, *more, **INTERVALS["half"])) == 2
     assert "over other batches (batch_size 4, not 3; seed 0, not 1" in capsys.readouterr().err
 
 
@@ -231,7 +231,7 @@ def test_run_that_ends_between_validations_is_kept_and_goes_on(tmp_path, uninter
     out = fit(tmp_path, max_steps=4)
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["last.ckpt"]
     assert torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 4
-    assert run("test", scenes(out)) == 0  # there is no best one; the last will do
+    assert VQA.run_stage("test", scenes(out)) == 0  # there is no best one; the last will do
     fit(tmp_path, "--ckpt_path=last")
     assert same_weights(weights(tmp_path), weights(uninterrupted("epoch")))
     assert [point["step"] for point in curve(tmp_path)] == [6, 12, 18]

@@ -15,7 +15,7 @@ from tests.data.test_shapes import pixels as shapes_pixels
 from tests.data.test_vqa2 import QUESTIONS, save_map, write
 from tests.tasks.vqa.runs import TRAINER, curve, network, options
 
-from omegamax.cli.vqa.train import run
+from omegamax.cli.vqa.application import VQA
 from omegamax.data import BrokenSampleWarning, Vocabulary
 from omegamax.data.vqa2 import read_results, write_grid
 from omegamax.tasks.vqa import DaquarData, EasyVQAData, ScenesData, VQA2Data, VQAData
@@ -83,9 +83,9 @@ def test_set_is_learnt_and_answered(tmp_path, name, make, size):
     folder.mkdir()
     count = make(folder)
     given = arguments(out, name, folder, f"--data.size=[{size},{size}]")
-    assert run("fit", given) == 0
+    assert VQA.run_stage("fit", given) == 0
     assert [point["step"] for point in curve(out)] == [1, 2] and "val_accuracy" in curve(out)[0]
-    assert run("predict", given) == 0
+    assert VQA.run_stage("predict", given) == 0
     answers = json.loads((out / "answers.json").read_text())
     assert len(answers) == len({entry["id"] for entry in answers}) == count
     data = VQAData.of(torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)["vqa"]["data"])
@@ -109,7 +109,7 @@ def test_daquar_takes_features_that_were_extracted(tmp_path, ending):
         write_features(features / f"image{number}.{ending}", torch.full((8, 2, 2), float(number)))
     out = tmp_path / "run"
     given = arguments(out, "DaquarData", tmp_path, f"--data.features={features}", pixels="false")
-    assert run("fit", given) == 0 and run("test", given) == 0
+    assert VQA.run_stage("fit", given) == 0 and VQA.run_stage("test", given) == 0
     data = DaquarData(str(tmp_path), features=str(features), batch_size=6)
     batch = next(iter(data.test_dataloader()))
     assert batch["features"].shape == (6, 4, 8) and batch["features"][:, 0, 0].tolist() == [21, 21, 22, 22, 23, 23]
@@ -148,10 +148,10 @@ def vqa2_arguments(out, folder, kind, *more):
 def test_vqa2_is_learnt_and_answered_for_the_server(tmp_path, vqa2, kind, output):
     out = tmp_path / "run"
     given = vqa2_arguments(out, vqa2, kind, f"--model.network.output.kind={output}")
-    assert run("fit", given) == 0 and len(curve(out)) == 2
+    assert VQA.run_stage("fit", given) == 0 and len(curve(out)) == 2
     assert {"val_accuracy_yes_no", "val_accuracy_number", "val_accuracy_other"} <= curve(out)[0].keys()
     assert "val_divergence" not in curve(out)[0]  # no human maps were given
-    assert run("validate", given) == 0 and run("predict", given) == 0
+    assert VQA.run_stage("validate", given) == 0 and VQA.run_stage("predict", given) == 0
     results = read_results(out / "answers.json")
     assert list(results) == [number for number, _, _ in QUESTIONS]
     entries = json.loads((out / "answers.json").read_text())
@@ -164,10 +164,10 @@ def test_human_maps_are_compared_in_validation(tmp_path, vqa2):
     maps.mkdir()
     save_map(maps / "9001_1.png", [[0, 255]])
     given = vqa2_arguments(out, vqa2, "square", f"--data.human={maps}")
-    assert run("fit", given) == 0
+    assert VQA.run_stage("fit", given) == 0
     point = curve(out)[-1]
     assert 0 < point["val_divergence"] < 1 and {"val_accuracy_yes_no", "val_accuracy_other"} <= point.keys()
-    assert run("predict", given) == 0 and len(read_results(out / "answers.json")) == 3
+    assert VQA.run_stage("predict", given) == 0 and len(read_results(out / "answers.json")) == 3
     only = VQA2Data(str(vqa2), features=str(vqa2 / "square"), human=str(maps), only_human=True, least=1)
     assert [batch["id"] for batch in only.val_dataloader()] == [["9001"]]
     (batch,) = only.val_dataloader()
@@ -208,20 +208,20 @@ def test_bad_feature_file_is_named_and_can_be_passed_over(tmp_path, vqa2, capsys
     if damage == "cut":
         path.write_bytes(content[:100])
     out = tmp_path / "run"
-    assert run("fit", vqa2_arguments(out, vqa2, "square")) == 2
+    assert VQA.run_stage("fit", vqa2_arguments(out, vqa2, "square")) == 2
     shown = capsys.readouterr().err
     assert said in shown and "25" in shown and shown.strip().splitlines()[-1].startswith("omegamax vqa fit: error: ")
     with pytest.warns(BrokenSampleWarning, match=r"sample 2 is passed over \(1 so far, of 3\)"):
-        assert run("fit", vqa2_arguments(tmp_path / "more", vqa2, "square", "--data.skip_broken=1")) == 0
+        assert VQA.run_stage("fit", vqa2_arguments(tmp_path / "more", vqa2, "square", "--data.skip_broken=1")) == 0
     assert len(curve(tmp_path / "more")) == 2
 
 
 def test_questions_without_an_answer_are_counted(tmp_path, vqa2, capsys):
     given = vqa2_arguments(tmp_path, vqa2, "square", "--data.skip_broken=1")
-    assert run("fit", given) == 0
+    assert VQA.run_stage("fit", given) == 0
     (vqa2 / "square" / "COCO_test2015_000000000025.npz").unlink()
     with pytest.warns(BrokenSampleWarning, match=r"picture 25"):
-        assert run("predict", given) == 0
+        assert VQA.run_stage("predict", given) == 0
     assert "2 answers (of 3 questions; the others were passed over)" in capsys.readouterr().out
     assert list(read_results(tmp_path / "answers.json")) == [9000, 9001]
 
@@ -229,7 +229,7 @@ def test_questions_without_an_answer_are_counted(tmp_path, vqa2, capsys):
 def test_truncated_questions_are_named(tmp_path, vqa2, capsys):
     path = next(vqa2.glob("*train2014_questions.json"))
     path.write_text(path.read_text()[:-20])
-    assert run("fit", vqa2_arguments(tmp_path / "run", vqa2, "square")) == 2
+    assert VQA.run_stage("fit", vqa2_arguments(tmp_path / "run", vqa2, "square")) == 2
     assert path.name in capsys.readouterr().err
 
 

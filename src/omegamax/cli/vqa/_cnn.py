@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 from jsonargparse import Namespace
 
-from omegamax.cli._errors import CommandError
+from omegamax.cli._checks import CommandError
 from omegamax.models.grid_cnn_file import grid_cnn_settings
 from omegamax.tasks.vqa import ScenesData
 from omegamax.tasks.vqa.pretrain import Pictures, pretrain_cnn
@@ -16,8 +17,19 @@ STEPS, SAMPLES, UNSEEN = 500, 4000, 500
 FILE = "cnn.safetensors"
 
 
+def provide_missing_cnn(settings: Namespace) -> None:
+    """Let the settings of a ``fit`` name a CNN where the network would look through one of random weights."""
+    if not lacks_cnn(settings["model"]):
+        return
+    settings["model"]["cnn"] = provide_cnn(settings)
+    seed = settings["seed_everything"]
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        # As if the file had been given: the saved settings then make the same run.
+        L.seed_everything(seed, workers=True, verbose=False)
+
+
 def lacks_cnn(model: Namespace) -> bool:
-    """Whether the network would look at pictures through a CNN of random weights that are never trained."""
+    """Tell whether the network would look at pictures through a CNN of random weights that are never trained."""
     frozen = model["freeze_cnn"] and model["network"]["pixels"] and not model["blind"]
     return bool(frozen and model["cnn"] is None and model["start"] is None)
 

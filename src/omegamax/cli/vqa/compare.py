@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegamax.cli import _table
-from omegamax.cli._arguments import at_least
-from omegamax.cli._errors import CommandError
-from omegamax.cli._extras import TRAIN, require
-from omegamax.cli._output import check_folder
+from omegamax.cli._checks import CommandError, at_least, check_folder
+from omegamax.cli._explain import drawing
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa import VQAData, VQATask
@@ -20,7 +18,7 @@ SUMMARY = "compare trained networks: a table, and a page with curves and maps to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax vqa compare`` takes."""
+    """Add the arguments of ``omegamax vqa compare``."""
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, .ckpt or .safetensors files")
     add("--baseline", type=Path, metavar="RUN", help="a network trained with --model.blind true (one among the others)")
@@ -36,25 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, draw, print the table, and write the report."""
-    require(TRAIN)
-    from omegamax.data import DataError
-    from omegamax.viz.figure import pyplot
-
-    pyplot().switch_backend("agg")
-    try:
+    with drawing():
         return _compare(options)
-    except (DataError, OSError, ValueError) as error:
-        raise CommandError(str(error)) from error
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from omegamax.cli.vqa._runs import named_runs, read_run
     from omegamax.data import DataError
-    from omegamax.tasks.vqa.compare import BLIND, compare
+    from omegamax.tasks.vqa.compare import BLIND, compare, load_contenders
 
     check_folder(options.out)
-    runs = named_runs(options.runs)
-    baseline = runs.pop(BLIND, None) if options.baseline is None else read_run(options.baseline)
+    runs = load_contenders(options.runs)
+    given = None if options.baseline is None else load_contenders([options.baseline])
+    baseline = runs.pop(BLIND, None) if given is None else next(iter(given.values()))
     if not runs:
         raise DataError(f"{options.runs[0]} sees no picture; give networks that do, and this one as --baseline")
     settings = next(iter(runs.values())).task.data_settings
@@ -107,7 +98,7 @@ def write(comparison: Comparison, out: Path) -> None:
 
 
 def show(comparison: Comparison) -> None:
-    """The table in the terminal."""
+    """Print the table in the terminal."""
     kinds = list(comparison.rows[0].accuracy)
     headers = ["attention", *kinds, "parameters", "ms/step", "JS (bits)", "inside", "zeros", "components K*"]
     rows = [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]

@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from omegamax.cli._errors import CommandError
-from omegamax.cli._extras import TRAIN, require
-from omegamax.cli._output import check_folder
+from omegamax.cli._checks import TRAIN, CommandError, check_folder, require
 from omegamax.cli._stop import advise_on_stop
 
 SUMMARY = "extract grid features of pictures with a torchvision, transformers or other backbone"

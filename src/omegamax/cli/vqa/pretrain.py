@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from omegamax.cli._arguments import at_least
-from omegamax.cli._errors import CommandError
-from omegamax.cli._extras import TRAIN, require
-from omegamax.cli._output import check_file
+from omegamax.cli._checks import TRAIN, CommandError, at_least, check_file, require
 from omegamax.cli._stop import advise_on_stop
 
 SUMMARY = "train a small CNN to name what is in each cell of the embedded pictures; fit starts from it (--model.cnn)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax.maps import Tsallis
 from omegamax.nn.attention import attention
-from omegamax.omegas import Tsallis
 
 
 def adasplash(

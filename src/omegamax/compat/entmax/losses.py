@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from omegamax._arguments import check_choice
 from omegamax.compat.entmax.activations import in_single
 from omegamax.compat.entmax.root_finding import entmax_bisect, halvings, normmax_bisect, per_row, split_at_one
-from omegamax.omegas import NormEntropy, Omega, Tsallis
-from omegamax.omegas._conjugate import conjugate_minus, row_max
+from omegamax.maps import NormEntropy, Omega, Tsallis
+from omegamax.maps.conjugate import conjugate_minus, row_max
 
 
 def sparsemax_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:

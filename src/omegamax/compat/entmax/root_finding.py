@@ -12,7 +12,8 @@ from omegamax import functional
 from omegamax._checks import check_above, check_scores, row_parameter
 from omegamax._numerics import phi, working_dtype
 from omegamax.compat.entmax.activations import in_single
-from omegamax.kernels.jacobians import entmax_in_alpha, entmax_vjp, k_subsets_vjp, normmax_vjp
+from omegamax.kernels.bounds import k_subsets_vjp
+from omegamax.kernels.rows import entmax_in_alpha, entmax_vjp, normmax_vjp
 
 HUGE = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
 

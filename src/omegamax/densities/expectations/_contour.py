@@ -4,29 +4,29 @@ r"""Gaussian basis functions under any compact beta-Gaussian, in any dimension, 
           M = \tfrac{1}{\alpha - 1} + 1, \quad h = \tfrac{c}{\alpha - 1}
 
 from :math:`y_+^{M-1} = \frac{\Gamma(M)}{2 \pi i} \int e^{sy} s^{-M} ds`, with k of :mod:`._frame` and the path of
-:mod:`omegamax.kernels.steepest`. The integral is the same over every path, so its derivatives are those of the
+:mod:`omegamax.kernels.contour.reference`. The integral is the same over every path, so its derivatives are those of the
 integrand on a fixed one: further sums over the same nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import is_plain
-from omegamax._operator import define_operator, refuse_forward_mode
+from omegamax._operation import Operation, refuse_forward_mode
+from omegamax._torch_internals import in_transform
 from omegamax.densities.expectations._frame import Frame, Wide, log_kernel
-from omegamax.kernels.steepest import log_gamma_scale, log_one_plus, results, steepest
+from omegamax.kernels.contour import count_results, log_gamma_scale, log_one_plus, place_nodes
 
 
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
     """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
     size, height = 1 + 1 / wide.e, wide.dilation / wide.e
     inputs = (*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1))
-    return (_apply if is_plain(*inputs) else _op)(*inputs, fine)[0]
+    return _integral(*inputs, fine)[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: 
     with torch.no_grad():
         width = 2 * height.unsqueeze(-1) * sigma.diagonal(dim1=-2, dim2=-1)
         a, b = (spread / width).expand_as(delta), delta.square() / width
-        s0, zeta, weight = steepest(size.expand(delta.shape[:-1]), a, b)
+        s0, zeta, weight = place_nodes(size.expand(delta.shape[:-1]), a, b)
         s = s0.unsqueeze(-1) * (1 + zeta)
     # Everything is measured from s0: exp(s - M log s) Gamma(M) is a product of huge and tiny numbers.
     lead = s0 / size - 1
@@ -52,42 +52,31 @@ def _gradient_on_path(g: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 _RANKS = (3, 2, 2, 1, 1, 1)
 
 
-class _Contour(torch.autograd.Function):
-    """The value, and with it all first derivatives ``[*, J, results(n)]``: they come out of the same sums."""
-
-    @staticmethod
-    def forward(sigma, delta, spread, size, height, log_peak, fine):
-        diagonal = sigma.diagonal(dim1=-2, dim2=-1)
-        both = kernels.solve("contour", size, height, log_peak, diagonal, delta, spread, fine)
-        return both[..., 0].clone(), both  # an op's results share no memory
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(*inputs[:-1], output[1])
-        ctx.save_for_forward(*inputs[:-1], output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx, g, _):
-        if g is None:
-            return (None,) * 7
-        *inputs, both = ctx.saved_tensors
-        return (*_ContourGradient.apply(g, both, *inputs), None)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        *inputs, both = ctx.saved_tensors
-        moves = []
-        for partial, rank, tangent in zip(_slopes(both, inputs), _RANKS, tangents[:-1], strict=True):
-            if tangent is not None:
-                move = partial * tangent
-                moves.append(move if rank == 1 else move.flatten(-rank + 1).sum(-1))
-        return sum(moves[1:], moves[0]).expand_as(both[..., 0]), None
+def _forward(sigma, delta, spread, size, height, log_peak, fine):
+    """The value, and with it all first derivatives ``[*, J, count_results(n)]``: they come out of the same sums."""
+    diagonal = sigma.diagonal(dim1=-2, dim2=-1)
+    both = kernels.solve("contour", size, height, log_peak, diagonal, delta, spread, fine)
+    return both[..., 0].clone(), both  # an operation's results share no memory
 
 
-# Function.apply looks up the signature of forward each time, at the price of a thousand integrals.
-_apply: Callable = super(torch.autograd.Function, _Contour).apply  # type: ignore[misc]
+def _save(ctx, inputs, results):
+    ctx.mark_non_differentiable(results[1])
+    return [*inputs[:-1], results[1]]
+
+
+def _backward(ctx, g, _):
+    *inputs, both = ctx.saved_tensors
+    return (*_ContourGradient.apply(g, both, *inputs), None)
+
+
+def _jvp(ctx, *tangents):
+    *inputs, both = ctx.saved_tensors
+    moves = []
+    for partial, rank, tangent in zip(_slopes(both, inputs), _RANKS, tangents[:-1], strict=True):
+        if tangent is not None:
+            move = partial * tangent
+            moves.append(move if rank == 1 else move.flatten(-rank + 1).sum(-1))
+    return sum(moves[1:], moves[0]).expand_as(both[..., 0]), None
 
 
 class _ContourGradient(torch.autograd.Function):
@@ -100,14 +89,13 @@ class _ContourGradient(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        g, _, *rest = inputs
-        ctx.save_for_backward(g, *rest)
-        ctx.save_for_forward(g, *rest)
+        kept = _save_gradient(ctx, inputs, output)
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
 
     @staticmethod
     def backward(ctx, *gradients):
-        g, *inputs = torch.func.vjp(_gradient_on_path, *ctx.saved_tensors)[1](gradients)
-        return (g, None, *inputs)
+        return _gradient_backward(ctx, *gradients)
 
     @staticmethod
     def jvp(ctx, g, _, *tangents):
@@ -123,16 +111,16 @@ class _ContourGradient(torch.autograd.Function):
 
 def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
     """The derivatives for each row, with derivatives of their own where somebody may ask for these."""
-    if not torch._C._are_functorch_transforms_active() and not any(x.requires_grad for x in inputs):
+    if not in_transform() and not any(x.requires_grad for x in inputs):
         return _partials(both)
     rows = both.shape[:-1]
     each = [x.expand(*rows, *x.shape[x.dim() - rank + 1 :]) for x, rank in zip(inputs, _RANKS, strict=True)]
-    return _gradient_op(torch.ones_like(both[..., 0]), both, *each)
+    return _gradient.op(torch.ones_like(both[..., 0]), both, *each)
 
 
 def _partials(both: Tensor) -> list[Tensor]:
     """Derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, size, height and log_peak ``[*, J]``."""
-    n = next(n for n in range(1, both.shape[-1]) if results(n) == both.shape[-1])
+    n = next(n for n in range(1, both.shape[-1]) if count_results(n) == both.shape[-1])
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
@@ -153,31 +141,27 @@ def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...])
     ]
 
 
-def _fake(sigma, delta, spread, size, height, log_peak, fine):
+def _shape(sigma, delta, spread, size, height, log_peak, fine):
     *rows, n = delta.shape
-    return delta.new_empty(rows), delta.new_empty((*rows, results(n)))
+    return delta.new_empty(rows), delta.new_empty((*rows, count_results(n)))
 
 
-def _batched(info, in_dims, *inputs):
+def _vmap(info, in_dims, *inputs):
     *tensors, fine = inputs
-    return _op(*_in_front(info.batch_size, in_dims[:-1], tensors, _RANKS), fine), (0, 0)
+    return _integral(*_in_front(info.batch_size, in_dims[:-1], tensors, _RANKS), fine), (0, 0)
 
 
-_op = define_operator(
+_integral = Operation(
     "contour",
     "(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
     "-> (Tensor, Tensor)",
-    _Contour.forward,
-    _fake,
-    _Contour,
-    _batched,
+    _forward,
+    _shape,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    vmap=_vmap,
 )
-
-
-class _SlopeRules(_ContourGradient):
-    jvp = refuse_forward_mode(
-        "expect", "for a second derivative take the inner one in reverse mode, as torch.func.hessian does"
-    )
 
 
 def _run_gradient(g, both, *inputs):
@@ -185,20 +169,33 @@ def _run_gradient(g, both, *inputs):
     return tuple(x.clone(memory_format=torch.contiguous_format) for x in _ContourGradient.forward(g, both, *inputs))
 
 
-def _fake_gradient(g, both, *inputs):
-    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs)
+def _save_gradient(ctx, inputs, results):
+    g, _, *rest = inputs
+    return [g, *rest]
 
 
-def _batched_gradient(info, in_dims, *inputs):
-    return _gradient_op(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+def _gradient_backward(ctx, *gradients):
+    at = ctx.saved_tensors
+    gradients = tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, at[1:], strict=True))
+    g, *inputs = torch.func.vjp(_gradient_on_path, *at)[1](gradients)
+    return (g, None, *inputs)
 
 
-_gradient_op = define_operator(
+def _gradient_vmap(info, in_dims, *inputs):
+    return _gradient(*_in_front(info.batch_size, in_dims, inputs, (1, 2, *_RANKS))), (0,) * 6
+
+
+# The gradients as an operation, for rules of forward mode, in which there can be no Function.
+_gradient = Operation(
     "contour_gradient",
     "(Tensor g, Tensor both, Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _run_gradient,
-    _fake_gradient,
-    _SlopeRules,
-    _batched_gradient,
+    lambda g, both, *inputs: tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs),
+    save=_save_gradient,
+    backward=_gradient_backward,
+    jvp=refuse_forward_mode(
+        "expect", "for a second derivative take the inner one in reverse mode, as torch.func.hessian does"
+    ),
+    vmap=_gradient_vmap,
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import readable
 from omegamax.densities.expectations._frame import Frame, Wide, log_kernel
-from omegamax.kernels.steepest import stirling
+from omegamax.kernels.contour import stirling
 
 # The trapezoidal rule leaves exp(-pi^2 / step): 1e-16. Its ends are where the integrand is exp(-DEPTH) of its bulk.
 _STEP = 0.27

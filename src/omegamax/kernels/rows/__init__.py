@@ -1,1 +1,16 @@
-"""Maps of rows onto the simplex (softmax, sparsemax, entmax, normmax) and their vector-Jacobian products."""
+"""Maps of rows onto the simplex, entmax and normmax, and their derivatives."""
+
+from omegamax.kernels.rows.entmax_jacobian import alpha_vjp as alpha_vjp
+from omegamax.kernels.rows.entmax_jacobian import entmax_in_alpha as entmax_in_alpha
+from omegamax.kernels.rows.entmax_jacobian import entmax_vjp as entmax_vjp
+from omegamax.kernels.rows.normmax_jacobian import norm as norm
+from omegamax.kernels.rows.normmax_jacobian import normmax_in_alpha as normmax_in_alpha
+from omegamax.kernels.rows.normmax_jacobian import normmax_vjp as normmax_vjp
+from omegamax.kernels.rows.reference import MAX_STEPS as MAX_STEPS
+from omegamax.kernels.rows.reference import deformed_exp as deformed_exp
+
+OPS = {
+    "reference": ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp"),
+    "cpu": ("entmax", "normmax", "entmax_vjp", "normmax_vjp"),
+    "triton": ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp"),
+}

@@ -41,13 +41,6 @@ def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
     return parameter.expand(shape).movedim(dim, -1).reshape(math.prod(shape)).float().contiguous()
 
 
-def along_last(kernel: Callable[..., Tensor], z: Tensor, *rest) -> Tensor:
-    """Call a kernel of the last axis with ``(z, *parameters, dim)``; parameters have the rank of the scores."""
-    *parameters, dim = rest
-    moved = (a.movedim(dim, -1) if isinstance(a, Tensor) else a for a in (z, *parameters))
-    return kernel(*moved).movedim(-1, dim).contiguous()
-
-
 def on_device(x: Tensor):
     """Return a context that launches on the device of ``x``, which need not be the current one."""
     if not x.is_cuda or x.device.index == torch.cuda.current_device():

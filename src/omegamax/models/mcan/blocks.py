@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax.maps import Omega, Shannon
 from omegamax.nn.attention import attention
 from omegamax.nn.transforms import resolve
-from omegamax.omegas import Omega, Shannon
 
 Transform = str | Omega | torch.nn.Module
 

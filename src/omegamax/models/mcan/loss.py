@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_choice
-from omegamax._registry import get
 from omegamax.losses import fenchel_young_loss
+from omegamax.maps import get
 
 LOSSES = ("bce", "softmax", "sparsemax", "entmax15", "entmax", "normmax")
 

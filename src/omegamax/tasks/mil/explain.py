@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ class BagLook:
     """What one network makes of a bag.
 
     Args:
-        name: of its pooling.
+        name: of the network.
         omega: the map of it.
         probability: of the bag's being positive.
         weights: of the instances, mean over the heads, ``[n]``.
@@ -35,10 +35,10 @@ class BagLook:
     probability: float
     weights: Tensor
 
-    def told(self) -> str:
-        """The weights in a line; a dot is exactly zero in every head.
+    def line(self) -> str:
+        """Write the weights in a line; a dot is exactly zero in every head.
 
-        >>> BagLook("sparsemax", "sparsemax", 0.9, torch.tensor([0.25, 0.0, 0.75])).told()
+        >>> BagLook("sparsemax", "sparsemax", 0.9, torch.tensor([0.25, 0.0, 0.75])).line()
         '.25 . .75'
         """
         return " ".join("." if w == 0 else f"{w:.2f}".removeprefix("0") for w in self.weights.tolist())
@@ -55,22 +55,20 @@ class ExplainedBag:
     looks: tuple[BagLook, ...]
 
 
-def explain(tasks: Sequence[MILTask], named: NamedBag) -> ExplainedBag:
-    """Show a bag to networks.
+def explain(tasks: Mapping[str, MILTask], named: NamedBag) -> ExplainedBag:
+    """Show a bag to networks, by name.
 
     >>> from omegamax.data import Bag
-    >>> shown = explain([MILTask("sparsemax", features=4).eval()], NamedBag("mine", Bag(torch.randn(5, 4), 1)))
+    >>> shown = explain({"mine": MILTask("sparsemax", features=4).eval()}, NamedBag("a", Bag(torch.randn(5, 4), 1)))
     >>> shown.looks[0].name, shown.looks[0].weights.shape
-    ('sparsemax', torch.Size([5]))
+    ('mine', torch.Size([5]))
     """
     bag = named.bag
     looks = []
-    for task in tasks:
+    for name, task in tasks.items():
         with torch.no_grad():
             logits, weights = task.eval().model(bag.instances[None].to(task.device))
-        omega, options = task.network["omega"], task.network["options"]
-        name = " ".join([omega, *(f"{key}={value:g}" for key, value in options.items())])
-        looks.append(BagLook(name, omega, float(logits.sigmoid()), weights[0].mean(0).cpu()))
+        looks.append(BagLook(name, task.network["omega"], float(logits.sigmoid()), weights[0].mean(0).cpu()))
     return ExplainedBag(named.id, bag.label, bag.instances.cpu(), bag.positive, tuple(looks))
 
 
@@ -82,8 +80,8 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
     A key beneath says so.
     """
     from omegamax import viz
-    from omegamax.viz.figure import pyplot
     from omegamax.viz.key import draw_key
+    from omegamax.viz.style import pyplot
 
     size = max(len(bag.instances) for bag in shown)
     first = 1.0 if shown[0].instances.dim() == 1 + _DIGITS else 0.5

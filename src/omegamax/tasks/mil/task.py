@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Any
 
 import torch
@@ -17,10 +16,9 @@ from omegamax.metrics import MassInside
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder, VectorEncoder
 from omegamax.tasks.mil.data import BagsData
 from omegamax.tasks.run_task import RunTask
-from omegamax.tasks.weights_file import check_data, check_sizes, read_weights, remedy
+from omegamax.tasks.weights_file import remedy
 
 Batch = dict[str, Any]
-FORMAT = 1
 MOST_PICKED = 1_000_000  # instances that the network of a file may pick, for which it makes room
 
 
@@ -52,6 +50,7 @@ class MILTask(RunTask):
     """
 
     kind = "mil"
+    data_type = BagsData
     model: BagClassifier
 
     def __init__(
@@ -81,41 +80,20 @@ class MILTask(RunTask):
         self.model = BagClassifier(encoder, omega, options, **pooling)
         self.rate, self.decay, self.weight_decay = rate, decay, weight_decay
         self.scores = torch.nn.ModuleDict({prefix: _Scores() for prefix in ("val_", "test_")})
-        self.data_settings: dict[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        omega, options = self.network["omega"], self.network["options"]
+        return " ".join([omega, *(f"{key}={value:g}" for key, value in options.items())])
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> MILTask:
-        """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
-        record, weights = read_weights(path, cls.kind)
-        network = _network(record, path)
-        check_data(path, record.get("data") or {}, BagsData.check, cls.kind)
-        check_sizes(path, lambda: cls(**network).model, weights, cls.kind)
-        try:
-            task = cls(**network)
-            task.model.load_state_dict(weights)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
-        task.data_settings = dict(record.get("data") or {})
-        return task.eval()
-
-    def described(self) -> dict[str, Any]:
-        return {"format": FORMAT, "network": self.network, "data": self.data_settings}
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        saved = _network(checkpoint.get(self.kind), "the checkpoint")
-        pairs = {key: (saved.get(key), value) for key, value in self.network.items()}
-        differ = "; ".join(f"{key}: {short(a)}, not {short(b)}" for key, (a, b) in pairs.items() if a != b)
-        if differ:
-            raise DataError(
-                f"the checkpoint is of another configuration. It has {differ}. Give the config.yaml that was saved "
-                "with it, or a checkpoint of this configuration"
-            )
-
-    def setup(self, stage: str) -> None:
-        super().setup(stage)
-        data = getattr(self.trainer, "datamodule", None)
-        if data is not None:
-            self.data_settings = data.settings
+    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
+        network = super().check_network(record, path)
+        options = network.get("options")
+        k = options.get("k", 1) if isinstance(options, dict) else 1
+        if not isinstance(k, (int, float)) or not k <= MOST_PICKED:
+            raise DataError(f"{path}: k must be a number up to {MOST_PICKED:,}, got {short(k)}; {remedy(cls.kind)}")
+        return network
 
     def forward(self, batch: Batch) -> BagAnswer:
         return self.model(batch["instances"], batch["mask"])
@@ -175,17 +153,3 @@ class _Scores(torch.nn.Module):
             self.inside.update(weights[bags], batch["positive"][bags], mask=batch["mask"][bags])
             found["inside"] = self.inside
         return found
-
-
-def _network(record: Any, path: Any) -> dict[str, Any]:
-    """The settings of a network, from what a file says."""
-    if not isinstance(record, dict) or not isinstance(record.get("network"), dict):
-        raise DataError(f"{path} has a record that is no set of settings; {remedy(MILTask.kind)}")
-    if record.get("format") != FORMAT:
-        given = record.get("format")
-        raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
-    options = record["network"].get("options")
-    k = options.get("k", 1) if isinstance(options, dict) else 1
-    if not isinstance(k, (int, float)) or not k <= MOST_PICKED:
-        raise DataError(f"{path}: k must be a number up to {MOST_PICKED:,}, got {short(k)}; {remedy(MILTask.kind)}")
-    return record["network"]

@@ -12,6 +12,7 @@ from omegamax._arguments import is_integer
 from omegamax.data import DataError, Vocabulary
 from omegamax.data.files import short
 from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
+from omegamax.tasks.run_task import refuse_differences
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.weights_file import Path_, check_data, check_sizes, read_weights, remedy, write_weights
 
@@ -124,10 +125,4 @@ def check_same(saved: Mapping[str, Any] | None, wanted: Record) -> None:
     """Refuse to go on from a checkpoint of another network, naming what differs."""
     if saved is None:
         raise DataError(f"the checkpoint was not written by a VQATask; {_FIT}")
-    differences = Record.from_dict(saved).differences(wanted)
-    if differences:
-        listed = "; ".join(differences[:6]) + ("; ..." if len(differences) > 6 else "")
-        raise DataError(
-            f"the checkpoint is of another configuration. It has {listed}. Give the config.yaml that was saved with "
-            "it, or a checkpoint of this configuration"
-        )
+    refuse_differences(Record.from_dict(saved).differences(wanted))

@@ -6,21 +6,21 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax.data import KINDS, DataError
-from omegamax.models.mcan import OutputConfig
+from omegamax.tasks.callbacks import read_curve
 from omegamax.tasks.progress import progress
+from omegamax.tasks.run_task import load_tasks
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.examples import draw_examples
 from omegamax.tasks.vqa.report import Comparison, Row
 from omegamax.tasks.vqa.scores import Scores
-from omegamax.tasks.vqa.task import VQATask
-
-BLIND = "language only"  # what the row of the baseline is called
+from omegamax.tasks.vqa.task import BLIND, VQATask
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +78,10 @@ def compare(
     )
 
 
-def label(output: OutputConfig) -> str:
-    """What a row with this attention is called.
-
-    >>> label(OutputConfig("continuous_softmax"))
-    'continuous softmax'
-    """
-    return output.kind.replace("_", " ").replace("k subsets", "k-subsets")
+def load_contenders(paths: Sequence[Path]) -> dict[str, Contender]:
+    """Load trained networks from folders of runs or files, with the curves beside them, by name."""
+    tasks = load_tasks(VQATask, paths)
+    return {name: Contender(task, read_curve(path)) for (name, task), path in zip(tasks.items(), paths, strict=True)}
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from omegamax import viz
@@ -16,7 +15,7 @@ from omegamax.data.collate import pool
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.vqa.explain import Explanation, explain
+from omegamax.tasks.vqa.explain import Explanation, blank, explain
 from omegamax.tasks.vqa.report import Example, Look
 from omegamax.tasks.vqa.task import VQATask
 from omegamax.viz.scale import scale_ticks
@@ -116,10 +115,3 @@ def save_pictures(samples: Any, folder: Path, count: int) -> dict[str, str]:
         imsave(folder / f"{sample.id}.png", sample.image.permute(1, 2, 0).numpy())
         asked[f"{sample.id}.png"] = sample.question
     return asked
-
-
-def blank(sample: Sample) -> Tensor:
-    """A grey picture for features that come without one."""
-    assert sample.features is not None
-    h, w = sample.features.shape[:2]
-    return torch.full((3, 16 * h, 16 * w), 0.9)

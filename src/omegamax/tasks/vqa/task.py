@@ -17,10 +17,12 @@ from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
+from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.scores import Scores
 
 Batch = dict[str, Any]
+BLIND = "language only"  # what a network is called that sees no picture
 
 
 class VQATask(RunTask):
@@ -53,7 +55,9 @@ class VQATask(RunTask):
     """
 
     kind = KIND
+    data_type = VQAData
     model: MCAN
+    network: MCANConfig
 
     def __init__(
         self,
@@ -93,7 +97,6 @@ class VQATask(RunTask):
         self._random = _fingerprint(self.model.cnn) if random and self.model.cnn is not None else None
         self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
         self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
-        self.data_settings: dict[str, Any] = {}
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> VQATask:
@@ -106,6 +109,16 @@ class VQATask(RunTask):
             raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
         task.data_settings = record.data
         return task.eval()
+
+    @property
+    def label(self) -> str:
+        """The name of the attention, in words; of a network that sees no picture, :data:`BLIND`.
+
+        >>> VQATask(Vocabulary(["red"], ["yes"]), MCANConfig.small()).label
+        'softmax'
+        """
+        kind = self.network.output.kind
+        return BLIND if self.blind else kind.replace("_", " ").replace("k subsets", "k-subsets")
 
     @property
     def record(self) -> Record:
@@ -132,7 +145,6 @@ class VQATask(RunTask):
         data = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
-        self.data_settings = data.settings
         grid, cells = tuple(data.settings.get("grid", self.network.grid)), self.network.grid
         if self.network.pixels and not self.blind and grid != cells:
             raise ValueError(f"VQATask: data.grid is {grid} and model.network.grid {cells}; give both the same")
@@ -216,7 +228,7 @@ class VQATask(RunTask):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(self.rate.factor_at, total=total))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": self.rate.interval}}
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return self.record.to_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from omegamax.tasks.vqa.compare import Contender, compare, label
+from omegamax.tasks.vqa.compare import Contender, compare
 from omegamax.tasks.vqa.report import write_report
 from tasks.vqa.networks import CURVE, KINDS, scenes, trained
 
@@ -19,7 +19,7 @@ def comparison():
     data = scenes()
     tasks = [trained(kind, data, grid=data.grid) for kind in KINDS]
     blind = trained("softmax", data, grid=data.grid, blind=True)
-    contenders = {label(task.network.output): Contender(task, CURVE) for task in tasks}
+    contenders = {task.label: Contender(task, CURVE) for task in tasks}
     return compare(contenders, data, baseline=Contender(blind), examples=3, rounds=1)
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.kernels import jacobians, reference
+from omegamax.kernels.bounds import jacobians, reference
 from omegamax.kernels.bounds.triton.box import box_kernel, clip_vjp_kernel
 from omegamax.kernels.bounds.triton.capped_softmax import capped_softmax_kernel, capped_softmax_vjp_kernel
 from omegamax.kernels.bounds.triton.clip import clip_kernel
 from omegamax.kernels.choice import Case, Parameter, choose, folded_tile, row_tile
-from omegamax.kernels.triton.launch import along_last, as_rows, as_tensor, by_row, launch, launch_again
+from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 REGISTERS = 128  # of a thread, at most, where it has at most ENTRIES of float32, so that more programs run at once
 ENTRIES = 64
@@ -30,7 +30,7 @@ def k_subsets(z: Tensor, k: Parameter, dim: int) -> Tensor:
     if key is not None and (p := launch_again(key, z)) is not None:
         return p
     if _kernel("k_subsets", z, dim, k) == "reference.k_subsets":
-        return _round_off_bounds(along_last(reference.k_subsets, z.to(_wide(z)), k, dim), 0.0, 1.0, z.dtype)
+        return _round_off_bounds(reference.k_subsets(z.to(_wide(z)), k, dim), 0.0, 1.0, z.dtype)
     if isinstance(k, Tensor):
         return _launch_clip(z, by_row(k, z, dim), (0.0, 1.0, 0.0, 0.0), dim)
     integer = float(math.floor(k))
@@ -49,7 +49,7 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
         return p
     kernel = _kernel("box_simplex", z, dim, lower, upper, total)
     if kernel == "reference.box_simplex":
-        p = along_last(reference.box_simplex, z.to(_wide(z)), lower, upper, total, dim)
+        p = reference.box_simplex(z.to(_wide(z)), lower, upper, total, dim)
         return _round_off_bounds(p, lower, upper, z.dtype)
     if kernel == "clip_kernel":
         return _launch_clip(z, None, (lower, max(lower, min(upper, total)), total, 0.0), dim, key)
@@ -87,7 +87,7 @@ def capped_softmax(z: Tensor, upper: Parameter, dim: int) -> Tensor:
     if key is not None and (p := launch_again(key, z)) is not None:
         return p
     if _kernel("capped_softmax", z, dim, upper) == "reference.capped_softmax":
-        p = along_last(reference.capped_softmax, z.to(_wide(z)), upper, dim)
+        p = reference.capped_softmax(z.to(_wide(z)), upper, dim)
         return _round_off_bounds(p, 0.0, upper, z.dtype)
     rows = as_rows(z, dim)
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.kernels import jacobians, reference
 from omegamax.kernels.choice import (
     ANY_ALPHA_REGISTERS,
     LONG_BLOCK,
@@ -34,6 +33,7 @@ from omegamax.kernels.choice import (
     tiles_per_program,
 )
 from omegamax.kernels.kinds import Kind
+from omegamax.kernels.rows import reference
 from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
 from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
 from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
@@ -41,7 +41,7 @@ from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_v
 from omegamax.kernels.rows.triton.power import entmax_power_kernel
 from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
 from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
-from omegamax.kernels.triton.launch import along_last, as_rows, as_tensor, by_row, launch, launch_again
+from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 
 def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
@@ -54,7 +54,7 @@ def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
             return p
     kernels = choose("entmax", entmax_case(alpha), z.itemsize, z.shape[dim])
     if kernels[0] == "reference.entmax":
-        return along_last(reference.entmax, z, alpha, dim)
+        return reference.entmax(z, alpha, dim)
     return _launch_forward(kernels, z, alpha, kind_of(alpha), dim, key)
 
 
@@ -68,7 +68,7 @@ def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
             return p
     kernels = choose("normmax", normmax_case(alpha), z.itemsize, z.shape[dim])
     if kernels[0] == "reference.normmax":
-        return along_last(reference.normmax, z, alpha, dim)
+        return reference.normmax(z, alpha, dim)
     return _launch_forward(kernels, z, alpha, Kind.NORMMAX, dim, key)
 
 
@@ -81,8 +81,8 @@ def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
         if out is not None:
             return out
     kernels = choose("entmax_vjp", entmax_case(alpha), p.itemsize, p.shape[dim])
-    if kernels[0] == "jacobians.entmax_vjp":
-        return jacobians.entmax_vjp(p, g, alpha, dim)
+    if kernels[0] == "reference.entmax_vjp":
+        return reference.entmax_vjp(p, g, alpha, dim)
     return _launch_vjp(kernels[0], p, g, alpha, kind_of(alpha), dim, key)
 
 
@@ -95,16 +95,16 @@ def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
         if out is not None:
             return out
     kernels = choose("normmax_vjp", normmax_case(alpha), p.itemsize, p.shape[dim])
-    if kernels[0] == "jacobians.normmax_vjp":
-        return jacobians.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
+    if kernels[0] == "reference.normmax_vjp":
+        return reference.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
     return _launch_vjp(kernels[0], p, g, alpha, Kind.NORMMAX, dim, key)
 
 
 def alpha_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
     """Return the derivative of entmax in alpha times ``g``, summed along ``dim``, of size 1 there."""
     kernels = choose("alpha_vjp", Case.ANY, p.itemsize, p.shape[dim])
-    if kernels[0] == "jacobians.alpha_vjp":
-        return jacobians.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
+    if kernels[0] == "reference.alpha_vjp":
+        return reference.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
     rows, grads = as_rows(p, dim), as_rows(g, dim)
     count, size = rows.shape
     out = torch.empty(count, dtype=torch.float32, device=p.device)

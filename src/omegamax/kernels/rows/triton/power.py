@@ -99,8 +99,8 @@ def power_step(s, r, curvature, q, KIND: tl.constexpr):
     """Return Newton's step on the norm ``s^(1/q)`` from the sums ``s`` and ``r`` of :func:`power_terms`.
 
     The norm is convex in ``t``, so that from below Newton never passes the solution. With ``curvature`` the ratio
-    ``s u / r^2 - 1``, ``u`` the sum of the curvature terms, it is Halley's step; not below ``q = 2``, where ``u`` is dominated by the
-    smallest entries, and Halley's steps may oscillate for ever.
+    ``s u / r^2 - 1``, ``u`` the sum of the curvature terms, it is Halley's step; not below ``q = 2``, where ``u`` is
+    dominated by the smallest entries, and Halley's steps may oscillate for ever.
     """
     r = tl.where(r > 0.0, r, 1.0)
     if KIND == SPARSEMAX:

@@ -1,0 +1,483 @@
+r"""Make a differentiable operation of torch from a forward, its derivative rules and a rule for shapes.
+
+:class:`Operation` is the general one, :class:`Map` the one for maps from scores and parameters to probabilities. Both
+choose, call by call, one of five ways:
+
+================  ====================================================  ==============================================
+way               taken when                                            what runs
+================  ====================================================  ==============================================
+eager             plain tensors, none of which needs a gradient         ``forward`` itself
+reverse mode      plain tensors, one of which needs a gradient          an ``autograd.Function`` with a backward only,
+                                                                        applied without torch's look at its signature
+forward mode      plain tensors inside ``forward_ad.dual_level``        an ``autograd.Function`` that has a jvp as well
+traced            ``torch.compile``, ``torch.func``, ``make_fx``,       the custom operator ``omegamax::<name>`` with
+                  fake and meta tensors, subclasses, dispatch modes     its fake, vmap, backward and jvp
+export            ``torch.export``, ``torch.onnx.export``,              the export form: plain operators of torch, so
+                  ``torch.jit.trace``                                   that what is exported does not need omegamax
+================  ====================================================  ==============================================
+
+Plain tensors are those of :func:`omegamax._checks.is_plain`. Rules that are written in differentiable torch give double
+backward in every way; the last two ways are looked for only if the tensors are not plain, so that they cost the others
+nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, bfloat16, float16, is_grad_enabled
+from torch.compiler import is_compiling
+
+from omegamax import kernels
+from omegamax._checks import is_plain
+from omegamax._torch_internals import (
+    apply_of,
+    differentiate_at_level,
+    in_forward_mode,
+    in_jit_trace,
+    map_at_level,
+)
+
+Parameter = float | Tensor
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.7
+
+
+class Operation:
+    """An operation with the call ``operation(*inputs)``, in whichever way torch needs it (see the module).
+
+    Args:
+        name: of the operator, and what its errors speak of.
+        schema: arguments and results, as ``torch.library`` writes them; the operation writes to none of its arguments.
+        forward: computes the results on tensors with memory.
+        shape: computes the metadata of the results (the "fake" of ``torch.library``).
+        save: ``(ctx, inputs, results) -> tensors`` that the derivatives need; notes everything else on ``ctx``.
+        backward: ``(ctx, *gradients) -> gradients``; called if at least one of them is not None. Without it no result
+            is differentiable.
+        jvp: ``(ctx, *tangents) -> tangents``; without it forward mode is an error.
+        recorded: the forward of reverse mode, if it should keep more.
+        traced: the forward of the custom operator, if sizes of results would otherwise depend on values.
+        vmap: ``(info, in_dims, *inputs) -> (results, out_dims)``; or "loop", to call the operation for each item, which
+            is for those that are long enough by themselves.
+        export: ``(*inputs) -> results`` in plain operators of torch; or a sentence that says why there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: str,
+        forward: Callable[..., Any],
+        shape: Callable[..., Any],
+        *,
+        save: Callable[..., Sequence[Tensor | None]] | None = None,
+        backward: Callable[..., Any] | None = None,
+        jvp: Callable[..., Any] | None = None,
+        recorded: Callable[..., Any] | None = None,
+        traced: Callable[..., Any] | None = None,
+        vmap: Callable[..., Any] | str | None = None,
+        export: Callable[..., Any] | str = "its steps depend on values",
+    ):
+        self.forward = forward
+        self.export = export if callable(export) else refuse_export(name, export)
+        rules = _Constant if backward is None or save is None else _rules(name, save, backward, jvp)
+        self.op = define_custom_op(name, schema, traced or forward, shape, rules, vmap)
+        self._reverse_mode, self._forward_mode = torch.no_grad()(forward), self.op
+        if save is not None:
+            self._reverse_mode = apply_of(_reverse_mode_function(name, recorded or forward, save, rules))
+            self._forward_mode = apply_of(_forward_mode_function(name, recorded or forward, rules))
+
+    def __call__(self, *inputs: Any) -> Any:
+        if is_plain(*inputs):
+            if in_forward_mode():
+                return self._forward_mode(*inputs)
+            return (self._reverse_mode if needs_gradient(*inputs) else self.forward)(*inputs)
+        return (self.export if is_exporting() else self.op)(*inputs)
+
+
+class Map:
+    """Scores ``z`` and parameters to probabilities along ``dim``, in whichever way torch needs it (see the module).
+
+    Parameters are floats, or tensors with the rank of ``z`` in the dtype of the computation.
+
+    Args:
+        name: of the map and of the operator.
+        parameters: their names, in order.
+        solve: ``(z, *parameters, dim) -> p``; never differentiated, float32 or float64 in and out.
+        vjp: ``(g, p, *parameters, dim) -> [dz, *dparameters]``, in differentiable torch; entries may be callables,
+            evaluated only if that gradient is wanted.
+        jvp: ``(tangents, p, *parameters, dim) -> dp``, tangents being ``[dz | None, *dparameters | None]``.
+        gradient: ``(p, g, *parameters, dim) -> dz`` for parameters that are floats, in the dtype of ``p`` and never
+            differentiated: what ``vjp`` gives then, with less around it.
+        bounded: the name of the kernel, for parameters that are bounds: probabilities at a bound are equal to it, in
+            half precision to the rounded bound.
+        export: ``(z, *parameters, dim) -> p`` in plain operators of torch; or a sentence that says why there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        solve: Callable[..., Tensor],
+        vjp: Callable[..., Any],
+        jvp: Callable[..., Tensor],
+        gradient: Callable[..., Tensor] | None = None,
+        bounded: str | None = None,
+        export: Callable[..., Tensor] | str = "its steps depend on values",
+    ):
+        self.name = name
+        self.kernel = bounded or name
+        self.solve = solve
+        self.export = export if callable(export) else refuse_export(name, export)
+        rules = _map_rules(name, vjp, jvp, bounded is not None)
+        self._forward_mode = apply_of(_forward_mode_function(name, solve, rules))
+        self._reverse_mode = apply_of(_reverse_mode_function(name, solve, _save_map, rules))
+        self._reverse_mode_in_scores = self._reverse_mode
+        if gradient is not None:
+            self._reverse_mode_in_scores = apply_of(_reverse_mode_in_scores_function(name, solve, gradient, rules))
+        self.op = self._define(name, [f"Tensor {a}" for a in parameters], rules)
+        # A float stays one: a kernel that sees it need not be ready for every other.
+        self.scalar_op = None
+        if len(parameters) == 1:
+            self.scalar_op = self._define(f"{name}_by_scalar", [f"float {parameters[0]}"], rules)
+
+    def __call__(self, z: Tensor, *parameters: Parameter, dim: int) -> Tensor:
+        dtype = z.dtype
+        if dtype is float16 or dtype is bfloat16:
+            # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
+            cast = torch.is_autocast_enabled(z.device.type)
+            if cast or not kernels.takes_half(self.kernel, z) or is_exporting():
+                p = self(z.float(), *parameters, dim=dim)
+                return p if cast else p.to(dtype)
+        if z.dim() == 0:  # a row of one
+            row = (a.reshape(1) if isinstance(a, Tensor) else a for a in parameters)
+            return self(z.reshape(1), *row, dim=0).reshape(())
+        if is_plain(z, *parameters):
+            if in_forward_mode():
+                return self._forward_mode(z, *parameters, dim)
+            if not needs_gradient(z, *parameters):
+                return self.solve(z, *parameters, dim)
+            for a in parameters:
+                if type(a) is not float:
+                    return self._reverse_mode(z, *parameters, dim)
+            return self._reverse_mode_in_scores(z, *parameters, dim)
+        if is_exporting():
+            return self.export(z, *parameters, dim)
+        if self.scalar_op is not None and type(parameters[0]) is float:
+            return self.scalar_op(z, *parameters, dim)
+        wide = torch.promote_types(dtype, torch.float32)
+        one = (1,) * z.dim()
+        return self.op(z, *(a if isinstance(a, Tensor) else z.new_full(one, a, dtype=wide) for a in parameters), dim)
+
+    def _define(self, name: str, parameters: Sequence[str], rules: type[torch.autograd.Function]) -> Callable:
+        def vmap(info, in_dims, z, *rest):
+            *given, dim = rest
+            z, *given = map_in_front(info.batch_size, in_dims[:-1], z, *given)
+            return op(z, *given, dim + 1), 0
+
+        schema = f"({', '.join(['Tensor z', *parameters, 'int dim'])}) -> Tensor"
+        op = define_custom_op(name, schema, self._run, _like_scores, rules, vmap)
+        return op
+
+    def _run(self, z: Tensor, *rest) -> Tensor:
+        """Compute the operator's values in any dtype: a graph may have been traced for another backend than this."""
+        if z.dtype.itemsize == 2 and not kernels.takes_half(self.kernel, z):
+            return self.solve(z.float(), *rest).to(z.dtype)
+        return self.solve(z, *rest)
+
+
+def is_exporting() -> bool:
+    """Tell whether a graph is made that others than omegamax will run."""
+    return _is_exporting() if is_compiling() else in_jit_trace()
+
+
+def needs_gradient(*inputs: Any) -> bool:
+    """Tell whether one of these needs a gradient in reverse mode."""
+    if not is_grad_enabled():
+        return False
+    for a in inputs:
+        # The type first: isinstance is slow for tensors.
+        if type(a) is not float and isinstance(a, Tensor) and a.requires_grad:
+            return True
+    return False
+
+
+def needs_derivative(*inputs: Any) -> bool:
+    """Tell whether a derivative of these may be wanted, in reverse or in forward mode."""
+    return in_forward_mode() or needs_gradient(*inputs)
+
+
+def refuse_forward_mode(name: str, instead: str) -> Callable:
+    """Return a ``jvp`` for an operation that has none: an error that says what to call instead."""
+
+    def jvp(ctx, *tangents):
+        raise NotImplementedError(f"{name}: no derivative in forward mode (jvp, jacfwd, dual tensors) here; {instead}")
+
+    return jvp
+
+
+def refuse_export(name: str, reason: str) -> Callable:
+    """Return an export form for an operation that has none: an error that says why."""
+
+    def export(*inputs):
+        raise NotImplementedError(
+            f"{name}: cannot be exported (torch.export, torch.onnx.export, torch.jit.trace), because {reason}"
+        )
+
+    return export
+
+
+def define_custom_op(
+    name: str,
+    schema: str,
+    run: Callable[..., Any],
+    shape: Callable[..., Any],
+    rules: type[torch.autograd.Function],
+    vmap: Callable[..., Any] | str | None = None,
+) -> Callable[..., Any]:
+    """Register ``omegamax::<name>`` and return it; arguments as in :class:`Operation`.
+
+    ``torch.library.custom_op`` knows of no forward mode: it drops the tangents of its inputs, which leaves zeros in
+    place of a derivative wherever an operation is traced, mapped over or intercepted. Here the ``setup_context``,
+    ``backward`` and ``jvp`` of ``rules`` are registered as they are, for both modes and at every level of
+    ``torch.func``.
+    """
+    qualified = f"omegamax::{name}"
+    torch.library.define(qualified, schema, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(qualified, "default", _never_compile(run))
+    torch.library.register_fake(qualified, shape)
+    op = getattr(torch.ops.omegamax, name).default
+    if vmap is not None:
+        rule = vmap if callable(vmap) else _map_in_loop(op)
+        torch.library.impl(qualified, "FuncTorchBatched", map_at_level(op, rule))
+    torch.library.impl(qualified, "Autograd", differentiate_at_level(name, op, rules))
+    return op
+
+
+def _never_compile(run: Callable) -> Callable:
+    """Return what :func:`torch.compiler.disable` does, without loading a compiler that nobody else has loaded."""
+    disabled: list[Callable] = []
+
+    def call(*inputs):
+        if not disabled:
+            if "torch._dynamo" not in sys.modules:
+                return run(*inputs)
+            disabled.append(torch.compiler.disable(run))
+        return disabled[0](*inputs)
+
+    return call
+
+
+def _map_in_loop(op: Callable) -> Callable:
+    def rule(info, in_dims, *inputs):
+        def item(x, dim, i):
+            return x if dim is None or not isinstance(x, Tensor) else x.select(dim, i)
+
+        each = [op(*(item(x, d, i) for x, d in zip(inputs, in_dims, strict=True))) for i in range(info.batch_size)]
+        if isinstance(each[0], Tensor):
+            return torch.stack(each), 0
+        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * len(each[0])
+
+    return rule
+
+
+def all_in_front(size: int, in_dims: Sequence[int | None], *tensors: Tensor) -> list[Tensor]:
+    """Return the tensors of a mapped call with the mapped axis first, expanded where a tensor has none."""
+    return [t.expand(size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=False)]
+
+
+def map_in_front(size: int, in_dims: Sequence[int | None], z: Tensor, *parameters: Parameter) -> list:
+    """Return the same for scores and parameters, which need only broadcast against the scores."""
+
+    def front(a: Parameter, d: int | None) -> Parameter:
+        if not isinstance(a, Tensor):
+            return a
+        return a.unsqueeze(0) if d is None else a.movedim(d, 0)
+
+    return [
+        *all_in_front(size, in_dims[:1], z),
+        *(front(a, d) for a, d in zip(parameters, in_dims[1:], strict=True)),
+    ]
+
+
+def _rules(name: str, save: Callable, backward: Callable, jvp: Callable | None) -> type[torch.autograd.Function]:
+    forward_mode = jvp or refuse_forward_mode(name, "use reverse mode")
+
+    class Rules(torch.autograd.Function):
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            kept = save(ctx, inputs, output)
+            ctx.save_for_backward(*kept)
+            ctx.save_for_forward(*kept)
+            ctx.count = len(inputs)
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            if all(g is None for g in gradients):
+                return (None,) * ctx.count
+            return backward(ctx, *gradients)
+
+        jvp = staticmethod(forward_mode)
+
+    return Rules
+
+
+class _Constant(torch.autograd.Function):
+    """The rules of an operation without derivatives."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.single = isinstance(output, Tensor)
+        outputs = (output,) if ctx.single else output
+        ctx.count = len(outputs)
+        ctx.mark_non_differentiable(*outputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise AssertionError("no result is differentiable")
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return None if ctx.single else (None,) * ctx.count
+
+
+def _forward_mode_function(
+    name: str, run: Callable, rules: type[torch.autograd.Function]
+) -> type[torch.autograd.Function]:
+    """Return the Function with all the rules."""
+
+    class ForwardMode(rules):  # type: ignore[valid-type, misc]
+        forward = staticmethod(run)
+
+    ForwardMode.__name__ = ForwardMode.__qualname__ = name
+    return ForwardMode
+
+
+def _reverse_mode_function(
+    name: str, run: Callable, save: Callable, rules: type[torch.autograd.Function]
+) -> type[torch.autograd.Function]:
+    """Return the Function for reverse mode alone, which takes half the time to set up."""
+
+    class ReverseMode(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            output = run(*inputs)
+            ctx.save_for_backward(*save(ctx, inputs, output))
+            ctx.count = len(inputs)
+            ctx.set_materialize_grads(False)
+            return output
+
+        backward = staticmethod(rules.backward)
+
+    ReverseMode.__name__ = ReverseMode.__qualname__ = name
+    return ReverseMode
+
+
+def _reverse_mode_in_scores_function(
+    name: str, solve: Callable, gradient: Callable, rules: type[torch.autograd.Function]
+) -> type[torch.autograd.Function]:
+    """Return the Function for scores that need a gradient and parameters that are floats.
+
+    On a GPU a short map takes less time than the Python of its derivative.
+    """
+
+    class ReverseModeInScores(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z, *rest):
+            p = solve(z, *rest)
+            ctx.save_for_backward(p)
+            ctx.rest = rest
+            ctx.backend = kernels.current_backend()
+            return p
+
+        @staticmethod
+        def backward(ctx, g):
+            rest = ctx.rest
+            if is_grad_enabled() or ctx.backend != kernels.current_backend() or not is_plain(g):
+                ctx.floats, ctx.dim = rest[:-1], rest[-1]
+                return rules.backward(ctx, g)
+            return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
+
+    ReverseModeInScores.__name__ = ReverseModeInScores.__qualname__ = name
+    return ReverseModeInScores
+
+
+def _like_scores(z: Tensor, *rest) -> Tensor:
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
+
+
+def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[torch.autograd.Function]:
+    class Rules(torch.autograd.Function):
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            kept = _save_map(ctx, inputs, output)
+            ctx.save_for_backward(*kept)
+            ctx.save_for_forward(*kept)
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx, g):
+            if g is None:
+                return (None,) * (len(ctx.floats) + 2)
+            if ctx.backend != kernels.current_backend():  # in a thread of autograd's own, or outside of its block
+                with kernels.backend(ctx.backend):
+                    return Rules.backward(ctx, g)
+            p, *parameters = _restore_map(ctx)
+            wanted = ctx.needs_input_grad
+            dtype = p.dtype
+            if not is_grad_enabled() and not any(wanted[1:]) and is_plain(g, p):
+                grad = vjp(g, p, *parameters, dim=ctx.dim)[0]
+                return ((grad() if callable(grad) else grad).to(dtype), *(None for _ in wanted[1:]))
+            if dtype.itemsize == 2:
+                # Kernels that take half precision compute in float32; plain torch would not.
+                g, p = g.float(), p.float()
+                if bounded:
+                    parameters = _round_bounds(parameters, dtype)
+            grads = []
+            for i, grad in enumerate(vjp(g, p, *parameters, dim=ctx.dim)):
+                if not wanted[i]:
+                    grads.append(None)
+                    continue
+                grad = grad() if callable(grad) else grad
+                grads.append(grad.to(dtype) if i == 0 else grad.sum_to_size(parameters[i - 1].shape))
+            return (*grads, None)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            p, *parameters = _restore_map(ctx)
+            dz, *others = tangents[:-1]
+            if p.dtype.itemsize == 2:
+                dz = dz if dz is None else dz.float()
+                if bounded:
+                    parameters = _round_bounds(parameters, p.dtype)
+                return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
+            return jvp((dz, *others), p, *parameters, dim=ctx.dim)
+
+    Rules.__name__ = Rules.__qualname__ = name
+    return Rules
+
+
+def _save_map(ctx, inputs: Sequence, p: Tensor) -> list[Tensor]:
+    """Note the floats among the parameters, ``dim`` and the backend; return ``p`` and the other parameters."""
+    parameters = inputs[1:-1]
+    # The type first: isinstance is slow for tensors.
+    tensors = [a for a in parameters if type(a) is not float and isinstance(a, Tensor)]
+    ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
+    ctx.dim = inputs[-1]
+    ctx.backend = kernels.current_backend()
+    return [p, *tensors]
+
+
+def _restore_map(ctx) -> list:
+    p, *tensors = ctx.saved_tensors
+    if not tensors:
+        return [p, *ctx.floats]
+    rest = iter(tensors)
+    return [p, *(next(rest) if a is None else a for a in ctx.floats)]
+
+
+def _round_bounds(bounds: Sequence[Parameter], dtype: torch.dtype) -> list:
+    """Return bounds as probabilities of this dtype hold them, in their own dtype."""
+    return [a.to(dtype).to(a.dtype) if isinstance(a, Tensor) else torch.tensor(a, dtype=dtype).item() for a in bounds]

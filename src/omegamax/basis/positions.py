@@ -1,0 +1,300 @@
+"""Where values are: cells of a regular grid over the unit cube, or points that were given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_sizes
+from omegamax._checks import check_batches, check_floating, check_presence
+from omegamax._numerics import working_dtype
+
+F64 = torch.float64
+Size = tuple[int, ...]
+Lengths = Tensor | int | Sequence
+
+
+def grid_positions(
+    size: int | tuple[int, ...], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+) -> Tensor:
+    r"""Return the centres of the cells of a regular grid over :math:`[0, 1]^n`, row-major; ``[L, n]`` for L cells.
+
+    Along an axis with k cells the centres are :math:`(i + 1/2)/k`. Sizes come as for an array, ``(H, W)`` or
+    ``(D, H, W)``; coordinates come as ``(x, y)`` or ``(x, y, z)``, so that x runs along the last axis of the array,
+    fastest. ``grid_positions((H, W))[r * W + c]`` is the position of ``image[r, c]``.
+
+    Args:
+        size: cells along each axis, an int for one axis.
+
+        >>> grid_positions((2, 3))
+        tensor([[0.1667, 0.2500],
+                [0.5000, 0.2500],
+                [0.8333, 0.2500],
+                [0.1667, 0.7500],
+                [0.5000, 0.7500],
+                [0.8333, 0.7500]])
+        >>> grid_positions(4).T
+        tensor([[0.1250, 0.3750, 0.6250, 0.8750]])
+    """
+    sizes = check_sizes("grid_positions", "size", size)
+    return mesh_points([cell_centres(k, 0, dtype, device) for k in sizes])
+
+
+def cell_centres(k: int, extra: int, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:
+    """Return the centres of k cells on [0, 1], and of ``extra`` more of the same width on either side."""
+    dtype = dtype or torch.get_default_dtype()
+    # In double precision first: in half, integers beyond 2048 would be rounded.
+    odd = 2 * torch.arange(-extra, k + extra, dtype=torch.float64, device=device) + 1
+    return (odd / (2 * k)).to(dtype)
+
+
+def spaced_nodes(k: int, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:
+    """Return k nodes from 0 to 1, both included; a single one lies in the middle."""
+    if k == 1:
+        return torch.full((1,), 0.5, dtype=dtype, device=device)
+    return torch.linspace(0, 1, k, dtype=dtype, device=device)
+
+
+def mesh_points(axes: list[Tensor]) -> Tensor:
+    """Return all points of a product of axes in array order; the last axis runs fastest and is the first coordinate."""
+    mesh = torch.meshgrid(*axes, indexing="ij")
+    return torch.stack([m.reshape(-1) for m in reversed(mesh)], -1)
+
+
+def at_least_single(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return ``fn`` for ``Module._apply`` without the cast to half precision: a centre 0.7 would move by 2e-4."""
+
+    def apply(t: Tensor) -> Tensor:
+        moved = fn(t)
+        return t.to(moved.device) if moved.is_floating_point() and moved.dtype.itemsize < 4 else moved
+
+    return apply
+
+
+class Positions(torch.nn.Module):
+    """The positions of L values in n dimensions, as :class:`RidgeFit` is given them at construction.
+
+    A size is the number of cells along each axis of a regular grid; of points that were given, how many of the first.
+    """
+
+    points: Tensor | None
+
+    def __init__(self, positions: int | tuple[int, ...] | Tensor | None, dimension: int):
+        super().__init__()
+        self.dimension = dimension
+        self.size: Size | None = None
+        points = None
+        if isinstance(positions, Tensor):
+            if positions.dim() != 2:
+                raise ValueError(f"RidgeFit: positions must be [L, {dimension}], got shape {tuple(positions.shape)}")
+            points = self.check(positions)
+            points = points.to(working_dtype(points))
+        elif positions is not None:
+            self.size = self.grid_size(positions)
+        self.register_buffer("points", points, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Positions:
+        return super()._apply(at_least_single(fn), recurse)
+
+    def grid_size(self, positions: int | tuple[int, ...]) -> Size:
+        """Return the size of a grid, one integer for each axis."""
+        sizes = (positions,) if isinstance(positions, int) else positions
+        return check_sizes("RidgeFit", "positions", sizes, self.dimension)
+
+    def check(self, positions: Tensor, width: int | None = None) -> Tensor:
+        """Refuse what is not ``[*, L, n]``; return it."""
+        check_floating("RidgeFit", "positions", positions)
+        wanted = f"[*, {'L' if width is None else width}, {self.dimension}]"
+        shape = tuple(positions.shape)
+        if len(shape) < 2 or shape[-1] != self.dimension or (width is not None and shape[-2] != width):
+            raise ValueError(f"RidgeFit: positions must be {wanted}, got shape {shape}")
+        return positions
+
+    def full_size(self, width: int) -> Size:
+        """Return the size when no lengths are given and there are ``width`` values."""
+        size = self.size if self.points is None else (len(self.points),)
+        if size is None and self.dimension == 1:
+            return (width,)
+        if size is None:
+            raise ValueError("RidgeFit: positions are needed, at construction or in the call (or lengths)")
+        count = math.prod(size)
+        if count != width:
+            raise ValueError(f"RidgeFit: values must have {count} rows, one for each position, got {width}")
+        return size
+
+    def sizes(self, lengths: Lengths, width: int | None) -> tuple[Sequence[int], list[Size]]:
+        """Return the shape of a batch and the size of each example in it; refuse one that needs more than ``width``."""
+        axes = self.dimension if self.points is None and self.dimension > 1 else None
+        batch: Sequence[int]
+        sizes: list[Size]
+        if axes is None and type(lengths) is int:  # no tensor: nothing for a tracer to stumble upon
+            batch, sizes = (), [(lengths,)]
+        elif axes is not None and isinstance(lengths, tuple) and len(lengths) == axes and type(lengths[0]) is int:
+            batch, sizes = (), [lengths]
+        else:
+            given = _as_integers(lengths)
+            if axes is not None and (given.dim() == 0 or given.shape[-1] != axes):
+                shape = tuple(given.shape)
+                raise ValueError(f"RidgeFit: lengths must be [*, {axes}], cells along each axis, got shape {shape}")
+            batch = given.shape if axes is None else given.shape[:-1]
+            sizes = [tuple(k) for k in given.reshape(-1, axes or 1).tolist()]
+        if any(k < 0 for s in sizes for k in s):
+            raise ValueError("RidgeFit: lengths must be >= 0")
+        most = len(self.points) if self.points is not None else width
+        if width is not None and most is not None:
+            most = min(most, width)
+        if most is not None and any(math.prod(s) > most for s in sizes):
+            worst = max(sizes, key=math.prod)
+            raise ValueError(
+                f"RidgeFit: lengths must fit in {most} values, got {worst[0] if len(worst) == 1 else worst}"
+            )
+        return batch, sizes
+
+    def width(self, lengths: Lengths | None, positions: Tensor | None) -> int:
+        """Return how many values there are positions for."""
+        if positions is not None:
+            return self.check(positions).shape[-2]
+        if self.points is not None:
+            return len(self.points)
+        if self.size is not None:
+            return math.prod(self.size)
+        if lengths is None:
+            raise ValueError("RidgeFit: positions, lengths or width are needed where none were given at construction")
+        return max(map(math.prod, self.sizes(lengths, None)[1]), default=0)
+
+    def inside(self, size: Size, device: torch.device) -> Tensor:
+        """Return the positions of an example of this size, ``[l, n]``, float64."""
+        if self.points is not None:
+            return self.points[: size[0]].to(device, F64)
+        if 0 in size:
+            return torch.zeros(0, self.dimension, dtype=F64, device=device)
+        return mesh_points([cell_centres(k, 0, F64, device) for k in size])
+
+    def outside(self, size: Size, device: torch.device) -> Tensor:
+        """Return cell centres of the same spacing around the unit cube, half a side deep, ``[m, n]``, float64."""
+        if 0 in size:
+            return torch.zeros(0, self.dimension, dtype=F64, device=device)
+        around = mesh_points([cell_centres(k, k // 2, F64, device) for k in size])
+        return around[((around < 0) | (around > 1)).any(-1)]
+
+    def locate(
+        self,
+        name: str,
+        lengths: Lengths | None,
+        positions: Tensor | None,
+        mask: Tensor | None,
+        width: int,
+        device: torch.device,
+    ) -> BatchPositions:
+        """Return where the ``width`` values of each example are, given the arguments of one call of ``name``."""
+        if mask is not None:
+            check_presence(name, "mask", mask, width)
+        if positions is not None:
+            points = self.check(positions, width).to(device, F64)
+            here = None
+            if lengths is not None:
+                here = torch.arange(width, device=device) < _as_integers(lengths).to(device).unsqueeze(-1)
+            shapes = {"positions": points.shape[:-2]}
+            return BatchPositions(self.dimension, width, (), None, points, _join(name, shapes, here, mask), False)
+        batch: Sequence[int] = ()
+        here = points = None
+        if lengths is None:
+            sizes = [self.full_size(width)]
+        else:
+            batch, sizes = self.sizes(lengths, width)
+            counts = [math.prod(s) for s in sizes]
+            if any(count < width for count in counts):
+                filled = torch.tensor(counts, dtype=torch.long, device=device).reshape(tuple(batch))
+                here = torch.arange(width, device=device) < filled.unsqueeze(-1)
+        if self.points is not None:
+            points = self.inside((width,), device)
+            if len(points) < width:  # behind the lengths: any number does
+                points = torch.cat([points, points.new_full((width - len(points), self.dimension), 0.5)])
+        present = _join(name, {"lengths": batch}, here, mask)
+        return BatchPositions(self.dimension, width, batch, sizes, points, present, mask is None)
+
+
+@dataclass(frozen=True)
+class BatchPositions:
+    """The positions of the values of one call, for examples that may differ: cells of regular grids, or points."""
+
+    dimension: int  # n
+    width: int  # L
+    batch: Sequence[int]  # the shape of the sizes
+    sizes: list[Size] | None  # of each example, in array order; None if the positions came with the call
+    points: Tensor | None  # [*, L, n], float64; None for regular grids
+    present: Tensor | None  # [*, L], True where there is a value; None: everywhere
+    fixed: bool  # whether the sizes say all: neither positions nor a mask came with the call
+
+    def coordinates(self, like: Tensor) -> list[Tensor]:
+        """Return n coordinates ``[*, L]``; finite, though meaningless, where there is no value."""
+        if self.points is not None:
+            points = self.points.to(like)
+            if self.present is not None:
+                points = torch.where(self.present.unsqueeze(-1), points, 0.5)
+            return list(points.unbind(-1))
+        index = torch.arange(self.width, device=like.device)
+        axes: list[Tensor] = []
+        for k in reversed(self._cells(like.device)):  # the last axis of the array runs fastest: the first coordinate
+            cells = k.clamp(min=1).unsqueeze(-1) if isinstance(k, Tensor) else max(k, 1)
+            axes.append((2 * (index % cells) + 1).to(like.dtype) / (2 * cells))
+            index = index // cells
+        return axes
+
+    def stack(self, device: torch.device) -> Tensor:
+        """Return the positions ``[*, L, n]``, float64; what is absent holds anything, NaN too."""
+        if self.points is not None:
+            return self.points
+        return torch.stack(self.coordinates(torch.empty((), dtype=F64, device=device)), -1)
+
+    def cell_variance(self, like: Tensor) -> Tensor:
+        """Return the variance of a uniform density over one cell, ``[*, n]``; points share the unit cube equally."""
+        if self.points is None:
+            counts = [torch.as_tensor(k, device=like.device).to(like.dtype) for k in reversed(self._cells(like.device))]
+            return 1 / (12 * torch.stack(counts, -1).clamp(min=1).square())
+        count = like.new_tensor(self.width) if self.present is None else self.present.sum(-1).to(like.dtype)
+        return (1 / (12 * count.clamp(min=1).pow(2 / self.dimension))).unsqueeze(-1)
+
+    def moments(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under ``p [*, L]`` that sums to one.
+
+        Sums of products and no matmul: autocast and TF32 would round the coordinates.
+        """
+        coordinates = self.coordinates(p)
+        means = [(p * x).sum(-1) for x in coordinates]
+        # Centred first: the difference of two raw moments is all rounding where the weights are concentrated.
+        centred = [x - m.unsqueeze(-1) for x, m in zip(coordinates, means, strict=True)]
+        weighted = [p * x for x in centred]
+        n = len(coordinates)
+        lower = {(i, j): (weighted[i] * centred[j]).sum(-1) for i in range(n) for j in range(i + 1)}
+        rows = [torch.stack([lower[max(i, j), min(i, j)] for j in range(n)], -1) for i in range(n)]
+        return torch.stack(means, -1), torch.stack(rows, -2)
+
+    def _cells(self, device: torch.device) -> list[int] | list[Tensor]:
+        """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ."""
+        assert self.sizes is not None
+        if len(set(self.sizes)) == 1:
+            return list(self.sizes[0])
+        table = torch.tensor(self.sizes, dtype=torch.long, device=device).reshape(*self.batch, self.dimension)
+        return list(table.unbind(-1))
+
+
+def _join(name: str, shapes: dict[str, Sequence[int]], here: Tensor | None, mask: Tensor | None) -> Tensor | None:
+    """Return which values are present by lengths and by mask; refuse batches that do not broadcast."""
+    if here is not None:
+        shapes = {**shapes, "lengths": here.shape[:-1]}
+    if mask is not None:
+        shapes = {**shapes, "mask": mask.shape[:-1]}
+    check_batches(name, shapes)
+    return mask if here is None else here if mask is None else here & mask
+
+
+def _as_integers(lengths: Lengths) -> Tensor:
+    given = torch.as_tensor(lengths)
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise TypeError(f"RidgeFit: lengths must be integers, got dtype {given.dtype}")
+    return given

@@ -1,0 +1,70 @@
+"""The part that every ``explain`` shares: load networks, show what they say in a table, write a picture."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omegamax.cli import _table
+from omegamax.cli._checks import TRAIN, CommandError, check_picture, require
+from omegamax.cli.application import load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_DPI = 140
+
+
+class Explanation(NamedTuple):
+    """What is shown of networks that were asked: a table, and a picture with a title, if there is one to draw."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    figure: Figure | None
+    title: str
+
+
+def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict[str, Any]], Explanation]) -> int:
+    """Load trained networks, ask them, print the table and write the picture; return the exit status.
+
+    Args:
+        task: class of the networks, ``"module:name"``.
+        runs: folders of runs, or files of networks.
+        out: the picture; without a suffix, a PNG file.
+        ask: from the networks by name to what is shown.
+    """
+    with drawing():
+        from omegamax.tasks.run_task import load_tasks
+        from omegamax.viz.style import pyplot
+
+        out = out if out.suffix else out.with_suffix(".png")
+        check_picture(out)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", "omegamax.viz: no installed font has", UserWarning)
+            warnings.showwarning = lambda message, *more, **settings: print(message, file=sys.stderr)
+            said = ask(load_tasks(load(task), runs))
+        _table.show(said.headers, said.rows)
+        if said.figure is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            said.figure.savefig(out, dpi=_DPI)
+            pyplot().close(said.figure)
+            print(f"\n{said.title}: {out}")
+    return 0
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw without a screen, and refuse in a line what cannot be read."""
+    require(TRAIN)
+    from omegamax.data import DataError
+    from omegamax.viz.style import pyplot
+
+    pyplot().switch_backend("agg")
+    try:
+        yield
+    except (DataError, OSError, ValueError) as error:
+        raise CommandError(str(error)) from error

@@ -1,0 +1,9 @@
+"""The contour integral behind expectations of Gaussians under compact densities."""
+
+from omegamax.kernels.contour.reference import count_results as count_results
+from omegamax.kernels.contour.reference import log_gamma_scale as log_gamma_scale
+from omegamax.kernels.contour.reference import log_one_plus as log_one_plus
+from omegamax.kernels.contour.reference import place_nodes as place_nodes
+from omegamax.kernels.contour.reference import stirling as stirling
+
+OPS = {"reference": ("contour",), "cpu": ("contour",)}

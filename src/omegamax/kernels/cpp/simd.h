@@ -1,0 +1,365 @@
+// Vectors in the compiler's own extension, as wide as a register: 64 bytes with AVX-512, 32 with AVX2, 16 with SSE or
+// NEON. Everything is inlined; the same source is compiled once for each instruction set (see pyproject.toml).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define BYTES 64
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define BYTES 32
+#else
+#define BYTES 16
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define MEMBER inline __attribute__((always_inline))
+
+namespace omegamax {
+
+constexpr double INF = std::numeric_limits<double>::infinity();
+constexpr double INVERSE_FACTORIAL[] = {1,          1,           1. / 2,       1. / 6,        1. / 24,
+                                        1. / 120,   1. / 720,    1. / 5040,    1. / 40320,    1. / 362880,
+                                        1. / 3628800, 1. / 39916800, 1. / 479001600, 1. / 6227020800, 1. / 87178291200};
+
+template <class T>
+struct Simd;
+
+template <>
+struct Simd<float> {
+    typedef float V __attribute__((vector_size(BYTES)));
+    typedef int32_t I __attribute__((vector_size(BYTES)));
+    static constexpr int W = BYTES / 4;
+    static constexpr float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+    static constexpr int mantissa = 23, bias = 127;
+    static constexpr int32_t sqrt_half = 0x3f3504f3;
+    static constexpr float lowest_exp = -104.0f;  // exp underflows to zero below it
+    static constexpr float ln2_high = 0.693145752f, ln2_low = 1.42860677e-6f;
+    static constexpr int exp_terms = 7, log_terms = 5;
+};
+
+template <>
+struct Simd<double> {
+    typedef double V __attribute__((vector_size(BYTES)));
+    typedef int64_t I __attribute__((vector_size(BYTES)));
+    static constexpr int W = BYTES / 8;
+    static constexpr double round = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr int mantissa = 52, bias = 1023;
+    static constexpr int64_t sqrt_half = 0x3fe6a09e667f3bcdLL;
+    static constexpr double lowest_exp = -746.0;
+    static constexpr double ln2_high = 0.69314718036912382, ln2_low = 1.9082149292705877e-10;
+    static constexpr int exp_terms = 13, log_terms = 12;
+};
+
+template <class T> using Vec = typename Simd<T>::V;
+template <class T> using Int = typename Simd<T>::I;
+
+template <class T> INLINE Vec<T> splat(T x) { return x - Vec<T>{}; }
+
+// Memory holds S, arithmetic is done in T: the same, or float in memory and double in registers.
+template <class T, class S> struct Stored {
+    typedef S V __attribute__((vector_size(sizeof(S) * Simd<T>::W)));
+};
+template <class T> struct Stored<T, T> {
+    typedef Vec<T> V;
+};
+
+template <class T, class S> INLINE Vec<T> load(const S* p) {
+    typename Stored<T, S>::V v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<T>);
+}
+
+template <class T, class S> INLINE void store(S* p, Vec<T> v) {
+    typename Stored<T, S>::V out = __builtin_convertvector(v, typename Stored<T, S>::V);
+    std::memcpy(p, &out, sizeof out);
+}
+
+template <class T, class S> INLINE Vec<T> load_some(const S* p, int count, T fill) {
+    Vec<T> v = splat<T>(fill);
+    for (int i = 0; i < count; i++) v[i] = T(p[i]);
+    return v;
+}
+
+template <class T, class S> INLINE void store_some(S* p, Vec<T> v, int count) {
+    for (int i = 0; i < count; i++) p[i] = S(v[i]);
+}
+
+// `yes` where the comparison held, `no` elsewhere.
+template <class T> INLINE Vec<T> select(Int<T> where, Vec<T> yes, Vec<T> no) { return where ? yes : no; }
+template <class T> INLINE Vec<T> keep(Int<T> where, Vec<T> v) { return (Vec<T>)(where & (Int<T>)v); }
+template <class T> INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
+template <class T> INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) { return a < b ? a : b; }
+
+template <class T> INLINE Vec<T> square_root(Vec<T> v) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 8) return (Vec<T>)_mm512_sqrt_pd((__m512d)v);
+    // A Newton step on the processor's estimate: four times the speed of its square root.
+    Vec<T> r = (Vec<T>)_mm512_rsqrt14_ps((__m512)v);
+    Vec<T> root = v * r;
+    root += (v - root * root) * r * T(0.5);
+    return keep<T>(v > 0, root);
+#elif defined(__AVX2__)
+    if constexpr (sizeof(T) == 8) return (Vec<T>)_mm256_sqrt_pd((__m256d)v);
+    else return (Vec<T>)_mm256_sqrt_ps((__m256)v);
+#else
+    for (int i = 0; i < Simd<T>::W; i++) v[i] = std::sqrt(v[i]);
+    return v;
+#endif
+}
+
+template <class T> INLINE bool any(Int<T> flags) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)flags, (__m512i)flags) != 0;
+#else
+    int64_t words[BYTES / 8], all = 0;
+    std::memcpy(words, &flags, sizeof words);
+    for (int64_t word : words) all |= word;
+    return all != 0;
+#endif
+}
+
+// Lanes of a and b in a given order, those of b counted from W.
+template <class T, int... I> INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, I...);
+#else
+    return __builtin_shuffle(a, b, Int<T>{I...});
+#endif
+}
+
+template <class T> using Lanes = std::make_integer_sequence<int, Simd<T>::W>;
+
+template <int STEP, class T, int... I> INLINE Vec<T> swap_lanes(Vec<T> v, std::integer_sequence<int, I...>) {
+    return shuffle<T, (I ^ STEP)...>(v, v);
+}
+
+// Sum or maximum of the lanes, in a fixed order, in every lane.
+template <class T, int STEP = Simd<T>::W / 2> INLINE Vec<T> across_sum(Vec<T> v) {
+    v += swap_lanes<STEP, T>(v, Lanes<T>());
+    if constexpr (STEP > 1) return across_sum<T, STEP / 2>(v);
+    return v;
+}
+
+template <class T, int STEP = Simd<T>::W / 2> INLINE Vec<T> across_max(Vec<T> v) {
+    v = maximum<T>(v, swap_lanes<STEP, T>(v, Lanes<T>()));
+    if constexpr (STEP > 1) return across_max<T, STEP / 2>(v);
+    return v;
+}
+
+// Appends the lanes of `v` that are flagged to `out`, which has room for a whole vector; returns how many.
+template <class T> INLINE int64_t compact(T* out, Vec<T> v, Int<T> flags) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+        __mmask16 m = _mm512_test_epi32_mask((__m512i)flags, (__m512i)flags);
+        _mm512_storeu_ps(out, _mm512_maskz_compress_ps(m, (__m512)v));
+        return __builtin_popcount(m);
+    } else {
+        __mmask8 m = _mm512_test_epi64_mask((__m512i)flags, (__m512i)flags);
+        _mm512_storeu_pd(out, _mm512_maskz_compress_pd(m, (__m512d)v));
+        return __builtin_popcount(m);
+    }
+#else
+    if (!any<T>(flags)) return 0;
+    int64_t n = 0;
+    for (int i = 0; i < Simd<T>::W; i++) {
+        out[n] = v[i];
+        n += flags[i] != 0;
+    }
+    return n;
+#endif
+}
+
+// The inverse: flagged lanes take the next entries of `packed`, the others 0; `n` counts what was taken.
+template <class T> INLINE Vec<T> expand(const T* packed, Int<T> flags, int64_t& n) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+        __mmask16 m = _mm512_test_epi32_mask((__m512i)flags, (__m512i)flags);
+        packed += n, n += __builtin_popcount(m);
+        return (Vec<T>)_mm512_maskz_expand_ps(m, _mm512_loadu_ps(packed));
+    } else {
+        __mmask8 m = _mm512_test_epi64_mask((__m512i)flags, (__m512i)flags);
+        packed += n, n += __builtin_popcount(m);
+        return (Vec<T>)_mm512_maskz_expand_pd(m, _mm512_loadu_pd(packed));
+    }
+#else
+    Vec<T> v{};
+    if (any<T>(flags))
+        for (int i = 0; i < Simd<T>::W; i++)
+            if (flags[i]) v[i] = packed[n++];
+    return v;
+#endif
+}
+
+template <int STEP, class T, int... I> INLINE void exchange(Vec<T>& a, Vec<T>& b, std::integer_sequence<int, I...>) {
+    constexpr int W = Simd<T>::W;
+    Vec<T> low = shuffle<T, (I & STEP ? (I ^ STEP) + W : I)...>(a, b);
+    b = shuffle<T, (I & STEP ? I + W : I ^ STEP)...>(a, b);
+    a = low;
+}
+
+// Rows of a W x W block become columns.
+template <class T, int STEP = 1> INLINE void transpose(Vec<T>* r) {
+    constexpr int W = Simd<T>::W;
+#pragma GCC unroll 16
+    for (int i = 0; i < W; i++)
+        if (!(i & STEP)) exchange<STEP, T>(r[i], r[i + STEP], Lanes<T>());
+    if constexpr (2 * STEP < W) transpose<T, 2 * STEP>(r);
+}
+
+// With fewer TERMS, less accurate: enough for results that end up in float.
+template <class T, int TERMS = Simd<T>::exp_terms> INLINE Vec<T> exponential(Vec<T> x) {
+    typedef Simd<T> S;
+    x = maximum<T>(x, splat<T>(S::lowest_exp));
+    // exp(x) = 2^n exp(r), |r| <= ln(2) / 2. The scale goes in as two factors, so that tiny results stay exact.
+    Vec<T> n = x * T(1.4426950408889634) + S::round - S::round;
+    Vec<T> r = x - n * S::ln2_high - n * S::ln2_low;
+    Vec<T> series = splat<T>(T(INVERSE_FACTORIAL[TERMS]));
+#pragma GCC unroll 16
+    for (int k = TERMS - 1; k >= 0; k--) series = series * r + T(INVERSE_FACTORIAL[k]);
+    Int<T> power = __builtin_convertvector(n, Int<T>);
+    Int<T> half = power >> 1;
+    Vec<T> first = (Vec<T>)((half + S::bias) << S::mantissa);
+    Vec<T> second = (Vec<T>)((power - half + S::bias) << S::mantissa);
+    return series * first * second;
+}
+
+// log(w) = k ln 2 + 2 atanh(f / (2 + f)), f being `near` (w - 1, however it is known) where w is close to 1. For w > 0.
+template <class T, int TERMS> INLINE Vec<T> logarithm_parts(Vec<T> w, Vec<T> near) {
+    typedef Simd<T> S;
+    Int<T> bits = (Int<T>)w - S::sqrt_half;
+    Int<T> k = bits >> S::mantissa;
+    Int<T> f_bits = (bits & ((decltype(S::sqrt_half + 0)(1) << S::mantissa) - 1)) + S::sqrt_half;
+    Vec<T> f = select<T>(k == 0, near, (Vec<T>)f_bits - T(1));
+    Vec<T> s = f / (f + T(2));
+    Vec<T> square = s * s;
+    Vec<T> series = splat<T>(T(2.0 / (2 * TERMS - 1)));
+#pragma GCC unroll 16
+    for (int i = TERMS - 2; i >= 0; i--) series = series * square + T(2.0 / (2 * i + 1));
+    Vec<T> n = __builtin_convertvector(k, Vec<T>);
+    return n * S::ln2_high + (s * series + n * S::ln2_low);
+}
+
+template <class T> INLINE Vec<T> logarithm(Vec<T> w) { return logarithm_parts<T, Simd<T>::log_terms>(w, w - T(1)); }
+template <class T, int TERMS = Simd<T>::log_terms> INLINE Vec<T> log_one_plus(Vec<T> t) {
+    return logarithm_parts<T, TERMS>(t + T(1), t);
+}
+
+// ---- sums that keep their digits in long rows: in double, and thresholds as double words ----
+
+// Vectors that are added up in their own precision before they go to a Total: few, because the rounding of equal values
+// adds up rather than cancels. Short rows, one to a lane, should take one block.
+constexpr int64_t BLOCK = 16, LANE_BLOCK = 32;
+template <bool ACROSS> constexpr int64_t block_of = ACROSS ? BLOCK : LANE_BLOCK;
+
+// A sum in double, lane by lane, of vectors of T.
+template <class T>
+struct Total;
+
+template <>
+struct Total<double> {
+    Vec<double> sum{};
+    MEMBER void add(Vec<double> v) { sum += v; }
+    MEMBER void set(int lane, double value) { sum[lane] = value; }
+    MEMBER void across() { sum = across_sum<double>(sum); }
+    MEMBER Vec<double> minus(const Total& other) const { return sum - other.sum; }
+    MEMBER Vec<double> plus(const Total& more, const Total& less) const { return sum + (more.sum - less.sum); }
+    MEMBER Vec<double> minus(double other) const { return sum - other; }
+};
+
+template <>
+struct Total<float> {
+    typedef float Half __attribute__((vector_size(BYTES / 2)));
+    Vec<double> low{}, high{};  // of the first and the second half of the lanes
+    MEMBER void add(Vec<float> v) {
+        Half half[2];
+        std::memcpy(half, &v, sizeof half);
+        low += __builtin_convertvector(half[0], Vec<double>);
+        high += __builtin_convertvector(half[1], Vec<double>);
+    }
+    MEMBER void set(int lane, double value) {
+        constexpr int W = Simd<double>::W;
+        if (lane < W) low[lane] = value;
+        else high[lane - W] = value;
+    }
+    MEMBER void across() { low = high = across_sum<double>(low + high); }
+    MEMBER Vec<float> minus(const Total& other) const { return join(low - other.low, high - other.high); }
+    MEMBER Vec<float> plus(const Total& more, const Total& less) const {
+        return join(low + (more.low - less.low), high + (more.high - less.high));
+    }
+    MEMBER Vec<float> minus(double other) const { return join(low - other, high - other); }
+
+   private:
+    static MEMBER Vec<float> join(Vec<double> low, Vec<double> high) {
+        const Half half[2] = {__builtin_convertvector(low, Half), __builtin_convertvector(high, Half)};
+        Vec<float> v;
+        std::memcpy(&v, half, sizeof v);
+        return v;
+    }
+};
+
+// A Total that is given one vector at a time.
+template <class T>
+struct Sum {
+    Total<T> total;
+    Vec<T> block{};
+    int64_t count = 0;
+    MEMBER void operator+=(Vec<T> v) {
+        // Double needs no blocks; and GCC 12 fails on the branch of skip() for vectors of two.
+        if constexpr (std::is_same<T, double>::value) return total.add(v);
+        block += v;
+        skip();
+    }
+    // In place of adding zeros: blocks end where they do in any case, so that lanes do not see each other's zeros.
+    MEMBER void skip() {
+        if (std::is_same<T, float>::value && ++count % BLOCK == 0) flush();
+    }
+    // The sum of every lane, or of all ACROSS the lanes, in each.
+    template <bool ACROSS>
+    MEMBER Vec<T> value() {
+        flush();
+        if (ACROSS) total.across();
+        return total.minus(0.0);
+    }
+
+   private:
+    MEMBER void flush() {
+        total.add(block);
+        block = Vec<T>{};
+    }
+};
+
+// A threshold as a double word: the sum of two floats, the second within the rounding of the first. Scores lose no
+// digits to it: what is close to `high` is subtracted exactly, and the difference of anything else is about as large as
+// the result.
+template <class T>
+struct DoubleWord {
+    Vec<T> high, low;
+    MEMBER Vec<T> distance(Vec<T> score) const { return (score - high) - low; }
+    MEMBER Vec<T> minus(const DoubleWord& other) const { return (high - other.high) + (low - other.low); }
+    MEMBER DoubleWord plus(Vec<T> by) const {  // Knuth's TwoSum
+        by += low;
+        const Vec<T> sum = high + by, back = sum - high;
+        return {sum, (high - (sum - back)) + (by - back)};
+    }
+    // The same in half the time, up to a rounding of `by`, for a search that looks where it has come to.
+    MEMBER DoubleWord plus_fast(Vec<T> by) const {
+        by += low;
+        const Vec<T> sum = high + by;
+        return {sum, by - (sum - high)};
+    }
+};
+
+template <class T> INLINE DoubleWord<T> select_word(Int<T> where, const DoubleWord<T>& yes, const DoubleWord<T>& no) {
+    return {select<T>(where, yes.high, no.high), select<T>(where, yes.low, no.low)};
+}
+
+}  // namespace omegamax

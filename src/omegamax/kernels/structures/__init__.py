@@ -1,0 +1,11 @@
+"""SparseMAP: sparse distributions over structures, found by an active set or, for matchings, by Newton's method."""
+
+from omegamax.kernels.structures.active_set_jacobian import ActiveSetJacobian as ActiveSetJacobian
+from omegamax.kernels.structures.gaps import close_gaps as close_gaps
+from omegamax.kernels.structures.reference import TOLERANCE as TOLERANCE
+from omegamax.kernels.structures.reference import ActiveSet as ActiveSet
+from omegamax.kernels.structures.reference import iteration_limit as iteration_limit
+from omegamax.kernels.structures.reference import search as search
+from omegamax.kernels.structures.reference import warn_unless_converged as warn_unless_converged
+
+OPS = {"reference": ("active_set",), "cpu": ("active_set",)}

@@ -1,0 +1,174 @@
+// The C interface of SparseMAP. No torch headers: tensors arrive as pointers and sizes. Rows are shared out among OpenMP
+// threads; a row's result does not depend on which thread, or how many.
+//
+// How many structures a row will have is not known before: solve() keeps the answers and returns a handle, measure() says
+// what room they need, write() copies them, release() frees them. They are written packed, as lists of their ones.
+#include <atomic>
+#include <memory>
+#include <new>
+
+#include "../../cpp/threads.h"
+#include "active_set.h"
+#include "arborescence.h"
+#include "eisner.h"
+#include "spanning.h"
+#include "subsets_dp.h"
+#include "viterbi.h"
+
+namespace {
+
+using namespace omegamax;
+
+// In the order of KINDS in ../cpu.py.
+enum class StructureKind { k_subsets, sequential_k_subsets, sequence, arborescence, projective, spanning_tree };
+
+struct Family {
+    StructureKind kind;
+    int64_t sizes[3];
+    const int64_t* graph;  // [2, edges]
+    int64_t edges;
+
+    std::unique_ptr<Oracle> oracle() const {
+        const int64_t n = sizes[0];
+        switch (kind) {
+            case StructureKind::k_subsets: return std::make_unique<Subsets>(n, sizes[1], sizes[2]);
+            case StructureKind::sequential_k_subsets: return std::make_unique<SequentialSubsets>(n, sizes[1], sizes[2]);
+            case StructureKind::sequence: return std::make_unique<Sequences>(n, sizes[1]);
+            case StructureKind::arborescence: return std::make_unique<Arborescences>(n, sizes[1]);
+            case StructureKind::projective: return std::make_unique<ProjectiveTrees>(n, sizes[1]);
+            case StructureKind::spanning_tree: return std::make_unique<SpanningTrees>(n, graph, edges);
+        }
+        return nullptr;
+    }
+};
+
+struct Batch {
+    std::vector<Answer> answers;
+
+    int64_t total(std::vector<Index> Answer::*list) const {
+        int64_t sum = 0;
+        for (const Answer& answer : answers) sum += int64_t((answer.*list).size());
+        return sum;
+    }
+};
+
+// Each thread makes what it works with when it gets its first row.
+struct Worker {
+    std::unique_ptr<Oracle> oracle;
+    std::unique_ptr<Search> search;
+};
+
+template <class T>
+T* copied(const std::vector<T>& from, T* to) {
+    return std::copy(from.begin(), from.end(), to);
+}
+
+}  // namespace
+
+extern "C" {
+
+// Structures, packed: [rows, width] numbers of ones and weights, [rows] how many there are and where their ones begin.
+struct omegamax_packed {
+    const int32_t* ones;
+    const int32_t* ones_count;
+    const double* weights;
+    const int64_t* count;
+    const int64_t* begin;
+    int64_t width;
+    int32_t trusted;  // they are known to be structures of the family
+};
+
+// scores [rows, n], additional [rows, m]; sizes [3]; graph [2, n] or null; start null where there is none. Marginals
+// [rows, n] and [rows, m] are written at once. Returns null where memory ran out.
+void* omegamax_structures_solve(int kind, const double* scores, const double* additional, int64_t rows, int64_t n,
+                                int64_t m, const int64_t* sizes, const int64_t* graph, const omegamax_packed* start,
+                                double tol, int64_t max_iter, int64_t most_tied, double* marginals,
+                                double* additional_marginals, int threads) {
+    try {
+        const Family family{StructureKind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
+        auto batch = std::make_unique<Batch>(Batch{std::vector<Answer>(rows)});
+        std::vector<Worker> workers(std::max(threads, 1));
+        std::atomic<bool> failed{false};
+        for_each(rows, threads, [&](int64_t row, int thread) {
+            if (failed) return;
+            try {
+                Worker& worker = workers[thread];
+                if (!worker.search) {
+                    worker.oracle = family.oracle();
+                    worker.search = std::make_unique<Search>(*worker.oracle, n, m);
+                }
+                Start from;
+                if (start) {
+                    const int64_t first = row * start->width;
+                    from = {start->ones + start->begin[row], start->ones_count + first, start->weights + first,
+                            std::min(start->count[row], start->width), start->trusted != 0};
+                }
+                Answer& answer = batch->answers[row];
+                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter, most_tied}, answer);
+                worker.search->marginals(answer, marginals + row * n, additional_marginals + row * m);
+            } catch (const std::bad_alloc&) {
+                failed = true;  // an exception must not leave a parallel region
+            }
+        });
+        return failed ? nullptr : batch.release();
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+// The most structures that a row has, and how many ones they all have among the unary and the additional scores.
+void omegamax_structures_measure(const void* handle, int64_t* sizes) {
+    const Batch& batch = *static_cast<const Batch*>(handle);
+    size_t width = 0;
+    for (const Answer& answer : batch.answers) width = std::max(width, answer.weights.size());
+    sizes[0] = int64_t(width);
+    sizes[1] = batch.total(&Answer::ones);
+    sizes[2] = batch.total(&Answer::extras);
+}
+
+// ones, extras: as many as measure() says; their numbers and the weights [rows, width], zero beyond a row's count; count,
+// iterations, residual [rows].
+void omegamax_structures_write(const void* handle, int64_t width, int32_t* ones, int32_t* ones_count, int32_t* extras,
+                               int32_t* extras_count, double* weights, int64_t* count, int64_t* iterations,
+                               double* residual) {
+    for (const Answer& answer : static_cast<const Batch*>(handle)->answers) {
+        ones = copied(answer.ones, ones);
+        extras = copied(answer.extras, extras);
+        std::fill(copied(answer.ones_count, ones_count), ones_count + width, 0);
+        std::fill(copied(answer.extras_count, extras_count), extras_count + width, 0);
+        std::fill(copied(answer.weights, weights), weights + width, 0.0);
+        ones_count += width, extras_count += width, weights += width;
+        *count++ = int64_t(answer.weights.size());
+        *iterations++ = answer.iterations;
+        *residual++ = answer.residual;
+    }
+}
+
+void omegamax_structures_release(void* handle) { delete static_cast<Batch*>(handle); }
+
+// [rows, width, width]: how many ones two structures share, zero beyond a row's count. Returns whether there was memory.
+int omegamax_structures_overlaps(const int32_t* ones, const int32_t* ones_count, const int64_t* begin, int64_t rows,
+                                 int64_t width, int64_t n, double* out, int threads) {
+    try {
+        std::vector<std::vector<uint8_t>> marks(std::max(threads, 1), std::vector<uint8_t>(n));
+        for_each(rows, threads, [&](int64_t row, int thread) {
+            uint8_t* mark = marks[thread].data();
+            const int32_t *count = ones_count + row * width, *first = ones + begin[row], *mine = first;
+            double* table = out + row * width * width;
+            for (int64_t a = 0; a < width; mine += count[a++]) {
+                for (int32_t i = 0; i < count[a]; i++) mark[mine[i]] = 1;
+                const int32_t* its = first;
+                for (int64_t b = 0; b <= a; b++) {
+                    int32_t both = 0;
+                    for (const int32_t* end = its + count[b]; its != end; its++) both += mark[*its];
+                    table[a * width + b] = table[b * width + a] = both;
+                }
+                for (int32_t i = 0; i < count[a]; i++) mark[mine[i]] = 0;
+            }
+        });
+        return 1;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+}

@@ -1,0 +1,129 @@
+"""Regularisers with a penalty on the differences of entries, over that of a base map."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from omegamax._numerics import returned_dtype, working_dtype
+from omegamax.maps.omega import Omega
+from omegamax.maps.registry import get
+from omegamax.maps.total_variation import check_strength
+
+Self = TypeVar("Self", bound="Variation")
+
+
+class Variation(Omega):
+    r"""``base(p) + strength * sum of |p_i - p_j|`` over the edges of a graph.
+
+    A subclass says which edges there are (:meth:`differences`) and how scores are smoothed along them
+    (:meth:`smoothed`). A masked entry takes its edges with it; which ones are masked, only the scores know, so that
+    the value of probabilities alone counts all edges.
+    """
+
+    present: Tensor | None = None
+
+    def __init__(self, base: str | Omega, strength: float | Tensor):
+        self.base = keeps_order(type(self).__name__, base)
+        check_strength(type(self).__name__, strength)
+        self.strength = strength
+
+    @abstractmethod
+    def differences(self, p: Tensor) -> Tensor:
+        """``|p_i - p_j|`` over the edges, times their weights, summed: ``[*, K] -> [*]``."""
+
+    @abstractmethod
+    def smoothed(self, z: Tensor) -> Tensor:
+        """The proximal operator of the differences, to which the base map is applied."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """By how much, in units of ``strength``, smoothing can shrink the lead of one entry over another."""
+
+    @property
+    def margin(self) -> float:
+        """That of ``base`` and what smoothing may take off a lead: enough, though not always the least."""
+        strength = float(self.strength.max()) if isinstance(self.strength, Tensor) else self.strength
+        return self.base.margin + self.reach * strength
+
+    @property
+    def total(self) -> float | Tensor:
+        return self.base.total
+
+    @property
+    def at_most(self) -> bool:
+        """Whether ``base`` lets smaller sums in, so that the level of the scores counts."""
+        return getattr(self.base, "at_most", False)
+
+    @property
+    def parameters(self) -> tuple[float | Tensor, ...]:
+        return (*self.base.parameters, self.strength)
+
+    def with_parameters(self: Self, *parameters: float | Tensor) -> Self:
+        *of_base, strength = parameters
+        twin = copy.copy(self)
+        twin.base, twin.strength = self.base.with_parameters(*of_base), strength
+        return twin
+
+    def within(self: Self, z: Tensor) -> Self:
+        twin = copy.copy(self)
+        twin.present = z != -math.inf
+        return twin
+
+    def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
+        price = self.within(z).differences(p)
+        return (*self.base.parameter_gradients(self.smoothed(z), p), -price.unsqueeze(-1))
+
+    def __call__(self, p: Tensor) -> Tensor:
+        strength = self.strength
+        if isinstance(strength, Tensor) and strength.dim():
+            strength = strength.squeeze(-1)
+        return self.base(p) + strength * self.differences(p)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r}, strength={self.strength})"
+
+    def _between(self, p: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """``|p_i - p_j|`` for the edges from ``first`` to ``second``, indices of the last axis; 0 at masked ones."""
+        gap = (p.index_select(-1, first) - p.index_select(-1, second)).abs()
+        if self.present is None:
+            return gap
+        both = self.present.index_select(-1, first) & self.present.index_select(-1, second)
+        return torch.where(both, gap, 0.0)
+
+
+def keeps_order(name: str, base: str | Omega) -> Omega:
+    """The Omega of ``base``; refuses one whose probabilities are not one non-decreasing function of their scores."""
+    omega = get(base)
+    if not getattr(omega, "keeps_order", False):
+        raise ValueError(
+            f"{name}: base must be a map whose probabilities are one non-decreasing function of their scores "
+            f"(softmax, sparsemax, entmax, normmax, k_subsets), got {base!r}"
+        )
+    return omega
+
+
+def from_top(z: Tensor, omega: Omega, *axes: int) -> Tensor:
+    """Scores less the largest, on the whole simplex: means of groups then lose no digits to what all scores share.
+
+    A budget or a ceiling has entries that the largest says nothing about, and which it may be far above; and without
+    a fixed sum the level of the scores counts.
+    """
+    total = omega.total
+    whole = not isinstance(total, Tensor) and total == 1 and not hasattr(omega, "upper")
+    if not whole or getattr(omega, "at_most", False) or not z.dim():
+        return z
+    top = z.detach().amax(axes, keepdim=True)
+    return z - torch.where(top.isfinite(), top, 0.0)
+
+
+def solve_in_working_dtype(z: Tensor, omega: Omega, axes: tuple[int, ...], solve: Callable[[Tensor], Tensor]) -> Tensor:
+    """``solve`` in the working precision, rounded once: in float32 for half scores, kept under autocast."""
+    return solve(from_top(z.to(working_dtype(z)), omega, *axes)).to(returned_dtype(z))

@@ -1,0 +1,162 @@
+"""From points to a fitted mixture: starts, restarts, derivatives, and back to the user's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_choice, check_integer, check_number
+from omegamax._checks import check_above
+from omegamax.densities import BetaGaussian, Gaussian, Mixture
+from omegamax.maps import Omega, get
+from omegamax.mixtures._implicit import attach_fixed_point
+from omegamax.mixtures._init import one_hot
+from omegamax.mixtures._packed import pack, unpack
+from omegamax.mixtures._points import Points
+from omegamax.mixtures._step import Iteration, State
+
+
+@dataclass(frozen=True, eq=False)
+class Fitter:
+    """Points, and how to fit a mixture to them."""
+
+    points: Points
+    rule: Iteration
+    alpha: float | Tensor  # of the components
+    iterations: int
+    tolerance: float | None = None
+    implicit: bool = False
+
+    @property
+    def differentiable(self) -> bool:
+        """Tell whether anything asks for the gradient of the result."""
+        return torch.is_grad_enabled() and any(t.requires_grad for t in self._inputs().values())
+
+    def _inputs(self) -> dict[str, Tensor]:
+        """Return all that a step depends on but for its state."""
+        points = self.points
+        given = {"weights": points.weights, "x": points.x, "spread": points.spread, "e": self.rule.e}
+        return {name: t for name, t in given.items() if isinstance(t, Tensor)}
+
+    def begin(self, labels: Tensor, components: int) -> State:
+        """Return the moments of the members of each component; ``labels [*, L]``."""
+        plain = replace(self.rule, mix=None)
+        gamma = one_hot(labels, components, self.points.x.dtype)
+        return plain.maximise(self.points, gamma, plain.fit_one(self.points))
+
+    def state_of(self, name: str, mixture: Mixture, components: int) -> State:
+        """Return the parameters of a mixture, in the frame, no variance below the floor."""
+        points = self.points
+        if mixture.weights.shape[-1] != components or mixture.event_shape[0] != points.dimension:
+            wanted = f"{components} components in {points.dimension} dimension(s)"
+            found = f"{mixture.weights.shape[-1]} in {mixture.event_shape[0]}"
+            raise ValueError(f"{name}: init must be a mixture of {wanted}, got {found}")
+        batch = points.batch_shape
+        try:
+            mixture = mixture.expand(batch)
+        except RuntimeError:
+            found = f"{tuple(mixture.batch_shape)}, which does not expand to {tuple(batch)}"
+            raise ValueError(f"{name}: init must have the batch of the weights, got {found}") from None
+        whole = self.rule.fit_one(points)
+        weights, alive = mixture.weights.to(points.x), (mixture.weights > 0).unsqueeze(-1)
+        unit = points.unit[..., None, None]
+        mean = (mixture.components.mean.to(points.x) - points.centre.unsqueeze(-2)) / unit
+        cov = pack(mixture.components.covariance_matrix.to(points.x)) / unit.square()  # type: ignore[attr-defined]
+        mean, cov = torch.where(alive, mean, whole.mean.detach()), torch.where(alive, cov, whole.cov.detach())
+        return State(weights, mean, self.rule.hold_at_floor(points, cov))
+
+    def fit(self, state: State) -> State:
+        """Iterate from here on, with gradients through the iterations or at the fixed point."""
+        if not (self.implicit and self.differentiable):
+            return self._settle(self._run(state))
+        with torch.no_grad():
+            state = self._run(state)
+        inputs = self._inputs()
+
+        def step(theta: Tensor, *values: Tensor) -> Tensor:
+            changed: dict[str, Any] = dict(zip(inputs, values, strict=True))
+            rule = replace(self.rule, e=changed.pop("e", self.rule.e))
+            points = replace(self.points, **changed)
+            return rule.step(points, state.like(theta), rule.fit_one(points)).flat()
+
+        return self._settle(state.like(attach_fixed_point(step, state.flat(), *inputs.values())))
+
+    def _run(self, state: State) -> State:
+        return self.rule.run(self.points, state, self.iterations, self.tolerance)
+
+    def _settle(self, state: State) -> State:
+        """Take a last step without sparse mixing, so that the components that are left get their masses again."""
+        if self.rule.mix is None or self.iterations == 0:
+            return state
+        plain = replace(self.rule, mix=None)
+        return plain.step(self.points, state, plain.fit_one(self.points))
+
+    @torch.no_grad()
+    def search(self, labels: Tensor, components: int) -> tuple[State, Tensor, Tensor]:
+        """Return the best of several starts ``[starts, *, L]``: its state, its J ``[*]`` and its labels ``[*, L]``."""
+        state = self._settle(self._run(self.begin(labels, components)))
+        values = self.rule.objective(self.points, state)
+        best = values.argmax(0)
+        return (
+            State(*(take_along_first(t, best) for t in state)),
+            take_along_first(values, best),
+            take_along_first(labels, best),
+        )
+
+    def components(self, state: State) -> tuple[Tensor, BetaGaussian]:
+        """Return weights and components in the units of the positions; NaN where anything is not finite."""
+        points, alpha = self.points, self.alpha
+        unit, broken = points.unit[..., None, None], points.broken[..., None, None]
+        mean = (state.mean * unit + points.centre.unsqueeze(-2)).masked_fill(broken, torch.nan).to(points.dtype)
+        cov = unpack(state.cov * unit.square(), points.dimension).to(points.dtype)
+        weights = state.weights.masked_fill(broken.squeeze(-1), torch.nan).to(points.dtype)
+        if isinstance(alpha, Tensor):
+            return weights, BetaGaussian.from_moments(mean, cov, alpha.unsqueeze(-1), validate_args=False)
+        if alpha == 1:
+            return weights, Gaussian.from_moments(mean, cov, validate_args=False)
+        return weights, BetaGaussian.from_moments(mean, cov, alpha, validate_args=False)
+
+
+def take_along_first(values: Tensor, index: Tensor) -> Tensor:
+    """Return those of ``values [N, *, ...]`` at ``index [*]`` along the first axis, ``[*, ...]``."""
+    index = index.reshape((1, *index.shape, *(1,) * (values.dim() - 1 - index.dim())))
+    return values.gather(0, index.expand((1, *values.shape[1:]))).squeeze(0)
+
+
+def make_fitter(
+    name: str,
+    points: Points,
+    iterations: int,
+    responsibilities: str | Omega,
+    alpha: float | Tensor,
+    distance: str,
+    tolerance: float | None = None,
+    implicit: bool = False,
+) -> Fitter:
+    """Return the fitter that these arguments of the function ``name`` ask for."""
+    n = points.dimension
+    alpha = check_above(name, "alpha", alpha, n / (n + 2))
+    check_choice(name, "distance", distance, ("gaussian", "fenchel_young"))
+    iterations = check_integer(name, "iterations", iterations, least=0)
+    if tolerance is not None:
+        tolerance = check_number(name, "tolerance", tolerance, least=0, finite=False)
+    omega = get(responsibilities)
+    if isinstance(omega.total, Tensor) or omega.total != 1:
+        raise ValueError(f"{name}: responsibilities must sum to one, got {omega!r}")
+    e: float | Tensor
+    if isinstance(alpha, Tensor):
+        try:
+            alpha.expand(points.batch_shape)
+        except RuntimeError:
+            given = f"{tuple(alpha.shape)}, which does not expand to {tuple(points.batch_shape)}"
+            raise ValueError(f"{name}: alpha must have the batch of the weights, got shape {given}") from None
+        e = alpha.to(points.x).unsqueeze(-1) - 1
+    else:
+        if alpha == float("inf"):
+            raise ValueError(f"{name}: alpha must be finite, got inf")
+        e = alpha - 1
+    rule = Iteration(omega, 0.0 if distance == "gaussian" else e)
+    return Fitter(points, rule, alpha, iterations, tolerance, implicit)

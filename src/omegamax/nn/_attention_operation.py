@@ -1,0 +1,150 @@
+"""Entmax attention without its weights, as one operation that torch can differentiate and trace; GPU only."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from omegamax import kernels
+from omegamax._operation import Operation, refuse_forward_mode
+from omegamax.kernels.attention.call import UNLIMITED as UNLIMITED
+from omegamax.kernels.attention.call import Attention, empty_state
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+WIDEST = 256  # features of a query or a value
+LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would not be exact
+
+
+def usable(q: Tensor) -> bool:
+    """Whether tensors like this one may go to the kernels, by their device and the backend that is asked for."""
+    return kernels.takes_half("entmax", q)  # which needs what these need
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    alpha: float | Tensor,
+    mask: Tensor | None,
+    slopes: Tensor | None,
+    lengths: Tensor | None,
+    place: tuple[int, int, int],
+    scale: float,
+    deterministic: bool,
+    support: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Outputs ``[B, H, L, W]`` and, if asked for, the counts of ``omegamax::attention_support``.
+
+    Args:
+        q, k, v: ``[B, H, L, D]``, ``[B, G, S, D]`` and ``[B, G, S, W]`` of one dtype, H a multiple of G.
+        alpha: in (1, 2], a number or ``[H]``.
+        mask: four axes that broadcast to ``[B, H, L, S]``; bool, True keeps, or float, added.
+        slopes: ``[H]``; scores lose that much for each key that lies between.
+        lengths: ``[B]``, keys that are there.
+        place: offset of the queries, and how many keys before and after its own place a query sees.
+    """
+    by_head, number = (alpha.float(), 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
+    slopes = None if slopes is None else slopes.float()
+    lengths = None if lengths is None else lengths.to(torch.int32)
+    # Broadcast inside: a compiler need not keep the strides of what it passes.
+    options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
+    out, t, *_ = _attention(q, k, v, *options)
+    return out, _support(q, k, v, t.detach(), *options) if support else None
+
+
+def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    if mask is not None:
+        mask = mask.expand(*q.shape[:3], k.shape[-2])
+    alphas, slopes, lengths = (None if x is None else x.contiguous() for x in (alphas, slopes, lengths))
+    return Attention(
+        q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic=deterministic
+    )
+
+
+OPTIONS = (
+    "Tensor? alphas, Tensor? mask, Tensor? slopes, Tensor? lengths, float alpha, SymInt offset, SymInt left, "
+    "SymInt right, float scale, bool deterministic"
+)
+
+
+def _forward(q, k, v, *options, learnt=False):
+    if kernels.current_backend() not in ("auto", "triton"):  # which a graph traced before does not know
+        raise RuntimeError(
+            "attention: compiled for its fused kernels, but called where "
+            f"omegamax.backend({kernels.current_backend()!r}) holds; compile it there"
+        )
+    from omegamax.kernels.attention.triton import launcher as attention
+
+    return tuple(attention.forward(_call(q, k, v, *options), learnt))
+
+
+def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
+    from omegamax.kernels.attention.triton import launcher as attention
+
+    grads = attention.backward(_call(q, k, v, *options), g, t, blocks, dense, lists, p, count)
+    return (*grads, *(q.new_empty(0, dtype=torch.float32) for _ in range(4 - len(grads))))
+
+
+def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest):
+    grads = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return (*grads, q.new_empty(0 if alphas is None else q.shape[1], dtype=torch.float32))
+
+
+def _counts(q, k, v, t, *options):
+    """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
+    from omegamax.kernels.attention.triton.launcher import count_zeros
+
+    return count_zeros(_call(q, k, v, *options), t)
+
+
+def _save(ctx, inputs, results):
+    *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic = inputs
+    ctx.mark_non_differentiable(*results[1:])
+    return [*results[1:], *tensors]
+
+
+def _backward(ctx, g, *_):
+    numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic)
+    dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
+    return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
+
+
+def _refuse_second_derivative(ctx, *_):
+    raise RuntimeError(
+        "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
+        'omegamax.backend("reference")'
+    )
+
+
+_jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
+_attention = Operation(
+    "attention",
+    f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    lambda q, k, v, *options: tuple(empty_state(_call(q, k, v, *options))),
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+    recorded=partial(_forward, learnt=True),
+    vmap="loop",
+)
+_attention_backward = Operation(
+    "attention_backward",
+    "(Tensor g, Tensor t, Tensor blocks, Tensor dense, Tensor lists, Tensor p, Tensor count, "
+    f"Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    _gradients,
+    _fake_gradients,
+    save=lambda ctx, inputs, results: (),
+    backward=_refuse_second_derivative,
+    jvp=_jvp,
+    vmap="loop",
+)
+_support = Operation(
+    "attention_support",
+    f"(Tensor q, Tensor k, Tensor v, Tensor t, {OPTIONS}) -> Tensor",
+    _counts,
+    lambda q, k, v, t, *options: q.new_empty(4, *q.shape[:2], dtype=torch.int64),
+)
