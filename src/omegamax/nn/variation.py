@@ -1,4 +1,4 @@
-"""The maps that make neighbours alike, as modules, with a strength that is fixed or learnt."""
+"""The maps that fuse neighbours, as modules, with a strength that is fixed or learnt."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Strength(torch.nn.Module):
         return torch.nn.functional.softplus(raw)
 
 
-class _Smooth(torch.nn.Module):
-    """A map with ``strength`` and ``base``."""
+class _PenalisedMap(torch.nn.Module):
+    """A map with the ``strength`` of a penalty and a ``base``."""
 
     strength: float | Tensor | Strength
 
@@ -58,6 +58,7 @@ class _Smooth(torch.nn.Module):
         self.base = base
 
     def options(self) -> dict:
+        """Return the arguments of the function that are not the scores, with the strength as it is now."""
         strength = self.strength() if isinstance(self.strength, Strength) else self.strength
         return {"strength": strength, "base": self.base}
 
@@ -67,7 +68,7 @@ class _Smooth(torch.nn.Module):
         return f"{fixed}{along}base={self.base!r}"
 
 
-class Fusedmax(_Smooth):
+class Fusedmax(_PenalisedMap):
     """Module of :func:`omegamax.fusedmax`, strength fixed or learnt.
 
     Args:
@@ -90,7 +91,7 @@ class Fusedmax(_Smooth):
         return functional.fusedmax(z, dim=self.dim, mask=mask, **self.options())
 
 
-class TVmax(_Smooth):
+class TVmax(_PenalisedMap):
     """Module of :func:`omegamax.tvmax`, strength fixed or learnt: scores ``[*, H, W]``.
 
     Args:
@@ -108,7 +109,7 @@ class TVmax(_Smooth):
         return functional.tvmax(z, mask=mask, **self.options())
 
 
-class GraphFusedmax(_Smooth):
+class GraphFusedmax(_PenalisedMap):
     """Module of :func:`omegamax.graph_fusedmax`, strength fixed or learnt; the graph moves with the module.
 
     Args:
@@ -144,7 +145,7 @@ class GraphFusedmax(_Smooth):
         return f"edges={self.edges.shape[-1]}, {super().extra_repr()}"
 
 
-class Oscarmax(_Smooth):
+class Oscarmax(_PenalisedMap):
     """Module of :func:`omegamax.oscarmax`, strength fixed or learnt.
 
     Args:
