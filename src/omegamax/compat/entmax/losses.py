@@ -43,14 +43,14 @@ def entmax15_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
 
 
 def entmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 1.5, n_iter: int | None = 50) -> Tensor:
-    """Compute the entmax loss for ``alpha`` > 0, a number or a tensor ``[]``, ``[1]`` or ``[N, 1]``; gradients reach it."""
+    """Compute the entmax loss for ``alpha`` > 0, a number or a tensor ``[]``, ``[1]`` or ``[N, 1]``, differentiably."""
     alpha = to_working_dtype(alpha, X)
     coarse = None if count_halvings(X, n_iter) is None else partial(entmax_bisect, alpha=alpha, n_iter=n_iter)
     return _label_loss(X, target, Tsallis(alpha), coarse)
 
 
 def normmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 2, n_iter: int | None = 50) -> Tensor:
-    """Compute the normmax loss, ``alpha`` as in :func:`entmax_bisect_loss`; ``max(x) - x[target]`` for ``alpha`` <= 1."""
+    """Compute the normmax loss, ``alpha`` as in :func:`entmax_bisect_loss`; up to 1 it is ``max(x) - x[target]``."""
     alpha = to_working_dtype(alpha, X)
     hard, soft = split_at_one(alpha)
     if hard is True:
