@@ -6,14 +6,14 @@ from omegamax.cli import _table
 from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
 from omegamax.cli.maps import BEGIN, END, replaced
-from omegamax.maps import TRANSFORMS
+from omegamax.maps import records
 
 
 @pytest.mark.parametrize("options", [[], ["--markdown"]])
 def test_every_map_has_a_line_with_its_purpose_and_cost(options, capsys):
     assert main(["maps", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
-    for t in TRANSFORMS.values():
+    for t in records().values():
         (line,) = [x for x in lines if x.startswith((f"{t.name} ", f"| `{t.name}` "))]
         assert t.summary in line and t.complexity in line
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from omegamax.cli import _table
-from omegamax.cli._bibliography import bibliography
+from omegamax.cli._bibliography import work_of
 from omegamax.cli._checks import CommandError, check_file
 from omegamax.tasks.whole import whole_file
 
@@ -53,14 +53,14 @@ def replaced(text: str, table: str) -> str:
 
 
 def _rows(linked: bool) -> list[list[str]]:
-    from omegamax.maps import TRANSFORMS
+    from omegamax.maps import records
 
     rows = []
-    for t in TRANSFORMS.values():
-        work = bibliography()[t.cite]
-        name, reference = t.name, work.short
+    for t in records().values():
+        work = work_of(t.cite)
+        name, reference = t.name, work.short if work else ""
         if linked:
             name = f"`{name}`"
-            reference = f"[{reference}]({work.url})" if work.url else reference
+            reference = f"[{reference}]({work.url})" if work and work.url else reference
         rows.append([name, t.summary, t.complexity, reference])
     return rows

@@ -13,7 +13,7 @@ from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._grid import GridDensity
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._line import LineDensity
-from omegamax.densities._root import Root, cholesky
+from omegamax.densities._quadratic import Root, cholesky
 
 # The tensors that make up a density, and how many axes each has after those of the batch.
 _RANKS = {

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.densities._normaliser import log_ratio
+from omegamax._numerics import log_ratio
 
 
 def log_deformed(level: Tensor, drop: Tensor, e: float | Tensor) -> Tensor:

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax._numerics import phi, psi
+from omegamax._numerics import gap, phi, psi
 from omegamax.densities._base import Density
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._normaliser import gap
 
 Rule = TypeVar("Rule", bound=Callable[[Any, Any], Tensor])
 _RULES: dict[type, Callable[[Any, Any], Tensor]] = {}

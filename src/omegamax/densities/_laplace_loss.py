@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.distributions import register_kl
 
 from omegamax._checks import readable
-from omegamax._numerics import phi, psi
+from omegamax._numerics import gap, log_ratio, phi, psi
 from omegamax.densities._base import Density
 from omegamax.densities._fenchel_young import check_same_alpha, fenchel_young_rule
 from omegamax.densities._laplace import BetaLaplace, Laplace
-from omegamax.densities._normaliser import gap, log_ratio
 
 
 @fenchel_young_rule(BetaLaplace)

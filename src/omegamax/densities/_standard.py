@@ -9,8 +9,7 @@ import torch
 from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 
-from omegamax._numerics import phi
-from omegamax.densities._normaliser import log_ratio
+from omegamax._numerics import log_ratio, phi
 
 # Gauss-Legendre on [0, 1], and the double exponential rule v = exp(s - exp(-s)) for the weight exp(-v) on [0, inf).
 _CENTRE = [(float(t + 1) / 2, float(w) / 2) for t, w in zip(*leggauss(20), strict=True)]

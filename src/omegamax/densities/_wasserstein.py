@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._fenchel_young import check_same_alpha
-from omegamax.densities._root import Root
+from omegamax.densities._quadratic import Root
 
 
 def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import check_above, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax.maps import TRANSFORMS, Omega, get
+from omegamax.maps import Omega, get, records
 
 
 def log_probabilities(z: Tensor, omega: str | Omega = "entmax15", temperature: float = 1.0) -> Tensor:
@@ -77,7 +77,7 @@ def distribution(name: str, omega: str | Omega) -> Omega:
     whole = bool((total == 1).all()) if isinstance(total, Tensor) else total == 1
     if not whole or getattr(omega, "at_most", False):
         raise ValueError(f"{name}: omega must give probabilities that sum to one, got {omega!r}")
-    record = TRANSFORMS.get(omega.name)
+    record = records().get(omega.name)
     if record is not None and record.image and getattr(omega, "shape", None) is None:
         raise ValueError(f"{name}: omega must be normalised over the vocabulary alone, got {omega!r}")
     return omega

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import copy
-import math
+import itertools
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_budget
+from omegamax._arguments import check_integer
 from omegamax._operation import Operation, all_in_front
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.structures import TOLERANCE, iteration_limit
 from omegamax.kernels.structures.oracles import oracle
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.sequential_k_subsets import sequential_k_subsets
 
 # Of the multipliers' iteration, which ends of itself, after a handful of rounds; and how far it scales scores down.
@@ -49,7 +51,7 @@ class SequentialKSubsets(Omega):
     coupled = False
 
     def __init__(self, k: int, transition: float | Tensor = 0.0, at_most: bool = False):
-        check_budget("SequentialKSubsets", k, math.inf, at_most)
+        check_integer("SequentialKSubsets", "k", k, least=0)
         self.k = k
         self.transition = transition
         self.at_most = at_most
@@ -197,8 +199,16 @@ _best_pairs = Operation(
 )
 
 
+def _program(cp, p, omega: SequentialKSubsets):
+    """The marginals of a distribution over all subsets, and the best transition score that such a distribution has."""
+    subsets = np.array([s for s in itertools.product((0, 1), repeat=p.size) if sum(s) == omega.k])
+    weights = cp.Variable(len(subsets), nonneg=True)
+    pairs = (subsets[:, 1:] * subsets[:, :-1]).sum(1) @ weights
+    return cp.sum_squares(p) / 2 - omega.transition * pairs, [cp.sum(weights) == 1, p == subsets.T @ weights]
+
+
 register(
-    Transform(
+    MapRecord(
         "sequential_k_subsets",
         sequential_k_subsets,
         SequentialKSubsets,
@@ -206,5 +216,11 @@ register(
         complexity="O(K k) a structure",
         cite="santos2024sparse",
         example={"k": 2, "transition": 0.5},
+        example_of_one={"k": 1},
+        colour="#9a2a4c",
+        domain="budget",
+        program=_program,
+        equivariant=False,
+        ties_share=False,
     )
 )

@@ -13,9 +13,10 @@ from omegamax._arguments import is_number
 from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
 from omegamax._operation import Map
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
-from omegamax.maps._registry import Transform, get, register
 from omegamax.maps.k_subsets import threshold
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import MapRecord
+from omegamax.maps.registry import get, register
 
 Bound = float | Tensor
 
@@ -264,7 +265,7 @@ _sparsemax = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "constrained_softmax",
         constrained_softmax,
         lambda upper: Bounded("softmax", upper),
@@ -272,12 +273,16 @@ register(
         complexity="O(K log K)",
         cite="martins2017learning",
         example={"upper": 0.6},
+        example_of_one={"upper": 1.0},
+        colour="#8a6a52",
+        domain="bounded",
+        program=lambda cp, p, omega: -cp.sum(cp.entr(p)),
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "constrained_sparsemax",
         constrained_sparsemax,
         lambda upper, lower=None: Bounded("sparsemax", upper, lower),
@@ -285,5 +290,9 @@ register(
         complexity="O(K log K)",
         cite="malaviya2018sparse",
         example={"upper": 0.6},
+        example_of_one={"upper": 1.0},
+        colour="#c9609f",
+        domain="bounded",
+        program=lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
     )
 )

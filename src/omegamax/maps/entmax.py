@@ -14,8 +14,9 @@ from omegamax._checks import apply_mask, check_above, check_scores, is_plain, ro
 from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
 from omegamax._operation import Map
 from omegamax.kernels.rows import alpha_vjp, entmax_in_alpha, entmax_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 
 
 class Shannon(Omega):
@@ -278,44 +279,57 @@ _entmax = Map(
 )
 
 
+def _program(cp, p, omega: Tsallis):
+    return (cp.sum(cp.power(p, omega.alpha)) - 1) / (omega.alpha * (omega.alpha - 1))
+
+
 register(
-    Transform(
+    MapRecord(
         "softmax",
         softmax,
         lambda: Shannon(),  # a function, whose signature torch.compile can read
         summary="dense baseline: every entry positive",
         complexity="O(K)",
         cite="bridle1990probabilistic",
+        colour="#6b7785",
+        program=lambda cp, p, omega: -cp.sum(cp.entr(p)),
+        loss="softmax_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "sparsemax",
         sparsemax,
         lambda: Tsallis(2.0),
         summary="Euclidean projection onto the simplex: exact zeros, piecewise linear",
         complexity="O(K) expected",
         cite="martins2016softmax",
+        colour="#d1495b",
+        program=lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
+        loss="sparsemax_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "entmax15",
         entmax15,
         lambda: Tsallis(1.5),
         summary="exact zeros and a smooth gradient: the safest first choice",
         complexity="O(K) expected",
         cite="peters2019sparse",
+        colour="#2176ae",
+        program=_program,
+        loss="entmax15_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "entmax",
         entmax,
         Tsallis,
@@ -323,5 +337,9 @@ register(
         complexity="O(K) a step, 2-6 steps",
         cite="correia2019adaptively",
         example={"alpha": 1.25},
+        colour="#2a9d8f",
+        program=_program,
+        learnable=Learnable("alpha", bounds=(1.0, 2.0), above=0.0),
+        loss="entmax_loss",
     )
 )

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import prox_1d, tv_prox_1d
 
 
@@ -87,8 +88,12 @@ def fusedmax(
     return solve_in_working_dtype(apply_mask("fusedmax", z, mask), omega, (dim,), solve)
 
 
+def _program(cp, p, omega: Fused):
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[1:] - p[:-1]))
+
+
 register(
-    Transform(
+    MapRecord(
         "fusedmax",
         fusedmax,
         Fused,
@@ -96,5 +101,9 @@ register(
         complexity="O(K)",
         cite="niculae2017regularized",
         example={"strength": 0.25},
+        colour="#1b4965",
+        program=_program,
+        learnable=Learnable("strength"),
+        equivariant=False,
     )
 )

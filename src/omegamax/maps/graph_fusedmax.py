@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import check_edges, prox_graph, tv_prox_graph
 
 
@@ -114,8 +115,13 @@ def graph_fusedmax(
     return solve_in_working_dtype(apply_mask("graph_fusedmax", z, mask), omega, (dim,), solve)
 
 
+def _program(cp, p, omega: GraphFused):
+    first, second = omega.edges.tolist()
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
+
+
 register(
-    Transform(
+    MapRecord(
         "graph_fusedmax",
         graph_fusedmax,
         lambda edges, strength=1.0, weights=None, base="sparsemax": GraphFused(base, edges, strength, weights),
@@ -123,5 +129,9 @@ register(
         complexity="a few cuts of the graph",
         cite="martins2021tvmax",
         example={"edges": torch.tensor([[0, 1], [1, 2]]), "strength": 0.25},
+        colour="#4a5aa8",
+        program=_program,
+        learnable=Learnable("strength"),
+        equivariant=False,
     )
 )

@@ -13,8 +13,9 @@ from omegamax._checks import apply_mask, check_budget, check_scores, is_plain, r
 from omegamax._numerics import working_dtype
 from omegamax._operation import Map
 from omegamax.kernels.bounds import k_subsets_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import MapRecord
+from omegamax.maps.registry import register
 
 
 class KSubsets(Omega):
@@ -155,7 +156,7 @@ _k_subsets = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "k_subsets",
         k_subsets,
         KSubsets,
@@ -163,5 +164,10 @@ register(
         complexity="O(K) expected",
         cite="niculae2018sparsemap",
         example={"k": 2},
+        example_of_one={"k": 1},
+        colour="#e09f3e",
+        domain="budget",
+        program=lambda cp, p, omega: cp.sum_squares(p) / 2,
+        loss="k_subsets_loss",
     )
 )

@@ -13,8 +13,9 @@ from omegamax._checks import apply_mask, check_above, check_scores, is_plain, ro
 from omegamax._numerics import on_support
 from omegamax._operation import Map
 from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 
 
 class NormEntropy(Omega):
@@ -118,7 +119,7 @@ _normmax = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "normmax",
         normmax,
         NormEntropy,
@@ -126,5 +127,9 @@ register(
         complexity="O(K) a step, 2-6 steps",
         cite="santos2024sparse",
         example={"alpha": 3.0},
+        colour="#7d5ba6",
+        program=lambda cp, p, omega: cp.pnorm(p, omega.alpha) - 1,
+        learnable=Learnable("alpha", bounds=(1.1, 4.0), above=1.0),
+        loss="normmax_loss",
     )
 )

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from omegamax._checks import apply_mask, check_scores
+from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.maps.conjugate import conjugate_minus
 
 
@@ -67,9 +69,22 @@ class Omega(ABC):
     def __call__(self, p: Tensor) -> Tensor:
         """Omega(p) over the last axis, ``[*, K] -> [*]``."""
 
-    @abstractmethod
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-        """The map: probabilities along ``dim``, shaped like ``z``."""
+        """The map: probabilities along ``dim``, shaped like ``z``. By default :meth:`solve` of each row."""
+        dim = check_scores(self.name, z, dim)
+        z = apply_mask(self.name, z, mask)
+        if z.dim() == 0:  # a row of one
+            return self.argmax(z.reshape(1)).reshape(())
+        rows = z.to(working_dtype(z)).movedim(dim, -1)
+        return self.solve(rows).movedim(-1, dim).to(returned_dtype(z))
+
+    def solve(self, z: Tensor) -> Tensor:
+        """The map along the last axis of scores that are float32 or float64, ``-inf`` where masked.
+
+        A subclass gives this or :meth:`argmax`. Its gradient is that of its operations, or of an
+        ``autograd.Function`` among them.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: give solve(z), the map along the last axis, or argmax")
 
     def conjugate(self, z: Tensor) -> Tensor:
         """``Omega*(z)`` over the last axis, ``[*, K] -> [*]``; its gradient is :meth:`argmax`."""

@@ -13,9 +13,10 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_scores
 from omegamax._operation import Map
 from omegamax.kernels.isotonic import pool_mean, pool_rank
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Variation, from_top, keeps_order
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import check_values, strength_of
 
 
@@ -193,8 +194,13 @@ def _pooled(u: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
 _clustered = Map("oscar", ["strength"], partial(kernels.solve, "oscar"), _vjp, _jvp)
 
 
+def _program(cp, p, omega: Oscar):
+    pairs = [cp.maximum(p[i], p[j]) for i in range(p.size) for j in range(i)]
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * sum(pairs)
+
+
 register(
-    Transform(
+    MapRecord(
         "oscarmax",
         oscarmax,
         Oscar,
@@ -202,5 +208,8 @@ register(
         complexity="O(K log K)",
         cite="niculae2017regularized",
         example={"strength": 0.1},
+        colour="#b5651d",
+        program=_program,
+        learnable=Learnable("strength"),
     )
 )

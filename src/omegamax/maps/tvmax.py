@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
+import numpy as np
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import prox_2d, tv_prox_2d
 
 
@@ -170,8 +172,16 @@ def tvmax(
     return solve_in_working_dtype(apply_mask("tvmax", z, mask), omega, (-2, -1), solve)
 
 
+def _program(cp, p, omega: TotalVariation2d):
+    """The image ``p`` comes as a row, of the shape that its Omega has."""
+    cell = np.arange(p.size).reshape(omega.shape)
+    first = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])
+    second = np.concatenate([cell[:-1].ravel(), cell[:, :-1].ravel()])
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
+
+
 register(
-    Transform(
+    MapRecord(
         "tvmax",
         tvmax,
         TotalVariation2d,
@@ -179,6 +189,11 @@ register(
         complexity="a few cuts of the grid",
         cite="martins2021tvmax",
         example={"strength": 0.25},
-        image=True,
+        colour="#5f7c2b",
+        domain="image",
+        program=_program,
+        learnable=Learnable("strength"),
+        module="TVmax",
+        equivariant=False,
     )
 )

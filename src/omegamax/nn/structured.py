@@ -7,8 +7,8 @@ import copy
 import torch
 from torch import Tensor
 
-from omegamax import functional, structured
-from omegamax._arguments import check_choice, check_integer, check_type, is_number
+from omegamax import structured
+from omegamax._arguments import check_choice, check_type
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures
@@ -93,29 +93,3 @@ class SparseMAPLoss(_WithFactor):
 
     def extra_repr(self) -> str:
         return f"{self._bare!r}, reduction={self.reduction!r}"
-
-
-class SequentialKSubsets(torch.nn.Module):
-    """Module of :func:`omegamax.sequential_k_subsets`; a ``transition`` given as a parameter is learnt.
-
-    >>> SequentialKSubsets(k=2, transition=1.0)(torch.tensor([2.0, 0.5, 0.0, 1.5, 0.0]))
-    tensor([1.0000, 0.5000, 0.0000, 0.5000, 0.0000])
-    """
-
-    transition: float | Tensor
-
-    def __init__(self, k: int, transition: float | Tensor = 0.0, dim: int = -1, at_most: bool = False):
-        super().__init__()
-        self.k = check_integer("SequentialKSubsets", "k", k, least=0)
-        if not is_number(transition):
-            check_type("SequentialKSubsets", "transition", transition, Tensor, "a number or a tensor")
-        hold(self, "transition", transition)
-        self.dim = dim
-        self.at_most = at_most
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.sequential_k_subsets(z, self.k, self.transition, self.dim, at_most=self.at_most, mask=mask)
-
-    def extra_repr(self) -> str:
-        at = tuple(self.transition.shape) if isinstance(self.transition, Tensor) else self.transition
-        return f"k={self.k}, transition={at}, dim={self.dim}{', at_most=True' if self.at_most else ''}"

@@ -17,7 +17,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
 from omegamax.densities.expectations._chord import _SHORT, chord
-from omegamax.densities.expectations._interval import order
+from omegamax.densities.expectations._windows import order
 
 F64 = torch.float64
 every_m = pytest.mark.parametrize("m", [1, 2, 3, 4])

@@ -12,7 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from densities.expectations import line_oracle
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities.expectations._interval import interval, order
+from omegamax.densities.expectations._gaussian_rbf import interval, order
 
 F64 = torch.float64
 ORDERS = [1, 2, 3, 4]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities.expectations._interval import order
+from omegamax.densities.expectations._windows import order
 
 # Beyond so many standard deviations a Gaussian counts as nothing: 6e-14 of it are there.
 REACH = 7.5

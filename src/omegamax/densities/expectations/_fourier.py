@@ -28,7 +28,7 @@ from omegamax.basis import Fourier
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._nodes import gauss_tsallis
-from omegamax.densities.expectations._product import excess, widened
+from omegamax.densities.expectations._product import excess, to_double_precision
 from omegamax.kernels.contour import stirling
 
 # Tails are heavy below 2 / HEAVY degrees of freedom.
@@ -47,7 +47,7 @@ _HEAVY_NODES, _HEAVY_STEP, _DEPTH = 160, 0.3, 40.0
 @register_expectation(BetaGaussian, Fourier)
 def expect_fourier(density: BetaGaussian, basis: Fourier) -> Tensor:
     """``[*, 2F]``: cosines, then sines."""
-    wide = widened(density)
+    wide = to_double_precision(density)
     w = basis.frequencies.to(wide.loc)
     # L'w for each frequency. Sums of products: autocast would take a matmul to half precision.
     folded = (wide.scale_tril.unsqueeze(-3) * w.unsqueeze(-1)).sum(-2)

@@ -8,20 +8,19 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax._numerics import phi
+from omegamax._numerics import log_ratio, phi
 from omegamax.basis import Basis, GaussianRBF, Polynomial
 from omegamax.densities._base import register_expectation
 from omegamax.densities._laplace import BetaLaplace
-from omegamax.densities._normaliser import log_ratio
 from omegamax.densities.expectations._windows import (
     NODES,
     POWER,
     WEIGHTS,
     Flank,
     gauss_legendre,
-    integral,
-    phi_value,
-    wide,
+    integrate,
+    phi_of_negative,
+    to_double,
 )
 
 # Beyond so many standard deviations a Gaussian is below 1e-16 of its peak.
@@ -30,7 +29,7 @@ _ROOT2 = math.sqrt(2)
 # The closed form of the triangular density cancels where the basis function is wide, in units of the half-width; from
 # there on, that many nodes on each side leave 1e-15.
 _NARROW = 0.5
-_FEW, _FEW_WEIGHTS = gauss_legendre(16)
+_WIDE_NODES, _WIDE_WEIGHTS = gauss_legendre(16)
 # Coefficients of sqrt(pi) x erfcx(x) in powers of 1 / 2x^2: (-1)^n (2n - 1)!!.
 _ERFCX = [(-1.0) ** n * math.prod(range(1, 2 * n, 2)) for n in range(17)]
 
@@ -39,13 +38,13 @@ _ERFCX = [(-1.0) ** n * math.prod(range(1, 2 * n, 2)) for n in range(17)]
 def expect_laplace(density: BetaLaplace, basis: GaussianRBF) -> Tensor:
     """``E_p[psi_j]`` for Gaussian functions, ``[*, J]``: closed at alpha = 1 and 2, else by nodes in a window."""
     flank = Flank.of(density)
-    d = wide(basis.centers[:, 0]) - flank.loc
-    s = wide(basis.covariance[:, 0, 0]).sqrt()
+    d = to_double(basis.centers[:, 0]) - flank.loc
+    s = to_double(basis.covariance[:, 0, 0]).sqrt()
     if not isinstance(density.alpha, Tensor) and density.alpha in (1.0, 2.0):
         value = (_laplace if density.alpha == 1 else _triangular)(d, s, flank.unit)
     else:
         value = _windowed(flank, d / flank.unit, s / flank.unit) / flank.unit
-    return (value * wide(basis.log_weight).exp()).to(density.loc.dtype)
+    return (value * to_double(basis.log_weight).exp()).to(density.loc.dtype)
 
 
 @register_expectation(BetaLaplace, Basis)
@@ -128,8 +127,8 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
         rest = rest + _decaying(torch.where(size < a, a - size, size - a), safe)
         closed = triangle + rest / a.square()
     if not every:
-        r = _FEW.to(d.device)
-        weight = _FEW_WEIGHTS.to(d.device) * (1 - r) / math.sqrt(2 * math.pi)
+        r = _WIDE_NODES.to(d.device)
+        weight = _WIDE_WEIGHTS.to(d.device) * (1 - r) / math.sqrt(2 * math.pi)
         safe = torch.where(narrow, a, s)
         left, right = ((d.unsqueeze(-1) + side * a.unsqueeze(-1) * r) / safe.unsqueeze(-1) for side in (-1, 1))
         by_nodes = (((left.square() / -2).exp() + (right.square() / -2).exp()) @ weight) / safe
@@ -185,10 +184,10 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
     def integrand(y: Tensor, still: bool) -> Tensor:
         further = -torch.log1p(-y.clamp(max=1 - 1e-15)) / flank.rate.unsqueeze(-1)
         bend = -flank.e.unsqueeze(-1) * further
-        r = offset + fall * further * (phi_value(bend) if fixed and still else phi(bend))
+        r = offset + fall * further * (phi_of_negative(bend) if fixed and still else phi(bend))
         return (1 - y).pow(POWER - 1) * _bump(r, w)
 
-    return POWER / 2 * start.pow(POWER) * integral(integrand, None, end)
+    return POWER / 2 * start.pow(POWER) * integrate(integrand, None, end)
 
 
 def _beyond(e: Tensor, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:

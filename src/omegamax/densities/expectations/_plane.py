@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._normaliser import log_volume
-from omegamax.densities.expectations._interval import closed_order
-from omegamax.densities.expectations._windows import Bell, Rule, excess, gauss_legendre, wide
+from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax.densities.expectations._windows import Bell, Rule, closed_order, excess, gauss_legendre, to_double
 
 # For the inner of two integrals.
 INNER: Rule = gauss_legendre(32)
@@ -38,7 +36,7 @@ class Plane:
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Plane:
-        e, root = excess(density), wide(density.scale_tril)
+        e, root = excess(density), to_double(density.scale_tril)
         log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
         level = (log_volume(e, 2) - math.log(2 * math.pi) - log_det) / (1 + e)
         number = e if isinstance(density.alpha, Tensor) else density.alpha - 1
@@ -51,7 +49,7 @@ class Plane:
         return (1 - self.e.unsqueeze(-1) * z.square() / 2).clamp(min=1e-40).sqrt()
 
 
-def by_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:
+def integrate_in_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:
     """``rule(plane, *pairs)`` for tensors ``[*, J, n]``, in parts of the J functions, ``[*, J]``.
 
     ``outer`` is the number of nodes for each pair, each of which has as many again as its inner integral.

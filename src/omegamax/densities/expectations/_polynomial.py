@@ -25,7 +25,7 @@ from omegamax.basis import Polynomial
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._nodes import traced_as_constant
-from omegamax.densities.expectations._product import excess, widened
+from omegamax.densities.expectations._product import excess, to_double_precision
 
 Exponents = tuple[int, ...]
 
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 @register_expectation(BetaGaussian, Polynomial)
 def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
     """``[*, J]``; where alpha < 1 leaves no finite mean, inf for a monomial with even exponents, otherwise NaN."""
-    wide, e, n = widened(density), excess(density), basis.dimension
+    wide, e, n = to_double_precision(density), excess(density), basis.dimension
     select = None
     if readable(basis.exponents):
         wanted: tuple[Exponents, ...] = tuple(map(tuple, basis.exponents.tolist()))

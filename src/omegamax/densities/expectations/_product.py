@@ -56,7 +56,7 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
         order = ORDERS.get(n, _ORDER)
     elif type(order) is not int or order < 1:
         raise ValueError(f"product_nodes: order must be an int of at least 1, got {order!r}")
-    wide = widened(density)
+    wide = to_double_precision(density)
     radii, weights = (x.to(wide.loc.device) for x in radial_nodes(order, n, excess(density)))
     directions, shares = (x.to(wide.loc.device) for x in sphere_nodes(n, order))
     z = (radii[..., None, None] * directions).flatten(-3, -2)
@@ -73,7 +73,7 @@ def expect_any(density: BetaGaussian, basis: Basis) -> Tensor:
     return (values * w.unsqueeze(-1)).sum(-2).to(density.loc.dtype)
 
 
-def widened(density: BetaGaussian) -> BetaGaussian:
+def to_double_precision(density: BetaGaussian) -> BetaGaussian:
     """The density in double precision."""
     if density.loc.dtype == torch.float64:
         return density

@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._numerics import phi
-from omegamax.densities._beta_gaussian import BetaGaussian
+from omegamax._numerics import log_ratio, phi
+from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
 from omegamax.densities._laplace import BetaLaplace
-from omegamax.densities._normaliser import log_ratio, log_volume
 
 POWER = 5
 _FAR = 1e150  # squared, it is still a number
 _DEEP = 36.0  # 1 - x^2 is 2e-16, the rounding of x
+ORDERS = (1, 2, 3, 4)  # of m = 1 / (alpha - 1) with a closed form
 
 
 Rule = tuple[Tensor, Tensor]
@@ -47,7 +47,7 @@ _X, _W = gauss_legendre(32)
 _PUSHED, _PUSHED_WEIGHTS = _X**3 * (10 - 15 * _X + 6 * _X**2), _W * 30 * (_X * (1 - _X)) ** 2
 
 
-def integral(
+def integrate(
     f: Callable[[Tensor, bool], Tensor], low: Tensor | None, high: Tensor, nodes: Rule = (NODES, WEIGHTS)
 ) -> Tensor:
     """Of f from ``low`` to ``high``, elementwise and differentiable, also twice, in the ends and in what f holds.
@@ -68,19 +68,19 @@ def integral(
     return inside + torch.where(end > start, swept, 0.0)
 
 
-def between(cuts: Tensor) -> tuple[Tensor, Tensor]:
+def nodes_between(cuts: Tensor) -> tuple[Tensor, Tensor]:
     """Nodes and weights from each of the ascending cuts ``[*, C]`` to the next, ``[*, Q]``; they move with the cuts."""
     width = (cuts[..., 1:] - cuts[..., :-1]).unsqueeze(-1)
     x = cuts[..., :-1].unsqueeze(-1) + width * _PUSHED.to(cuts.device)
     return x.flatten(-2), (width * _PUSHED_WEIGHTS.to(cuts.device)).flatten(-2)
 
 
-def wide(t: Tensor) -> Tensor:
+def to_double(t: Tensor) -> Tensor:
     """In double precision, where the device has it."""
     return t if t.device.type == "mps" else t.double()
 
 
-def phi_value(y: Tensor) -> Tensor:
+def phi_of_negative(y: Tensor) -> Tensor:
     """``expm1(y) / y`` for y <= 0 by that formula: the value is accurate, derivatives at 0 are not."""
     y = y.clamp(max=-1e-300)
     return torch.expm1(y) / y
@@ -89,7 +89,11 @@ def phi_value(y: Tensor) -> Tensor:
 def excess(density: BetaGaussian) -> Tensor:
     """``alpha - 1`` as ``[*, 1]``, ``[1]`` for a number."""
     alpha = density.alpha
-    return wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else wide(density.loc).new_tensor([alpha - 1])
+    return (
+        to_double(alpha).unsqueeze(-1) - 1
+        if isinstance(alpha, Tensor)
+        else to_double(density.loc).new_tensor([alpha - 1])
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Bell:
     @classmethod
     def of(cls, density: BetaGaussian) -> Bell:
         """Of a density over the line."""
-        loc, sigma, e = wide(density.loc), wide(density.scale_tril[..., 0]), excess(density)
+        loc, sigma, e = to_double(density.loc), to_double(density.scale_tril[..., 0]), excess(density)
         bell = cls.standard(e if isinstance(density.alpha, Tensor) else density.alpha - 1, loc)
         level = (bell.peak.log() - sigma.log()) / (1 + e / 2)
         return replace(bell, loc=loc, unit=sigma * (e * level / 2).exp())
@@ -152,7 +156,7 @@ class Bell:
         if still and self.number is not None:
             logarithm = torch.log1p(-square)
             slope = -logarithm / (square * rate)
-            stretch = (2 * slope * phi_value(size / rate * logarithm)).sqrt()
+            stretch = (2 * slope * phi_of_negative(size / rate * logarithm)).sqrt()
         else:
             slope = log_ratio(-square) / rate
             stretch = (2 * slope * phi(-size * square * slope)).sqrt()
@@ -187,9 +191,9 @@ class Flank(NamedTuple):
 
     @classmethod
     def of(cls, density: BetaLaplace) -> Flank:
-        loc, scale = wide(density.loc), wide(density.scale)
+        loc, scale = to_double(density.loc), to_double(density.scale)
         alpha = density.alpha
-        alpha = wide(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
+        alpha = to_double(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
         level = (alpha / (2 * scale)).log() / alpha
         number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
         return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
@@ -208,3 +212,19 @@ class Flank(NamedTuple):
     def depth(self, x: Tensor) -> Tensor:
         """``log(p(mu) / p(t))`` at coordinates x > 0 ``[*, J]``."""
         return -x.log() / self.rate
+
+
+def order(alpha: float | Tensor) -> int | None:
+    """``m = 1 / (alpha - 1)`` if it is one of the integers that :func:`interval` covers, else None.
+
+    >>> order(1.5), order(4 / 3), order(1.7)
+    (2, 3, None)
+    """
+    if isinstance(alpha, Tensor):
+        return None
+    return next((m for m in ORDERS if abs((alpha - 1) * m - 1) < 1e-14), None)
+
+
+def closed_order(alpha: float | Tensor) -> int | None:
+    """:func:`order`, and 0 for the Gaussian."""
+    return 0 if not isinstance(alpha, Tensor) and alpha == 1 else order(alpha)
