@@ -16,7 +16,7 @@ import pytest
 import omegamax
 from omegamax.cli.maps import markdown, replaced
 
-PAGES = ("attention", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
+PAGES = ("attention", "extending", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
 ROOT = Path(__file__).parents[1]
 REPORT = "tasks/vqa/report/assets"
 ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "key.js", "panel.js", "sheet.js", "tables.js")
