@@ -26,7 +26,7 @@ class Support(NamedTuple):
 
 @torch.no_grad()
 def support(p: Tensor) -> Support:
-    r"""The tokens that a prediction gives any probability, :math:`\{v : p_v > 0\}`, in falling order.
+    r"""Return the tokens that a prediction gives any probability, :math:`\{v : p_v > 0\}`, in falling order.
 
     Equal probabilities are in order of the tokens. Half precision keeps its dtype. There is no gradient.
 

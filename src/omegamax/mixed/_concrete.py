@@ -1,4 +1,4 @@
-"""Parameters of the laws that start from Gumbel noise."""
+"""Parameters of the distributions that start from Gumbel noise."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from omegamax._numerics import working_dtype
 
 
 def concrete_parameters(
-    name: str, probs: Tensor | None, logits: Tensor | None, **numbers: Tensor | float
+    name: str, probs: Tensor | None, logits: Tensor | None, **scalars: Tensor | float
 ) -> tuple[Tensor, list[Tensor]]:
-    """Normalised logits ``[*, K]`` and each of ``numbers`` as ``[*]``, in one dtype and with one batch shape."""
+    """Return normalised logits ``[*, K]`` and each of ``scalars`` as ``[*]``, in one dtype and with one batch shape."""
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
     argument, given = ("logits", logits) if probs is None else ("probs", probs)
@@ -33,7 +33,7 @@ def concrete_parameters(
     else:
         scores = scores - scores.logsumexp(-1, keepdim=True)
     tensors = []
-    for key, value in numbers.items():
+    for key, value in scalars.items():
         if is_number(value):
             value = scores.new_tensor(float(value))  # type: ignore[arg-type]
         if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -43,7 +43,7 @@ def concrete_parameters(
     try:
         batch = torch.broadcast_shapes(scores.shape[:-1], *(t.shape for t in tensors))
     except RuntimeError:
-        shapes = ", ".join(f"{key} {tuple(t.shape)}" for key, t in zip(numbers, tensors, strict=True))
+        shapes = ", ".join(f"{key} {tuple(t.shape)}" for key, t in zip(scalars, tensors, strict=True))
         raise ValueError(
             f"{name}: must broadcast with the batch shape {tuple(scores.shape[:-1])} of {argument}: {shapes}"
         ) from None
@@ -51,7 +51,7 @@ def concrete_parameters(
 
 
 def concrete_sample(logits: Tensor, temperature: Tensor, sample_shape: Any) -> Tensor:
-    """Points ``sample_shape + [*, K]`` of torch's ``RelaxedOneHotCategorical``, with gradients."""
+    """Return points ``sample_shape + [*, K]`` of torch's ``RelaxedOneHotCategorical``, with gradients."""
     if not logits.numel():  # torch's checks of vectors fail on a batch of none
         return logits.new_empty((*sample_shape, *logits.shape))
     base = RelaxedOneHotCategorical(temperature.unsqueeze(-1), logits=logits, validate_args=False)

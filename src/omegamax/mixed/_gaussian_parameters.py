@@ -26,7 +26,7 @@ def as_vector(loc: Tensor) -> Tensor:
 
 
 def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
-    """The parameters in one dtype and with one batch shape."""
+    """Return the parameters in one dtype and with one batch shape."""
     size = loc.shape[-1]
     tensors: dict[str, Tensor] = {"loc": loc}
     for name, value in given.items():

@@ -23,13 +23,13 @@ class Support(NamedTuple):
 
 
 def shares(seen: Tensor, zero: Tensor, blocks: Tensor, bare: Tensor) -> Support:
-    """From counts ``[*, H]``."""
+    """Return the shares that follow from counts ``[*, H]``."""
     # Counts above 2^24 are not exact in single precision, their ratio is.
     return Support(*((part.double() / whole.clamp(min=1)).float() for part, whole in ((zero, seen), (bare, blocks))))
 
 
 def support_of(z: Tensor, p: Tensor) -> Support:
-    """Of scores and weights ``[*, L, S]``."""
+    """Return the support of scores and weights ``[*, L, S]``."""
     seen = (z != -math.inf).detach()
     weight = (p != 0).detach() & seen
     blocks, some = _any_in_blocks(seen), _any_in_blocks(weight)
@@ -41,7 +41,7 @@ def _count(x: Tensor) -> Tensor:
 
 
 def _any_in_blocks(x: Tensor) -> Tensor:
-    """Whether a block has any True, ``[*, L / 64, S / 64]``."""
+    """Tell whether a block has any True, ``[*, L / 64, S / 64]``."""
     rows, columns = (-size % BLOCK for size in x.shape[-2:])
     x = F.pad(x, (0, columns, 0, rows))
     return x.unflatten(-2, (-1, BLOCK)).unflatten(-1, (-1, BLOCK)).any(-1).any(-2)

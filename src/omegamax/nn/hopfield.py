@@ -179,7 +179,7 @@ class Hopfield(torch.nn.Module):
         return (out, weights) if return_weights else out
 
     def memory(self, stored: Tensor, mask: Tensor | None = None) -> Memory:
-        """What the heads remember of ``stored [*, N, D']``: a memory of ``[*, H, N, d]``, with its energy."""
+        """Return what the heads remember of ``stored [*, N, D']``: a memory of ``[*, H, N, d]``, with its energy."""
         if isinstance(self.omega, torch.nn.Module):
             raise TypeError(f"Hopfield.memory: omega must be an Omega, which has an energy, got {self.omega!r}")
         k = self._split("stored", stored)
@@ -221,7 +221,7 @@ class Hopfield(torch.nn.Module):
         return beta.reshape(-1, 1, 1).to(q.dtype) if isinstance(beta, Tensor) else beta
 
     def _split(self, role: str, x: Tensor) -> Tensor:
-        """Normalised and projected, ``[*, L, D] -> [*, H, L, d]``."""
+        """Normalise and project, ``[*, L, D] -> [*, H, L, d]``."""
         x = getattr(self, f"{role}_proj")(getattr(self, f"{role}_norm")(x))
         if x.shape[-1] % self.num_heads:
             raise ValueError(f"Hopfield: num_heads={self.num_heads} must divide the {x.shape[-1]} features of {role}")

@@ -14,13 +14,13 @@ from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures
 
 
-class _WithFactor(torch.nn.Module):
+class _FactorModule(torch.nn.Module):
     """A module that owns the tensors of a factor, so that they move, train and are saved with it."""
 
     def __init__(self, factor: Factor):
         super().__init__()
-        check_type(type(self).__name__, "factor", factor, Factor)
-        self._bare = factor
+        check_type(type(self).__name__, "factor", factor, Factor)  # type: ignore[type-abstract]
+        self._factor = factor
         self._held = [n for n, v in vars(factor).items() if isinstance(v, Tensor) and v.is_floating_point()]
         for name in self._held:
             hold(self, name, getattr(factor, name))
@@ -29,14 +29,14 @@ class _WithFactor(torch.nn.Module):
     def factor(self) -> Factor:
         """The factor, with the tensors as they are now."""
         if not self._held:
-            return self._bare
-        factor = copy.copy(self._bare)
+            return self._factor
+        factor = copy.copy(self._factor)
         for name in self._held:
             setattr(factor, name, getattr(self, name))
         return factor
 
 
-class SparseMAP(_WithFactor):
+class SparseMAP(_FactorModule):
     """Module of :func:`omegamax.structured.sparsemap`.
 
     Floating tensors of the factor become its own: parameters stay parameters, others are buffers.
@@ -64,10 +64,10 @@ class SparseMAP(_WithFactor):
         )
 
     def extra_repr(self) -> str:
-        return f"{self._bare!r}{', two_state=True' if self.two_state else ''}"
+        return f"{self._factor!r}{', two_state=True' if self.two_state else ''}"
 
 
-class SparseMAPLoss(_WithFactor):
+class SparseMAPLoss(_FactorModule):
     """Module of :func:`omegamax.structured.sparsemap_loss`.
 
     >>> SparseMAPLoss(structured.Subsets(2))(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([1.0, 1.0, 0.0]))
@@ -92,4 +92,4 @@ class SparseMAPLoss(_WithFactor):
         )
 
     def extra_repr(self) -> str:
-        return f"{self._bare!r}, reduction={self.reduction!r}"
+        return f"{self._factor!r}, reduction={self.reduction!r}"

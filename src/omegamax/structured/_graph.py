@@ -165,6 +165,7 @@ def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor |
 def _place_structured(
     name: str, graph: FactorGraph, factor: Factor, variables: Variable, additional: Tensor | None
 ) -> Placement:
+    """Place a structured factor, once for each of the leading axes of the variables."""
     rank = len(variables.shape) - factor.event_dims
     if rank < 0 or not variables.index.size:
         raise ValueError(
