@@ -109,9 +109,7 @@ def mutual_information(
         True
     """
     if not p.batch_shape:
-        raise ValueError(
-            "mutual_information: p needs a last batch axis, one entry for each x; got no batch_shape"
-        )
+        raise ValueError("mutual_information: p needs a last batch axis, one entry for each x; got no batch_shape")
     count = p.batch_shape[-1]
     like = p.sample()
     if weights is None:
