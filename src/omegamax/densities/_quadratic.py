@@ -68,7 +68,7 @@ class Quadratic(Density):
 
     @classmethod
     def _validates(cls, validate_args: bool | None) -> bool:
-        """Whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
+        """Tell whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
         return cls._validate_args if validate_args is None else validate_args
 
     @classmethod
@@ -122,7 +122,9 @@ class Quadratic(Density):
         *,
         validate_args: bool | None = None,
     ) -> Own:
-        r"""The density of the score ``theta1' t + t' theta2 t``: ``[*, n]`` and ``[*, n, n]``, negative definite.
+        r"""Return the density of the score ``theta1' t + t' theta2 t``.
+
+        ``theta1`` is ``[*, n]``, ``theta2`` ``[*, n, n]`` and negative definite.
 
             >>> from omegamax.densities import BetaGaussian
             >>> p = BetaGaussian.from_canonical(torch.tensor([2.0]), torch.tensor([[-0.5]]), alpha=1.0)
@@ -153,27 +155,29 @@ class Quadratic(Density):
 
     @property
     def dimension(self) -> int:
-        """n"""
+        """Return n."""
         return self._event_shape[0]
 
     @lazy_property
     def scale(self) -> Tensor:
-        """Sigma, ``[*, n, n]``."""
+        """Return Sigma, ``[*, n, n]``."""
         return self._root.gram().expand((*self._batch_shape, self.dimension, self.dimension))
 
     @lazy_property
     def scale_diag(self) -> Tensor:
-        """The diagonal of Sigma, ``[*, n]``."""
+        """Return the diagonal of Sigma, ``[*, n]``."""
         return self.scale.diagonal(dim1=-2, dim2=-1)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
-        """The Cholesky factor L of Sigma, ``[*, n, n]``."""
+        """Return the Cholesky factor L of Sigma, ``[*, n, n]``."""
         return self._root.tril().expand((*self._batch_shape, self.dimension, self.dimension))
 
     @property
     def canonical(self) -> tuple[Tensor, Tensor]:
-        r"""``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``: the score is ``theta1' t + t' theta2 t``.
+        r"""Return ``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``.
+
+        The score is ``theta1' t + t' theta2 t``.
 
         .. math:: \theta_1 = \Sigma^{-1} \mu, \qquad \theta_2 = -\tfrac12 \Sigma^{-1}
         """
@@ -189,10 +193,6 @@ class Quadratic(Density):
 
 def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, n]``; half precision becomes float32."""
-    if not isinstance(loc, Tensor):
-        raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
-    if not loc.is_floating_point():
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
     check_floating(name, argument, loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
@@ -219,44 +219,44 @@ class Root:
         return self.values.shape[:-1] if self.diagonal else self.values.shape[:-2]
 
     def tril(self) -> Tensor:
-        """``L`` in full, ``[*, n, n]``."""
+        """Return ``L`` in full, ``[*, n, n]``."""
         return torch.diag_embed(self.values) if self.diagonal else self.values
 
     def gram(self) -> Tensor:
-        """``L L'``, ``[*, n, n]``."""
+        """Return ``L L'``, ``[*, n, n]``."""
         if self.diagonal:
             return torch.diag_embed(self.values.square() if self.square is None else self.square)
         return self.values @ self.values.mT if self.square is None else self.square
 
     def log_det(self) -> Tensor:
-        """``log det L``, ``[*]``: half of that of Sigma."""
+        """Return ``log det L``, ``[*]``: half of that of Sigma."""
         pivots = self.values if self.diagonal else self.values.diagonal(dim1=-2, dim2=-1)
         return pivots.log().sum(-1)
 
     def times(self, factor: Tensor | float) -> Root:
-        """``factor L`` with one number for each of the batch, ``[*]``."""
+        """Return ``factor L`` with one number for each of the batch, ``[*]``."""
         if isinstance(factor, Tensor):
             factor = factor[..., None] if self.diagonal else factor[..., None, None]
         return Root(self.values * factor, self.diagonal)
 
     def colour(self, z: Tensor) -> Tensor:
-        """``L z`` for vectors ``[*, n]``."""
+        """Return ``L z`` for vectors ``[*, n]``."""
         return self.values * z if self.diagonal else _columns(torch.matmul, self.values, z)
 
     def colour_transposed(self, z: Tensor) -> Tensor:
-        """``L' z`` for vectors ``[*, n]``."""
+        """Return ``L' z`` for vectors ``[*, n]``."""
         return self.values * z if self.diagonal else _columns(torch.matmul, self.values.mT, z)
 
     def whiten(self, x: Tensor) -> Tensor:
-        """``L^-1 x`` for vectors ``[*, n]``."""
+        """Return ``L^-1 x`` for vectors ``[*, n]``."""
         return x / self.values if self.diagonal else _columns(_solve, self.values, x)
 
     def whiten_matrix(self, matrix: Tensor) -> Tensor:
-        """``L^-1 M`` for matrices ``[*, n, k]``."""
+        """Return ``L^-1 M`` for matrices ``[*, n, k]``."""
         return matrix / self.values.unsqueeze(-1) if self.diagonal else _solve(self.values, matrix)
 
     def take(self, indices: list[int]) -> Root:
-        """The root of the rows and columns ``indices`` of Sigma."""
+        """Return the root of the rows and columns ``indices`` of Sigma."""
         if self.diagonal:
             return Root(self.values[..., indices], True)
         rows = self.values[..., indices, :]
@@ -264,13 +264,16 @@ class Root:
 
 
 def cholesky(matrix: Tensor) -> Tensor:
-    """The Cholesky factor; NaN for a matrix that has none, which spoils its own batch entry only and never syncs."""
+    """Return the Cholesky factor; NaN for a matrix that has none.
+
+    A NaN spoils its own entry of the batch only, and nothing waits for a GPU.
+    """
     factor, info = torch.linalg.cholesky_ex(matrix)
     return torch.where((info == 0)[..., None, None], factor, math.nan)
 
 
 def inverse_root(precision: Root) -> Root:
-    """The root of the inverse, lower triangular again."""
+    """Return the root of the inverse, lower triangular again."""
     if precision.diagonal:
         return Root(1 / precision.values, True)
     upper = cholesky(precision.gram().flip(-2, -1)).flip(-2, -1)
@@ -283,7 +286,7 @@ def _solve(tril: Tensor, columns: Tensor) -> Tensor:
 
 
 def _columns(apply: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, x: Tensor) -> Tensor:
-    """``apply(matrix, columns)`` for vectors ``[*, n]``, where those that share a matrix are its columns.
+    """Return ``apply(matrix, columns)`` for vectors ``[*, n]``, where those that share a matrix are its columns.
 
     The matrix is never copied, as broadcasting it over many vectors would.
     """
@@ -304,7 +307,7 @@ def _columns(apply: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, x: Tenso
 def root_of_scale(
     name: str, argument: str, scale: Tensor | float, n: int, like: Tensor, validate: bool = False
 ) -> Root:
-    """The root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity.
+    """Return the root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity.
 
     A number, a 0-d tensor and ``[*, 1, 1]`` are multiples of the identity. ``validate`` refuses a matrix that is not
     symmetric and positive definite.
@@ -330,23 +333,20 @@ def root_of_scale(
 
 
 def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:
-    """The root of a diagonal Sigma ``[*, n]``."""
+    """Return the root of a diagonal Sigma ``[*, n]``."""
     diagonal = _floating(name, argument, diagonal, like)
     _shaped(name, argument, diagonal, (n,))
     return Root(diagonal.sqrt(), True, diagonal)
 
 
 def root_of_tril(name: str, argument: str, tril: Tensor, n: int, like: Tensor) -> Root:
-    """A Cholesky factor ``[*, n, n]`` as it is."""
+    """Return a Cholesky factor ``[*, n, n]`` as it is."""
     tril = _floating(name, argument, tril, like)
     _shaped(name, argument, tril, (n, n))
     return Root(tril, False)
 
 
 def _floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
     check_floating(name, argument, value)
     return value.to(torch.promote_types(value.dtype, like.dtype))
 

@@ -15,7 +15,7 @@ _MOST = 16  # vertices up to which all faces are listed: 65535 of them
 
 
 def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
-    """All non-empty faces of a simplex, ``[2^K - 1, K]`` bool: True at the vertices a face has.
+    """Return all non-empty faces of a simplex, ``[2^K - 1, K]`` bool: True at the vertices a face has.
 
     Small faces come first (vertices, edges, triangles and so on), those of a size in lexicographic order.
 
@@ -41,7 +41,7 @@ def _faces(vertices: int) -> Tensor:
 
 
 def face_of(value: Tensor) -> Tensor:
-    """The face in whose relative interior points ``[*, K]`` of the simplex lie, ``[*, K]`` bool: their support.
+    """Return the face in whose relative interior points ``[*, K]`` of the simplex lie, ``[*, K]`` bool: their support.
 
     >>> face_of(torch.tensor([0.25, 0.75, 0.0]))
     tensor([ True,  True, False])

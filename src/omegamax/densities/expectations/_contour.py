@@ -23,14 +23,20 @@ from omegamax.kernels.contour import count_results, log_gamma_scale, log_one_plu
 
 
 def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
-    """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
+    """Return ``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``.
+
+    ``fine=False`` is for results that end up in single precision.
+    """
     size, height = 1 + 1 / wide.e, wide.dilation / wide.e
     inputs = (*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1))
     return _integral(*inputs, fine)[0]
 
 
 def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
-    """The integral, written so that torch can differentiate it any number of times; ``size`` is M, ``height`` h."""
+    """Return the integral, written so that torch can differentiate it any number of times.
+
+    ``size`` is M, ``height`` h.
+    """
     with torch.no_grad():
         width = 2 * height.unsqueeze(-1) * sigma.diagonal(dim1=-2, dim2=-1)
         a, b = (spread / width).expand_as(delta), delta.square() / width
@@ -53,7 +59,10 @@ _RANKS = (3, 2, 2, 1, 1, 1)
 
 
 def _forward(sigma, delta, spread, size, height, log_peak, fine):
-    """The value, and with it all first derivatives ``[*, J, count_results(n)]``: they come out of the same sums."""
+    """Return the value, and with it all first derivatives ``[*, J, count_results(n)]``.
+
+    They come out of the same sums.
+    """
     diagonal = sigma.diagonal(dim1=-2, dim2=-1)
     both = kernels.solve("contour", size, height, log_peak, diagonal, delta, spread, fine)
     return both[..., 0].clone(), both  # an operation's results share no memory
@@ -110,7 +119,7 @@ class _ContourGradient(torch.autograd.Function):
 
 
 def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
-    """The derivatives for each row, with derivatives of their own where somebody may ask for these."""
+    """Return the derivatives for each row, with derivatives of their own where somebody may ask for these."""
     if not in_transform() and not any(x.requires_grad for x in inputs):
         return _partials(both)
     rows = both.shape[:-1]
@@ -119,7 +128,7 @@ def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
 
 
 def _partials(both: Tensor) -> list[Tensor]:
-    """Derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, size, height and log_peak ``[*, J]``."""
+    """Return derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, M, h and B ``[*, J]``."""
     n = next(n for n in range(1, both.shape[-1]) if count_results(n) == both.shape[-1])
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
@@ -133,7 +142,10 @@ def _partials(both: Tensor) -> list[Tensor]:
 
 
 def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...]) -> list[Tensor]:
-    """Tensors of a mapped call with the mapped axis first and as many batch axes each, so that they broadcast."""
+    """Return tensors of a mapped call with the mapped axis first and as many batch axes each.
+
+    They then broadcast.
+    """
     moved = [t.expand(size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=True)]
     batch = max(t.dim() - rank for t, rank in zip(moved, ranks, strict=True))
     return [

@@ -48,7 +48,7 @@ class Wide(NamedTuple):
 
 
 def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
-    """The location and the scale of a density in float64, with this alpha. (A new density would cost more.)"""
+    """Return the location and the scale of a density in float64, with this alpha; a new density would cost more."""
     n = density.dimension
     loc, root = density.loc.double(), density.scale_tril.double()
     e: Any = alpha - 1
@@ -68,12 +68,15 @@ class Frame(NamedTuple):
 
     @property
     def diagonal(self) -> Tensor:
-        """Of sigma, ``[*, J or 1, n]``."""
+        """Return the diagonal of sigma, ``[*, J or 1, n]``."""
         return self.sigma.diagonal(dim1=-2, dim2=-1)
 
 
 def frame(wide: Wide, basis: GaussianRBF) -> Frame:
-    """The coordinates of each pair; where all covariances are multiples of the identity, one set for each density."""
+    """Return the coordinates of each pair.
+
+    Where all covariances are multiples of the identity, one set of coordinates serves each density.
+    """
     root = wide.root
     n = root.shape[-1]
     eye = torch.eye(n, dtype=root.dtype, device=root.device)
@@ -103,7 +106,7 @@ def frame(wide: Wide, basis: GaussianRBF) -> Frame:
 
 
 def log_kernel(pair: Frame, rate: Tensor) -> Tensor:
-    """``log k(r)`` at rates ``[*, J or 1, K]``, real or complex, ``[*, J, K]``."""
+    """Return ``log k(r)`` at rates ``[*, J or 1, K]``, real or complex, ``[*, J, K]``."""
     sigma, delta, spread = (t.unsqueeze(-1) for t in pair)
     n = delta.shape[-2]
     # Elimination without pivots: off the diagonal there are only zeros, and what their derivatives say.
@@ -155,7 +158,7 @@ def orthogonalise_rows(matrix: Tensor, carried: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _cosines(rows: Tensor) -> Tensor:
-    """The largest cosine between two rows, ``[*]``; NaN where a row is."""
+    """Return the largest cosine between two rows, ``[*]``; NaN where a row is."""
     unit = rows / rows.square().sum(-1, keepdim=True).sqrt()
     return (unit @ unit.mT).tril(-1).abs().flatten(-2).amax(-1)
 
@@ -176,7 +179,10 @@ def _rotate(rows: Tensor, first: list[int], second: list[int], m: int) -> Tensor
 
 
 def _rounds(n: int) -> list[tuple[list[int], list[int], list[int]]]:
-    """Every pair of n rows once, in rounds of disjoint pairs (a round-robin tournament), and the way back to order."""
+    """Return every pair of n rows once.
+
+    They come in rounds of disjoint pairs (a round-robin tournament), with the permutation back to order.
+    """
     count = n + n % 2
     circle = list(range(1, count))
     rounds = []

@@ -31,9 +31,9 @@ _NODES, _WEIGHTS = gauss_legendre(24)
 
 @register_expectation(BetaGaussian, GaussianRBF)
 def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    """Closed at alpha = 1; below, a real and above, a complex mixture of Gaussians. ``[*, J]``
+    """Return ``E_p[psi_j]``, ``[*, J]``: closed at alpha = 1; else a mixture of Gaussians, complex for alpha > 1.
 
-    Where alpha - 1 is one over a whole number, on the line all is closed. In the plane chords do, in a few large
+    Where alpha - 1 is one over an integer, on the line all is closed. In the plane chords do, in a few large
     tensors: quicker than the contour where that is not compiled.
     """
     if density.dimension == 1 and order(density.alpha) is not None:
@@ -58,7 +58,10 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
 
 
 def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
-    """Every case over the whole batch, with a stand-in where it does not apply; what does not occur is left out."""
+    """Compute every case over the whole batch, with another alpha where it does not apply.
+
+    A case that does not occur is left out.
+    """
     cases = [
         (alpha >= 1 + NEAR, 2.0, _compact),
         (alpha <= 1 - NEAR, 1 - 1 / density.dimension, _heavy),
@@ -83,7 +86,7 @@ def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> 
 
 
 def _gaussian(density: BetaGaussian, basis: GaussianRBF, stretch: Tensor | None = None) -> Tensor:
-    r""":math:`N(c_j; \mu, c \Sigma + S_j)` with c = 1 or ``stretch [*]``.
+    r"""Return :math:`N(c_j; \mu, c \Sigma + S_j)` with c = 1 or ``stretch [*]``.
 
     From Sigma itself: its factor, or its determinant apart from this sum, would bring in the condition of a scale that
     the sum does not feel, in the gradient most of all.
@@ -96,7 +99,7 @@ def _gaussian(density: BetaGaussian, basis: GaussianRBF, stretch: Tensor | None 
 
 
 def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tensor:
-    """The parabola in e through the values at -NEAR, 0 and NEAR of the integral of ``e^B (1 - e q / 2c)^(1/e)``.
+    """Return the parabola in e through the values at -NEAR, 0 and NEAR of the integral of ``e^B (1 - e q / 2c)^(1/e)``.
 
     Of the shape alone, that is: peak and width, which can change faster, are those of the alpha at hand.
     """
@@ -112,7 +115,7 @@ def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tenso
 
 
 def wide_scale(density: BetaGaussian) -> Tensor:
-    """Sigma in float64, ``[*, n, n]``, from the form in which it was given."""
+    """Return Sigma in float64, ``[*, n, n]``, from the form in which it was given."""
     if density._root.square is not None:
         return density.scale.double()
     root = density.scale_tril.double()
@@ -120,7 +123,7 @@ def wide_scale(density: BetaGaussian) -> Tensor:
 
 
 def log_normal(delta: Tensor, covariance: Tensor) -> Tensor:
-    r"""``log N(delta; 0, C)`` for vectors ``[*, n]`` and matrices ``[*, n, n]`` that broadcast, ``[*]``.
+    r"""Return ``log N(delta; 0, C)`` for vectors ``[*, n]`` and matrices ``[*, n, n]`` that broadcast, ``[*]``.
 
     By elimination: backward stable for a positive definite matrix, and a diagonal one is exactly a product.
     """
@@ -140,7 +143,7 @@ def log_normal(delta: Tensor, covariance: Tensor) -> Tensor:
 
 
 def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    r"""``E_p[psi_j]`` in one dimension where :func:`order` of alpha is m, ``[*, J]``.
+    r"""Return ``E_p[psi_j]`` in one dimension where :func:`order` of alpha is m, ``[*, J]``.
 
     .. math:: E = \frac{1}{a \, B(\frac12, m + 1)} \int_{-1}^1 (1 - s^2)^m N(s; s_0, w^2) \, ds, \qquad
               s_0 = \frac{c_j - \mu}{a}, \quad w = \frac{\sigma_j}{a}
@@ -176,8 +179,8 @@ def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
 
 
 def _closed(m: int, s0: Tensor, w: Tensor) -> Tensor:
-    # Even in s0, and from the positive side both ends of the normal law are in its lower tail, where it is accurate.
-    # From 10 on it is zero.
+    # Even in s0, and from the positive side both ends of the normal distribution are in its lower tail, where it is
+    # accurate. From 10 on it is zero.
     s0 = torch.where(s0 < 0, -s0, s0).clamp(max=10)
     right, left = (1 - s0) / w, (-1 - s0) / w
     at_right, at_left = (w * (-z.square() / 2).exp() / math.sqrt(2 * math.pi) for z in (right, left))

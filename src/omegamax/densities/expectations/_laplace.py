@@ -36,7 +36,10 @@ _ERFCX = [(-1.0) ** n * math.prod(range(1, 2 * n, 2)) for n in range(17)]
 
 @register_expectation(BetaLaplace, GaussianRBF)
 def expect_laplace(density: BetaLaplace, basis: GaussianRBF) -> Tensor:
-    """``E_p[psi_j]`` for Gaussian functions, ``[*, J]``: closed at alpha = 1 and 2, else by nodes in a window."""
+    """Return ``E_p[psi_j]`` for Gaussian functions, ``[*, J]``.
+
+    It is closed at alpha = 1 and 2, and otherwise a sum over nodes in a window.
+    """
     flank = Flank.of(density)
     d = to_double(basis.centers[:, 0]) - flank.loc
     s = to_double(basis.covariance[:, 0, 0]).sqrt()
@@ -49,7 +52,7 @@ def expect_laplace(density: BetaLaplace, basis: GaussianRBF) -> Tensor:
 
 @register_expectation(BetaLaplace, Basis)
 def expect_any(density: BetaLaplace, basis: Basis) -> Tensor:
-    """``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
+    """Return ``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
 
     Absolute error 1e-12 for functions that are smooth on the scale of the density (a wave that turns by less than 10
     radians over it); functions with kinks or narrow peaks need a rule of their own.
@@ -64,7 +67,7 @@ def expect_any(density: BetaLaplace, basis: Basis) -> Tensor:
 
 @register_expectation(BetaLaplace, Polynomial)
 def expect_polynomial(density: BetaLaplace, basis: Polynomial) -> Tensor:
-    r"""Moments, ``[*, J]``, closed: :math:`E|t - \mu|^q = s^q q! / \prod_{i \le q} (\alpha + i (\alpha - 1))`.
+    r"""Return moments ``[*, J]``, closed: :math:`E|t - \mu|^q = s^q q! / \prod_{i \le q} (\alpha + i (\alpha - 1))`.
 
     With heavy tails, from the first q on where the product is not positive, even moments are inf and odd ones NaN.
     """
@@ -81,7 +84,7 @@ def expect_polynomial(density: BetaLaplace, basis: Polynomial) -> Tensor:
 
 
 def _laplace(d: Tensor, s: Tensor, b: Tensor) -> Tensor:
-    r"""The normal density convolved with Laplace's, at d:
+    r"""Return the normal density convolved with Laplace's, at d:
 
     .. math:: \frac{1}{4b} e^{-d^2 / 2s^2} \Bigl[\operatorname{erfcx}\frac{s/b - d/s}{\sqrt2}
               + \operatorname{erfcx}\frac{s/b + d/s}{\sqrt2}\Bigr], \qquad
@@ -98,7 +101,10 @@ def _laplace(d: Tensor, s: Tensor, b: Tensor) -> Tensor:
 
 
 def _erfcx(x: Tensor) -> Tensor:
-    """``exp(x^2) erfc(x)`` for x >= 0; far out by its series, as torch's derivative there is a difference of equals."""
+    """Return ``exp(x^2) erfc(x)`` for x >= 0.
+
+    For large x it is a series, since torch's derivative there is a difference of nearly equal numbers.
+    """
     large = x > 8
     inner, outer = torch.where(large, 1.0, x), torch.where(large, x, 8.0)
     y = 0.5 / outer.square()
@@ -109,7 +115,7 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
-    r"""The normal density convolved with the triangular one on [-a, a], at d: a second difference,
+    r"""Return the normal density convolved with the triangular one on [-a, a], at d: a second difference,
 
     .. math:: \frac{G(d + a) - 2 G(d) + G(d - a)}{a^2}, \qquad G(x) = x \Phi(x / s) + s \varphi(x / s) = x_+ + g(|x|).
 
@@ -136,13 +142,13 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
 
 
 def _decaying(x: Tensor, s: Tensor) -> Tensor:
-    """``s phi(x / s) - x Q(x / s)`` for x >= 0, with Q the upper tail."""
+    """Return ``s phi(x / s) - x Q(x / s)`` for x >= 0, with Q the upper tail."""
     z = x / s
     return s * ((-z.square() / 2).exp() / math.sqrt(2 * math.pi) - z * torch.erfc(z / _ROOT2) / 2)
 
 
 def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
-    """Centres ``d`` and widths ``w``, ``[*, J]``, in units of the density; any alpha."""
+    """Return centres ``d`` and widths ``w``, ``[*, J]``, in units of the density; any alpha."""
     d = torch.stack([d, -d])  # one side and the other
     heavy = flank.e < 0
     with torch.no_grad():
@@ -161,7 +167,7 @@ def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
 
 
 def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """From ``near`` to ``far``, in the coordinate x of the density.
+    """Integrate from ``near`` to ``far``, in the coordinate x of the density.
 
     Measured from the near end: x = start (1 - y). A narrow function far out would feel the rounding of each distance.
     """
@@ -191,7 +197,7 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
 
 
 def _beyond(e: Tensor, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """From ``near`` to ``far`` in the cube root of the distance; alpha < 1."""
+    """Integrate from ``near`` to ``far`` in the cube root of the distance; alpha < 1."""
     with torch.no_grad():
         start, end = near.clamp(min=1e-300).pow(1 / 3), far.clamp(min=1e-300).pow(1 / 3)
         width = ((far - near) / (start.square() + start * end + end.square())).unsqueeze(-1)

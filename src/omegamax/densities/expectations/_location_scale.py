@@ -16,7 +16,7 @@ from omegamax.densities.expectations._windows import NODES, WEIGHTS, integrate, 
 
 @register_expectation(LocationScale, GaussianRBF)
 def expect_location_scale(density: LocationScale, basis: GaussianRBF) -> Tensor:
-    """``E_p[psi_j]`` for Gaussian functions, ``[*, J]``, by 64 nodes in a window on each side of the peak.
+    """Return ``E_p[psi_j]`` for Gaussian functions, ``[*, J]``, by 64 nodes in a window on each side of the peak.
 
     In the square root of the distance, so that :math:`g'` may begin like a half-integer power. Absolute error 1e-12
     for a g that is smooth elsewhere.
@@ -36,7 +36,7 @@ def expect_location_scale(density: LocationScale, basis: GaussianRBF) -> Tensor:
 
 @register_expectation(LocationScale, Basis)
 def expect_any(density: LocationScale, basis: Basis) -> Tensor:
-    """``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
+    """Return ``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
 
     Absolute error 1e-12 for functions that are smooth on the scale of the density (a wave that turns by less than 10
     radians over it); functions with kinks or narrow peaks need a rule of their own.
@@ -49,14 +49,17 @@ def expect_any(density: LocationScale, basis: Basis) -> Tensor:
 
 
 def height_of(density: LocationScale, v: Tensor) -> Tensor:
-    """The density at scale one, up to the edge, and its continuation beyond."""
+    """Return the density at scale one, up to the edge, and its continuation beyond."""
     # Nodes of empty windows may lie at 0, where derivatives of g may be infinite, or far out, where g itself is.
     edge = to_double(density._edge)
     return density._top - _slope(density.g, torch.where(v > 2 * edge, edge, v.clamp(min=1e-60)))
 
 
 def _from(density: LocationScale, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Distances from ``near`` to ``far``, measured from the near end: v = (sqrt(near) + y)^2. All ``[2, J, *, 1]``."""
+    """Integrate over distances from ``near`` to ``far``, measured from the near end: v = (sqrt(near) + y)^2.
+
+    All tensors are ``[2, J, *, 1]``.
+    """
     start = near.sqrt()
     end = far.clamp(min=1e-300).sqrt()
     width = (far - near) / (start + end)

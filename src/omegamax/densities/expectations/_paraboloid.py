@@ -41,7 +41,10 @@ _OWN, _OWN_WEIGHTS = gauss_legendre(20)
 
 @register_expectation(BetaGaussian, TruncatedParaboloidRBF)
 def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``E_p[psi_j]``, ``[*, J]``; exactly 0, with gradient 0, where the supports do not meet. One or two dimensions."""
+    """Return ``E_p[psi_j]``, ``[*, J]``; exactly 0, with gradient 0, where the supports do not meet.
+
+    Needs one or two dimensions.
+    """
     if density.dimension > 2:
         raise NotImplementedError(
             f"expect: BetaGaussian with TruncatedParaboloidRBF needs 1 or 2 dimensions, got {density.dimension}; "
@@ -58,7 +61,7 @@ def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> T
 
 @register_expectation(BetaLaplace, TruncatedParaboloidRBF)
 def expect_laplace(density: BetaLaplace, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``[*, J]``, by 64 nodes where the supports meet on each side of the peak."""
+    """Return ``[*, J]``, by 64 nodes where the supports meet on each side of the peak."""
     flank = Flank.of(density)
     center, radius, peak = _over_line(basis)
     d, ratio = (center - flank.loc) / flank.unit, radius / flank.unit
@@ -75,7 +78,10 @@ def expect_laplace(density: BetaLaplace, basis: TruncatedParaboloidRBF) -> Tenso
 
 @register_expectation(LocationScale, TruncatedParaboloidRBF)
 def expect_location_scale(density: LocationScale, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``[*, J]``, by 64 nodes where the supports meet on each side of the peak, in the root of the distance from it."""
+    """Return ``[*, J]``, by 64 nodes where the supports meet on each side of the peak.
+
+    The nodes are spaced in the root of the distance from it.
+    """
     loc, scale = to_double(density.loc), to_double(density.scale)
     # What g holds broadcasts with [*, 1]: sides and functions go in front.
     center, radius = (t.reshape((-1,) + (1,) * loc.dim()) for t in _over_line(basis)[:2])
@@ -95,7 +101,7 @@ def expect_location_scale(density: LocationScale, basis: TruncatedParaboloidRBF)
 
 
 def _over_line(basis: TruncatedParaboloidRBF) -> tuple[Tensor, Tensor, Tensor]:
-    """Centre, radius and peak of each function over the line, ``[J]``."""
+    """Return centre, radius and peak of each function over the line, ``[J]``."""
     height = to_double(basis.height)
     radius = (2 * height * to_double(basis.covariance[:, 0, 0])).sqrt()
     return to_double(basis.centers[:, 0]), radius, height if basis.normalised else torch.ones_like(height)
@@ -104,7 +110,7 @@ def _over_line(basis: TruncatedParaboloidRBF) -> tuple[Tensor, Tensor, Tensor]:
 def expect_parabola(
     m: int | None, bell: Bell, center: Tensor, radius: Tensor, nodes: Rule = (NODES, WEIGHTS)
 ) -> Tensor:
-    """``E[1 - ((z - center) / radius)^2]_+`` under the beta-Gaussian in its own units.
+    """Return ``E[1 - ((z - center) / radius)^2]_+`` under the beta-Gaussian in its own units.
 
     ``m`` is 1 / (alpha - 1) if that is an integer with a closed form, 0 for the Gaussian, else None.
     """
@@ -124,7 +130,7 @@ def expect_parabola(
 
 
 def _polynomial(m: int, center: Tensor, radius: Tensor) -> Tensor:
-    """A polynomial over the intersection of two intervals: a few nodes are exact.
+    """Integrate a polynomial over the intersection of two intervals: a few nodes are exact.
 
     In units of the shorter one, so that the other is never a difference of large numbers.
     """
@@ -147,7 +153,7 @@ def _polynomial(m: int, center: Tensor, radius: Tensor) -> Tensor:
 
 
 def _normal(center: Tensor, radius: Tensor, skip: Tensor) -> Tensor:
-    """By the moments of the truncated Gaussian, which cancel where the parabola is narrow: there it is skipped."""
+    """Return the mean by moments of the truncated Gaussian; narrow parabolas, where these cancel, are skipped."""
     radius = torch.where(skip, 1.0, radius)
     # Even in the centre; with that on the left, the far end is in the upper tail and the near one may be.
     c = torch.where(center > 0, -center, center)
@@ -170,7 +176,10 @@ def _any_power(bell: Bell, center: Tensor, radius: Tensor, skip: Tensor, nodes: 
 
 
 def integrate_ellipses(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> Tensor:
-    """``E_p[psi_j]`` in two dimensions, ``[*, J]``; absolute error 1e-12, 1e-8 where alpha is below 1/2, for peak 1."""
+    """Return ``E_p[psi_j]`` in two dimensions, ``[*, J]``.
+
+    The absolute error is 1e-12, 1e-8 where alpha is below 1/2, for peak 1.
+    """
     plane = Plane.of(density)
     root = plane.root.unsqueeze(-3)
     height = to_double(basis.height)
@@ -184,7 +193,7 @@ def integrate_ellipses(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> 
 
 
 def _integrate_lines(plane: Plane, center: Tensor, column: Tensor, other: Tensor) -> Tensor:
-    """Centres and the columns of the axes, ``[*, J, 2]``; the axes are lower triangular."""
+    """Integrate along lines, given centres and the columns of the lower triangular axes, ``[*, J, 2]``."""
     with torch.no_grad():  # the integral is the same whichever way the plane is turned
         a, b, d = column[..., 0], column[..., 1], other[..., 1]
         angle = torch.atan2(2 * a * b, a.square() - b.square() - d.square()) / 2
@@ -222,7 +231,7 @@ def _integrate_lines(plane: Plane, center: Tensor, column: Tensor, other: Tensor
 
 
 def _find_crossings(e: Tensor, x0: Tensor, y0: Tensor, reach: Tensor, girth: Tensor) -> Tensor:
-    """Where an ellipse with these half-axes crosses the edge of the density: first coordinates, ``[*, J, 4]``.
+    """Return where an ellipse with these half-axes crosses the edge of the density: first coordinates, ``[*, J, 4]``.
 
     On the smaller of both, at ``center + size (cos, sin)``, the other's equation is a trigonometric polynomial of
     degree 2 in the angle. Complex pairs give the place where the curves are nearest.

@@ -1,9 +1,9 @@
-r"""A beta-Gaussian over the plane, as a law of one coordinate and a law of the other given that one.
+r"""A beta-Gaussian over the plane, as a distribution of one coordinate and a distribution of the other given that one.
 
-In coordinates in which the density is round, :math:`t = \mu + \sqrt c L z`, the law of :math:`z_1` is a beta-Gaussian
-of :math:`e' = e / (1 + e/2)` with ``e = alpha - 1``; given :math:`z_1`, the other coordinate is a beta-Gaussian of the
-same alpha, in units of :math:`\sqrt{1 - e z_1^2 / 2}`. Turning the plane changes nothing. An integral over a region is
-then one over :math:`z_1` of integrals over the line.
+In coordinates in which the density is round, :math:`t = \mu + \sqrt c L z`, the distribution of :math:`z_1` is a
+beta-Gaussian of :math:`e' = e / (1 + e/2)` with ``e = alpha - 1``; given :math:`z_1`, the other coordinate is a
+beta-Gaussian of the same alpha, in units of :math:`\sqrt{1 - e z_1^2 / 2}`. Turning the plane changes nothing. An
+integral over a region is then one over :math:`z_1` of integrals over the line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Plane:
 
     e: Tensor
     root: Tensor  # sqrt(c) L, [*, 2, 2]
-    first: Bell  # the law of the first coordinate
+    first: Bell  # the distribution of the first coordinate
     second: Bell  # that of the other in its units, with an axis more
     order: int | None  # 1 / (alpha - 1) if there is a closed form
 
@@ -45,12 +45,12 @@ class Plane:
         return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, closed_order(density.alpha))
 
     def chord(self, z: Tensor) -> Tensor:
-        """The unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""
+        """Return the unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""
         return (1 - self.e.unsqueeze(-1) * z.square() / 2).clamp(min=1e-40).sqrt()
 
 
 def integrate_in_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:
-    """``rule(plane, *pairs)`` for tensors ``[*, J, n]``, in parts of the J functions, ``[*, J]``.
+    """Return ``rule(plane, *pairs)`` for tensors ``[*, J, n]``, in parts of the J functions, ``[*, J]``.
 
     ``outer`` is the number of nodes for each pair, each of which has as many again as its inner integral.
     """

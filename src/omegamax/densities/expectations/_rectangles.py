@@ -41,7 +41,10 @@ _FARTHEST_SIDE = 1e70
 
 @register_expectation(BetaGaussian, Rectangles)
 def expect_rectangles(density: BetaGaussian, basis: Rectangles) -> Tensor:
-    """``[*, J]``: closed at alpha = 1, 2, 3/2, 4/3, 5/4, else by 64 nodes between the ends. One or two dimensions."""
+    """Return ``[*, J]``: closed at alpha = 1, 2, 3/2, 4/3, 5/4, else by 64 nodes between the ends.
+
+    Needs one or two dimensions.
+    """
     if density.dimension > 2:
         raise NotImplementedError(
             f"expect: BetaGaussian with Rectangles needs 1 or 2 dimensions, got {density.dimension}; there, "
@@ -57,7 +60,7 @@ def expect_rectangles(density: BetaGaussian, basis: Rectangles) -> Tensor:
 
 
 def mass_between(m: int | None, bell: Bell, low: Tensor, high: Tensor, nodes: Rule = (NODES, WEIGHTS)) -> Tensor:
-    """Of the beta-Gaussian in its own units between ``low`` and ``high``; 0 if there is nothing between.
+    """Return the mass of the beta-Gaussian, in its own units, between ``low`` and ``high``; 0 if low >= high.
 
     ``m`` is 1 / (alpha - 1) if that is an integer with a closed form, 0 for the Gaussian, else None.
     """
@@ -69,7 +72,7 @@ def mass_between(m: int | None, bell: Bell, low: Tensor, high: Tensor, nodes: Ru
 
 @register_expectation(BetaLaplace, Rectangles)
 def expect_laplace(density: BetaLaplace, basis: Rectangles) -> Tensor:
-    """``[*, J]``, closed for every alpha."""
+    """Return ``[*, J]``, closed for every alpha."""
     flank = Flank.of(density)
     low, high = (_beside(flank, end) for end in finite_ends(basis))
     return (high - low).to(density.loc.dtype)
@@ -77,7 +80,7 @@ def expect_laplace(density: BetaLaplace, basis: Rectangles) -> Tensor:
 
 @register_expectation(LocationScale, Rectangles)
 def expect_location_scale(density: LocationScale, basis: Rectangles) -> Tensor:
-    """``[*, J]``, closed: the density is a derivative."""
+    """Return ``[*, J]``, closed: the density is a derivative."""
     loc, scale, edge = to_double(density.loc), to_double(density.scale), to_double(density._edge)
     masses = []
     for end in finite_ends(basis):
@@ -89,13 +92,13 @@ def expect_location_scale(density: LocationScale, basis: Rectangles) -> Tensor:
 
 
 def finite_ends(basis: Rectangles, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """The ends of the boxes along an axis, ``[J]``."""
+    """Return the ends of the boxes along an axis, ``[J]``."""
     low, high = (to_double(t[:, axis]).clamp(-_FARTHEST_END, _FARTHEST_END) for t in (basis.lower, basis.upper))
     return low, high
 
 
 def _power(m: int, end: Tensor) -> Tensor:
-    r"""Between 0 and ``end``, negative to the left: :math:`\int_0^v (1 - s^2)^m ds / B(1/2, m + 1)`."""
+    r"""Return the mass between 0 and ``end``, negative to the left: :math:`\int_0^v (1 - s^2)^m ds / B(1/2, m + 1)`."""
     v = (end / math.sqrt(2 * m)).clamp(-1, 1)
     square = v.square()
     total = torch.full_like(v, (-1) ** m / (2 * m + 1))
@@ -105,21 +108,21 @@ def _power(m: int, end: Tensor) -> Tensor:
 
 
 def _normal(low: Tensor, high: Tensor) -> Tensor:
-    """From the tail in which the interval lies, so that far ones keep their digits."""
+    """Return the mass from the tail in which the interval lies, so that far ones keep their digits."""
     right = low > 0
     left_end, right_end = torch.where(right, -high, low), torch.where(right, -low, high)
     return 0.5 * (torch.erfc(right_end / -math.sqrt(2)) - torch.erfc(left_end / -math.sqrt(2)))
 
 
 def _beside(flank: Flank, end: Tensor) -> Tensor:
-    """The mass between the location and ``end``, negative to the left."""
+    """Return the mass between the location and ``end``, negative to the left."""
     offset = end - flank.loc
     side = torch.where(offset < 0, -1.0, 1.0)
     return side * 0.5 * (1 - flank.place(side * offset / flank.unit).pow(POWER))
 
 
 def integrate_boxes(density: BetaGaussian, basis: Rectangles) -> Tensor:
-    """The mass in each box over the plane, ``[*, J]``; absolute error 1e-12, 1e-8 where alpha is below 1/2."""
+    """Return the mass in each box over the plane, ``[*, J]``; absolute error 1e-12, 1e-8 where alpha is below 1/2."""
     plane = Plane.of(density)
     across, shift, along = (plane.root[..., i, j].unsqueeze(-1) for i, j in ((0, 0), (1, 0), (1, 1)))
     size = torch.where(shift < 0, -shift, shift)
@@ -136,7 +139,7 @@ def integrate_boxes(density: BetaGaussian, basis: Rectangles) -> Tensor:
 
 
 def _integrate_lines(slope: Tensor, plane: Plane, low: Tensor, high: Tensor) -> Tensor:
-    """``slope [*, 1]``; the distances of the sides from the centre, ``low`` and ``high: [*, J, 2]``."""
+    """Integrate along lines, for a ``slope [*, 1]`` and sides at ``low`` and ``high [*, J, 2]`` from the centre."""
     stretch = (1 + slope.square()).sqrt()
     ratio = stretch / (2 * slope)
     ends = (low[..., 0] - high[..., 1]) * ratio, (high[..., 0] - low[..., 1]) * ratio
@@ -161,7 +164,10 @@ def _integrate_lines(slope: Tensor, plane: Plane, low: Tensor, high: Tensor) -> 
 
 
 def _find_crossings(e: Tensor, side: Tensor, slopes: Tensor, stretch: Tensor) -> Tensor:
-    """Where lines at the distance ``side [*, J, 2]`` cross the edge of the density: first coordinate, ``[*, J, 4]``."""
+    """Return where lines at the distance ``side [*, J, 2]`` cross the edge of the density.
+
+    The result is the first coordinate, ``[*, J, 4]``.
+    """
     e = e.unsqueeze(-1)
     room = 2 / torch.where(e > 0, e, 1.0) - side.square()
     meets = (e > 0) & (room > 0)

@@ -18,7 +18,7 @@ _FEWEST, _DEFAULT, _MOST = 96, 256, 4096
 
 
 def student(pair: Frame, wide: Wide) -> Tensor:
-    r"""``E_p[psi_j]`` for ``alpha < 1``, ``[*, J]``.
+    r"""Return ``E_p[psi_j]`` for ``alpha < 1``, ``[*, J]``.
 
     .. math:: E = e^B \, \frac{1}{\Gamma(\kappa)} \int_0^\infty x^{\kappa - 1} e^{-x} k(x / \tau) \, dx,
               \qquad \kappa = \tfrac{1}{1 - \alpha}, \quad \tau = \tfrac{c}{1 - \alpha}
@@ -42,7 +42,7 @@ def student(pair: Frame, wide: Wide) -> Tensor:
 
 
 def _ends(pair: Frame, kappa: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
-    """The range in u, ``[*, J, 1]``."""
+    """Return the range in u, ``[*, J, 1]``."""
     n = pair.delta.shape[-1]
     spread = _DEPTH / kappa + (2 * _DEPTH / kappa).sqrt()
     # The basis function is wide from x = 1 / 2a on: there the integrand rises like x^(kappa - n/2), below like x^kappa.
