@@ -61,7 +61,7 @@ class ActiveSet:
         """Compute inner products of the unary parts of any two structures, ``[B, A, A]``."""
         return self.unary @ self.unary.mT
 
-    def spanned(self) -> ActiveSet:
+    def span_face(self) -> ActiveSet:
         """Return the same distributions, with all the structures without weight that it takes to span the face."""
         return self
 

@@ -58,7 +58,7 @@ public:
                 unite();
                 return residual;
             }
-            // Cutting along what was full before is quick but may undo what it did. Then regions are solved whole.
+            // Cutting along what was full before is cheap but may undo what it did. Then regions are solved as one.
             wide = round >= 2;
             for (size_t k = 0; k + 1 < starts.size(); k++) settle(starts[k], starts[k + 1]);
         }
