@@ -73,9 +73,6 @@ class GridDensity(Density):
         function: Score | None = None,
     ):
         for argument, value in (("scores", scores), ("nodes", nodes), ("node_weights", node_weights)):
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-                raise TypeError(f"GridDensity: {argument} must be a floating-point tensor, got {given}")
             check_floating("GridDensity", argument, value)
         count = scores.shape[-1] if scores.dim() else 0
         if count == 0:

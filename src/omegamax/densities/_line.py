@@ -95,8 +95,5 @@ def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | No
     """Return a floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
     if like is not None and is_number(value):
         return like.new_tensor([value])
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
     check_floating(name, argument, value)
     return value.unsqueeze(0) if like is not None and value.dim() == 0 else value

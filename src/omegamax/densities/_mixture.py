@@ -53,9 +53,6 @@ class Mixture(Density):
     support = constraints.real_vector
 
     def __init__(self, weights: Tensor, components: Density, validate_args: bool | None = None):
-        if not isinstance(weights, Tensor) or not weights.is_floating_point():
-            given = f"dtype {weights.dtype}" if isinstance(weights, Tensor) else type(weights).__name__
-            raise TypeError(f"Mixture: weights must be a floating-point tensor [*, K], got {given}")
         check_floating("Mixture", "weights", weights)
         if not isinstance(components, Density):
             raise TypeError(f"Mixture: components must be a density, got {type(components).__name__}")

@@ -193,10 +193,6 @@ class Quadratic(Density):
 
 def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, n]``; half precision becomes float32."""
-    if not isinstance(loc, Tensor):
-        raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
-    if not loc.is_floating_point():
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
     check_floating(name, argument, loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
@@ -351,9 +347,6 @@ def root_of_tril(name: str, argument: str, tril: Tensor, n: int, like: Tensor) -
 
 
 def _floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
     check_floating(name, argument, value)
     return value.to(torch.promote_types(value.dtype, like.dtype))
 

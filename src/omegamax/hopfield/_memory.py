@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_mask, row_parameter
-from omegamax.hopfield._limit import check_beta
-from omegamax.hopfield._psi import Psi, Sign, psi_of
+from omegamax._checks import check_above, check_floating, check_mask, row_parameter
+from omegamax._numerics import disable_autocast
+from omegamax.hopfield._psi import Psi, Sign, resolve_psi
 from omegamax.hopfield._separable import Exponential, Power, Separable
-from omegamax.hopfield._settle import check_steps, settle
+from omegamax.hopfield.steps import check_beta, check_steps, settle
 from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d, get
 from omegamax.maps.conjugate import conjugate_minus
 
@@ -79,9 +79,7 @@ class Memory:
         psi: str | Psi = "identity",
         mask: Tensor | None = None,
     ):
-        if not isinstance(patterns, Tensor) or not patterns.is_floating_point():
-            given = patterns.dtype if isinstance(patterns, Tensor) else type(patterns).__name__
-            raise TypeError(f"Memory: patterns must be a floating-point tensor, got {given}")
+        check_floating("Memory", "patterns", patterns)
         if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
             raise ValueError(f"Memory: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
         if mask is not None:
@@ -92,7 +90,7 @@ class Memory:
             raise ValueError("Memory: omega of a grid needs its shape=(H, W), with H W = N, got None")
         self.beta = beta if isinstance(beta, Tensor) else check_above("Memory", "beta", beta, 0.0)
         self._sharpness, self._omega = check_beta("Memory", beta, self.omega)
-        self.psi = psi_of("Memory", psi)
+        self.psi = resolve_psi("Memory", psi)
         self.mask = mask
 
     @classmethod
@@ -152,7 +150,7 @@ class Memory:
                 then left alone, whatever the others do. None makes all steps, without a look at the states.
             record: keep the energies and the states on the way.
         """
-        check_steps("retrieve", steps, tol)
+        steps = check_steps("retrieve", steps, tol)
         start, dtype = self._state("retrieve", q)
         states: list[Tensor] = []
         energies: list[Tensor] = []
@@ -168,7 +166,7 @@ class Memory:
             return z, p
 
         with self._in_full():
-            end = settle(lambda state: self._read(*look(state)), start, int(steps), tol)
+            end = settle(lambda state: self._read(*look(state)), start, steps, tol)
             z, p = look(end.state)
             p = self._omega.argmax(z) if p is None else p
         one = q.dim() == 1
@@ -195,14 +193,11 @@ class Memory:
 
     def _in_full(self) -> AbstractContextManager[Any]:
         # Under autocast, an energy that falls by less than the rounding of half precision would seem to rise.
-        kind = self.patterns.device.type
-        return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+        return disable_autocast(self.patterns.device)
 
     def _state(self, method: str, q: Tensor) -> tuple[Tensor, torch.dtype]:
         """Return queries ``[*, L, D]`` in the dtype of the computation with the axes of the result, and its dtype."""
-        if not isinstance(q, Tensor) or not q.is_floating_point():
-            given = q.dtype if isinstance(q, Tensor) else type(q).__name__
-            raise TypeError(f"Memory.{method}: q must be a floating-point tensor, got {given}")
+        check_floating(f"Memory.{method}", "q", q)
         features = self.patterns.shape[-1]
         if not q.dim() or q.shape[-1] != features:
             raise ValueError(f"Memory.{method}: q must be [*, L, {features}] or [{features}], got {tuple(q.shape)}")

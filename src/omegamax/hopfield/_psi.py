@@ -29,7 +29,7 @@ class Psi(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the name as :func:`psi_of` takes it."""
+        """Return the name as :func:`resolve_psi` takes it."""
 
     @abstractmethod
     def __call__(self, q: Tensor, rounded_in: torch.dtype | None = None) -> Tensor:
@@ -200,7 +200,7 @@ def _slack(q: Tensor, rounded_in: torch.dtype | None) -> float:
 _NAMED: dict[str, type[Psi]] = {"identity": Identity, "l2_norm": L2Norm, "layer_norm": LayerNorm, "sign": Sign}
 
 
-def psi_of(name: str, psi: str | Psi) -> Psi:
+def resolve_psi(name: str, psi: str | Psi) -> Psi:
     """Return the Psi of a name, or the Psi itself; ``name`` is who asks."""
     if isinstance(psi, Psi):
         return psi

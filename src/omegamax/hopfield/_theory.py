@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
-from omegamax._checks import check_above, check_mask, readable
+from omegamax._arguments import check_integer
+from omegamax._checks import check_above, check_floating, check_mask, readable
 from omegamax._numerics import working_dtype
 from omegamax.hopfield._sphere import log_cap
 from omegamax.maps import Bounded, Omega, get
@@ -196,7 +196,7 @@ def capacity(
         radius: how far from its pattern a query may be.
 
     Returns:
-        The largest such N, a whole number, as a float since it may be beyond all ints; 1 where no two can be stored.
+        The largest such N, an integer, as a float since it may be beyond all ints; 1 where no two can be stored.
 
         >>> capacity(64, "sparsemax", beta=4.0)
         248548.0
@@ -205,8 +205,7 @@ def capacity(
 
     Reference: Santos et al. (ICML 2024), with the area of a cap in place of its order of magnitude.
     """
-    if not is_integer(dimension) or dimension < 2:
-        raise ValueError(f"capacity: dimension must be a whole number >= 2, got {dimension!r}")
+    dimension = check_integer("capacity", "dimension", dimension, least=2)
     if not 0 < failure < 1:
         raise ValueError(f"capacity: failure must lie in (0, 1), got {failure!r}")
     check_above("capacity", "norm", norm, 0.0)
@@ -245,9 +244,7 @@ def _check_single(name: str, omega: Omega, advice: str = "") -> None:
 
 
 def _check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:
-    if not isinstance(patterns, Tensor) or not patterns.is_floating_point():
-        given = patterns.dtype if isinstance(patterns, Tensor) else type(patterns).__name__
-        raise TypeError(f"{name}: patterns must be a floating-point tensor, got {given}")
+    check_floating(name, "patterns", patterns)
     if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
         raise ValueError(f"{name}: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
     if mask is not None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.losses import _rows
-from omegamax.losses._fenchel_young import full_precision, non_negative
+from omegamax.losses._fenchel_young import clip_negative, full_precision
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
 from omegamax.maps import Tsallis
@@ -133,7 +133,7 @@ def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
     p = omega.argmax(z)
     y = at_class(z, work.smoothing)
     value = conjugate_minus(omega, z, index, p=p, smoothing=work.smoothing)
-    losses.copy_(non_negative(value + omega(y)))
+    losses.copy_(clip_negative(value + omega(y)))
     if any(sums.wanted[:3]):
         sums.add(part, scale_residual(each.unsqueeze(-1), p, index, work.smoothing).to(scores.dtype))
     if sums.wanted[3]:

@@ -70,7 +70,7 @@ def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> T
     axes = tuple(range(at_y.dim() - z.dim(), 0))
     if getattr(omega, "at_most", False):
         # Points of the domain differ in their sum, so that a shift of the scores counts.
-        return non_negative(conjugate_minus(omega, z, y) + at_y)
+        return clip_negative(conjugate_minus(omega, z, y) + at_y)
     # Before the shift, which rounds the scores.
     p = omega.argmax(z)
     top = row_max(z, axes)
@@ -78,10 +78,10 @@ def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> T
     # The rounding of K entries adds up, and a large common score would multiply it: it counts as none.
     slack = z.shape[-1] * torch.finfo(rounded_in).eps
     short = short - torch.where(short.abs() <= slack, short, 0.0).detach()
-    return non_negative(conjugate_minus(omega, z - top, y, p=p) + at_y + (short * top).reshape(at_y.shape))
+    return clip_negative(conjugate_minus(omega, z - top, y, p=p) + at_y + (short * top).reshape(at_y.shape))
 
 
-def non_negative(loss: Tensor) -> Tensor:
+def clip_negative(loss: Tensor) -> Tensor:
     """Take rounding below zero off the value, not off the gradient; adds rather than subtracts, for ``inf``."""
     return loss + (-loss).detach().clamp(min=0)
 

@@ -253,7 +253,7 @@ def _solve(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tenso
 def _solve_with_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     """Return marginals, and what their derivatives need: for each row the basis ``[n + n - 1, r]`` of its face."""
     p, active, searched = _solve(z, t, k, at_most, dim)
-    basis = torch.cat(ActiveSetJacobian(active).basis, -1).mT
+    basis = torch.cat(ActiveSetJacobian(active).spanned.basis, -1).mT
     whole = basis.new_zeros(p.numel() // p.shape[dim], *basis.shape[1:])
     whole[searched] = basis
     return p, whole.reshape(*p.movedim(dim, -1).shape[:-1], *basis.shape[1:])

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
 from omegamax._arguments import is_number
+from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 
 
@@ -19,9 +20,7 @@ def concrete_parameters(
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
     argument, given = ("logits", logits) if probs is None else ("probs", probs)
-    if not isinstance(given, Tensor) or not given.is_floating_point():
-        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
+    check_floating(name, argument, given)
     if given.dim() == 0 or given.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, K] with K >= 1, got {tuple(given.shape)}")
     dtype = working_dtype(given)

@@ -11,6 +11,7 @@ from torch.distributions import Gamma, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid
 
+from omegamax._checks import check_floating
 from omegamax._constraints import finite_positive_vector
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
@@ -55,8 +56,7 @@ class MixedDirichlet(Mixed):
 
     def __init__(self, face_scores: Tensor, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         scores, concentration = broadcast_all(face_scores, concentration)
-        if not scores.is_floating_point():
-            raise TypeError(f"MixedDirichlet: face_scores must be a floating-point tensor, got {scores.dtype}")
+        check_floating("MixedDirichlet", "face_scores", scores)
         if scores.dim() == 0 or scores.shape[-1] == 0:
             raise ValueError(f"MixedDirichlet: face_scores must have shape [*, K], K >= 1; got {tuple(scores.shape)}")
         dtype = torch.promote_types(working_dtype(scores), concentration.dtype)

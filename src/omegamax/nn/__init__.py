@@ -1,7 +1,7 @@
 """Layers: every map and loss as a module, and attention with any map in place of softmax."""
 
 from omegamax.maps import find_companion as _find_companion
-from omegamax.nn._support import Support as Support
+from omegamax.nn._support import AttentionSupport as AttentionSupport
 from omegamax.nn.additive import AdditiveAttention as AdditiveAttention
 from omegamax.nn.alpha import Alpha as Alpha
 from omegamax.nn.attention import attention as attention

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer, is_integer
 
 ROLES = ("query", "stored", "value", "out")
 
@@ -23,8 +23,7 @@ def role_sizes(
     value = stored if value is None else value
     out = embed if out is None else out
     for name, size in (("embed_dim", embed), ("stored_dim", stored), ("value_dim", value), ("out_dim", out)):
-        if not is_integer(size) or size < 1:
-            raise ValueError(f"Hopfield: {name} must be a whole number >= 1, got {size!r}")
+        check_integer("Hopfield", name, size, least=1)
     if not is_integer(hidden) or hidden < 1 or hidden % heads:
         raise ValueError(f"Hopfield: hidden_dim must be a multiple of num_heads={heads}, got {hidden!r}")
     embed, hidden, stored, value, out = (int(size) for size in (embed, hidden, stored, value, out))
@@ -53,7 +52,7 @@ def linear(here: int, there: int, bias: bool, made: dict[str, Any]) -> torch.nn.
     return layer
 
 
-def joined_masks(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
+def join_masks(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
     """Return both masks as one of :func:`attention`, broadcastable to ``[*, H, L, N]``."""
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:

@@ -1,7 +1,7 @@
 r"""Gaussian basis functions under compact beta-Gaussians in the plane, by chords of the support: large tensors only.
 
 The map :math:`t = \mu + \sqrt{2h} L R v` makes the support the unit disk and, with the right rotation R, a basis
-function one with axes along v. Where ``m = 1 / (alpha - 1)`` is a whole number,
+function one with axes along v. Where ``m = 1 / (alpha - 1)`` is an integer,
 
 .. math:: E_p[N(t; c_j, S_j)] = p(\mu) \int N(v_1; a_1, s_1^2) \int_{-c}^{c} (c^2 - v_2^2)^m \,
           N(v_2; a_2 + k (v_1 - a_1), s_2^2) \, dv_2 \, dv_1, \qquad c^2 = 1 - v_1^2.

@@ -33,7 +33,7 @@ _NODES, _WEIGHTS = gauss_legendre(24)
 def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     """Return ``E_p[psi_j]``, ``[*, J]``: closed at alpha = 1; else a mixture of Gaussians, complex for alpha > 1.
 
-    Where alpha - 1 is one over a whole number, on the line all is closed. In the plane chords do, in a few large
+    Where alpha - 1 is one over an integer, on the line all is closed. In the plane chords do, in a few large
     tensors: quicker than the contour where that is not compiled.
     """
     if density.dimension == 1 and order(density.alpha) is not None:
