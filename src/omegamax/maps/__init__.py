@@ -24,4 +24,4 @@ from omegamax.maps.fusedmax import Fused as Fused
 from omegamax.maps.tvmax import TotalVariation2d as TotalVariation2d
 from omegamax.maps.graph_fusedmax import GraphFused as GraphFused
 from omegamax.maps.oscarmax import Oscar as Oscar
-from omegamax.maps._sequential_omega import SequentialKSubsets as SequentialKSubsets
+from omegamax.maps.sequential_k_subsets import SequentialKSubsets as SequentialKSubsets

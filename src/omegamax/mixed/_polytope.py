@@ -29,7 +29,7 @@ _ORDERS = {1: 128, 2: 80}  # nodes along each axis
 NODES = 8192
 _GENERATOR = (1, 3457, 1833, 507, 235, 849, 2225, 633, 1745, 1733, 825, 1345, 1913, 1019)
 _SURE = 40.0  # deviations beyond which nothing is left
-_FAR = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
+_FARTHEST_DEVIATIONS = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
 _NARROW, _LINEAR = 1e-2, 1e-5
 
 
@@ -57,9 +57,11 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
             rest, middle = rest - part * axis, middle + part * e
         deviation = rest.norm(dim=-1, keepdim=True)
         axes.append(rest / deviation)
-        low = (-middle / deviation).clamp(-_FAR, _FAR)
+        low = (-middle / deviation).clamp(-_FARTHEST_DEVIATIONS, _FARTHEST_DEVIATIONS)
         bounded = inside[..., i, None]
-        width = torch.where(bounded, (room / deviation).clamp(max=3 * _FAR), low.clamp(min=0) + _SURE - low)
+        width = torch.where(
+            bounded, (room / deviation).clamp(max=3 * _FARTHEST_DEVIATIONS), low.clamp(min=0) + _SURE - low
+        )
         interval = _Interval(low, width.clamp(min=torch.finfo(width.dtype).tiny))
         total = total + interval.log_p
         if i < count - 1:

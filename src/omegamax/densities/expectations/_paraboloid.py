@@ -26,7 +26,7 @@ from omegamax.densities.expectations._windows import (
     Bell,
     Flank,
     Rule,
-    closed_order,
+    find_closed_order,
     gauss_legendre,
     integrate,
     nodes_between,
@@ -55,7 +55,9 @@ def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> T
     bell = Bell.of(density)
     center, radius, peak = _over_line(basis)
     standard = Bell.standard(bell.e if isinstance(density.alpha, Tensor) else density.alpha - 1, bell.loc)
-    value = expect_parabola(closed_order(density.alpha), standard, (center - bell.loc) / bell.unit, radius / bell.unit)
+    value = expect_parabola(
+        find_closed_order(density.alpha), standard, (center - bell.loc) / bell.unit, radius / bell.unit
+    )
     return (value * peak).to(density.loc.dtype)
 
 

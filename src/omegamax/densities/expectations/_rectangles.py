@@ -27,7 +27,7 @@ from omegamax.densities.expectations._windows import (
     Bell,
     Flank,
     Rule,
-    closed_order,
+    find_closed_order,
     integrate,
     nodes_between,
     to_double,
@@ -50,7 +50,7 @@ def expect_rectangles(density: BetaGaussian, basis: Rectangles) -> Tensor:
             f"expect: BetaGaussian with Rectangles needs 1 or 2 dimensions, got {density.dimension}; there, "
             "GaussianRBF, Fourier and Polynomial have rules"
         )
-    m = closed_order(density.alpha)
+    m = find_closed_order(density.alpha)
     if density.dimension == 2:
         return integrate_boxes(density, basis)
     bell = Bell.of(density)
