@@ -31,6 +31,7 @@ from omegamax.tasks.callbacks import Curve, Draws, End, Epochs, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import Finite, NotFiniteError
 from omegamax.tasks.quiet import quiet
+from omegamax.tasks.threads import Threads
 from omegamax.tasks.whole import whole_file
 
 
@@ -119,7 +120,7 @@ class RunCLI(LightningCLI):
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
         application = self.application
         answers = load(application.answers)(asked=application.asked)
-        callbacks: list[L.Callback] = [Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
+        callbacks: list[L.Callback] = [Threads(), Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
         if given["enable_checkpointing"] is not False:
             validated = given["limit_val_batches"] != 0
             callbacks += [*_checkpoints(out / "checkpoints", application.monitor, validated), End()]
