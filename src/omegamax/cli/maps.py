@@ -15,7 +15,7 @@ BEGIN, END = "<!-- maps:begin -->", "<!-- maps:end -->"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax maps`` takes."""
+    """Add the arguments of ``omegamax maps``."""
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--into", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END} of FILE")
 
@@ -39,12 +39,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def markdown() -> str:
-    """The table of the README."""
+    """Return the table of the README."""
     return _table.markdown(["map", "what for", "cost of a row of K", "reference"], _rows(linked=True))
 
 
 def replaced(text: str, table: str) -> str:
-    """``text`` with ``table`` between the two markers."""
+    """Return ``text`` with ``table`` between the two markers."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
