@@ -12,8 +12,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from omegamax.kernels.structures._search import Search
 
-# Structures to stop at, with those that only tie. Flat scores of hundreds of parts have thousands, which only derivatives
-# need: see ActiveSet.span_face.
+# Structures to stop at, with those that only tie. Flat scores of hundreds of parts have thousands, which only
+# derivatives need: see ActiveSet.span_face.
 MAX_TIED = 256
 # Ever smaller changes of the slope, relative, for a structure that ties rather than nearly does.
 NUDGES = [1e-8 / 64**i for i in range(3)]
