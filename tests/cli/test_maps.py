@@ -5,8 +5,9 @@ import pytest
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
-from omegamax.cli.maps import BEGIN, END, replaced
 from omegamax.maps import records
+
+BEGIN, END = "<!-- maps:begin -->", "<!-- maps:end -->"
 
 
 @pytest.mark.parametrize("options", [[], ["--markdown"]])
@@ -30,7 +31,7 @@ def test_table_goes_between_the_markers_and_leaves_the_rest(tmp_path):
 
 def test_missing_markers_are_an_error():
     with pytest.raises(CommandError, match="maps:begin"):
-        replaced("no markers here", "table")
+        _table.replace_between("no markers here", "maps", "table")
 
 
 def test_table_in_a_terminal_uses_rich(monkeypatch, capsys):

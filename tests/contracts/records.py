@@ -33,13 +33,13 @@ class Ladder(GraphFused):
     def __init__(self, strength: float):
         super().__init__("sparsemax", ladder(3), strength)
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         self.edges = ladder(p.shape[-1])
-        return super().differences(p)
+        return super().penalty(p)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         self.edges = ladder(z.shape[-1])
-        return super().smoothed(z)
+        return super().smooth(z)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         return fuse_ladder(z, dim, strength=self.strength, mask=mask)

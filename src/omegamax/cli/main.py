@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from omegamax import __version__
-from omegamax.cli import cite, demo, maps, tour
+from omegamax.cli import cite, demo, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.application import STAGES, Application
@@ -18,7 +18,7 @@ from omegamax.cli.mil.application import MIL
 from omegamax.cli.vqa.application import VQA
 
 APPLICATIONS = {application.name: application for application in (VQA, MIL)}
-COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "cite": cite}
+COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
 
 
 def parser(arguments: Sequence[str], applications: Mapping[str, Application]) -> argparse.ArgumentParser:

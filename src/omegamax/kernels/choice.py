@@ -1,8 +1,8 @@
-"""Which kernel runs on a GPU, as data: by operation, case, precision and length of a row.
+"""Choose the kernels that run on a GPU, from a table: by operation, case, precision and length of a row.
 
 :data:`RULES` is what the launchers ask and what ``omegamax kernels`` prints. A rule names the kernels that run, one
-after another; a name with a dot is a function of plain torch. The first rule that fits a call is taken. Below the rules
-stand the shapes of the tiles that a program of each kind of kernel takes, measured on an H200.
+after another; a name with a dot is a function of plain torch. Below the rules stand the shapes of the tiles that a
+program of each kernel takes, measured on an H200.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Case(Enum):
     NORM_OTHER = "alpha < 9/8"
     NORM_ABOVE_64 = "alpha > 64"
     SCALARS = "bounds and sum are numbers"
-    TENSORS = "a bound is a tensor"
+    TENSORS = "a bound or the sum is a tensor"
+    LISTS = "alpha >= 1.42, many keys, no mask by query"
+    DENSE = "otherwise"
 
 
 class Rule(NamedTuple):
@@ -59,75 +61,95 @@ class Rule(NamedTuple):
 
 
 HALF, SINGLE, FAST, DOUBLE = (2,), (4,), (2, 4), (8,)
-_POWER = (Case.ALPHA_2, Case.ALPHA_15)
-_ENTMAX_UP_TO_2 = (
-    Case.ALPHA_BELOW_1,
-    Case.ALPHA_1,
-    Case.NEAR_1,
-    Case.FRACTION,
-    Case.INTEGER,
-    Case.ALPHA_15,
-    Case.ALPHA_2,
-)
-_ENTMAX_ANY = (*_ENTMAX_UP_TO_2, Case.ALPHA_ABOVE_2, Case.ALPHA_TENSOR)
-_NORMMAX_POWER = (Case.NORM_POWER, Case.NORM_POWER_ABOVE_2)
-_NORMMAX_ANY = (*_NORMMAX_POWER, Case.NORM_OTHER, Case.NORM_ABOVE_64, Case.ALPHA_TENSOR)
+_INTEGER, _FRACTION, _NEAR_1 = (Case.INTEGER,), (Case.FRACTION,), (Case.NEAR_1,)
+_UP_TO_1, _ABOVE_2, _TENSOR = (Case.ALPHA_1, Case.ALPHA_BELOW_1), (Case.ALPHA_ABOVE_2,), (Case.ALPHA_TENSOR,)
+_EXACT = (Case.ALPHA_2, Case.ALPHA_15)
+_UP_TO_2 = (*_UP_TO_1, *_NEAR_1, *_FRACTION, *_INTEGER, *_EXACT)
+_ALPHAS = (*_UP_TO_2, *_ABOVE_2, *_TENSOR)
+_NORM_POWERS = (Case.NORM_POWER, Case.NORM_POWER_ABOVE_2)
+_NORM_OTHERS = (Case.NORM_OTHER, Case.NORM_ABOVE_64, Case.ALPHA_TENSOR)
+_NORM_UP_TO_2 = (Case.NORM_POWER, Case.NORM_OTHER)
+_NORM_ABOVE_2 = (Case.NORM_POWER_ABOVE_2, Case.NORM_ABOVE_64, Case.ALPHA_TENSOR)
+_NORMS = (*_NORM_POWERS, *_NORM_OTHERS)
 _BOUNDS = (Case.SCALARS, Case.TENSORS)
+# What the table says of cases that stand together.
+DESCRIPTIONS = {
+    _EXACT: "alpha = 1.5 or 2",
+    _UP_TO_1: "alpha <= 1",
+    _UP_TO_2: "alpha <= 2",
+    (*_UP_TO_2, *_TENSOR): "alpha <= 2, or a tensor",
+    (*_ABOVE_2, *_TENSOR): "alpha > 2, or a tensor",
+    _ALPHAS: "any alpha",
+    _NORM_POWERS: "9/8 <= alpha <= 64",
+    _NORM_OTHERS: "alpha < 9/8, alpha > 64, or a tensor",
+    _NORM_UP_TO_2: "alpha <= 2",
+    _NORM_ABOVE_2: "alpha > 2, or a tensor",
+    _NORMS: "any alpha",
+    _BOUNDS: "any bounds",
+}
+_LISTS = ("bound_thresholds_kernel", "mark_candidates_kernel", "attend_lists_kernel", "attention_dense_kernel")
+
+
+def _in_registers(operation: str, cases: tuple[Case, ...], kernel: str, plain: str) -> tuple[Rule, ...]:
+    """Return the rules of an operation whose one kernel holds rows in registers; plain torch does the rest."""
+    return (
+        Rule(operation, cases, FAST, REGISTER_ROW, (kernel,)),
+        Rule(operation, cases, FAST, None, (plain,)),
+        Rule(operation, cases, DOUBLE, None, (plain,)),
+    )
+
 
 RULES = (
-    Rule("entmax", _ENTMAX_ANY, DOUBLE, None, ("reference.entmax",)),
-    Rule("entmax", _POWER, SINGLE, CANDIDATE_ROW[4], ("entmax_power_kernel",)),
-    Rule("entmax", _POWER, HALF, CANDIDATE_ROW[2], ("entmax_power_kernel",)),
-    Rule("entmax", _POWER, FAST, None, ("entmax_power_long_kernel",)),
-    Rule("entmax", (Case.INTEGER,), FAST, POWER_ROW, ("entmax_power_kernel",)),
-    Rule("entmax", (Case.INTEGER,), FAST, None, ("entmax_power_long_kernel",)),
-    Rule("entmax", (Case.FRACTION,), FAST, SHORT_ROW, ("entmax_power_kernel",)),
-    Rule("entmax", (Case.FRACTION,), FAST, POWER_ROW, ("entmax_any_alpha_kernel",)),
-    Rule("entmax", (Case.FRACTION,), FAST, None, ("entmax_power_long_kernel",)),
-    Rule("entmax", (Case.NEAR_1,), FAST, REGISTER_ROW, ("entmax_any_alpha_kernel",)),
-    Rule("entmax", (Case.NEAR_1,), FAST, None, ("entmax_any_alpha_long_kernel",)),
-    Rule("entmax", (Case.ALPHA_1, Case.ALPHA_BELOW_1), FAST, REGISTER_ROW, ("general_kernel",)),
-    Rule("entmax", (Case.ALPHA_1, Case.ALPHA_BELOW_1), FAST, None, ("general_long_kernel",)),
-    Rule("entmax", (Case.ALPHA_ABOVE_2,), FAST, REGISTER_ROW, ("general_kernel",)),
-    Rule("entmax", (Case.ALPHA_ABOVE_2,), FAST, None, ("entmax_above_two_long_kernel",)),
-    Rule("entmax", (Case.ALPHA_TENSOR,), FAST, REGISTER_ROW, ("entmax_any_alpha_kernel", "entmax_outside_kernel")),
+    Rule("entmax", _EXACT, SINGLE, CANDIDATE_ROW[4], ("entmax_power_kernel",)),
+    Rule("entmax", _EXACT, SINGLE, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _EXACT, HALF, CANDIDATE_ROW[2], ("entmax_power_kernel",)),
+    Rule("entmax", _EXACT, HALF, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _INTEGER, FAST, POWER_ROW, ("entmax_power_kernel",)),
+    Rule("entmax", _INTEGER, FAST, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _FRACTION, FAST, SHORT_ROW, ("entmax_power_kernel",)),
+    Rule("entmax", _FRACTION, FAST, POWER_ROW, ("entmax_any_alpha_kernel",)),
+    Rule("entmax", _FRACTION, FAST, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _NEAR_1, FAST, REGISTER_ROW, ("entmax_any_alpha_kernel",)),
+    Rule("entmax", _NEAR_1, FAST, None, ("entmax_any_alpha_long_kernel",)),
+    Rule("entmax", _UP_TO_1, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("entmax", _UP_TO_1, FAST, None, ("general_long_kernel",)),
+    Rule("entmax", _ABOVE_2, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("entmax", _ABOVE_2, FAST, None, ("entmax_above_two_long_kernel",)),
+    Rule("entmax", _TENSOR, FAST, REGISTER_ROW, ("entmax_any_alpha_kernel", "entmax_outside_kernel")),
     Rule(
         "entmax",
-        (Case.ALPHA_TENSOR,),
+        _TENSOR,
         FAST,
         None,
         ("entmax_any_alpha_long_kernel", "general_long_kernel", "entmax_above_two_long_kernel"),
     ),
-    Rule("entmax_vjp", _ENTMAX_ANY, DOUBLE, None, ("reference.entmax_vjp",)),
-    Rule("entmax_vjp", _ENTMAX_ANY, FAST, REGISTER_ROW, ("entmax_vjp_kernel",)),
-    Rule("entmax_vjp", _ENTMAX_UP_TO_2, FAST, None, ("entmax_vjp_long_kernel",)),
-    Rule("entmax_vjp", _ENTMAX_ANY, FAST, None, ("reference.entmax_vjp",)),
-    Rule("alpha_vjp", (Case.ANY,), FAST, REGISTER_ROW, ("alpha_vjp_kernel",)),
-    Rule("alpha_vjp", (Case.ANY,), (2, 4, 8), None, ("reference.alpha_vjp",)),
-    Rule("normmax", _NORMMAX_ANY, DOUBLE, None, ("reference.normmax",)),
-    Rule("normmax", _NORMMAX_POWER, FAST, REGISTER_ROW, ("normmax_power_kernel",)),
-    Rule("normmax", _NORMMAX_ANY, FAST, REGISTER_ROW, ("general_kernel",)),
-    Rule("normmax", _NORMMAX_ANY, FAST, None, ("general_long_kernel",)),
-    Rule("normmax_vjp", (Case.NORM_POWER, Case.NORM_OTHER), FAST, REGISTER_ROW, ("normmax_vjp_kernel",)),
-    Rule("normmax_vjp", _NORMMAX_ANY, FAST, REGISTER_ROW, ("entmax_vjp_kernel",)),
-    Rule("normmax_vjp", _NORMMAX_ANY, (2, 4, 8), None, ("reference.normmax_vjp",)),
-    Rule("k_subsets", _BOUNDS, FAST, REGISTER_ROW, ("clip_kernel",)),
-    Rule("k_subsets", _BOUNDS, (2, 4, 8), None, ("reference.k_subsets",)),
-    Rule("box_simplex", (Case.SCALARS,), FAST, REGISTER_ROW, ("clip_kernel",)),
-    Rule("box_simplex", (Case.TENSORS,), FAST, REGISTER_ROW, ("box_kernel",)),
-    Rule("box_simplex", _BOUNDS, (2, 4, 8), None, ("reference.box_simplex",)),
-    Rule("box_simplex_vjp", _BOUNDS, FAST, REGISTER_ROW, ("clip_vjp_kernel",)),
-    Rule("box_simplex_vjp", _BOUNDS, (2, 4, 8), None, ("jacobians.box_simplex_vjp",)),
-    Rule("capped_softmax", _BOUNDS, FAST, REGISTER_ROW, ("capped_softmax_kernel",)),
-    Rule("capped_softmax", _BOUNDS, (2, 4, 8), None, ("reference.capped_softmax",)),
-    Rule("capped_softmax_vjp", _BOUNDS, FAST, REGISTER_ROW, ("capped_softmax_vjp_kernel",)),
-    Rule("capped_softmax_vjp", _BOUNDS, (2, 4, 8), None, ("jacobians.capped_softmax_vjp",)),
-    Rule("entmax_loss", _ENTMAX_ANY, FAST, LOSS_ROW, ("entmax_loss_kernel",)),
-    Rule("entmax_loss", (*_ENTMAX_UP_TO_2, Case.ALPHA_TENSOR), FAST, None, ("entmax_loss_long_kernel",)),
-    Rule("entmax_loss", (Case.ALPHA_ABOVE_2,), FAST, None, ("reference.entmax",)),
-    Rule("entmax_loss_vjp", _ENTMAX_ANY, FAST, None, ("entmax_loss_vjp_kernel",)),
-    Rule("soft_entmax_loss", _ENTMAX_ANY, FAST, None, ("entmax_loss_soft_kernel",)),
-    Rule("soft_entmax_loss_vjp", _ENTMAX_ANY, FAST, None, ("entmax_loss_soft_vjp_kernel",)),
+    Rule("entmax", _ALPHAS, DOUBLE, None, ("reference.entmax",)),
+    Rule("entmax_vjp", _UP_TO_2, FAST, REGISTER_ROW, ("entmax_vjp_kernel",)),
+    Rule("entmax_vjp", _UP_TO_2, FAST, None, ("entmax_vjp_long_kernel",)),
+    Rule("entmax_vjp", _UP_TO_2, DOUBLE, None, ("reference.entmax_vjp",)),
+    *_in_registers("entmax_vjp", (*_ABOVE_2, *_TENSOR), "entmax_vjp_kernel", "reference.entmax_vjp"),
+    *_in_registers("alpha_vjp", (Case.ANY,), "alpha_vjp_kernel", "reference.alpha_vjp"),
+    Rule("normmax", _NORM_POWERS, FAST, REGISTER_ROW, ("normmax_power_kernel",)),
+    Rule("normmax", _NORM_POWERS, FAST, None, ("general_long_kernel",)),
+    Rule("normmax", _NORM_OTHERS, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("normmax", _NORM_OTHERS, FAST, None, ("general_long_kernel",)),
+    Rule("normmax", _NORMS, DOUBLE, None, ("reference.normmax",)),
+    *_in_registers("normmax_vjp", _NORM_UP_TO_2, "normmax_vjp_kernel", "reference.normmax_vjp"),
+    *_in_registers("normmax_vjp", _NORM_ABOVE_2, "entmax_vjp_kernel", "reference.normmax_vjp"),
+    *_in_registers("k_subsets", _BOUNDS, "clip_kernel", "reference.k_subsets"),
+    *_in_registers("box_simplex", (Case.SCALARS,), "clip_kernel", "reference.box_simplex"),
+    *_in_registers("box_simplex", (Case.TENSORS,), "box_kernel", "reference.box_simplex"),
+    *_in_registers("box_simplex_vjp", _BOUNDS, "clip_vjp_kernel", "reference.box_simplex_vjp"),
+    *_in_registers("capped_softmax", _BOUNDS, "capped_softmax_kernel", "reference.capped_softmax"),
+    *_in_registers("capped_softmax_vjp", _BOUNDS, "capped_softmax_vjp_kernel", "reference.capped_softmax_vjp"),
+    Rule("entmax_loss", _ALPHAS, FAST, LOSS_ROW, ("entmax_loss_kernel",)),
+    Rule("entmax_loss", (*_UP_TO_2, *_TENSOR), FAST, None, ("entmax_loss_long_kernel",)),
+    Rule("entmax_loss", _ABOVE_2, FAST, None, ("reference.entmax",)),
+    Rule("entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_vjp_kernel",)),
+    Rule("soft_entmax_loss", _ALPHAS, FAST, None, ("entmax_loss_soft_kernel",)),
+    Rule("soft_entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_soft_vjp_kernel",)),
+    Rule("attention", (Case.LISTS,), FAST, None, _LISTS),
+    Rule("attention", (Case.DENSE,), FAST, None, ("attention_dense_kernel",)),
 )
 
 
@@ -143,6 +165,28 @@ def choose(operation: str, case: Case, itemsize: int, size: int) -> tuple[str, .
         if rule.operation == operation and case in rule.cases and itemsize in rule.bytes and fits:
             return rule.kernels
     raise LookupError(f"no rule for {operation} with {case.value}, {itemsize} bytes, {size} entries")
+
+
+def describe(cases: tuple[Case, ...]) -> str:
+    """Return what the table says of the cases of a rule.
+
+    >>> describe((Case.ALPHA_2, Case.ALPHA_15))
+    'alpha = 1.5 or 2'
+    """
+    return DESCRIPTIONS[cases] if len(cases) > 1 else cases[0].value
+
+
+def shortest(rule: Rule) -> int:
+    """Return the length of a row from which a rule is taken: one more than that of the rule before it."""
+    before = [
+        other.longest
+        for other in RULES[: RULES.index(rule)]
+        if other.longest is not None
+        and other.operation == rule.operation
+        and set(rule.cases) <= set(other.cases)
+        and set(rule.bytes) <= set(other.bytes)
+    ]
+    return max(before, default=0) + 1
 
 
 class Exponent(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable as _Callable
 
 from omegamax.losses._classification import make_loss as make_loss
 from omegamax.losses._fenchel_young import REDUCTIONS as REDUCTIONS
+from omegamax.losses._fenchel_young import clip_negative as clip_negative
 from omegamax.losses._fenchel_young import fenchel_young_loss as fenchel_young_loss
 from omegamax.losses._linear import linear_entmax_loss as linear_entmax_loss
 from omegamax.losses._named import entmax15_loss as entmax15_loss

@@ -15,9 +15,9 @@ from omegamax._checks import check_budget, check_scores, row_parameter
 from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,
+    clip_negative,
     divergence,
     full_precision,
-    non_negative,
     returned_precision,
 )
 from omegamax.losses._targets import (
@@ -95,13 +95,13 @@ def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Te
             y = (1 - smoothing) * y + (smoothing / size) * omega.total
         return divergence(z, y, omega, rounded_in=target.value.dtype)
     value = conjugate_minus(omega, z, target.value, smoothing=smoothing)
-    return non_negative(value + omega(at_class(z, smoothing)))
+    return clip_negative(value + omega(at_class(z, smoothing)))
 
 
 def _fused_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
     """Return the same where a kernel takes the scores as they are."""
     value = _rows.row_losses(z, target.value, omega, smoothing)
-    return non_negative(value + omega(at_class(z, smoothing)) if smoothing and not target.dense else value)
+    return clip_negative(value + omega(at_class(z, smoothing)) if smoothing and not target.dense else value)
 
 
 @functools.cache

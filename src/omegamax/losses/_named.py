@@ -17,7 +17,7 @@ def softmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Cross-entropy, as the member of the family it is: the loss of softmax.
+    r"""Return the loss of softmax: cross-entropy, as the member of the family it is.
 
     .. math:: \log \sum_j \exp z_j - \langle y, z \rangle + \sum_i y_i \log y_i
 
@@ -54,7 +54,7 @@ def sparsemax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of sparsemax: zero once the target's score leads by 1.
+    r"""Return the loss of sparsemax: zero once the target's score leads by 1.
 
     .. math:: \tfrac12 \lVert y - z \rVert^2 - \tfrac12 \lVert \mathrm{sparsemax}(z) - z \rVert^2
 
@@ -83,7 +83,7 @@ def entmax15_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of 1.5-entmax: zero once the target's score leads by 2.
+    r"""Return the loss of 1.5-entmax: zero once the target's score leads by 2.
 
     .. math:: \langle p - y, z \rangle + \tfrac43 \textstyle\sum_i y_i^{3/2} - \tfrac43 \sum_i p_i^{3/2},
               \qquad p = \mathrm{entmax}_{1.5}(z)
@@ -113,7 +113,7 @@ def entmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of entmax: zero once the target's score leads by ``1 / (alpha - 1)``, if alpha > 1.
+    r"""Return the loss of entmax: zero once the target's score leads by ``1 / (alpha - 1)``, if alpha > 1.
 
     .. math:: \langle p - y, z \rangle + \frac{\sum_i y_i^\alpha - \sum_i p_i^\alpha}{\alpha (\alpha - 1)},
               \qquad p = \mathrm{entmax}_\alpha(z)
@@ -146,7 +146,7 @@ def normmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of normmax: zero once the target's score leads by 1, for every alpha.
+    r"""Return the loss of normmax: zero once the target's score leads by 1, for every alpha.
 
     .. math:: \langle p - y, z \rangle + \lVert y \rVert_\alpha - \lVert p \rVert_\alpha,
               \qquad p = \mathrm{normmax}_\alpha(z)
@@ -179,7 +179,7 @@ def k_subsets_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of k-subsets: zero once each of the k scores of the target leads every other by 1.
+    r"""Return the loss of k-subsets: zero once each of the k scores of the target leads every other by 1.
 
     .. math:: \langle p - y, z \rangle + \tfrac12 \lVert y \rVert^2 - \tfrac12 \lVert p \rVert^2,
               \qquad p = \mathrm{k\text{-}subsets}(z)

@@ -89,7 +89,7 @@ class Tsallis(Omega):
         if isinstance(alpha, Tensor):
             flat = alpha.isinf()
             alpha = torch.where(flat, 2.0, alpha)
-            return torch.where(_last(flat), 0.0, (p * tsallis_log(p, alpha)).sum(-1) / _last(alpha))
+            return torch.where(_squeeze(flat), 0.0, (p * tsallis_log(p, alpha)).sum(-1) / _squeeze(alpha))
         if alpha == math.inf:
             return torch.zeros_like(p[..., 0])
         if alpha == 2:
@@ -111,7 +111,7 @@ class Tsallis(Omega):
 
 
 def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | None) -> Tensor:
-    """The conjugate without a pass over the scores but for their maximum.
+    """Return the conjugate without a pass over the scores but for their maximum.
 
     On the support ``z = l + (p^e - 1) / e``, so that ``<p, z> - Omega(p) = l + (sum p^alpha - 1) / alpha``; the entry
     with the largest probability gives ``l``.
@@ -120,11 +120,11 @@ def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | 
     largest = p.amax(-1)
     flat = None
     if isinstance(alpha, Tensor):
-        flat = _last(alpha.isinf())
+        flat = _squeeze(alpha.isinf())
         alpha = torch.where(alpha.isinf(), 2.0, alpha)
     elif alpha == math.inf:
         return torch.where(largest == 0, 0.0, top)
-    value = top - tsallis_log(largest, _last(alpha)) + (_sum_of_powers(p, alpha) - 1) / _last(alpha)
+    value = top - tsallis_log(largest, _squeeze(alpha)) + (_sum_of_powers(p, alpha) - 1) / _squeeze(alpha)
     if flat is not None:
         value = torch.where(flat, top, value)
     return torch.where(largest == 0, 0.0, value)  # a row with nothing left
@@ -139,20 +139,20 @@ def _sum_of_powers(p: Tensor, alpha: float | Tensor) -> Tensor | float:
 
 
 @overload
-def _last(alpha: Tensor) -> Tensor: ...
+def _squeeze(alpha: Tensor) -> Tensor: ...
 
 
 @overload
-def _last(alpha: float | Tensor) -> float | Tensor: ...
+def _squeeze(alpha: float | Tensor) -> float | Tensor: ...
 
 
-def _last(alpha: float | Tensor) -> float | Tensor:
-    """A parameter ``[*, 1]`` in the shape of the values, ``[*]``."""
+def _squeeze(alpha: float | Tensor) -> float | Tensor:
+    """Return a parameter ``[*, 1]`` in the shape of the values, ``[*]``."""
     return alpha.squeeze(-1) if isinstance(alpha, Tensor) and alpha.dim() else alpha
 
 
 def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""The baseline: positive everywhere, Shannon's entropy as regulariser.
+    r"""Return the baseline: positive everywhere, Shannon's entropy as regulariser.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \sum_i p_i \log p_i
               = \frac{\exp z}{\sum_j \exp z_j}
@@ -176,7 +176,7 @@ def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
 
 def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Sparse counterpart of softmax: Euclidean projection of the scores onto the simplex.
+    r"""Return the Euclidean projection of the scores onto the simplex: the sparse counterpart of softmax.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2 = [z - \tau(z)]_+
 
@@ -197,7 +197,7 @@ def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor
 
 
 def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Half-way between softmax and sparsemax: sparse, yet smooth. Exact.
+    r"""Return what is half-way between softmax and sparsemax: sparse, yet smooth. Exact.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \tfrac43 \bigl(\textstyle\sum_i p_i^{3/2} - 1\bigr)
               = [z/2 - \tau(z)]_+^2
@@ -221,7 +221,7 @@ def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
 
 def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""The whole Tsallis family: softmax at alpha = 1, sparsemax at 2, argmax at infinity, heavy tails below 1.
+    r"""Return a member of the Tsallis family: softmax at alpha = 1, sparsemax at 2, argmax at infinity.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \frac{\sum_i p_i^\alpha - 1}{\alpha(\alpha - 1)}
               = \bigl[(\alpha - 1) z - \tau(z)\bigr]_+^{1/(\alpha - 1)}

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
 from omegamax.maps.omega import Omega
-from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.penalised import Penalised, check_base, solve_in_working_dtype
 from omegamax.maps.record import Learnable, MapRecord
 from omegamax.maps.registry import register
 from omegamax.maps.total_variation import check_edges, prox_graph, tv_prox_graph
 
 
-class GraphFused(Variation):
+class GraphFused(Penalised):
     r"""``base(p) + strength * sum_e w_e |p_i - p_j|``: the regulariser of :func:`omegamax.graph_fusedmax`.
 
     Args:
@@ -63,11 +63,11 @@ class GraphFused(Variation):
         degree.index_add_(0, self.edges.flatten(), weights.repeat(2))
         return 2 * degree.max().item()
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         gap = self._between(p, *self.edges)
         return gap.sum(-1) if self.weights is None else (gap * self.weights.to(p.dtype)).sum(-1)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         return tv_prox_graph(z, self.edges, self.strength, weights=self.weights)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ def graph_fusedmax(
     base: str | Omega = "sparsemax",
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Probabilities in connected clusters: a penalty on the difference of neighbours in a graph.
+    r"""Return probabilities in connected clusters: a penalty on the difference of neighbours in a graph.
 
     .. math:: \arg\max_p \langle p, z \rangle - \Omega(p) - \lambda \sum_{(i, j) \in E} w_{ij} |p_i - p_j|
 
@@ -107,7 +107,7 @@ def graph_fusedmax(
     Reference: Martins et al. (ICIP 2021), Prop. 1.
     """
     dim = check_scores("graph_fusedmax", z, dim)
-    omega = keeps_order("graph_fusedmax", base)
+    omega = check_base("graph_fusedmax", base)
 
     def solve(x: Tensor) -> Tensor:
         return omega.argmax(prox_graph("graph_fusedmax", x, edges, strength, dim, weights, "z"), dim)

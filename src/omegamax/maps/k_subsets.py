@@ -70,7 +70,7 @@ class KSubsets(Omega):
 
 
 def threshold(z: Tensor, p: Tensor, lower: float | Tensor, upper: float | Tensor) -> Tensor:
-    """tau of ``p = clip(z - tau, lower, upper)``, ``[*, 1]``; where no entry is free, the middle of what it may be."""
+    """Return tau of ``p = clip(z - tau, lower, upper)``, ``[*, 1]``; the middle of its range if no entry is free."""
     kept = z != -math.inf
     scores = torch.where(kept, z, 0.0)
     high, low = kept & (p >= upper), kept & (p <= lower)
@@ -87,7 +87,7 @@ def threshold(z: Tensor, p: Tensor, lower: float | Tensor, upper: float | Tensor
 def k_subsets(
     z: Tensor, k: float | Tensor, dim: int = -1, *, at_most: bool = False, mask: Tensor | None = None
 ) -> Tensor:
-    r"""Marginals of a sparse distribution over the subsets of size k.
+    r"""Return the marginals of a sparse distribution over the subsets of size k.
 
     .. math:: \arg\max_{0 \le p \le 1,\; \sum_i p_i = k} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2
               = \mathrm{clip}(z - \tau(z), 0, 1)

@@ -64,7 +64,7 @@ class NormEntropy(Omega):
 
 
 def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Sparse map that prefers equal shares: regularised by a norm instead of an entropy.
+    r"""Return sparse probabilities that prefer equal shares: regularised by a norm instead of an entropy.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \lVert p \rVert_\alpha
               \propto [z - \tau(z)]_+^{1/(\alpha - 1)}, \qquad \lVert [z - \tau]_+ \rVert_{\alpha/(\alpha-1)} = 1

@@ -94,7 +94,7 @@ class MapRecord:
 
     @property
     def image(self) -> bool:
-        """Whether it is normalised over the last two axes, and so takes no ``dim``."""
+        """Tell whether it is normalised over the last two axes, and so takes no ``dim``."""
         return self.domain == "image"
 
     def __call__(self, z: Tensor, dim: int = -1, **options: Any) -> Tensor:

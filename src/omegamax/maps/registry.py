@@ -82,7 +82,7 @@ def unregister(name: str) -> None:
 
 
 def get(omega: str | Omega, **parameters: Any) -> Omega:
-    """The Omega of a map's name, or the Omega itself.
+    """Return the Omega of a map's name, or the Omega itself.
 
     >>> get("entmax", alpha=1.5)
     Tsallis(alpha=1.5)

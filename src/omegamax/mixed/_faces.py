@@ -11,7 +11,7 @@ from torch.distributions.constraints import Constraint
 
 from omegamax._numerics import working_dtype
 
-_MOST = 16  # vertices up to which all faces are listed: 65535 of them
+_MOST_VERTICES = 16  # vertices up to which all faces are listed: 65535 of them
 
 
 def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
@@ -24,8 +24,8 @@ def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
     """
     if isinstance(vertices, bool) or not isinstance(vertices, int):
         raise TypeError(f"faces: vertices must be an int, got {type(vertices).__name__}")
-    if not 1 <= vertices <= _MOST:
-        raise ValueError(f"faces: vertices must lie in [1, {_MOST}], there are 2^K - 1 faces; got {vertices}")
+    if not 1 <= vertices <= _MOST_VERTICES:
+        raise ValueError(f"faces: vertices must lie in [1, {_MOST_VERTICES}], there are 2^K - 1 faces; got {vertices}")
     return _faces(vertices).to(device, copy=True)
 
 

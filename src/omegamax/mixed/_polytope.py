@@ -29,7 +29,7 @@ _ORDERS = {1: 128, 2: 80}  # nodes along each axis
 NODES = 8192
 _GENERATOR = (1, 3457, 1833, 507, 235, 849, 2225, 633, 1745, 1733, 825, 1345, 1913, 1019)
 _SURE = 40.0  # deviations beyond which nothing is left
-_FAR = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
+_FARTHEST_DEVIATIONS = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
 _NARROW, _LINEAR = 1e-2, 1e-5
 
 
@@ -43,7 +43,7 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
     """
     # In units of the largest deviation, so that squares neither overflow nor vanish.
     unit = root.detach().abs().amax((-2, -1), keepdim=True)
-    mean, rows, inside = _ordered(*_distances(loc / unit[..., 0], root / unit, face, 1 / unit[..., 0]))
+    mean, rows, inside = _order(*_distances(loc / unit[..., 0], root / unit, face, 1 / unit[..., 0]))
     count = loc.shape[-1] - 1
     log_u, log_rest, log_weight = (t.to(loc) for t in _nodes(max(count - 1, 0)))
     total = log_weight.expand(*loc.shape[:-1], -1)
@@ -57,9 +57,11 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
             rest, middle = rest - part * axis, middle + part * e
         deviation = rest.norm(dim=-1, keepdim=True)
         axes.append(rest / deviation)
-        low = (-middle / deviation).clamp(-_FAR, _FAR)
+        low = (-middle / deviation).clamp(-_FARTHEST_DEVIATIONS, _FARTHEST_DEVIATIONS)
         bounded = inside[..., i, None]
-        width = torch.where(bounded, (room / deviation).clamp(max=3 * _FAR), low.clamp(min=0) + _SURE - low)
+        width = torch.where(
+            bounded, (room / deviation).clamp(max=3 * _FARTHEST_DEVIATIONS), low.clamp(min=0) + _SURE - low
+        )
         interval = _Interval(low, width.clamp(min=torch.finfo(width.dtype).tiny))
         total = total + interval.log_p
         if i < count - 1:
@@ -85,7 +87,7 @@ def _distances(loc: Tensor, root: Tensor, face: Tensor, one: Tensor) -> tuple[Te
     return mean, rows, face.expand(mean.shape)
 
 
-def _ordered(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _order(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Order entries by likelihood, the least first; the last, never used, is the likeliest of the face."""
     with torch.no_grad():
         deviation = rows.square().sum(-1).sqrt()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax import structured
 from omegamax._arguments import check_choice, check_type
-from omegamax.losses._fenchel_young import REDUCTIONS
+from omegamax.losses import REDUCTIONS
 from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures
 

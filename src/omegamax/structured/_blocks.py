@@ -112,7 +112,7 @@ class _SparseMAPSolution(LocalSolution):
             return _SolutionFace(self.solution, self.shape)
         if weight_tol is None:
             return _StructuresFace(active, self.shape, tol)
-        return _StructuresFace(active.spanned(), self.shape, weight_tol.repeat_interleave(self.shape[1])[:, None])
+        return _StructuresFace(active.span_face(), self.shape, weight_tol.repeat_interleave(self.shape[1])[:, None])
 
     def warm_start(self, rows: Tensor | None = None) -> Any:
         # Structures, or whatever takes their place where the marginals are found without.
@@ -179,14 +179,14 @@ class _StructuresFace(Face):
             moved = self.projector @ d_scores.reshape(len(self.parts), -1).gather(1, self.parts)[..., None]
         if d_additional is not None:
             moved = moved + self.basis.mT @ (self.slopes @ d_additional.flatten(0, 1)[..., None])
-        whole = moved.new_zeros(len(moved), self.shape[-1])
-        return whole.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
+        out = moved.new_zeros(len(moved), self.shape[-1])
+        return out.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
 
     def matrix(self) -> Tensor:
         rows, size = len(self.projector), self.shape[-1]
         at = self.parts[:, :, None] * size + self.parts[:, None]
-        whole = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
-        return whole.reshape(*self.shape, size)
+        out = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
+        return out.reshape(*self.shape, size)
 
 
 @dataclass

@@ -62,7 +62,7 @@ class Matching(Factor):
     def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
         """Return best matchings as 0/1 matrices ``[B, n, m]``: linear assignment, always on the CPU."""
         known = scores.detach().to("cpu", torch.float64)
-        # A power of two less, so that sums of the largest numbers there are stay numbers.
+        # A power of two less, so that sums of the largest floats there are stay finite.
         known = torch.where(known.isfinite() | (known == -math.inf), known * 2.0**-16, 0.0)
         wide = known.shape[1] <= known.shape[2]
         choice = torch.from_numpy(assign((known if wide else known.mT).numpy()).choice)

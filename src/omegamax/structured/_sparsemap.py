@@ -82,7 +82,7 @@ def sparsemap(
     Returns:
         Marginals shaped like ``scores``; with ``return_structures`` also the
         :class:`~omegamax.structured.Structures` with their probabilities and the marginals of the additional parts.
-        Computed in float64. NaN or ``+inf`` spoils its own problem.
+        Computed in float64. NaN or ``+inf`` makes its own problem NaN, no other.
 
         >>> from omegamax.structured import DependencyTree
         >>> scores = torch.tensor([[1.5, 0.0], [0.75, 1.0]])

@@ -216,6 +216,13 @@ def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
 
 
+def test_alpha_within_rounding_of_an_exact_one():
+    """Exponents next to 1, 2 and 3 are compiled as these."""
+    z = scores(4, 17)
+    for alpha in (2 - 1e-9, 1.5 + 1e-9, 1.5 - 1e-9, 4 / 3 + 1e-9):
+        torch.testing.assert_close(rows.entmax(z, alpha, 1).double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+
+
 def test_more_rows_than_a_program_takes():
     count = choice.folded_tile(16, 4).rows
     assert count > 1

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities.expectations._windows import order
+from omegamax.densities.expectations._windows import find_order
 
 # Beyond so many standard deviations a Gaussian counts as nothing: 6e-14 of it are there.
 REACH = 7.5
@@ -54,8 +54,8 @@ _SHORT = {
 }
 
 
-def chord(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    """Return ``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`order`.
+def integrate_chords(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    """Return ``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`find_order`.
 
     All is computed in float64.
 
@@ -63,13 +63,13 @@ def chord(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     support.
 
     >>> p = BetaGaussian(torch.zeros(2, dtype=torch.float64), 1.0, alpha=2.0)
-    >>> chord(p, GaussianRBF(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), 0.01))
+    >>> integrate_chords(p, GaussianRBF(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), 0.01))
     tensor([0.5542, 0.0000], dtype=torch.float64)
     """
-    m = order(density.alpha)
+    m = find_order(density.alpha)
     if m is None or density.dimension != 2:
         raise ValueError(
-            f"chord: needs 2 dimensions and a float alpha of 1 + 1/m, m = 1 ... {max(_SHORT)}, "
+            f"integrate_chords: needs 2 dimensions and a float alpha of 1 + 1/m, m = 1 ... {max(_SHORT)}, "
             f"got {density.dimension} and {density.alpha}"
         )
     bump = _align(density, basis)

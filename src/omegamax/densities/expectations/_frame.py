@@ -43,8 +43,8 @@ class Wide(NamedTuple):
     loc: Tensor  # [*, n]
     root: Tensor  # [*, n, n]: a factor of Sigma
     e: Tensor  # [*]: alpha - 1
-    dilation: Tensor  # [*]: c
-    log_peak: Tensor  # [*]: B
+    c: Tensor  # [*]: the dilation
+    B: Tensor  # [*]: the log of the peak
 
 
 def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
@@ -53,10 +53,10 @@ def widen(density: BetaGaussian, alpha: float | Tensor) -> Wide:
     loc, root = density.loc.double(), density.scale_tril.double()
     e: Any = alpha - 1
     volume = 0.5 * n * math.log(2 * math.pi) + root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    log_peak = (log_volume(e, n) - volume) / (1 + e * (n / 2))
+    B = (log_volume(e, n) - volume) / (1 + e * (n / 2))
     # The dtype is said: torch makes float32 of a number.
-    wide_e = torch.as_tensor(e, dtype=torch.float64, device=loc.device).expand(log_peak.shape)
-    return Wide(loc, root, wide_e, (e * log_peak).exp(), log_peak)
+    wide_e = torch.as_tensor(e, dtype=torch.float64, device=loc.device).expand(B.shape)
+    return Wide(loc, root, wide_e, (e * B).exp(), B)
 
 
 class Frame(NamedTuple):
@@ -72,7 +72,7 @@ class Frame(NamedTuple):
         return self.sigma.diagonal(dim1=-2, dim2=-1)
 
 
-def frame(wide: Wide, basis: GaussianRBF) -> Frame:
+def make_frame(wide: Wide, basis: GaussianRBF) -> Frame:
     """Return the coordinates of each pair.
 
     Where all covariances are multiples of the identity, one set of coordinates serves each density.

@@ -12,12 +12,12 @@ from omegamax._checks import readable
 from omegamax.basis import GaussianRBF
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
-from omegamax.densities.expectations._chord import chord
-from omegamax.densities.expectations._contour import contour
-from omegamax.densities.expectations._frame import frame, widen
+from omegamax.densities.expectations._chord import integrate_chords
+from omegamax.densities.expectations._contour import integrate_contour
+from omegamax.densities.expectations._frame import make_frame, widen
 from omegamax.densities.expectations._product import to_double_precision
-from omegamax.densities.expectations._student import student
-from omegamax.densities.expectations._windows import ORDERS, Bell, gauss_legendre, order, to_double
+from omegamax.densities.expectations._student import integrate_student
+from omegamax.densities.expectations._windows import ORDERS, Bell, find_order, gauss_legendre, to_double
 
 # This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
 # in alpha as a parabola: the next term is 1e-12.
@@ -36,12 +36,13 @@ def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     Where alpha - 1 is one over an integer, on the line all is closed. In the plane chords do, in a few large
     tensors: quicker than the contour where that is not compiled.
     """
-    if density.dimension == 1 and order(density.alpha) is not None:
-        return interval(density, basis)
-    if isinstance(density.alpha, Tensor):
-        value = _each_alpha(density, basis, density.alpha.double())
+    alpha = density.alpha
+    if isinstance(alpha, Tensor):
+        value = _each_alpha(density, basis, alpha.double())
+    elif density.dimension == 1 and alpha > 1 and find_order(alpha) is not None:
+        return integrate_interval(density, basis)
     else:
-        value = _one_alpha(density, basis, density.alpha)
+        value = _one_alpha(density, basis, alpha)
     return (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
 
 
@@ -52,8 +53,8 @@ def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tenso
         return _near_one(density, basis, torch.tensor(alpha, dtype=torch.float64, device=density.loc.device))
     # A traced contour is one operation, whatever it does inside.
     small = not torch.compiler.is_compiling() and not kernels.is_compiled("contour", density.loc)
-    if small and density.dimension == 2 and order(alpha) is not None:
-        return chord(to_double_precision(density), basis)
+    if small and density.dimension == 2 and find_order(alpha) is not None:
+        return integrate_chords(to_double_precision(density), basis)
     return (_compact if alpha > 1 else _heavy)(density, basis, alpha)
 
 
@@ -77,12 +78,12 @@ def _each_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Ten
 
 def _compact(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
     wide = widen(density, alpha)
-    return contour(frame(wide, basis), wide, fine=density.loc.dtype == torch.float64)
+    return integrate_contour(make_frame(wide, basis), wide, fine=density.loc.dtype == torch.float64)
 
 
 def _heavy(density: BetaGaussian, basis: GaussianRBF, alpha: float | Tensor) -> Tensor:
     wide = widen(density, alpha)
-    return student(frame(wide, basis), wide)
+    return integrate_student(make_frame(wide, basis), wide)
 
 
 def _gaussian(density: BetaGaussian, basis: GaussianRBF, stretch: Tensor | None = None) -> Tensor:
@@ -104,12 +105,12 @@ def _near_one(density: BetaGaussian, basis: GaussianRBF, alpha: Tensor) -> Tenso
     Of the shape alone, that is: peak and width, which can change faster, are those of the alpha at hand.
     """
     wide = widen(density, alpha)
-    pair = frame(wide, basis)
+    pair = make_frame(wide, basis)
     step = torch.full_like(wide.e, NEAR)
-    below, above = student(pair, wide._replace(e=-step)), contour(pair, wide._replace(e=step))
+    below, above = integrate_student(pair, wide._replace(e=-step)), integrate_contour(pair, wide._replace(e=step))
     # Of exp(B - q / 2c), whose mass is exp(delta).
     mass = log_volume(wide.e, density.dimension).exp().unsqueeze(-1)
-    middle = mass * _gaussian(density, basis, wide.dilation)
+    middle = mass * _gaussian(density, basis, wide.c)
     x = (wide.e / NEAR).unsqueeze(-1)
     return middle + x * (above - below) / 2 + x.square() * (above - 2 * middle + below) / 2
 
@@ -142,8 +143,8 @@ def log_normal(delta: Tensor, covariance: Tensor) -> Tensor:
     return -total / 2
 
 
-def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    r"""Return ``E_p[psi_j]`` in one dimension where :func:`order` of alpha is m, ``[*, J]``.
+def integrate_interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    r"""Return ``E_p[psi_j]`` in one dimension where :func:`find_order` of alpha is m, ``[*, J]``.
 
     .. math:: E = \frac{1}{a \, B(\frac12, m + 1)} \int_{-1}^1 (1 - s^2)^m N(s; s_0, w^2) \, ds, \qquad
               s_0 = \frac{c_j - \mu}{a}, \quad w = \frac{\sigma_j}{a}
@@ -157,9 +158,11 @@ def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
 
     Reference: Martins et al. (NeurIPS 2020), Eq. 50 for alpha = 2.
     """
-    m = order(density.alpha)
+    m = find_order(density.alpha)
     if m is None:
-        raise NotImplementedError(f"interval: 1 / (alpha - 1) must be one of {ORDERS}, got alpha = {density.alpha}")
+        raise NotImplementedError(
+            f"integrate_interval: 1 / (alpha - 1) must be one of {ORDERS}, got alpha = {density.alpha}"
+        )
     bell = Bell.of(density)
     half = bell.unit * math.sqrt(2 * m)
     s0 = (to_double(basis.centers[:, 0]) - bell.loc) / half
@@ -167,18 +170,18 @@ def interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     narrow = w < _NARROW
     every, some = (bool(narrow.all()), bool(narrow.any())) if readable(w) else (False, True)
     if every:
-        value = _closed(m, s0, w)
+        value = _sum_moments(m, s0, w)
     elif not some:
-        value = _by_nodes(m, s0, w)
+        value = _sum_nodes(m, s0, w)
     else:  # each with arguments that it can digest, so that neither sends a NaN back through the other
         value = torch.where(
-            narrow, _closed(m, s0, torch.where(narrow, w, 0.1)), _by_nodes(m, s0, torch.where(narrow, 1.0, w))
+            narrow, _sum_moments(m, s0, torch.where(narrow, w, 0.1)), _sum_nodes(m, s0, torch.where(narrow, 1.0, w))
         )
     scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
     return (value * (scale / half) * to_double(basis.log_weight).exp()).to(density.loc.dtype)
 
 
-def _closed(m: int, s0: Tensor, w: Tensor) -> Tensor:
+def _sum_moments(m: int, s0: Tensor, w: Tensor) -> Tensor:
     # Even in s0, and from the positive side both ends of the normal distribution are in its lower tail, where it is
     # accurate. From 10 on it is zero.
     s0 = torch.where(s0 < 0, -s0, s0).clamp(max=10)
@@ -195,7 +198,7 @@ def _closed(m: int, s0: Tensor, w: Tensor) -> Tensor:
     return total
 
 
-def _by_nodes(m: int, s0: Tensor, w: Tensor) -> Tensor:
+def _sum_nodes(m: int, s0: Tensor, w: Tensor) -> Tensor:
     s, weight = 2 * _NODES.to(s0.device) - 1, 2 * _WEIGHTS.to(s0.device)
     weight = weight * (1 - s.square()).pow(m) / math.sqrt(2 * math.pi)
     return ((((s - s0.unsqueeze(-1)) / w.unsqueeze(-1)).square() / -2).exp() @ weight) / w

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
-from omegamax.densities.expectations._windows import Bell, Rule, closed_order, excess, gauss_legendre, to_double
+from omegamax.densities.expectations._windows import Bell, Rule, excess, find_closed_order, gauss_legendre, to_double
 
 # For the inner of two integrals.
 INNER: Rule = gauss_legendre(32)
@@ -41,8 +41,8 @@ class Plane:
         level = (log_volume(e, 2) - math.log(2 * math.pi) - log_det) / (1 + e)
         number = e if isinstance(density.alpha, Tensor) else density.alpha - 1
         first = replace(Bell.standard(number / (1 + number / 2), root), unit=(1 + e / 2).rsqrt())
-        second = Bell.standard(number, root).lifted()
-        return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, closed_order(density.alpha))
+        second = Bell.standard(number, root).add_axis()
+        return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, find_closed_order(density.alpha))
 
     def chord(self, z: Tensor) -> Tensor:
         """Return the unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""

@@ -27,8 +27,8 @@ from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
 from omegamax.densities._laplace import BetaLaplace
 
 POWER = 5
-_FAR = 1e150  # squared, it is still a number
-_DEEP = 36.0  # 1 - x^2 is 2e-16, the rounding of x
+_FARTHEST = 1e150  # in standard units: its square is still finite
+_DEEPEST = 36.0  # 1 - x^2 is 2e-16, the rounding of x
 ORDERS = (1, 2, 3, 4)  # of m = 1 / (alpha - 1) with a closed form
 
 
@@ -132,19 +132,19 @@ class Bell:
         rate = (1 + torch.where(e < 0, e / 2, e)) / POWER
         return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, number)
 
-    def lifted(self) -> Bell:
+    def add_axis(self) -> Bell:
         """Return the bell with an axis more, for arrays of nodes."""
         loc, unit, e, rate, peak = (t.unsqueeze(-1) for t in (self.loc, self.unit, self.e, self.rate, self.peak))
         return Bell(loc, unit, e, rate, peak, self.number)
 
-    def place(self, t: Tensor) -> Tensor:
+    def coordinate(self, t: Tensor) -> Tensor:
         """Return x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
         with torch.no_grad():
             z = (t - self.loc) / self.unit
-            beyond = (self.e * z.square() >= 2) | (z.abs() > _FAR)
+            beyond = (self.e * z.square() >= 2) | (z.abs() > _FARTHEST)
             r = torch.where(beyond, 0.0, z).square() / 2
             # Far out in the tail, where nothing is left, derivatives are differences of huge numbers.
-            beyond = beyond | (self.rate * r * log_ratio(-self.e * r) > _DEEP)
+            beyond = beyond | (self.rate * r * log_ratio(-self.e * r) > _DEEPEST)
         z = (torch.where(beyond, self.loc, t) - self.loc) / self.unit
         r = z.square() / 2
         bend = log_ratio(-self.e * r)
@@ -204,9 +204,9 @@ class Flank(NamedTuple):
         number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
         return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
 
-    def place(self, r: Tensor) -> Tensor:
+    def coordinate(self, r: Tensor) -> Tensor:
         """Return x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
-        beyond = (self.e * r >= 1) | (r > _FAR)
+        beyond = (self.e * r >= 1) | (r > _FARTHEST)
         r = torch.where(beyond, 0.0, r)
         return torch.where(beyond, 0.0, (-self.rate * r * log_ratio(-self.e * r)).exp())
 
@@ -220,10 +220,10 @@ class Flank(NamedTuple):
         return -x.log() / self.rate
 
 
-def order(alpha: float | Tensor) -> int | None:
+def find_order(alpha: float | Tensor) -> int | None:
     """Return ``m = 1 / (alpha - 1)`` if it is one of the integers that :func:`interval` covers, else None.
 
-    >>> order(1.5), order(4 / 3), order(1.7)
+    >>> find_order(1.5), find_order(4 / 3), find_order(1.7)
     (2, 3, None)
     """
     if isinstance(alpha, Tensor):
@@ -231,6 +231,6 @@ def order(alpha: float | Tensor) -> int | None:
     return next((m for m in ORDERS if abs((alpha - 1) * m - 1) < 1e-14), None)
 
 
-def closed_order(alpha: float | Tensor) -> int | None:
-    """Return :func:`order`, and 0 for the Gaussian."""
-    return 0 if not isinstance(alpha, Tensor) and alpha == 1 else order(alpha)
+def find_closed_order(alpha: float | Tensor) -> int | None:
+    """Return :func:`find_order`, and 0 for the Gaussian."""
+    return 0 if not isinstance(alpha, Tensor) and alpha == 1 else find_order(alpha)

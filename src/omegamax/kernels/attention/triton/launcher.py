@@ -19,6 +19,7 @@ from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel, count_zeros_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
 from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.choice import Case, choose
 from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled, on_device
 
 MARK_BYTES = 1 << 10  # of candidate bits, at most, for each query
@@ -34,7 +35,9 @@ def forward(call: Attention, learnt: bool = False) -> list[Tensor]:
     with on_device(call.q):
         constants = _dense_constants(call)
         only = dense if call.listed else None
-        launches = list(_plan_lists(call, *state)) if call.listed else []
+        case = Case.LISTS if call.listed else Case.DENSE
+        kernels = choose("attention", case, call.q.itemsize, call.k.shape[-2])
+        launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
         tensors = (*call.tensors, out, t, blocks, only)
         launches.append(PlannedLaunch(attention_dense_kernel, (call.parts, blocks.shape[0]), tensors, constants))
         key = (learnt, *_compile_key(call, constants))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.kernels.bounds import jacobians, reference
+from omegamax.kernels.bounds import reference
 from omegamax.kernels.bounds.triton.box import box_kernel, clip_vjp_kernel
 from omegamax.kernels.bounds.triton.capped_softmax import capped_softmax_kernel, capped_softmax_vjp_kernel
 from omegamax.kernels.bounds.triton.clip import clip_kernel
@@ -73,8 +73,8 @@ def box_simplex_vjp(p: Tensor, g: Tensor, lower: Parameter, upper: Parameter, di
     key = _launch_key("box_simplex_vjp", p, g, dim, lower, upper)
     if key is not None and (out := launch_again(key, p, g)) is not None:
         return out
-    if _kernel("box_simplex_vjp", p, dim, lower, upper) == "jacobians.box_simplex_vjp":
-        return _plain_vjp(jacobians.box_simplex_vjp, p, g, lower, upper, dim)
+    if _kernel("box_simplex_vjp", p, dim, lower, upper) == "reference.box_simplex_vjp":
+        return _plain_vjp(reference.box_simplex_vjp, p, g, lower, upper, dim)
     given = isinstance(lower, Tensor) or isinstance(upper, Tensor)
     low, high = (_by_entry(a, p, dim) if given else None for a in (lower, upper))
     scalars = (0.0, 0.0) if given else (lower, upper)
@@ -108,8 +108,8 @@ def capped_softmax_vjp(p: Tensor, g: Tensor, upper: Parameter, dim: int) -> Tens
     key = _launch_key("capped_softmax_vjp", p, g, dim, upper)
     if key is not None and (out := launch_again(key, p, g)) is not None:
         return out
-    if _kernel("capped_softmax_vjp", p, dim, upper) == "jacobians.capped_softmax_vjp":
-        return _plain_vjp(jacobians.capped_softmax_vjp, p, g, upper, dim)
+    if _kernel("capped_softmax_vjp", p, dim, upper) == "reference.capped_softmax_vjp":
+        return _plain_vjp(reference.capped_softmax_vjp, p, g, upper, dim)
     high, scalar = (_by_entry(upper, p, dim), 0.0) if isinstance(upper, Tensor) else (None, upper)
     return _launch_vjp(capped_softmax_vjp_kernel, p, g, (high,), (scalar,), dim, key)
 

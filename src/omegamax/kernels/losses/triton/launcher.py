@@ -28,6 +28,12 @@ LIST_BLOCK = 1024  # entries of a row that are searched for support at once
 PLAIN_ENTRIES = 1 << 24  # entries of rows that plain torch takes at a time
 
 
+VJP_KERNELS = {
+    "entmax_loss_vjp_kernel": entmax_loss_vjp_kernel,
+    "entmax_loss_soft_vjp_kernel": entmax_loss_soft_vjp_kernel,
+}
+
+
 def entmax_loss(
     z: Tensor, target: Tensor, alpha: Parameter, smoothing: float, slope: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,7 +93,8 @@ def entmax_loss_vjp(
     rows = max(512 // block, 1)
     grid = (-(-count // rows), -(-size // block))
     soft = target.is_floating_point()
-    kernel = entmax_loss_soft_vjp_kernel if soft else entmax_loss_vjp_kernel
+    operation = "soft_entmax_loss_vjp" if soft else "entmax_loss_vjp"
+    kernel = VJP_KERNELS[choose(operation, entmax_case(alpha), z.itemsize, size)[0]]
     strides = (z.stride(0), *([target.stride(0)] if soft else []), out.stride(0))
     scalars = (alphas, scalar, float(smoothing), count, size, *strides, kind.value, alphas is not None)
     with on_device(z):
