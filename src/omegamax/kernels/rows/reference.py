@@ -17,6 +17,9 @@ from omegamax.kernels.rows.entmax_jacobian import entmax_vjp as entmax_vjp
 from omegamax.kernels.rows.normmax_jacobian import normmax_vjp as normmax_vjp
 
 MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
+MAX_BITS = 24  # of the length of a row
+# The solvers below take ``steps``: with None they stop when they have converged, which depends on values; with an int
+# they take that many steps, as a graph that is exported must.
 
 
 def entmax(z: Tensor, alpha: float | Tensor, dim: int = -1) -> Tensor:
@@ -31,11 +34,7 @@ def normmax(z: Tensor, alpha: float | Tensor, dim: int = -1) -> Tensor:
     """Compute the norm-regularised map for alpha in (1, inf], a float or one for each row with size 1 along ``dim``."""
     exponent = 1 / (flatten_parameter(alpha, z, dim, 1) - 1)
 
-    def solve(u: Tensor) -> Tensor:
-        log_height = _log_height(u, _norm_threshold(u, exponent))
-        return _normalise(torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0))
-
-    return solve_rows(solve, z, dim)
+    return solve_rows(lambda u: solve_norm(u, exponent), z, dim)
 
 
 def solve_rows(solve: Callable[[Tensor], Tensor], z: Tensor, dim: int, shift: bool = True) -> Tensor:
@@ -109,24 +108,27 @@ def _entmax_rows(u: Tensor, alpha: Tensor) -> Tensor:
     e = alpha - 1
     gentle, steep = e <= 1, (e > 1) & ~e.isinf()
     p = (u == 0).to(u.dtype)  # alpha = inf: the maxima share
-    p = torch.where(gentle, _newton(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
+    p = torch.where(gentle, solve_gentle(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
     if bool(steep.any()):
-        p = torch.where(steep, _steep(u, torch.where(steep, e, 2.0)), p)
+        p = torch.where(steep, solve_steep(u, torch.where(steep, e, 2.0)), p)
     return torch.where(alpha > 0, p, math.nan)
 
 
-def _newton(u: Tensor, e: Tensor) -> Tensor:
-    """exp_e(u - l) summing to one, e <= 1. Newton on (s^e - 1) / e, convex and decreasing in l, from l = 0."""
+def solve_gentle(u: Tensor, e: Tensor, steps: int | None = None) -> Tensor:
+    """Solve alpha <= 2, ``e = alpha - 1 [*, 1]``, for rows ``[*, K]`` with maximum 0.
+
+    The probabilities are exp_e(u - l), summing to one. Newton on (s^e - 1) / e, convex and decreasing in l, from l = 0.
+    """
     shift = torch.zeros_like(e)
     inverse = torch.where(e == 0, 0.0, 1 / e)
-    for _ in range(MAX_STEPS):
+    for _ in range(steps or MAX_STEPS):
         p, base = deformed_exp(u - shift, e, inverse)
         s = p.sum(-1, keepdim=True)
         r = torch.where(p > 0, p / base, 0.0).sum(-1, keepdim=True)
         log_s = s.log()
         step = s / r * torch.where(e == 0, log_s, -(-e * log_s).expm1() * inverse)
         moved = shift + step
-        if bool((moved <= shift).all()):
+        if steps is None and bool((moved <= shift).all()):
             break
         shift = torch.maximum(moved, shift)
     return _normalise(deformed_exp(u - shift, e, inverse)[0])
@@ -139,7 +141,13 @@ def deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]
     return torch.where(base > 0, log_p.exp(), 0.0), base
 
 
-def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
+def solve_norm(u: Tensor, exponent: Tensor, steps: int | None = None) -> Tensor:
+    """Solve normmax, ``exponent = 1 / (alpha - 1) [*, 1]``, for rows ``[*, K]`` with maximum 0."""
+    log_height = _log_height(u, _norm_threshold(u, exponent, steps))
+    return _normalise(torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0))
+
+
+def _norm_threshold(u: Tensor, exponent: Tensor, steps: int | None) -> Tensor:
     """The l of normmax: ``[1 + u - l]_+`` has a q-norm of one, q = 1 + exponent, for scores with maximum 0.
 
     Newton on the norm, convex and decreasing in l, from l = 0. The powers of the leaders are measured from 1: where one
@@ -148,7 +156,7 @@ def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
     q = 1 + exponent
     shift = torch.zeros_like(exponent)
     leaders = (u == 0).sum(-1, keepdim=True)
-    for _ in range(MAX_STEPS):
+    for _ in range(steps or MAX_STEPS):
         log_height = _log_height(u, shift)
         weight = torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0)
         mass = torch.where(u < 0, weight * (1 + u - shift).clamp(min=0), 0.0).sum(-1, keepdim=True)
@@ -156,7 +164,7 @@ def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
         excess = mass + (leaders - 1) * (lead + 1) + lead
         above = (excess.log1p() / q).expm1()
         moved = shift + above * (excess + 1) / (weight.sum(-1, keepdim=True) * (above + 1))
-        if bool((moved <= shift).all()):
+        if steps is None and bool((moved <= shift).all()):
             break
         shift = torch.maximum(moved, shift)
     return shift
@@ -170,8 +178,8 @@ def _log_height(u: Tensor, shift: Tensor) -> Tensor:
     return torch.where(height > 0, torch.where(fall > -0.5, near, far), -math.inf)
 
 
-def _steep(u: Tensor, e: Tensor) -> Tensor:
-    """alpha > 2, where p has infinite slope at the edge of the support: solve for the smallest probability.
+def solve_steep(u: Tensor, e: Tensor, steps: int | None = None) -> Tensor:
+    """Solve alpha > 2, where p has infinite slope at the edge of the support, for the smallest probability.
 
     With y the probability of the last entry in the support and d its gaps to the others times e, the sum
     y + sum (y^e + d)^(1/e) is convex and increasing in y: Newton from above, y = 1 / size, cannot overshoot.
@@ -188,26 +196,31 @@ def _steep(u: Tensor, e: Tensor) -> Tensor:
         return torch.where(inside, (torch.logaddexp(e * y.log(), gap.log()) * q).exp(), 0.0)
 
     y = 1 / size.to(u.dtype)
-    for _ in range(MAX_STEPS):
+    for _ in range(steps or MAX_STEPS):
         p = raised(y, top)
         slope = torch.where(p > 0, (y / p).pow(e - 1), 0.0).sum(-1, keepdim=True)
         lower = (y - (p.sum(-1, keepdim=True) - 1) / slope.clamp(min=1)).clamp(min=0)
-        if bool((lower >= y).all()):
+        if steps is None and bool((lower >= y).all()):
             break
         y = torch.minimum(lower, y)
     return _normalise(raised(y, u))
 
 
 def _support_size(top: Tensor, mass_above) -> Tensor:
-    """Largest n such that ``mass_above(top[n - 1]) < 1``, by bisection; ``top`` is sorted downwards. ``[N, 1]``."""
-    low = top.new_ones(top.shape[0], 1, dtype=torch.long)
+    """Find the largest n with ``mass_above(top[n - 1]) < 1``, by bisection; ``top`` is sorted downwards. ``[*, 1]``."""
+    low = torch.ones_like(top[..., :1], dtype=torch.long)
     high = torch.full_like(low, top.shape[-1])
-    for _ in range(top.shape[-1].bit_length()):
+    for _ in range(count_bits(top.shape[-1])):
         middle = (low + high + 1) // 2
         inside = mass_above(top.gather(-1, middle - 1)) < 1
         low, high = torch.where(inside, middle, low), torch.where(inside, high, middle - 1)
         high = torch.maximum(low, high)
     return low
+
+
+def count_bits(size: int) -> int:
+    """Count the rounds of a bisection over ``size`` positions: if a graph is for every size, as many as any row needs."""
+    return size.bit_length() if type(size) is int else MAX_BITS
 
 
 def _normalise(p: Tensor) -> Tensor:
