@@ -8,7 +8,7 @@ from omegamax.tasks.run_task import load_tasks
 from omegamax.tasks.vqa import VQAData, VQATask
 from omegamax.tasks.vqa.demo import PARTS
 from omegamax.tasks.vqa.explain import explain
-from omegamax.viz.figure import pyplot
+from omegamax.viz.style import pyplot
 
 OUT = Path(__file__).parent / "assets" / "looks.png"
 EXAMPLE = 50  # of the test part: two things far apart, of odd shape, and all networks are right

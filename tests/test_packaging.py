@@ -4,6 +4,7 @@ import doctest
 import faulthandler
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,19 @@ def test_torch_is_asked_for_by_range_and_not_to_build():
     assert any(r.startswith("torch>=") and "==" not in r for r in requirements)
     build = (ROOT / "pyproject.toml").read_text().split("[project]")[0]
     assert "torch" not in build
+
+
+def test_every_source_in_cpp_is_named_for_the_build():
+    """What pyproject.toml does not name is neither in a source distribution nor a reason to compile again."""
+    named = re.findall(r'"(src/omegamax/kernels/[^"]+\.(?:h|cpp))"', (ROOT / "pyproject.toml").read_text())
+    there = [str(p.relative_to(ROOT)) for p in (ROOT / "src/omegamax/kernels").rglob("*") if p.suffix in (".h", ".cpp")]
+    assert set(named) == set(there) and len(there) > 20
+
+
+def test_no_two_libraries_are_compiled_from_one_source():
+    """Objects are named after their sources, and the libraries are compiled side by side."""
+    sources = re.findall(r"^sources = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(sources) == len(set(sources)) == 5
 
 
 def test_constraints_pin_everything_torch_first():

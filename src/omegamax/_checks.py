@@ -120,7 +120,7 @@ def apply_mask(name: str, z: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
-    """``value`` with the rank of ``z`` and size 1 along ``dim``, one number for each row, in the working dtype."""
+    """Return ``value`` with the rank of ``z`` and size 1 along ``dim``: a scalar for each row, in the working dtype."""
     check_dense(name, argument, value)
     if value.dim() < z.dim():
         value = value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
@@ -133,7 +133,7 @@ def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) 
 
 
 def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) -> Tensor:
-    """``value`` with the rank of ``z``, one number for each entry or shared by an axis, in the working dtype."""
+    """Return ``value`` with the rank of ``z``: a scalar for each entry, or for an axis, in the working dtype."""
     if not isinstance(value, Tensor):
         return z.new_full((1,) * z.dim(), value, dtype=working_dtype(z))
     check_dense(name, argument, value)
@@ -230,7 +230,7 @@ def check_symmetric(name: str, argument: str, matrix: Tensor) -> None:
 
 
 def readable(t: Tensor) -> bool:
-    """Whether values can be looked at here and now: on the CPU, not traced, not mapped over."""
+    """Tell whether values can be read here and now: on the CPU, not traced, not mapped over."""
     return t.is_cpu and is_plain(t)
 
 
@@ -238,7 +238,7 @@ _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor | float) -> bool:
-    """Whether these are ordinary tensors with memory behind them, outside any tracing or vmap; numbers count as such.
+    """Tell whether these are ordinary tensors with memory, outside any tracing or vmap; scalars count as such.
 
     Runs in every call of a map: half a microsecond.
     """
@@ -258,7 +258,7 @@ def is_plain(*tensors: Tensor | float) -> bool:
 
 
 def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
-    """Whether ``shape`` expands to ``target`` (which itself stays as it is)."""
+    """Tell whether ``shape`` expands to ``target`` (which itself stays as it is)."""
     if len(shape) > len(target):
         return False
     ahead = len(target) - len(shape)

@@ -17,12 +17,12 @@ _PHI = [1 / math.factorial(n + 1) for n in range(17)]
 
 
 def working_dtype(z: Tensor) -> torch.dtype:
-    """The dtype in which results for ``z`` are computed: its own, float32 for half precision."""
+    """Return the dtype in which results for ``z`` are computed: its own, float32 for half precision."""
     return torch.promote_types(z.dtype, torch.float32)
 
 
 def returned_dtype(z: Tensor) -> torch.dtype:
-    """The dtype in which results for ``z`` are returned: its own, but float32 for half precision under autocast."""
+    """Return the dtype of results for ``z``: its own, but float32 for half precision under autocast."""
     if z.dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(z.device.type):
         return torch.float32
     return z.dtype
@@ -46,33 +46,33 @@ def _series_or(y: Tensor, coefficients: list[float], direct, reach: float = 0.5)
 
 
 def psi(y: Tensor) -> Tensor:
-    r"""``(exp(y)(y - 1) + 1) / y^2``, the integral of ``t exp(ty)`` over [0, 1]; 1/2 at zero."""
+    r"""Compute ``(exp(y)(y - 1) + 1) / y^2``, the integral of ``t exp(ty)`` over [0, 1]; 1/2 at zero."""
     return _series_or(y, _PSI, lambda y: (y.exp() * (y - 1) + 1) / y.square())
 
 
 def rho(y: Tensor) -> Tensor:
-    r"""``(exp(y)((y - 1)^2 + 1) - 2) / y^3``, the integral of ``t^2 exp(ty)`` over [0, 1]; 1/3 at zero."""
+    r"""Compute ``(exp(y)((y - 1)^2 + 1) - 2) / y^3``, the integral of ``t^2 exp(ty)`` over [0, 1]; 1/3 at zero."""
     return _series_or(y, _RHO, lambda y: (y.exp() * ((y - 1).square() + 1) - 2) / y.pow(3), reach=1.0)
 
 
 def phi(y: Tensor) -> Tensor:
-    r"""``expm1(y) / y``, the integral of ``exp(ty)`` over [0, 1]; 1 at zero."""
+    r"""Compute ``expm1(y) / y``, the integral of ``exp(ty)`` over [0, 1]; 1 at zero."""
     return _series_or(y, _PHI, lambda y: y.expm1() / y)
 
 
 def summable(scores: Tensor) -> Tensor:
-    """float64 scores cut at 1e290, so that no sum of them overflows into -inf; what is infinite or NaN stays so."""
+    """Cut float64 scores at 1e290, so that no sum of them overflows into -inf; what is infinite or NaN stays so."""
     return torch.where(scores.isfinite(), scores.clamp(-1e290, 1e290), scores)
 
 
 def on_support(p: Tensor) -> tuple[Tensor, Tensor]:
-    """``(p > 0, p with its zeros replaced by ones)``: powers and logarithms are then never taken at zero."""
+    """Return ``(p > 0, p with its zeros replaced by ones)``: powers and logarithms are then never taken at zero."""
     support = p > 0
     return support, torch.where(support, p, 1.0)
 
 
 def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""The deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``, also at zero if it is finite there; else 0.
+    r"""Compute the deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``, also at zero if it is finite there; else 0.
 
     At ``p = 0`` it is ``-1/e`` for alpha > 1, which is the slope of ``p (p^e - 1) / e`` there, and ``-inf`` otherwise.
     """
@@ -87,7 +87,7 @@ def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite at alpha = 1, 0 at infinity.
+    r"""Compute ``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite at alpha = 1, 0 at infinity.
 
     Raising alpha by ``h`` moves entmax as adding ``h`` times this to its scores would.
     """

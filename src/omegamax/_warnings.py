@@ -11,7 +11,7 @@ class ConvergenceWarning(RuntimeWarning):
 
 
 def warn_of_limit(message: str) -> None:
-    """A :class:`ConvergenceWarning` at the user's line that led here, past those of this package and of torch."""
+    """Raise a :class:`ConvergenceWarning` at the line of the user that led here, past this package and torch."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("omegamax", "torch"):
         frame, level = frame.f_back, level + 1

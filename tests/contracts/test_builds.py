@@ -13,7 +13,7 @@ import torch
 from omegamax.kernels import _library
 
 HERE = Path(__file__).parent
-FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "test_contour.py"]
+FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "contour" / "test_contour.py"]
 LESSER = {"AVX512": ("avx2", "default"), "AVX2": ("default",)}.get(torch.backends.cpu.get_cpu_capability(), ())
 
 

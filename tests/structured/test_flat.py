@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omegamax.structured import DependencyTree, Factor, Sequence, SequentialSubsets, SpanningTree, sparsemap
+from omegamax.structured import (
+    DependencyTree,
+    Factor,
+    FactorGraph,
+    Sequence,
+    SequentialSubsets,
+    SpanningTree,
+    sparsemap,
+)
 from omegamax.structured._solution import ActiveSolution
 from structured.cases import CASES, F64, Case
 from structured.joint import Joint
@@ -91,6 +99,31 @@ def test_transforms_see_the_whole_face():
     torch.testing.assert_close(torch.func.grad(value)(scores), wanted, atol=1e-12, rtol=0)
     _, change = torch.func.jvp(value, (scores,), (weights,))
     torch.testing.assert_close(change, (wanted * weights).sum(), atol=1e-9, rtol=0)
+
+
+def test_gradient_through_a_graph_is_that_of_the_whole_face():
+    # All arcs are in use: what is left is one head a word. The face has more dimensions than a search keeps structures.
+    scores, weights = drawn((24, 24), 1e-3), drawn((24, 24), 1.0, 1)
+    scores.diagonal().add_(0.1)  # roots are not scarce
+    leaf = scores.clone().requires_grad_()
+    fg = FactorGraph()
+    u = fg.variable_from(leaf)
+    fg.add(DependencyTree(u))
+    fg.solve()
+    (given,) = torch.autograd.grad((u.value * weights).sum(), leaf)
+    torch.testing.assert_close(given, weights - weights.mean(-1, keepdim=True), atol=1e-8, rtol=0)
+
+
+def test_gradient_through_a_graph_of_one_factor_is_that_of_sparsemap():
+    scores, weights = drawn((24, 24), 1e-3), drawn((24, 24), 1.0, 1)
+    leaf = scores.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad((sparsemap(leaf, DependencyTree(projective=True)) * weights).sum(), leaf)
+    fg = FactorGraph()
+    u = fg.variable_from(leaf)
+    fg.add(DependencyTree(u, projective=True))
+    fg.solve()
+    (given,) = torch.autograd.grad((u.value * weights).sum(), leaf)
+    torch.testing.assert_close(given, wanted, atol=1e-8, rtol=0)
 
 
 def _none(solution: ActiveSolution) -> torch.Tensor | None:

@@ -17,7 +17,7 @@ F64 = torch.float64
 def test_gradient_through_logic(seed: int):
     # Along random directions of all scores at once; a solve is good to 1e-14, so the difference is to 1e-8.
     graph = random_graph(seed)
-    pairs = [placed.additional for placed in graph.fg._placed if placed.additional is not None]
+    pairs = [p.additional for p in graph.fg._placements if p.additional is not None]
     graph.fg.solve()
     value = graph.u.value
     weights = torch.randn(value.shape, dtype=F64)
@@ -144,7 +144,7 @@ def test_no_derivatives_are_prepared_unless_wanted(monkeypatch):
     def refuse(*args):
         raise AssertionError("not wanted")
 
-    monkeypatch.setattr("omegamax.structured._solver.Solver._faces", refuse)
+    monkeypatch.setattr("omegamax.structured._solver.Solver._face", refuse)
     scores = torch.randn(4, 4, requires_grad=True)
     with torch.no_grad():
         fg, u = talk(scores, 2)

@@ -175,7 +175,7 @@ def test_structured_factors_far_apart_solve_their_program():
 @pytest.mark.parametrize("shape", [chain, tree])
 def test_gradient_through_long_graphs(shape):
     graph = planted(shape(80, 3), KINDS, seed=5)
-    pairs = [placed.additional for placed in graph.fg._placed if placed.additional is not None]
+    pairs = [p.additional for p in graph.fg._placements if p.additional is not None]
     graph.fg.solve()
     weights = torch.randn(graph.u.value.shape, dtype=F64)
     inputs = [graph.scores, *pairs]

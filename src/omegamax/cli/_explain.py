@@ -39,7 +39,7 @@ def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict
     """
     with drawing():
         from omegamax.tasks.run_task import load_tasks
-        from omegamax.viz.figure import pyplot
+        from omegamax.viz.style import pyplot
 
         out = out if out.suffix else out.with_suffix(".png")
         check_picture(out)
@@ -61,7 +61,7 @@ def drawing() -> Iterator[None]:
     """Draw without a screen, and refuse in a line what cannot be read."""
     require(TRAIN)
     from omegamax.data import DataError
-    from omegamax.viz.figure import pyplot
+    from omegamax.viz.style import pyplot
 
     pyplot().switch_backend("agg")
     try:

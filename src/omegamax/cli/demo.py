@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     check_folder(options.out)
     from omegamax.tasks.finite import NotFiniteError
     from omegamax.tasks.threads import one_thread
-    from omegamax.viz.figure import pyplot
+    from omegamax.viz.style import pyplot
 
     pyplot().switch_backend("agg")
     advice = f"what is done is in {options.out}; the same command starts anew"

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Compute, draw, write the page, and say where it is."""
     require(VIZ)
     check_folder(options.out)
-    from omegamax.viz.figure import pyplot
+    from omegamax.viz.style import pyplot
 
     # A picture is written, never shown: no window system is needed or started.
     pyplot().switch_backend("agg")

@@ -1,7 +1,7 @@
 """Choose the implementation of an operation: by the device of its tensors and by the backend that the user asks for.
 
 Each package in ``PACKAGES`` declares ``OPS``: the operations that it implements, by backend. The implementation of
-``entmax``, of package ``rows``, on the backend ``cpu`` is the function ``entmax`` of ``omegamax.kernels.rows.cpu``.
+``entmax``, of package ``rows``, on the backend ``cpu`` is the function ``entmax`` of the module ``rows/cpu.py``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ Kernel = Callable[..., Tensor]
 
 PACKAGES = ("rows", "bounds", "losses", "contour", "isotonic", "structures", "variation")
 BACKENDS = ("auto", "cpu", "triton", "reference")
+# The module of a package that implements its operations on a backend.
+MODULES = {"cpu": "cpu", "triton": "triton.launcher", "reference": "reference"}
 # The backends of a device, the fastest first; those of any other device are ("reference",).
 PREFERENCE = {"cpu": ("cpu", "reference"), "cuda": ("triton", "reference")}
 _DEFAULT = os.environ.get("OMEGAMAX_BACKEND", "auto")
@@ -58,6 +60,11 @@ def solve(op: str, z: Tensor, *rest) -> Tensor:
 def find(op: str, device: str) -> Kernel:
     """Return the implementation of ``op`` that runs on tensors on ``device``."""
     return _find(op, device, _choice.get())
+
+
+def load(op: str, name: str) -> Kernel:
+    """Import the implementation of ``op`` on the backend ``name``."""
+    return getattr(import_module(f"omegamax.kernels.{TABLE[op][name]}.{MODULES[name]}"), op)
 
 
 def is_compiled(op: str, z: Tensor) -> bool:
@@ -114,12 +121,12 @@ def _find(op: str, device: str, name: str) -> Kernel:
     usable = [choice for choice in preferred if _is_usable(op, choice)]
     if name == "auto":
         if device != "cpu" and op in ON_HOST and _is_usable(op, "cpu"):
-            return _run_on_host(_load(op, "cpu"))
-        return _load(op, usable[0])
+            return _run_on_host(load(op, "cpu"))
+        return load(op, usable[0])
     if name in usable:
-        return _load(op, name)
+        return load(op, name)
     if name in preferred and name not in TABLE[op]:  # nobody wrote it for this backend: plain torch takes its place
-        return _load(op, "reference")
+        return load(op, "reference")
     raise RuntimeError(f"{op}: no {name!r} kernel for {device} tensors; usable there: {usable}")
 
 
@@ -129,12 +136,6 @@ def _is_usable(op: str, name: str) -> bool:
         triton.warn_if_old()
         return name in TABLE[op] and triton.available()
     return name in TABLE[op] and (name == "reference" or _library.is_available(TABLE[op][name]))
-
-
-def _load(op: str, name: str) -> Kernel:
-    if name == "triton":
-        return triton.load(op)
-    return getattr(import_module(f"omegamax.kernels.{TABLE[op][name]}.{name}"), op)
 
 
 def _run_on_host(kernel: Kernel) -> Kernel:

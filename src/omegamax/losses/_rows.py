@@ -9,7 +9,6 @@ from omegamax import kernels
 from omegamax._checks import is_plain
 from omegamax._operation import Operation, refuse_forward_mode
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
-from omegamax.kernels import triton
 from omegamax.maps import Omega, Shannon, Tsallis
 from omegamax.maps.conjugate import _times_move
 
@@ -47,7 +46,8 @@ def _as_rows(x: Tensor) -> Tensor:
 
 
 def _forward(z, target, alpha, number, smoothing, slope):
-    return triton.load("entmax_loss")(z, target, number if alpha is None else alpha, smoothing, slope)
+    run = kernels.load("entmax_loss", "triton")
+    return run(z, target, number if alpha is None else alpha, smoothing, slope)
 
 
 def _fake(z, target, alpha, number, smoothing, slope):
@@ -57,7 +57,8 @@ def _fake(z, target, alpha, number, smoothing, slope):
 
 
 def _gradient(z, target, state, g, alpha, number, smoothing):
-    return triton.load("entmax_loss_vjp")(z, target, state, g, number if alpha is None else alpha, smoothing, False)
+    run = kernels.load("entmax_loss_vjp", "triton")
+    return run(z, target, state, g, number if alpha is None else alpha, smoothing, False)
 
 
 def _save(ctx, inputs, results):

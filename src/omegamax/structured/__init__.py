@@ -14,10 +14,10 @@ from omegamax.structured._matching import Matching as Matching
 from omegamax.structured._or_out import AndOut as AndOut
 from omegamax.structured._or_out import OrOut as OrOut
 from omegamax.structured._pair import Pair as Pair
-from omegamax.structured._report import Report as Report
 from omegamax.structured._sequence import Sequence as Sequence
 from omegamax.structured._solution import Solution as Solution
 from omegamax.structured._solution import Structures as Structures
+from omegamax.structured._solver import Report as Report
 from omegamax.structured._sparsemap import sparsemap as sparsemap
 from omegamax.structured._subsets import SequentialSubsets as SequentialSubsets
 from omegamax.structured._subsets import Subsets as Subsets

@@ -1,4 +1,7 @@
-"""Like factors of a graph, solved in one call."""
+r"""Blocks of like factors, each solved by itself in one call:
+
+.. math:: u_f = \arg\max_{u \in P_f} \langle z_f, u \rangle + \phi_f(u) - \tfrac12 \lVert u \rVert^2
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,86 +19,103 @@ from omegamax.structured._factor import BuiltIn, Factor
 from omegamax.structured._logic import Face, Polytope
 from omegamax.structured._solution import Solution
 
-FAR = 1e8  # scores of this size pick a vertex
+VERTEX_SCALE = 1e8  # scores of this size pick a vertex
 
 
-class Local(ABC):
-    """Marginals ``[B, K, m]`` that the factors of a block would have by themselves."""
+class LocalSolution(ABC):
+    """Marginals ``[B, K, m]`` that the factors of a block have by themselves."""
 
     marginals: Tensor
 
     @abstractmethod
-    def face(self, tol: float) -> Face:
-        """The faces they lie on."""
+    def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
+        """Return the faces they lie on, with what is within ``tol`` of a bound taken to be on it.
 
-    def warm(self, rows: Tensor | None = None) -> Any:
-        """Where to start when these examples, or all, are solved for similar scores."""
+        With ``weight_tol [B]`` they are spanned by as many structures as it takes, but for those that have a weight no
+        larger than that: these are within the error of the solution.
+        """
+
+    def warm_start(self, rows: Tensor | None = None) -> Any:
+        """Return where to start when these examples, or all, are solved for similar scores."""
         return None
 
 
-class Rule(ABC):
+class BlockSolver(ABC):
     """How a block of factors is solved."""
 
     @abstractmethod
-    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
-        """Solutions for scores ``[B, K, m]`` and additional scores ``[B, K, a]``."""
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> LocalSolution:
+        """Solve the factors for scores ``[B, K, m]`` and additional scores ``[B, K, a]``."""
 
     @abstractmethod
-    def farthest(self, w: Tensor, additional: int) -> Tensor:
-        """Marginals ``[B, K, m]`` that go farthest along ``w``, of factors with so many additional scores."""
+    def maximize(self, w: Tensor, additional: int) -> Tensor:
+        """Return marginals ``[B, K, m]`` that go farthest along ``w``, of factors with so many additional scores."""
 
 
-class ByProjection(Rule):
-    """Factors with a closed form; ``parameters`` are ``[K, p]``."""
+@dataclass
+class Block:
+    """K like factors on m variables each."""
+
+    solver: BlockSolver
+    index: Tensor  # [K, m]: which variables
+    negated: Tensor  # [K, m]
+
+
+class ProjectionSolver(BlockSolver):
+    """Solve factors with a closed form; ``parameters`` are ``[K, p]``."""
 
     def __init__(self, polytope: Polytope, parameters: Tensor):
         self.polytope, self.parameters = polytope, parameters
 
-    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
-        return _Projected(self, self.polytope.project(z, self.parameters, additional), additional)
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> LocalSolution:
+        return _ProjectionSolution(self, self.polytope.project(z, self.parameters, additional), additional)
 
-    def farthest(self, w: Tensor, additional: int) -> Tensor:
-        # Falls short of it by at most m / (2 FAR).
-        nothing = w.new_zeros(*w.shape[:2], additional) if additional else None
-        return self.polytope.project(FAR * w, self.parameters, nothing)
-
-
-class _Projected(Local):
-    def __init__(self, rule: ByProjection, marginals: Tensor, additional: Tensor | None):
-        self.rule, self.marginals, self.additional = rule, marginals, additional
-
-    def face(self, tol: float) -> Face:
-        return self.rule.polytope.face(self.marginals, self.rule.parameters, self.additional, tol)
+    def maximize(self, w: Tensor, additional: int) -> Tensor:
+        # Falls short of the maximum by at most m / (2 VERTEX_SCALE).
+        zeros = w.new_zeros(*w.shape[:2], additional) if additional else None
+        return self.polytope.project(VERTEX_SCALE * w, self.parameters, zeros)
 
 
-class BySearch(Rule):
-    """Structured factors, by SparseMAP; their variables have the shape ``event``."""
+class _ProjectionSolution(LocalSolution):
+    def __init__(self, solver: ProjectionSolver, marginals: Tensor, additional: Tensor | None):
+        self.solver, self.marginals, self.additional = solver, marginals, additional
+
+    def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
+        return self.solver.polytope.face(self.marginals, self.solver.parameters, self.additional, tol)
+
+
+class SparseMAPSolver(BlockSolver):
+    """Solve structured factors by SparseMAP; their variables have the shape ``event``."""
 
     def __init__(self, factor: Factor, event: tuple[int, ...]):
         self.factor, self.event = factor, event
 
-    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> Local:
+    def solve(self, z: Tensor, additional: Tensor | None, start: Any = None) -> LocalSolution:
         flat = None if additional is None else additional.flatten(0, 1)
         solution = self.factor.solve(z.reshape(-1, *self.event), flat, start=start)
-        return _Searched(solution, z.shape)
+        return _SparseMAPSolution(solution, z.shape)
 
-    def farthest(self, w: Tensor, additional: int) -> Tensor:
+    def maximize(self, w: Tensor, additional: int) -> Tensor:
         flat = w.reshape(-1, *self.event)
-        nothing = w.new_zeros(len(flat), additional) if additional else None
-        return self.factor.features(self.factor.maximize(flat, nothing))[0].to(w).reshape(w.shape)
+        zeros = w.new_zeros(len(flat), additional) if additional else None
+        return self.factor.features(self.factor.maximize(flat, zeros))[0].to(w).reshape(w.shape)
 
 
-class _Searched(Local):
+class _SparseMAPSolution(LocalSolution):
     def __init__(self, solution: Solution, shape: torch.Size):
         self.solution, self.shape = solution, shape
         self.marginals = solution.marginals.reshape(shape)
 
-    def face(self, tol: float) -> Face:
+    def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
         active = self.solution.active
-        return _SolutionFace(self.solution, self.shape) if active is None else ActiveFace(active, self.shape, tol)
+        if active is None:
+            return _SolutionFace(self.solution, self.shape)
+        if weight_tol is None:
+            return _StructuresFace(active, self.shape, tol)
+        return _StructuresFace(active.spanned(), self.shape, weight_tol.repeat_interleave(self.shape[1])[:, None])
 
-    def warm(self, rows: Tensor | None = None) -> Any:
-        # Structures, or whatever takes their place where the marginals are had without.
+    def warm_start(self, rows: Tensor | None = None) -> Any:
+        # Structures, or whatever takes their place where the marginals are found without.
         start, count = self.solution.active, self.shape[1]
         start = getattr(self.solution, "potentials", None) if start is None else start
         if start is None or rows is None or len(rows) == self.shape[0]:
@@ -106,7 +127,7 @@ class _Searched(Local):
 
 
 class _SolutionFace(Face):
-    """As the solution of a structured factor tells it."""
+    """The face of a solution that knows its own derivative."""
 
     def __init__(self, solution: Solution, shape: torch.Size):
         self.solution, self.shape = solution, shape
@@ -123,31 +144,31 @@ class _SolutionFace(Face):
         return torch.stack([self.jvp(unit.expand(self.shape)) for unit in units], -1)
 
 
-class ActiveFace(Face):
+class _StructuresFace(Face):
     """The differences of the structures in use, as a matrix on the parts in which they differ.
 
-    These are few, and the matrix is applied often. ``Q [R, A, c]`` has orthonormal or zero rows.
+    These are few, and the matrix is applied often. ``basis [R, A, c]`` has orthonormal or zero rows.
     """
 
-    def __init__(self, active: ActiveSet, shape: torch.Size, tol: float):
+    def __init__(self, active: ActiveSet, shape: torch.Size, weight_tol: float | Tensor):
         self.shape = shape
         there = torch.arange(active.weights.shape[1], device=active.count.device) < active.count[:, None]
         # Structures without any weight tie with the others; ones with hardly any are on their way out.
-        used = (there & ((active.weights > tol) | (active.weights == 0)))[..., None]
+        used = (there & ((active.weights > weight_tol) | (active.weights == 0)))[..., None]
         first = active.weights.argmax(-1)[:, None, None]
-        apart, more = (
+        unary, additional = (
             torch.where(used, parts - parts.take_along_dim(first, 1), 0.0)
             for parts in (active.unary, active.additional)
         )
-        differ = (apart != 0).any(1)
+        differ = (unary != 0).any(1)
         width = int(differ.sum(-1).amax()) if differ.numel() else 0
         self.parts = differ.byte().argsort(dim=-1, descending=True, stable=True)[:, :width]
-        apart = apart.take_along_dim(self.parts[:, None], 2)
-        basis = torch.cat([apart, more], -1)
+        unary = unary.take_along_dim(self.parts[:, None], 2)
+        basis = torch.cat([unary, additional], -1)
         for _ in range(2):  # once more, for directions that are orthogonal to rounding however close structures are
-            apart = basis[..., :width]
-            idle = torch.diag_embed((apart == 0).all(-1).to(apart.dtype))
-            lower = torch.linalg.cholesky_ex(apart @ apart.mT + idle)[0]
+            unary = basis[..., :width]
+            idle = torch.diag_embed((unary == 0).all(-1).to(unary.dtype))
+            lower = torch.linalg.cholesky_ex(unary @ unary.mT + idle)[0]
             basis = torch.linalg.solve_triangular(lower, basis, upper=False)
         self.basis, self.slopes = basis[..., :width], basis[..., width:]
         self.projector = self.basis.mT @ self.basis
@@ -169,19 +190,51 @@ class ActiveFace(Face):
 
 
 @dataclass
-class Block:
-    """K like factors on m variables each."""
+class Placement:
+    """K factors of one kind on variables of a graph."""
 
-    rule: Rule
-    index: Tensor  # [K, m]: which variables
-    negated: Tensor  # [K, m]
+    kind: Hashable  # one call can solve those of equal kind
+    source: Polytope | tuple[Factor, tuple[int, ...]]  # a polytope, or a structured factor and its event
+    index: np.ndarray  # [K, m]
+    negated: np.ndarray  # [K, m]
+    parameters: np.ndarray  # [K, p]
+    additional: Tensor | None  # [*batch, K, a]
+    label: str
 
 
-PLAIN = (bool, int, float, str, type(None))
+def group_placements(
+    placements: list[Placement], count: int, device: torch.device
+) -> tuple[list[Block], list[Tensor | None], list[str]]:
+    """Put like factors together: return blocks, their additional scores ``[B, K, a]``, and a label for each factor."""
+    kinds: dict[Hashable, list[Placement]] = {}
+    for placement in placements:
+        kinds.setdefault(placement.kind, []).append(placement)
+    blocks: list[Block] = []
+    additional: list[Tensor | None] = []
+    for group in kinds.values():
+
+        def join(name: str, group: list[Placement] = group) -> Tensor:
+            return torch.from_numpy(np.concatenate([getattr(one, name) for one in group])).to(device)
+
+        source = group[0].source
+        solver: BlockSolver
+        if isinstance(source, tuple):
+            solver = SparseMAPSolver(*source)
+        else:
+            solver = ProjectionSolver(source, join("parameters"))
+        blocks.append(Block(solver, join("index"), join("negated")))
+        extra = [one.additional for one in group if one.additional is not None]
+        shaped = [a.to(device, torch.float64).reshape(count, *a.shape[-2:]) for a in extra]
+        additional.append(torch.cat(shaped, 1) if extra else None)
+    labels = [one.label for group in kinds.values() for one in group for _ in one.index]
+    return blocks, additional, labels
 
 
-def likeness(factor: Factor, event: tuple[int, ...]) -> Hashable:
-    """Equal for factors that one call can solve."""
+PLAIN = (bool, int, float, str, type(None))  # options that can be compared
+
+
+def batch_key(factor: Factor, event: tuple[int, ...]) -> Hashable:
+    """Return a key that is equal for factors that one call can solve."""
     if isinstance(factor, BuiltIn):  # all that differs between two of a kind travels as additional scores
         kind, sizes, graph = factor.kind(event)
         return type(factor), kind, sizes, None if graph is None else tuple(graph.flatten().tolist())

@@ -1,4 +1,9 @@
-"""Direct solution of linear systems in which variables are coupled by the factors they share."""
+r"""Direct solution of linear systems in which variables are coupled by the factors they share:
+
+.. math:: (S + \sum_f C_f^\top A_f C_f) \, x = b
+
+with S diagonal, :math:`C_f` copying the variables of factor f and :math:`A_f` symmetric.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ MAX_WORK = 1e9  # multiplications of one factorisation, for all examples
 MAX_ENTRIES = 2e7  # of the matrix, for all examples
 
 
-class Order:
+class EliminationOrder:
     """Variables in groups such that factors couple only variables of one group or of two neighbours.
 
     The groups are the levels of a breadth-first search that starts at the far end of the graph, several small ones
@@ -29,13 +34,13 @@ class Order:
 
     def __init__(self, size: int, blocks: Sequence[Block]):
         cliques = [row for block in blocks for row in block.index.cpu().numpy()]
-        levels = _levels(size, cliques)
+        levels = _search_breadth_first(size, cliques)
         group, first = np.empty(size, np.int64), np.empty(size, np.int64)
         width: list[int] = []
         pending: list[int] = []
-        for number, level in enumerate(levels):
+        for depth, level in enumerate(levels):
             pending += level
-            if len(pending) >= MIN_WIDTH or number == len(levels) - 1:
+            if len(pending) >= MIN_WIDTH or depth == len(levels) - 1:
                 group[pending], first[pending] = len(width), np.arange(len(pending))
                 width.append(len(pending))
                 pending = []
@@ -59,22 +64,22 @@ class Order:
         self.ends = torch.from_numpy(diagonal[group] + first * (sizes[group] + 1))
 
     def affordable(self, examples: int) -> bool:
-        """Whether to factorise so many matrices rather than iterate."""
+        """Tell whether to factorise so many matrices rather than iterate."""
         work = sum(float(w) ** 3 for w in self.widths)
         pairs = sum(target.numel() for target in self.targets)
         return examples * work <= MAX_WORK and examples * (self.entries + pairs) <= MAX_ENTRIES
 
 
 class Elimination:
-    r"""The Cholesky factor of ``S + sum of the factors' matrices``, which is block-tridiagonal in a given order.
+    r"""The Cholesky factor of the matrix above, which is block-tridiagonal in a given order.
 
     Args:
         order: of the variables.
-        matrices: for each block of factors its matrices ``[B, K, m, m]``, symmetric.
+        matrices: A, for each block of factors ``[B, K, m, m]``, symmetric.
         diagonal: S, ``[B, N]``, positive.
     """
 
-    def __init__(self, order: Order, matrices: list[Tensor], diagonal: Tensor):
+    def __init__(self, order: EliminationOrder, matrices: list[Tensor], diagonal: Tensor):
         self.order = order
         flat = diagonal.new_zeros(len(diagonal), order.entries + 1)
         flat.index_add_(1, order.ends.to(diagonal.device), diagonal)
@@ -95,7 +100,7 @@ class Elimination:
             self.lower.append(last)
 
     def solve(self, b: Tensor) -> Tensor:
-        """x ``[B, N]`` for right-hand sides ``[B, N]``."""
+        """Return x ``[B, N]`` for right-hand sides ``b [B, N]``."""
         position = self.order.position.to(b.device)
         parts = list(torch.empty_like(b).index_copy_(1, position, b)[..., None].split(self.order.widths, 1))
         last = len(parts) - 1
@@ -108,24 +113,24 @@ class Elimination:
         return torch.cat(parts, 1)[:, position, 0]
 
 
-def _levels(size: int, cliques: list[np.ndarray]) -> list[list[int]]:
-    """Variables by their distance from the start of a breadth-first search, one component after another."""
+def _search_breadth_first(size: int, cliques: list[np.ndarray]) -> list[list[int]]:
+    """Return variables by their distance from the start of a breadth-first search, one component after another."""
     members = [clique.tolist() for clique in cliques]
     around: list[list[int]] = [[] for _ in range(size)]
-    for number, clique in enumerate(members):
+    for c, clique in enumerate(members):
         for variable in clique:
-            around[variable].append(number)
+            around[variable].append(c)
 
     def search(start: int) -> list[list[int]]:
         seen, met, levels = {start}, set(), [[start]]
         while levels[-1]:
             following = []
             for variable in levels[-1]:
-                for number in around[variable]:
-                    if number in met:
+                for c in around[variable]:
+                    if c in met:
                         continue
-                    met.add(number)
-                    for other in members[number]:
+                    met.add(c)
+                    for other in members[c]:
                         if other not in seen:
                             seen.add(other)
                             following.append(other)

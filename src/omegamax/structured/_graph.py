@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from torch import Tensor
 from omegamax._arguments import check_integer, check_number
 from omegamax._checks import check_floating
 from omegamax._compile import disable_compile
-from omegamax.structured._assembly import Placed, blocks, is_acyclic, place
+from omegamax.structured._blocks import Placement, batch_key, group_placements
 from omegamax.structured._factor import Factor
 from omegamax.structured._logic import LogicFactor
-from omegamax.structured._report import Report
-from omegamax.structured._solver import Solver
+from omegamax.structured._solver import Report, Solver
 from omegamax.structured._variables import Variable
 
 
@@ -58,12 +58,12 @@ class FactorGraph:
         self.batch_shape: tuple[int, ...] = ()
         self.report: Report | None = None
         self._scores: list[Tensor] = []
-        self._placed: list[Placed] = []
+        self._placements: list[Placement] = []
         self._size = 0
         self._values: Tensor | None = None  # [B, N]
 
     def variable_from(self, scores: Tensor, batch_dims: int = 0) -> Variable:
-        """New variables, one for each score.
+        """Make new variables, one for each score.
 
         Args:
             scores: ``[*batch, *shape]``; gradients reach them.
@@ -96,7 +96,7 @@ class FactorGraph:
             additional: scores of a structured factor that are not regularised, ``[*batch, *, m]``, in place of those
                 that it brings along. Gradients reach them.
         """
-        self._placed.append(place(self, factor, variables, additional))
+        self._placements.append(_place(self, factor, variables, additional))
         self._values = None
 
     @disable_compile
@@ -118,18 +118,111 @@ class FactorGraph:
             raise ValueError("FactorGraph.solve: the graph has no variables")
         count, rank = math.prod(self.batch_shape), len(self.batch_shape)
         scores = torch.cat([s.reshape(count, math.prod(s.shape[rank:])).double() for s in self._scores], 1)
-        like, additional, labels = blocks(self._placed, count, scores.device)
-        solver = Solver(self.batch_shape, like, labels, is_acyclic(self._placed), tol, max_iter)
+        blocks, additional, labels = group_placements(self._placements, count, scores.device)
+        solver = Solver(self.batch_shape, blocks, labels, _is_acyclic(self._placements), tol, max_iter)
         self._values = solver(scores, additional)
         self.report = solver.report
         return self.report
 
     def _marginals(self, index: Tensor) -> Tensor:
-        """Values ``[*batch, *shape]`` of the variables at ``index``."""
+        """Return the values ``[*batch, *shape]`` of the variables at ``index``."""
         if self._values is None:
             raise RuntimeError("Variable.value: none yet; call solve() of the graph, again if something was added")
         found = self._values[:, index.flatten().to(self._values.device)]
         return found.reshape((*self.batch_shape, *index.shape))
 
     def __repr__(self) -> str:
-        return f"FactorGraph({self._size} variables, {sum(len(p.index) for p in self._placed)} factors)"
+        return f"FactorGraph({self._size} variables, {sum(len(p.index) for p in self._placements)} factors)"
+
+
+def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placement:
+    """Check what :meth:`FactorGraph.add` is given, and bring it into one form."""
+    name = "FactorGraph.add"
+    if isinstance(factor, Factor) and factor.variables is not None:
+        if variables is not None:
+            raise TypeError(f"{name}: variables of {factor!r} are given twice")
+        variables = factor.variables
+    if isinstance(factor, LogicFactor):
+        if variables is not None or additional is not None:
+            raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
+        if factor.graph is not graph:
+            raise ValueError(f"{name}: factor must be on variables of this graph, got {factor!r} of another")
+        count = 0 if factor.additional is None else factor.additional.shape[-1]
+        kind = (type(factor.polytope), factor.index.shape[1], count)
+        return Placement(
+            kind, factor.polytope, factor.index, factor.negated, factor.parameters, factor.additional, repr(factor)
+        )
+    if not isinstance(factor, Factor):
+        raise TypeError(f"{name}: factor must be a logic factor or a structured Factor, got {type(factor).__name__}")
+    if not isinstance(variables, Variable):
+        given = "none" if variables is None else type(variables).__name__
+        raise TypeError(f"{name}: variables must be a Variable, as in add({type(factor).__name__}(u)), got {given}")
+    if variables.graph is not graph:
+        raise ValueError(f"{name}: variables must be of this graph, got variables of another")
+    return _place_structured(name, graph, factor, variables, additional)
+
+
+def _place_structured(
+    name: str, graph: FactorGraph, factor: Factor, variables: Variable, additional: Tensor | None
+) -> Placement:
+    rank = len(variables.shape) - factor.event_dims
+    if rank < 0 or not variables.index.size:
+        raise ValueError(
+            f"{name}: variables for {factor!r} must have at least {factor.event_dims} axes and one entry, got shape "
+            f"{variables.shape}"
+        )
+    lead, event = variables.shape[:rank], variables.shape[rank:]
+    whole = (*graph.batch_shape, *lead)
+    like = torch.zeros(*whole, *event, dtype=torch.float64, device=graph._scores[0].device)
+    factor.check(name, like)
+    if additional is None:
+        additional = factor.additional_scores(like)
+    if additional is not None:
+        additional = _expand_additional(name, factor, additional, whole, factor.additional_size(event))
+        additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
+    count = math.prod(lead)
+    return Placement(
+        (batch_key(factor, event), event, 0 if additional is None else additional.shape[-1]),
+        (factor, event),
+        variables.index.reshape(count, -1),
+        variables.negated.reshape(count, -1),
+        np.zeros((count, 0)),
+        additional,
+        repr(factor),
+    )
+
+
+def _expand_additional(
+    name: str, factor: Factor, additional: Tensor, whole: tuple[int, ...], size: int | None
+) -> Tensor:
+    check_floating(name, "additional", additional)
+    if additional.dim() < 1 or size not in (None, additional.shape[-1]):
+        raise ValueError(
+            f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "
+            f"{tuple(additional.shape)}"
+        )
+    try:
+        return additional.expand(*whole, additional.shape[-1])
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {whole}"
+        ) from None
+
+
+def _is_acyclic(placements: list[Placement]) -> bool:
+    """Tell whether factors and variables, as the two kinds of nodes of a graph, form a forest."""
+    parent: dict[Hashable, Hashable] = {}
+
+    def root(node: Hashable) -> Hashable:
+        while parent.setdefault(node, node) != node:
+            parent[node] = node = parent[parent[node]]
+        return node
+
+    for p, placement in enumerate(placements):
+        for k, row in enumerate(placement.index.tolist()):
+            for variable in row:
+                mine, its = root((p, k)), root(variable)
+                if mine == its:
+                    return False
+                parent[mine] = its
+    return True

@@ -1,4 +1,15 @@
-"""Newton's method for graphs that are too long for alternating directions: prices travel through all of it at once."""
+r"""Newton's method for graphs too long for alternating directions: multipliers travel through all of it at once.
+
+The method of multipliers: for fixed :math:`\nu_f` the penalised objective is minimised over u,
+
+.. math:: \Psi(u) = \tfrac12 \lVert u - \eta \rVert^2 + \sum_f \min_{x \in P_f} \tfrac{\rho}{2}
+          \lVert x - u_f - \nu_f / \rho \rVert^2 - \phi_f(x)
+
+after which the multipliers become :math:`\nu_f + \rho (u_f - x)`.
+
+Reference: Rockafellar, Mathematics of Operations Research 1 (1976), for the method of multipliers; Li, Sun & Toh, SIAM
+Journal on Optimization 28 (2018), for Newton's method within it.
+"""
 
 from __future__ import annotations
 
@@ -8,95 +19,88 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.structured._faces import Faces
+from omegamax.structured._faces import CommonFace
 from omegamax.structured._outcome import Outcome, refuse_contradictions
-from omegamax.structured._relaxation import Relaxation
-from omegamax.structured._state import State
+from omegamax.structured._relaxation import Iterate, Relaxation
 
-GROWTH, MAX_RHO = 10.0, 1e5  # of the penalty, from one set of prices to the next and altogether
+GROWTH, MAX_RHO = 10.0, 1e5  # of the penalty, from one set of multipliers to the next and altogether
 FACE_TOL = 1e-13  # small: another face nearby gives another step
-MAX_STEPS = 100  # of Newton, for one set of prices
-SETTLED = 5  # rounds for one set of prices that say that the faces hardly change any more
+MAX_STEPS = 100  # of Newton, for one set of multipliers
+SETTLED = 5  # rounds for one set of multipliers that say that the faces hardly change any more
 MAX_TRIALS = 30  # of a line search
 FLAT, UPWARDS = 0.5, 1e-3  # slopes at which it ends: down and up, relative to the one at its start
-ACCURACY = 1e-2  # of the balance of prices, relative to the tolerance; and what rounding leaves of it, for rho = 1
+ACCURACY = 1e-2  # of the balance of multipliers, relative to the tolerance; and what rounding leaves of it, for rho = 1
 ROUNDING = 8 * torch.finfo(torch.float64).eps
 
 
-def newton(outcome: Outcome, rows: Tensor, state: State, left: Tensor, tol: float, round: int, max_iter: int) -> None:
-    """Solve those examples of a state that are ``left``, with ever larger penalties.
-
-    Reference: Rockafellar, Mathematics of Operations Research 1 (1976), for the method of multipliers; Li, Sun & Toh,
-    SIAM Journal on Optimization 28 (2018), for Newton's method within it.
-    """
+def newton(
+    outcome: Outcome, rows: Tensor, iterate: Iterate, left: Tensor, tol: float, round: int, max_iter: int
+) -> None:
+    """Solve those examples of an iterate that are ``left``, with ever larger penalties."""
     while len(left) and round < max_iter:
-        problem = state.problem if len(left) == len(rows) else state.problem.select(left)
-        # Once factors agree, rounding is what keeps prices from adding up: the smaller the penalty, the less of it.
-        change = torch.where(state.primal <= tol, 1 / GROWTH, GROWTH)
-        rho = (change * state.rho)[left].clamp(1, MAX_RHO)
-        fixed = Prices(problem, state.prices[left], rho)
-        rows, starts, u = rows[left], state.warm(left), state.u[left]
-        state, spent = fixed.minimise(u, starts, tol, max_iter - round)
+        problem = iterate.problem if len(left) == len(rows) else iterate.problem.select(left)
+        # Once factors agree, rounding keeps multipliers from adding up: the smaller the penalty, the less of it.
+        change = torch.where(iterate.primal_residual <= tol, 1 / GROWTH, GROWTH)
+        rho = (change * iterate.rho)[left].clamp(1, MAX_RHO)
+        objective = PenalisedObjective(problem, iterate.multipliers[left], rho)
+        rows, starts, u = rows[left], iterate.warm_start(left), iterate.u[left]
+        iterate, spent = objective.minimise(u, starts, tol, max_iter - round)
         round += spent
-        done = state.residual <= tol
+        done = iterate.residual <= tol
         if spent <= SETTLED or bool(done.any()) or round >= max_iter:
-            found, _ = outcome.finish(rows, state, tol, round)
-            outcome.put(rows, state, done & ~found, round)
+            found, _ = outcome.finish(rows, iterate, tol, round)
+            outcome.put(rows, iterate, done & ~found, round)
             done = done | found
-        refuse_contradictions(state, rows, ~done)
+        refuse_contradictions(iterate, rows, ~done)
         left = (~done).nonzero()[:, 0]
     if len(left):
         last = torch.zeros_like(rows, dtype=torch.bool).index_fill(0, left, True)
-        outcome.put(rows, state, last, round)
+        outcome.put(rows, iterate, last, round)
 
 
 @dataclass
-class Prices:
-    r"""Fixed prices :math:`\nu_f`, and the penalty for marginals that the factors do not allow.
+class PenalisedObjective:
+    r""":math:`\Psi(u)` for fixed multipliers :math:`\nu_f` and the penalty for marginals that the factors do not allow.
 
-    .. math:: \Psi(u) = \tfrac12 \lVert u - \eta \rVert^2 + \sum_f \min_{x \in P_f} \tfrac{\rho}{2}
-              \lVert x - u_f - \nu_f / \rho \rVert^2 - \phi_f(x)
-
-    is convex, with a continuous and piecewise linear gradient. At its minimum the prices that are paid,
-    :math:`\nu_f + \rho (u_f - x)`, add up; they are nearer to the right ones than those before, by the more the larger
-    the penalty.
+    It is convex, with a continuous and piecewise linear gradient. At its minimum the new multipliers add up; they are
+    nearer to the right ones than those before, by the more the larger the penalty.
     """
 
     problem: Relaxation
-    prices: Tensor  # [B, E]
+    multipliers: Tensor  # [B, E]
     rho: Tensor  # [B]
 
-    def at(self, u: Tensor, starts: list[Any]) -> State:
-        """The factors at marginals ``[B, N]``; the gradient is the imbalance of the prices."""
-        z = self.problem.local(u) + self.prices / self.rho[:, None]
-        return State(self.problem, z, self.rho, self.problem.solve(z, self.rho, starts), u)
+    def at(self, u: Tensor, starts: list[Any]) -> Iterate:
+        """Solve the factors at marginals ``[B, N]``; the gradient is the imbalance of the multipliers."""
+        z = self.problem.copy(u) + self.multipliers / self.rho[:, None]
+        return Iterate(self.problem, z, self.rho, self.problem.solve_factors(z, self.rho, starts), u)
 
-    def minimise(self, u: Tensor, starts: list[Any], tol: float, rounds: int) -> tuple[State, int]:
-        """The minimum of the penalised objective, from u, and the rounds that it took, about ``rounds`` at most."""
-        state, spent = self.at(u, starts), 1
+    def minimise(self, u: Tensor, starts: list[Any], tol: float, rounds: int) -> tuple[Iterate, int]:
+        """Find the minimum from u; return it and the rounds that it took, about ``rounds`` at most."""
+        iterate, spent = self.at(u, starts), 1
         floor = torch.clamp(ROUNDING * self.rho, min=ACCURACY * tol)
         for _ in range(MAX_STEPS):
-            live = state.dual > floor
+            live = iterate.dual_residual > floor
             if spent >= rounds or not bool(live.any()):
                 break
-            faces = Faces(self.problem, state.local, FACE_TOL, self.problem.forbidden)
-            step = -faces.newton_step(state.imbalance * live[:, None], self.rho)
-            state, trials = self._along(state, step)
+            face = CommonFace(self.problem, iterate.local, FACE_TOL, self.problem.forbidden)
+            step = -face.newton_step(iterate.imbalance * live[:, None], self.rho)
+            iterate, trials = self._search_line(iterate, step)
             spent += trials
-        return state, spent
+        return iterate, spent
 
-    def _along(self, state: State, step: Tensor) -> tuple[State, int]:
-        """The minimum along a line, roughly: where the slope is none, or still downwards but much less steep.
+    def _search_line(self, iterate: Iterate, step: Tensor) -> tuple[Iterate, int]:
+        """Find the minimum along a line, roughly: where the slope is none, or still downwards but much less steep.
 
         The slope increases along the line. It is zero at the end of the step where the faces stay the same.
         """
-        first = (state.imbalance * step).sum(1)
-        low, low_slope, start = torch.zeros_like(first), first, state.u
+        first = (iterate.imbalance * step).sum(1)
+        low, low_slope, start = torch.zeros_like(first), first, iterate.u
         high, high_slope, length = (torch.ones_like(first) for _ in range(3))
         side = torch.zeros_like(first)
         for trial in range(1, MAX_TRIALS + 1):
-            state = self.at(start + length[:, None] * step, state.warm())
-            slope = (state.imbalance * step).sum(1)
+            iterate = self.at(start + length[:, None] * step, iterate.warm_start())
+            slope = (iterate.imbalance * step).sum(1)
             done = (slope <= UPWARDS * first.abs()) & ((slope >= -FLAT * first.abs()) | (length == 1))
             if trial == MAX_TRIALS or bool(done.all()):
                 break
@@ -109,4 +113,4 @@ class Prices:
             side = torch.where(below, -1.0, 1.0)
             share = (low_slope / (low_slope - high_slope)).nan_to_num(0.5)
             length = torch.where(done, length, low + share * (high - low))
-        return state, trial
+        return iterate, trial

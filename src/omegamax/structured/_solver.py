@@ -1,8 +1,15 @@
-"""One solution of a factor graph: as a function that autograd knows, with a report."""
+r"""One solution of a factor graph: a function of the scores that autograd knows, and a report.
+
+.. math:: du = \Pi_T \Bigl(d\eta + \sum_f C_f^\top K_f \, ds_f\Bigr)
+
+where :math:`\Pi_T` projects onto the directions common to the faces of all factors, :math:`C_f` copies the variables of
+factor f, and :math:`K_f` is the derivative of its marginals, by itself, in its additional scores :math:`s_f`.
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,18 +19,43 @@ from omegamax._operation import needs_derivative
 from omegamax._warnings import ConvergenceWarning
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
-from omegamax.structured._faces import Faces, Projection
+from omegamax.structured._faces import CommonFace, Projection
 from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
-from omegamax.structured._report import Report
 from omegamax.structured._solution import tangent
 
-NAMED = 5  # factors at odds that a message lists
+MAX_NAMED = 5  # factors at odds that a message lists
+
+
+@dataclass(frozen=True)
+class Report:
+    """How well :meth:`FactorGraph.solve` did, for each example ``[*batch]``.
+
+    Attributes:
+        iterations: rounds in which every factor was solved.
+        infeasibility: the largest distance of a marginal from what one of its factors allows.
+        dual_residual: how much of the scores, relative to their size, the factors leave unexplained.
+        gap: between the objective and its dual, in absolute value; marginals that disagree may be on either side.
+        converged: whether both residuals are below the tolerance.
+        integral: whether all marginals are 0 or 1.
+        acyclic: whether no two factors are connected in more than one way.
+        tight: whether the relaxation is known to be exact, so that the marginals are those of SparseMAP over all joint
+            assignments: for acyclic graphs, and where the marginals are integral.
+    """
+
+    iterations: Tensor
+    infeasibility: Tensor
+    dual_residual: Tensor
+    gap: Tensor
+    converged: Tensor
+    integral: Tensor
+    acyclic: bool
+    tight: Tensor
 
 
 class Solver:
-    """Scores of a graph to its marginals.
+    """Map scores of a graph to its marginals.
 
     Args:
         batch_shape: of the examples.
@@ -34,7 +66,7 @@ class Solver:
     """
 
     problem: Relaxation
-    spoilt: Tensor  # [B]: examples with NaN or +inf
+    invalid: Tensor  # [B]: examples with NaN or +inf
     outcome: Outcome
     report: Report
 
@@ -51,26 +83,26 @@ class Solver:
         self.tol, self.max_iter = tol, max_iter
 
     def __call__(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
-        """Marginals ``[B, N]`` for scores ``[B, N]`` and those of the blocks ``[B, K, a]``, differentiable in both."""
+        """Return marginals ``[B, N]``, differentiable in scores ``[B, N]`` and those of the blocks, ``[B, K, a]``."""
         u: Tensor = _Run.apply(self, scores, *additional)
         if not needs_derivative(scores, *additional):
             return u
-        faces = self._faces()
-        push = faces.additional([None if extra is None else tangent(extra) for extra in additional])
-        return u + Projection.apply(tangent(scores) + push, faces)  # the solution, plus zeros that move with it
+        face = self._face()
+        change = face.fold_additional([None if extra is None else tangent(extra) for extra in additional])
+        return u + Projection.apply(tangent(scores) + change, face)  # the solution, plus zeros that move with it
 
     def run(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
         """Solve, report and warn; no gradients."""
-        spoilt = (scores.isnan() | (scores == torch.inf)).any(1)
+        invalid = (scores.isnan() | (scores == torch.inf)).any(1)
         for extra in additional:
             if extra is not None:
-                spoilt = spoilt | (extra.isnan() | (extra == torch.inf)).flatten(1).any(1)
-        self.spoilt, forbidden = spoilt, scores == -torch.inf
+                invalid = invalid | (extra.isnan() | (extra == torch.inf)).flatten(1).any(1)
+        self.invalid, forbidden = invalid, scores == -torch.inf
         self.problem = Relaxation(
-            scores.masked_fill(spoilt[:, None] | forbidden, 0.0),
-            forbidden & ~spoilt[:, None],
+            scores.masked_fill(invalid[:, None] | forbidden, 0.0),
+            forbidden & ~invalid[:, None],
             self.blocks,
-            [None if extra is None else extra.masked_fill(spoilt[:, None, None], 0.0) for extra in additional],
+            [None if extra is None else extra.masked_fill(invalid[:, None, None], 0.0) for extra in additional],
         )
         try:
             self.outcome = admm(self.problem, self.tol, self.max_iter)
@@ -79,21 +111,23 @@ class Solver:
         except Infeasible as error:
             raise ValueError(f"FactorGraph.solve: {error}") from None
         self.report = self._judge()
-        return self.outcome.u.masked_fill(spoilt[:, None], torch.nan)
+        return self.outcome.u.masked_fill(invalid[:, None], torch.nan)
 
     def _explain(self, found: Contradiction) -> str:
+        """Say which factors of which example contradict each other."""
         at = tuple(map(int, np.unravel_index(found.example, self.batch_shape)))
         where = f" in example {at}" if at else ""
         if bool(self.problem.forbidden[found.example].any()):
             where += ", given the variables that scores of -inf forbid"
-        most = max(found.gaps)
-        at_odds = [label for label, gap in zip(self.labels, found.gaps, strict=True) if gap > 0.1 * most]
-        named = ", ".join(at_odds[:NAMED]) + (", ..." if len(at_odds) > NAMED else "")
+        most = max(found.disagreements)
+        at_odds = [label for label, size in zip(self.labels, found.disagreements, strict=True) if size > 0.1 * most]
+        named = ", ".join(at_odds[:MAX_NAMED]) + (", ..." if len(at_odds) > MAX_NAMED else "")
         return f"factors contradict each other{where}, no marginals satisfy them all; at odds are {named}"
 
     def _judge(self) -> Report:
+        """Report on the outcome, and warn of examples that did not converge."""
         outcome = self.outcome
-        residual = torch.maximum(outcome.primal, outcome.dual)
+        residual = torch.maximum(outcome.primal_residual, outcome.dual_residual)
         late = residual > self.tol
         if bool(late.any()):
             warnings.warn(
@@ -103,31 +137,32 @@ class Solver:
                 stacklevel=8,
             )
 
-        def shaped(row: Tensor) -> Tensor:
+        def reshape(row: Tensor) -> Tensor:
             return row.reshape(self.batch_shape)
 
-        integral = shaped(((outcome.u == 0) | (outcome.u == 1)).all(1))
+        integral = reshape(((outcome.u == 0) | (outcome.u == 1)).all(1))
         return Report(
-            iterations=shaped(outcome.iterations),
-            infeasibility=shaped(outcome.primal),
-            dual_residual=shaped(outcome.dual),
-            gap=shaped(outcome.gap),
-            converged=shaped(~late),
+            iterations=reshape(outcome.iterations),
+            infeasibility=reshape(outcome.primal_residual),
+            dual_residual=reshape(outcome.dual_residual),
+            gap=reshape(outcome.duality_gap),
+            converged=reshape(~late),
             integral=integral,
             acyclic=self.acyclic,
             tight=integral | self.acyclic,
         )
 
-    def _faces(self) -> Faces:
-        """Of the solution: the smallest ones.
+    def _face(self) -> CommonFace:
+        """Return the smallest face of the solution.
 
         So what is within reach of a bound counts as on it, also where another constraint is what holds it there.
         """
         near, outcome = 10 * self.tol, self.outcome
         with torch.no_grad():
-            local = outcome.local or self.problem.solve(outcome.z, outcome.rho)
-            pinned = self.problem.forbidden | (outcome.u <= near) | (outcome.u >= 1 - near) | self.spoilt[:, None]
-            return Faces(self.problem, local, near, pinned)
+            local = outcome.local or self.problem.solve_factors(outcome.z, outcome.rho)
+            pinned = self.problem.forbidden | (outcome.u <= near) | (outcome.u >= 1 - near) | self.invalid[:, None]
+            weight_tol = 10 * torch.maximum(outcome.primal_residual, outcome.dual_residual).clamp(max=self.tol)
+            return CommonFace(self.problem, local, near, pinned, weight_tol)
 
 
 class _Run(torch.autograd.Function):

@@ -49,7 +49,7 @@ class Variable:
         return self._like(self.index, ~self.negated)
 
     def reshape(self, *shape: int) -> Variable:
-        """The same variables in another shape, row by row."""
+        """Return the same variables in another shape, row by row."""
         return self._like(self.index.reshape(*shape), self.negated.reshape(*shape))
 
     @property
@@ -73,8 +73,8 @@ class Variable:
 
 
 def concatenate(name: str, variables: Iterable[Any]) -> Variable:
-    """All variables in one row, in order, from arrays and sequences of arrays of the same graph."""
-    parts = list(_flat(name, variables))
+    """Lay variables side by side in one row, from arrays and sequences of arrays of the same graph."""
+    parts = list(_iterate(name, variables))
     if not sum(part.index.size for part in parts):
         raise ValueError(f"{name}: variables must be at least one, got none")
     graph = parts[0].graph
@@ -85,15 +85,17 @@ def concatenate(name: str, variables: Iterable[Any]) -> Variable:
     return Variable(graph, index, negated, parts[0].dtype)
 
 
-def _flat(name: str, variables: Iterable[Any]) -> Iterator[Variable]:
+def _iterate(name: str, variables: Iterable[Any]) -> Iterator[Variable]:
+    """Go through the arrays of variables in nested sequences."""
     for item in variables:
         if isinstance(item, Variable):
             yield item
         elif isinstance(item, (list, tuple)):
-            yield from _flat(name, item)
+            yield from _iterate(name, item)
         else:
             raise TypeError(f"{name}: variables must be made by FactorGraph.variable_from, got {type(item).__name__}")
 
 
 def _numpy(key: Any) -> Any:
+    """Return an index that NumPy takes."""
     return key.detach().cpu().numpy() if isinstance(key, Tensor) else key

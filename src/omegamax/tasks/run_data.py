@@ -1,21 +1,63 @@
-"""Splits of a set as batches, whatever the task."""
+"""Splits of a set as batches, whatever the task, and limits of the settings of data.
+
+The file of a network says what it was trained on, and may come from anyone: its settings are held to the limits.
+"""
 
 from __future__ import annotations
 
 import abc
 import inspect
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, ClassVar, TypeVar, cast
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import lightning as L
 import torch
 from torch.utils.data import Dataset
 
-from omegamax._arguments import check_choice, is_integer
+from omegamax._arguments import check_choice, is_integer, is_number
+from omegamax.data.files import short
 from omegamax.tasks.batches import Batches, Order
-from omegamax.tasks.data_limits import Limit, check_limits
 
 Kind = TypeVar("Kind", bound="RunData")
+
+
+class Limit(NamedTuple):
+    """What a setting may be: one number or several, from ``least`` to ``most``, integers unless ``real``."""
+
+    least: int
+    most: int
+    numbers: int = 1
+    real: bool = False
+
+    def wanted(self, value: Any) -> str | None:
+        """Say what is wanted in place of a value; None if it is within the limit."""
+        number = "number" if self.real else "whole number"
+        what = f"a {number}" if self.numbers == 1 else f"{self.numbers} {number}s"
+        values = (value,) if self.numbers == 1 else value
+        sequence = isinstance(values, (tuple, list)) and len(values) == self.numbers
+        if sequence and all(is_number(each) and (self.real or isinstance(each, Integral)) for each in values):
+            if any(each < self.least for each in values):
+                return f"{what} >= {self.least:,}"
+            if all(each <= self.most for each in values):  # NaN is not
+                return None
+        return f"{what} from {self.least:,} to {self.most:,}"
+
+
+def check_limits(name: str, settings: Mapping[str, Any], limits: Mapping[str, Limit]) -> None:
+    """Refuse a setting beyond its limit before anything of its size is made; None stands for what is not known.
+
+    >>> limits = {"workers": Limit(0, 512), "size": Limit(1, 8192, numbers=2)}
+    >>> check_limits("MyData", {"workers": 4, "size": (64, 96), "folder": "here"}, limits)
+    >>> check_limits("MyData", {"workers": 10**6}, limits)
+    Traceback (most recent call last):
+        ...
+    ValueError: MyData: workers must be a whole number from 0 to 512, got 1000000
+    """
+    for key, limit in limits.items():
+        given = settings.get(key)
+        if given is not None and (wanted := limit.wanted(given)):
+            raise ValueError(f"{name}: {key} must be {wanted}, got {short(given)}")
 
 
 class RunData(L.LightningDataModule, abc.ABC):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
 _DARK, _LIGHT = 0.9, 2.7  # widths of the two lines of a stroke of hatching, in points: one on top of the other
-_PALE = "#e3e6ea"  # the ground of a sample: a dimmed picture
+_PALE = "#e3e6ea"  # the ground of a sample: a dim picture
 _SIZE, _DPI = (26.0, 15.0), 144  # of a sample that is a file: points, and twice the pixels of a screen
 
 

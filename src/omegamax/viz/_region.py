@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
 from omegamax.densities import BetaGaussian, Density, Mixture
+from omegamax.viz.scale import Index, check_index
 
-Index = int | tuple[int, ...]
 _ANGLES = 360
 _CHUNK = 8192
 
@@ -51,7 +50,7 @@ def region(name: str, density: Density, index: Index | None, argument: str = "de
     if density.event_shape != (2,):
         given = tuple(density.event_shape)
         raise ValueError(f"{name}: {argument} must be over two dimensions, got event shape {given}")
-    here = place(name, tuple(density.batch_shape), index, argument)
+    here = check_index(name, tuple(density.batch_shape), index, argument)
     parts: Density
     if isinstance(density, Mixture):
         weights, parts = density.weights.cpu()[here].double(), density.components
@@ -71,18 +70,6 @@ def region(name: str, density: Density, index: Index | None, argument: str = "de
     _refuse(name, argument, means, weights)
     prob, contains = (_at(of, density, here) for of in (density.prob, density.support_contains))
     return Region(weights[alive], means, None, prob, contains)
-
-
-def place(name: str, batch: tuple[int, ...], index: Index | None, argument: str = "density") -> tuple[int, ...]:
-    """The index in full; refuses one that the batch does not have, and none where it has more than one member."""
-    if index is None:
-        if math.prod(batch) != 1:
-            raise ValueError(f"{name}: {argument} must be a single one, or index be given, got batch shape {batch}")
-        return (0,) * len(batch)
-    whole = index if isinstance(index, tuple) else (index,)
-    if len(whole) != len(batch) or not all(is_integer(i) and -n <= i < n for i, n in zip(whole, batch, strict=True)):
-        raise IndexError(f"{name}: index must name one member of batch shape {batch}, got {index!r}")
-    return tuple(int(i) for i in whole)
 
 
 def _refuse(name: str, argument: str, *values: Tensor) -> None:

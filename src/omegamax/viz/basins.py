@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.key import finish
-from omegamax.viz.style import INK, MUTED
+from omegamax.viz.style import INK, MUTED, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,14 +13,12 @@ from omegamax._arguments import is_number
 from omegamax._numerics import phi
 from omegamax.basis import grid_positions
 from omegamax.viz._marks import Mark
-from omegamax.viz._picture import dimmed, lay, pixels
 from omegamax.viz._region import Region, region
 from omegamax.viz.ellipses import _THICK, ENDS, _edge, _mass_radii, _rings
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.key import colour_bar, finish
+from omegamax.viz.picture import check_zeros, dim, lay, mark, pixels
 from omegamax.viz.scale import LABEL, end, paint, ticks
-from omegamax.viz.style import INK
-from omegamax.viz.zeros import check_zeros, mark
+from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +71,7 @@ def contours(
     surface = field(p)
     last = end("contours", vmax, peak(p, surface))
     new, ax = ax is None, axes_or_new(ax, picture.shape[0] / picture.shape[1])
-    lay(ax, dimmed(picture))
+    lay(ax, dim(picture))
     painted = paint(ax, surface, last, "bilinear")
     if key:
         colour_bar(ax, painted, LABEL, ticks(last))

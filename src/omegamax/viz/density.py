@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.key import finish
-from omegamax.viz.style import INK
+from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

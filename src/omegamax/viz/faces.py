@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import finish
 from omegamax.viz.simplex import _CORNERS
-from omegamax.viz.style import INK, MUTED
+from omegamax.viz.style import INK, MUTED, axes_or_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

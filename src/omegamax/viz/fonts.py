@@ -7,7 +7,7 @@ import warnings
 from functools import cache
 from typing import Any
 
-from omegamax.viz.figure import pyplot
+from omegamax.viz.style import pyplot
 
 _PLACEHOLDER = "lastresort"  # a font of boxes with numbers that comes with matplotlib: it "has" every glyph
 _warned: set[str] = set()

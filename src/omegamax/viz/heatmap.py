@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.key import colour_bar, finish
-from omegamax.viz.style import INK
+from omegamax.viz.picture import ROUND, find_border
+from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-ROUND = "edge of the cells above 0"
 
 
 def heatmap(
@@ -43,7 +39,7 @@ def heatmap(
     found = []
     if sparse and bool((w == 0).any()):
         # A thin support on a large white page is easy to miss without its border.
-        for segment in _border(w > 0):
+        for segment in find_border(w > 0):
             ax.plot(*segment, color=INK, linewidth=0.9, solid_capstyle="projecting")
         found = [Mark("white", "exactly 0"), *([Mark("cells", ROUND)] if bool((w > 0).any()) else [])]
     ax.set_xticks([])
@@ -52,12 +48,3 @@ def heatmap(
     if key:
         colour_bar(ax, painted, "weight")
     return finish(ax, title, found, key=key, grow=new)
-
-
-def _border(support: Tensor) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """Edges of cells with the support on one side only, as ``(x, x), (y, y)``; none on the frame of the image."""
-    down = torch.nonzero(support[1:] != support[:-1]).tolist()
-    right = torch.nonzero(support[:, 1:] != support[:, :-1]).tolist()
-    flat = [((j - 0.5, j + 0.5), (i + 0.5, i + 0.5)) for i, j in down]
-    upright = [((j + 0.5, j + 0.5), (i - 0.5, i + 0.5)) for i, j in right]
-    return flat + upright

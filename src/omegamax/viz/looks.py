@@ -13,17 +13,15 @@ from torch import Tensor
 
 from omegamax._arguments import is_integer
 from omegamax.densities import Density
-from omegamax.viz._picture import lay, pixels
 from omegamax.viz._region import region
 from omegamax.viz.contours import contours, field, peak
-from omegamax.viz.figure import pyplot
 from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import draw_key, style_bar
 from omegamax.viz.outline import outline
 from omegamax.viz.overlay import overlay
+from omegamax.viz.picture import check_zeros, lay, pixels
 from omegamax.viz.scale import LABEL, cells, end, norm, shades, ticks
-from omegamax.viz.style import INK, MUTED, panels, style
-from omegamax.viz.zeros import check_zeros
+from omegamax.viz.style import INK, MUTED, panels, pyplot, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,17 +9,17 @@ from torch import Tensor
 
 from omegamax._arguments import is_number
 from omegamax.viz._marks import Mark
-from omegamax.viz._picture import dimmed, lay, pixels
-from omegamax.viz.figure import axes_or_new
 from omegamax.viz.key import finish
 from omegamax.viz.overlay import lines
+from omegamax.viz.picture import dim, lay, pixels
 from omegamax.viz.scale import cells
+from omegamax.viz.style import axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WIDTH = 1.3
-MATTERS = "what matters for the answer; the rest is dimmed"
+MATTERS = "what matters for the answer; the rest is dim"
 
 
 def outline(
@@ -31,12 +31,12 @@ def outline(
     title: str = "",
     key: bool = True,
 ) -> Axes:
-    """A picture with a line round what is relevant in it; the rest is dimmed.
+    """A picture with a line round what is relevant in it; the rest is dim.
 
     Args:
         image: ``[3, H, W]``, bytes or colours in [0, 1]; it keeps its proportions.
         relevance: ``[h, w]`` at any resolution, >= 0: a map of zeros and ones, or where people looked. All 0: nothing
-            in particular matters, and all is dimmed.
+            in particular matters, and all is dim.
         mass: the line is round the smallest set of cells, ties included, that holds this much of the relevance; all
             ones of a map of zeros and ones.
         key: say beneath what the line means.
@@ -48,7 +48,7 @@ def outline(
     height, width = picture.shape[:2]
     new, ax = ax is None, axes_or_new(ax, height / width)
     rows, columns = ((2 * torch.arange(n) + 1) * m // (2 * n) for n, m in ((height, len(map_)), (width, map_.shape[1])))
-    lay(ax, torch.where(inside[rows][:, columns].unsqueeze(-1), picture, dimmed(picture)))
+    lay(ax, torch.where(inside[rows][:, columns].unsqueeze(-1), picture, dim(picture)))
     found = [Mark("cells", MATTERS)] if lines(ax, inside, _WIDTH) else []
     return finish(ax, title, found, key=key, grow=new)
 

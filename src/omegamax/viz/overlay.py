@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz._picture import dimmed, lay, pixels
 from omegamax.viz.ellipses import _edge
-from omegamax.viz.figure import axes_or_new
-from omegamax.viz.heatmap import ROUND, _border
 from omegamax.viz.key import colour_bar, finish
+from omegamax.viz.picture import ROUND, check_zeros, dim, find_border, lay, mark, pixels
 from omegamax.viz.scale import LABEL, cells, end, paint, ticks
-from omegamax.viz.style import INK
-from omegamax.viz.zeros import check_zeros, mark
+from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +30,7 @@ def overlay(
     title: str = "",
     key: bool = True,
 ) -> Axes:
-    """Discrete attention over a picture: each cell in the colour of its weight, on the dimmed picture.
+    """Discrete attention over a picture: each cell in the colour of its weight, on the dim picture.
 
     Colours mean density per unit area, a cell's weight times the number of cells, so that they can be compared with
     those of :func:`contours` and of other grids: 1 is what attention spread evenly has everywhere. They go with its
@@ -58,7 +55,7 @@ def overlay(
     check_zeros("overlay", zeros)
     last = end("overlay", vmax, densities.max().item())
     new, ax = ax is None, axes_or_new(ax, picture.shape[0] / picture.shape[1])
-    lay(ax, dimmed(picture))
+    lay(ax, dim(picture))
     painted = paint(ax, densities, last, "nearest")
     if key:
         colour_bar(ax, painted, LABEL, ticks(last))
@@ -80,7 +77,7 @@ def lines(ax: Axes, support: Tensor, width: float) -> bool:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    (h, w), sides = support.shape, _border(support)
+    (h, w), sides = support.shape, find_border(support)
     if not sides:
         return False
     # One path for all: its pale edge then lies under the whole line. Centres of cells are given as whole numbers.

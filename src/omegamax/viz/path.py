@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.figure import axes_or_new, pyplot
 from omegamax.viz.key import finish
+from omegamax.viz.style import axes_or_new, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from omegamax._arguments import is_number
-from omegamax.viz._picture import EXTENT
-from omegamax.viz._region import Index, place
-from omegamax.viz.figure import pyplot
+from omegamax._arguments import is_integer, is_number
+from omegamax.viz.picture import EXTENT
+from omegamax.viz.style import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Index = int | tuple[int, ...]
 _SHADES, _PART = "magma_r", (0.04, 0.88)  # warm on grey; lines in ink still show on the darkest
 _OPAQUE = 0.9  # at the end of the scale
 LABEL = "attention density (1: spread evenly)"
+
+
+def check_index(name: str, batch: tuple[int, ...], index: Index | None, argument: str = "density") -> tuple[int, ...]:
+    """Return the index in full; refuse one that the batch lacks, and None where it has more than one member."""
+    if index is None:
+        if math.prod(batch) != 1:
+            raise ValueError(f"{name}: {argument} must be a single one, or index be given, got batch shape {batch}")
+        return (0,) * len(batch)
+    whole = index if isinstance(index, tuple) else (index,)
+    if len(whole) != len(batch) or not all(is_integer(i) and -n <= i < n for i, n in zip(whole, batch, strict=True)):
+        raise IndexError(f"{name}: index must name one member of batch shape {batch}, got {index!r}")
+    return tuple(int(i) for i in whole)
 
 
 def cells(name: str, argument: str, weights: Tensor, index: Index | None = None) -> Tensor:
@@ -27,7 +39,7 @@ def cells(name: str, argument: str, weights: Tensor, index: Index | None = None)
     if not isinstance(weights, Tensor):
         raise TypeError(f"{name}: {argument} must be a tensor [h, w], got {type(weights).__name__}")
     if index is not None and weights.dim() >= 2:
-        weights = weights[place(name, tuple(weights.shape[:-2]), index)]
+        weights = weights[check_index(name, tuple(weights.shape[:-2]), index)]
     if weights.dim() != 2 or not weights.numel() or weights.is_complex():
         raise ValueError(f"{name}: {argument} must be real of shape [h, w], got {tuple(weights.shape)}")
     w = weights.detach().cpu().double()

@@ -7,8 +7,6 @@ import zlib
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from omegamax.viz.figure import pyplot
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -52,9 +50,11 @@ _RC: dict[str, Any] = {
     "ytick.labelsize": 8,
 }
 
+_WIDTH, _BAR, _TITLE = 5.6, 0.85, 0.35  # inches: of a new figure, and what a bar of colours and a title take
+
 
 def colour(name: str) -> str:
-    """The colour of a map, the same in every picture; a name not listed draws one of the spare colours.
+    """Return the colour of a map, the same in every picture; a name not listed draws one of the spare colours.
 
     >>> colour("sparsemax")
     '#d1495b'
@@ -63,12 +63,12 @@ def colour(name: str) -> str:
 
 
 def style() -> AbstractContextManager[None]:
-    """Draw inside ``with style():`` for the look of the library's own pictures."""
+    """Return a context to draw in, ``with style():``, for the look of the library's own pictures."""
     return pyplot().rc_context(_RC)
 
 
 def panels(count: int, columns: int, *, size: tuple[float, float] = (2.6, 2.0), share: bool = False) -> Panels:
-    """A figure of ``count`` small axes in rows of ``columns``, each ``size`` inches; the axes come as a flat list."""
+    """Make a figure of ``count`` small axes in rows of ``columns``, each ``size`` inches; axes as a flat list."""
     rows = math.ceil(count / columns)
     figure, axes = pyplot().subplots(
         rows,
@@ -83,3 +83,20 @@ def panels(count: int, columns: int, *, size: tuple[float, float] = (2.6, 2.0), 
     for empty in axes.flat[count:]:
         empty.remove()
     return figure, list(axes.flat[:count])
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, or raise an error that says how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("omegamax.viz draws with matplotlib: pip install 'omegamax[viz]'") from error
+    return plt
+
+
+def axes_or_new(ax: Axes | None, ratio: float | None = None) -> Axes:
+    """Return the axes given, or those of a new figure, for a picture of a ``ratio`` of height to width."""
+    if ax is not None:
+        return ax
+    size = None if ratio is None else (_WIDTH, (_WIDTH - _BAR) * min(max(ratio, 0.25), 2.0) + _TITLE)
+    return pyplot().subplots(layout="constrained", figsize=size)[1]

@@ -6,11 +6,12 @@ import functools
 
 from torch import Tensor
 
-from omegamax.kernels.rows.cpu import K_SUBSETS, run_backward, run_forward
+from omegamax.kernels.kinds import Kind
+from omegamax.kernels.rows.cpu import run_backward, run_forward
 
-k_subsets = functools.partial(run_forward, K_SUBSETS)  # (z, k, dim)
+k_subsets = functools.partial(run_forward, Kind.K_SUBSETS)  # (z, k, dim)
 
 
 def k_subsets_vjp(p: Tensor, g: Tensor, dim: int) -> Tensor:
     """Multiply ``g`` by the Jacobian of k-subsets at the output ``p``, which does not depend on k."""
-    return run_backward(K_SUBSETS, p, g, 0.0, dim)
+    return run_backward(Kind.K_SUBSETS, p, g, 0.0, dim)

@@ -1,4 +1,4 @@
-"""Jacobians of the maps with bounds as functions of their output, in torch that can itself be differentiated."""
+"""Differentiate the maps with bounds, as functions of their output, in torch that can itself be differentiated."""
 
 from __future__ import annotations
 

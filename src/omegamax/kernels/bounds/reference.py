@@ -1,4 +1,4 @@
-"""Maps with bounds in plain torch: exact, slow, any device. The truth that every other kernel is tested against.
+"""Solve maps with bounds in plain torch: exact, slow, any device. All other kernels are tested against this one.
 
 Rows are solved in float64, and edge cases settled, as in :mod:`omegamax.kernels.rows.reference`. Bounds and totals are
 floats or tensors with the rank of the scores.
@@ -32,8 +32,8 @@ def box_simplex(
     def solve(u: Tensor) -> Tensor:
         # F(tau) = sum clip(u - tau, low, high) falls along a broken line with kinks where an entry leaves its upper
         # bound, at u - high, and where it arrives at its lower one, at u - low. Sort the kinks; a binary search finds
-        # the last one with F >= total. Kinks keep what rounding takes from them, because 1e15 - 0.4 and 1e15 are one
-        # number, and which entries are at a bound is read off the order of the kinks.
+        # the last one with F >= total. Kinks keep what rounding takes from them, because 1e15 - 0.4 rounds
+        # to 1e15, and which entries are at a bound is read off the order of the kinks.
         gone = u == -math.inf
         lo, hi = torch.where(gone, 0.0, low), torch.where(gone, 0.0, high)
         goal = torch.minimum(torch.maximum(sums, lo.sum(-1, keepdim=True)), hi.sum(-1, keepdim=True))
@@ -82,7 +82,7 @@ def capped_softmax(z: Tensor, upper: float | Tensor, dim: int = -1) -> Tensor:
         order = order.gather(-1, ratio.gather(-1, order).argsort(dim=-1, stable=True))
         rank = order.argsort(-1)
 
-        def shares(capped: Tensor) -> Tensor:
+        def share_rest(capped: Tensor) -> Tensor:
             # Measured from the largest free score, the shares lose no digits however large the scores are.
             free = ~capped & ~gone
             anchor = torch.where(free, u, -math.inf).amax(-1, keepdim=True)
@@ -95,22 +95,22 @@ def capped_softmax(z: Tensor, upper: float | Tensor, dim: int = -1) -> Tensor:
         for _ in range(u.shape[-1].bit_length()):
             middle = (low + high) // 2
             following = order.gather(-1, middle.clamp(max=u.shape[-1] - 1))
-            over = shares(rank < middle).gather(-1, following) > caps.gather(-1, following)
+            over = share_rest(rank < middle).gather(-1, following) > caps.gather(-1, following)
             over = over & (middle < u.shape[-1])
             low, high = torch.where(over, middle + 1, low), torch.where(over, high, middle)
             low = torch.minimum(low, high)
         capped = rank < high
-        share = shares(capped)
+        share = share_rest(capped)
         while bool((over := share > caps).any()):  # a close call that rounding decided
             capped = capped | over
-            share = shares(capped)
+            share = share_rest(capped)
         return torch.where(capped, caps, share)
 
     return solve_rows(solve, z, dim, shift=False)
 
 
 def _difference(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """``a - b`` rounded, and what the rounding took (Knuth's TwoSum): together they are exact."""
+    """Return ``a - b`` rounded, and what the rounding took (Knuth's TwoSum): together they are exact."""
     rounded = a - b
     back = rounded - a
     return rounded, (a - (rounded - back)) - (b + back)

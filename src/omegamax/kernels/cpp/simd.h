@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #if defined(__AVX512F__)
@@ -93,7 +94,7 @@ template <class T, class S> INLINE void store_some(S* p, Vec<T> v, int count) {
 }
 
 // `yes` where the comparison held, `no` elsewhere.
-template <class T> INLINE Vec<T> pick(Int<T> where, Vec<T> yes, Vec<T> no) { return where ? yes : no; }
+template <class T> INLINE Vec<T> select(Int<T> where, Vec<T> yes, Vec<T> no) { return where ? yes : no; }
 template <class T> INLINE Vec<T> keep(Int<T> where, Vec<T> v) { return (Vec<T>)(where & (Int<T>)v); }
 template <class T> INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
 template <class T> INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) { return a < b ? a : b; }
@@ -127,7 +128,7 @@ template <class T> INLINE bool any(Int<T> flags) {
 }
 
 // Lanes of a and b in a given order, those of b counted from W.
-template <class T, int... I> INLINE Vec<T> shuffled(Vec<T> a, Vec<T> b) {
+template <class T, int... I> INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b) {
 #if defined(__clang__)
     return __builtin_shufflevector(a, b, I...);
 #else
@@ -137,19 +138,19 @@ template <class T, int... I> INLINE Vec<T> shuffled(Vec<T> a, Vec<T> b) {
 
 template <class T> using Lanes = std::make_integer_sequence<int, Simd<T>::W>;
 
-template <int STEP, class T, int... I> INLINE Vec<T> swapped(Vec<T> v, std::integer_sequence<int, I...>) {
-    return shuffled<T, (I ^ STEP)...>(v, v);
+template <int STEP, class T, int... I> INLINE Vec<T> swap_lanes(Vec<T> v, std::integer_sequence<int, I...>) {
+    return shuffle<T, (I ^ STEP)...>(v, v);
 }
 
 // Sum or maximum of the lanes, in a fixed order, in every lane.
 template <class T, int STEP = Simd<T>::W / 2> INLINE Vec<T> across_sum(Vec<T> v) {
-    v += swapped<STEP, T>(v, Lanes<T>());
+    v += swap_lanes<STEP, T>(v, Lanes<T>());
     if constexpr (STEP > 1) return across_sum<T, STEP / 2>(v);
     return v;
 }
 
 template <class T, int STEP = Simd<T>::W / 2> INLINE Vec<T> across_max(Vec<T> v) {
-    v = maximum<T>(v, swapped<STEP, T>(v, Lanes<T>()));
+    v = maximum<T>(v, swap_lanes<STEP, T>(v, Lanes<T>()));
     if constexpr (STEP > 1) return across_max<T, STEP / 2>(v);
     return v;
 }
@@ -200,8 +201,8 @@ template <class T> INLINE Vec<T> expand(const T* packed, Int<T> flags, int64_t& 
 
 template <int STEP, class T, int... I> INLINE void exchange(Vec<T>& a, Vec<T>& b, std::integer_sequence<int, I...>) {
     constexpr int W = Simd<T>::W;
-    Vec<T> low = shuffled<T, (I & STEP ? (I ^ STEP) + W : I)...>(a, b);
-    b = shuffled<T, (I & STEP ? I + W : I ^ STEP)...>(a, b);
+    Vec<T> low = shuffle<T, (I & STEP ? (I ^ STEP) + W : I)...>(a, b);
+    b = shuffle<T, (I & STEP ? I + W : I ^ STEP)...>(a, b);
     a = low;
 }
 
@@ -237,7 +238,7 @@ template <class T, int TERMS> INLINE Vec<T> logarithm_parts(Vec<T> w, Vec<T> nea
     Int<T> bits = (Int<T>)w - S::sqrt_half;
     Int<T> k = bits >> S::mantissa;
     Int<T> f_bits = (bits & ((decltype(S::sqrt_half + 0)(1) << S::mantissa) - 1)) + S::sqrt_half;
-    Vec<T> f = pick<T>(k == 0, near, (Vec<T>)f_bits - T(1));
+    Vec<T> f = select<T>(k == 0, near, (Vec<T>)f_bits - T(1));
     Vec<T> s = f / (f + T(2));
     Vec<T> square = s * s;
     Vec<T> series = splat<T>(T(2.0 / (2 * TERMS - 1)));
@@ -250,6 +251,115 @@ template <class T, int TERMS> INLINE Vec<T> logarithm_parts(Vec<T> w, Vec<T> nea
 template <class T> INLINE Vec<T> logarithm(Vec<T> w) { return logarithm_parts<T, Simd<T>::log_terms>(w, w - T(1)); }
 template <class T, int TERMS = Simd<T>::log_terms> INLINE Vec<T> log_one_plus(Vec<T> t) {
     return logarithm_parts<T, TERMS>(t + T(1), t);
+}
+
+// ---- sums that keep their digits in long rows: in double, and thresholds as double words ----
+
+// Vectors that are added up in their own precision before they go to a Total: few, because the rounding of equal values
+// adds up rather than cancels. Short rows, one to a lane, should take one block.
+constexpr int64_t BLOCK = 16, LANE_BLOCK = 32;
+template <bool ACROSS> constexpr int64_t block_of = ACROSS ? BLOCK : LANE_BLOCK;
+
+// A sum in double, lane by lane, of vectors of T.
+template <class T>
+struct Total;
+
+template <>
+struct Total<double> {
+    Vec<double> sum{};
+    MEMBER void add(Vec<double> v) { sum += v; }
+    MEMBER void set(int lane, double value) { sum[lane] = value; }
+    MEMBER void across() { sum = across_sum<double>(sum); }
+    MEMBER Vec<double> minus(const Total& other) const { return sum - other.sum; }
+    MEMBER Vec<double> plus(const Total& more, const Total& less) const { return sum + (more.sum - less.sum); }
+    MEMBER Vec<double> minus(double other) const { return sum - other; }
+};
+
+template <>
+struct Total<float> {
+    typedef float Half __attribute__((vector_size(BYTES / 2)));
+    Vec<double> low{}, high{};  // of the first and the second half of the lanes
+    MEMBER void add(Vec<float> v) {
+        Half half[2];
+        std::memcpy(half, &v, sizeof half);
+        low += __builtin_convertvector(half[0], Vec<double>);
+        high += __builtin_convertvector(half[1], Vec<double>);
+    }
+    MEMBER void set(int lane, double value) {
+        constexpr int W = Simd<double>::W;
+        if (lane < W) low[lane] = value;
+        else high[lane - W] = value;
+    }
+    MEMBER void across() { low = high = across_sum<double>(low + high); }
+    MEMBER Vec<float> minus(const Total& other) const { return join(low - other.low, high - other.high); }
+    MEMBER Vec<float> plus(const Total& more, const Total& less) const {
+        return join(low + (more.low - less.low), high + (more.high - less.high));
+    }
+    MEMBER Vec<float> minus(double other) const { return join(low - other, high - other); }
+
+   private:
+    static MEMBER Vec<float> join(Vec<double> low, Vec<double> high) {
+        const Half half[2] = {__builtin_convertvector(low, Half), __builtin_convertvector(high, Half)};
+        Vec<float> v;
+        std::memcpy(&v, half, sizeof v);
+        return v;
+    }
+};
+
+// A Total that is given one vector at a time.
+template <class T>
+struct Sum {
+    Total<T> total;
+    Vec<T> block{};
+    int64_t count = 0;
+    MEMBER void operator+=(Vec<T> v) {
+        // Double needs no blocks; and GCC 12 fails on the branch of skip() for vectors of two.
+        if constexpr (std::is_same<T, double>::value) return total.add(v);
+        block += v;
+        skip();
+    }
+    // In place of adding zeros: blocks end where they do in any case, so that lanes do not see each other's zeros.
+    MEMBER void skip() {
+        if (std::is_same<T, float>::value && ++count % BLOCK == 0) flush();
+    }
+    // The sum of every lane, or of all ACROSS the lanes, in each.
+    template <bool ACROSS>
+    MEMBER Vec<T> value() {
+        flush();
+        if (ACROSS) total.across();
+        return total.minus(0.0);
+    }
+
+   private:
+    MEMBER void flush() {
+        total.add(block);
+        block = Vec<T>{};
+    }
+};
+
+// A threshold as a double word: the sum of two floats, the second within the rounding of the first. Scores lose no
+// digits to it: what is close to `high` is subtracted exactly, and the difference of anything else is about as large as
+// the result.
+template <class T>
+struct DoubleWord {
+    Vec<T> high, low;
+    MEMBER Vec<T> distance(Vec<T> score) const { return (score - high) - low; }
+    MEMBER Vec<T> minus(const DoubleWord& other) const { return (high - other.high) + (low - other.low); }
+    MEMBER DoubleWord plus(Vec<T> by) const {  // Knuth's TwoSum
+        by += low;
+        const Vec<T> sum = high + by, back = sum - high;
+        return {sum, (high - (sum - back)) + (by - back)};
+    }
+    // The same in half the time, up to a rounding of `by`, for a search that looks where it has come to.
+    MEMBER DoubleWord plus_fast(Vec<T> by) const {
+        by += low;
+        const Vec<T> sum = high + by;
+        return {sum, by - (sum - high)};
+    }
+};
+
+template <class T> INLINE DoubleWord<T> select_word(Int<T> where, const DoubleWord<T>& yes, const DoubleWord<T>& no) {
+    return {select<T>(where, yes.high, no.high), select<T>(where, yes.low, no.low)};
 }
 
 }  // namespace omegamax

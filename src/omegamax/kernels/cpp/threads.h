@@ -21,13 +21,13 @@ struct AtFork {
 };
 static AtFork at_fork;
 
-inline bool alone() { return forked || omp_in_parallel(); }
+inline bool must_run_serially() { return forked || omp_in_parallel(); }
 
-// Items of uneven cost, one at a time to whoever is free: work(item, thread).
+// Calls work(item, thread) for items of uneven cost, one at a time for whichever thread is free.
 template <class Work>
-void each(int64_t count, int threads, Work work) {
+void for_each(int64_t count, int threads, Work work) {
     const int team = int(std::min<int64_t>(threads, count));
-    if (team <= 1 || alone()) {
+    if (team <= 1 || must_run_serially()) {
         for (int64_t i = 0; i < count; i++) work(i, 0);
         return;
     }

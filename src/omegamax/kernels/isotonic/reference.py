@@ -1,4 +1,4 @@
-"""Isotonic regression of whole batches, and the pooling of scores that it makes of OSCAR's penalty. Plain torch.
+"""Solve isotonic regression in plain torch, and with it the proximal operator of OSCAR's penalty.
 
 The penalty ``sum_{i<j} max(w_i, w_j)`` is ``sum_i (K - i) w_(i)`` over the sorted entries: its proximal operator
 subtracts those weights from the sorted scores and restores the order by isotonic regression, entries that meet being
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """Pooled scores ``u`` with ``prox(z) = u - strength (K - 1)`` along ``dim``, K entries being present.
+    """Return pooled scores ``u`` with ``prox(z) = u - strength (K - 1)`` along ``dim``, K entries being present.
 
     Measured that way the scores near the top, which are the ones that count, are small if ``z`` is, whatever K.
     ``strength`` is a float, or a tensor with the rank of ``z`` and size 1 along ``dim``. ``-inf`` entries stay what
@@ -46,7 +46,7 @@ def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
 
 
 def isotonic(x: Tensor) -> Tensor:
-    """The non-increasing rows closest to the rows of ``x``, ``[N, K]``; ``-inf`` entries come last and stay.
+    """Return the non-increasing rows closest to the rows of ``x``, ``[N, K]``; ``-inf`` entries come last and stay.
 
     Halves that are in order are merged, all of them at once, in log2 K rounds. Where the left one ends below the
     beginning of the right one, its lower entries and the higher entries of the right one become their common mean; both
@@ -61,54 +61,54 @@ def isotonic(x: Tensor) -> Tensor:
         # Both outwards from the middle, so that sums never see an entry that is not pooled.
         left, right = pair[:, :, 0].flip(-1).contiguous(), pair[:, :, 1].contiguous()
         falling = -right
-        sums = _sums(left), _sums(right)
+        sums = _prefix_sums(left), _prefix_sums(right)
         above, below = torch.searchsorted(falling, -left), torch.searchsorted(left, right)
         nearer = torch.arange(half, device=x.device)
         mean_left = (sums[0][..., :-1] + sums[1].gather(-1, above)) / (nearer + above)
         mean_right = (sums[1][..., :-1] + sums[0].gather(-1, below)) / (nearer + below)
-        n_left = _whole(left, (above > 0) & (mean_left > left))
-        n_right = _whole(falling, (below > 0) & (mean_right < right))
+        n_left = _count_pooled(left, (above > 0) & (mean_left > left))
+        n_right = _count_pooled(falling, (below > 0) & (mean_right < right))
         pooled = (n_left > 0) & (n_right > 0)
         n_left, n_right = torch.where(pooled, n_left, 0), torch.where(pooled, n_right, 0)
         mean = (sums[0].gather(-1, n_left) + sums[1].gather(-1, n_right)) / (n_left + n_right)
-        place = torch.arange(-half, half, device=x.device).view(2, half)
-        inside = (place >= -n_left.unsqueeze(-1)) & (place < n_right.unsqueeze(-1))
+        position = torch.arange(-half, half, device=x.device).view(2, half)
+        inside = (position >= -n_left.unsqueeze(-1)) & (position < n_right.unsqueeze(-1))
         fit = torch.where(inside, mean.unsqueeze(-1), pair).view(rows, width)
         half *= 2
     # A mean may be rounded past the pool next to it, which it then joins.
     return fit[:, :size].cummin(-1).values
 
 
-def _sums(values: Tensor) -> Tensor:
-    """Sums of the first 0, 1, ... values."""
+def _prefix_sums(values: Tensor) -> Tensor:
+    """Return the sums of the first 0, 1, ... values."""
     return torch.nn.functional.pad(values.cumsum(-1), (1, 0))
 
 
-def _whole(values: Tensor, true: Tensor) -> Tensor:
-    """How many of the sorted values there are up to the last one that is true, and its equals: ``[*, 1]``."""
-    place = torch.arange(1, true.shape[-1] + 1, device=true.device)
-    count = torch.where(true, place, 0).amax(-1, keepdim=True)
+def _count_pooled(values: Tensor, true: Tensor) -> Tensor:
+    """Count the sorted values up to the last one that is true, with those equal to it: ``[*, 1]``."""
+    position = torch.arange(1, true.shape[-1] + 1, device=true.device)
+    count = torch.where(true, position, 0).amax(-1, keepdim=True)
     equals = torch.searchsorted(values, values.gather(-1, (count - 1).clamp(min=0)), right=True)
     return torch.where(count > 0, equals, 0)
 
 
 def pool_mean(u: Tensor, g: Tensor, dim: int) -> Tensor:
-    """``g`` averaged over the entries with equal ``u`` along ``dim``; 0 where ``u`` is ``-inf``."""
+    """Average ``g`` over the entries with equal ``u`` along ``dim``; 0 where ``u`` is ``-inf``."""
     ordered, order = u.sort(dim=dim, descending=True)
     size = u.shape[dim]
     fresh = ordered.narrow(dim, 1, size - 1) != ordered.narrow(dim, 0, size - 1)
-    number = torch.cat([torch.zeros_like(order.narrow(dim, 0, 1)), fresh.long().cumsum(dim)], dim)
-    pool = torch.zeros_like(order).scatter(dim, order, number)
+    index = torch.cat([torch.zeros_like(order.narrow(dim, 0, 1)), fresh.long().cumsum(dim)], dim)
+    pool = torch.zeros_like(order).scatter(dim, order, index)
     total = torch.zeros_like(g).scatter_add(dim, pool, g)
     count = torch.zeros_like(g).scatter_add(dim, pool, torch.ones_like(g))
     return torch.where(u == -math.inf, 0.0, (total / count.clamp(min=1)).gather(dim, pool))
 
 
 def pool_rank(u: Tensor, dim: int) -> Tensor:
-    """How many entries are above each one, halves for those in its own pool: the slope of ``u`` in the strength."""
+    """Count the entries above each one, halves for those in its own pool: the slope of ``u`` in the strength."""
     rank = torch.zeros_like(u)
     order = u.argsort(dim=dim, descending=True)
     shape = [1] * u.dim()
     shape[dim] = -1
-    place = torch.arange(u.shape[dim], dtype=u.dtype, device=u.device).view(shape).expand_as(order)
-    return pool_mean(u, rank.scatter(dim, order, place), dim)
+    position = torch.arange(u.shape[dim], dtype=u.dtype, device=u.device).view(shape).expand_as(order)
+    return pool_mean(u, rank.scatter(dim, order, position), dim)

@@ -1,4 +1,4 @@
-"""Call the compiled row kernels: C++ in ``cpp/rows.cpp``."""
+"""Call the compiled row kernels: C++ in ``cpp/rows.h``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, empty_like, get_num_threads
 
 from omegamax.kernels._library import expand_by_row, make_dense, open_library
-
-ENTMAX, NORMMAX, K_SUBSETS = range(3)  # enum Kind in cpp/rows.cpp
+from omegamax.kernels.kinds import Kind
 
 
 @functools.cache
 def _entries(direction: str) -> dict[torch.dtype, Callable[..., None]]:
-    """Return the C functions of ``cpp/rows.cpp`` with their signature, by dtype."""
+    """Return the C functions of ``cpp/rows.h`` with their signature, by dtype."""
     tensors = 2 if direction == "forward" else 3
     entries = {}
     for dtype, suffix in ((torch.float32, "f32"), (torch.float64, "f64")):
-        function = entries[dtype] = getattr(open_library("rows"), f"omegamax_{direction}_{suffix}")
+        function = entries[dtype] = getattr(open_library("rows"), f"omegamax_rows_{direction}_{suffix}")
         function.argtypes = [
             ctypes.c_int,  # kind
             *[ctypes.c_void_p] * tensors,
@@ -74,7 +73,7 @@ def run_backward(kind: int, p: Tensor, g: Tensor, parameter: float | Tensor, dim
     return out
 
 
-entmax = functools.partial(run_forward, ENTMAX)  # (z, alpha, dim)
-normmax = functools.partial(run_forward, NORMMAX)  # (z, alpha, dim)
-entmax_vjp = functools.partial(run_backward, ENTMAX)  # (p, g, alpha, dim)
-normmax_vjp = functools.partial(run_backward, NORMMAX)  # (p, g, alpha, dim)
+entmax = functools.partial(run_forward, Kind.ENTMAX)  # (z, alpha, dim)
+normmax = functools.partial(run_forward, Kind.NORMMAX)  # (z, alpha, dim)
+entmax_vjp = functools.partial(run_backward, Kind.ENTMAX)  # (p, g, alpha, dim)
+normmax_vjp = functools.partial(run_backward, Kind.NORMMAX)  # (p, g, alpha, dim)

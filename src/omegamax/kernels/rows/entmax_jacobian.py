@@ -1,4 +1,4 @@
-r"""The derivatives of entmax in its scores and in alpha, as functions of its output.
+r"""Differentiate entmax in its scores and in alpha, as a function of its output.
 
 With ``s = p^(2 - alpha)`` on the support and ``w = s / sum(s)``,
 
@@ -29,24 +29,24 @@ Alpha = float | Tensor
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
     """Multiply the Jacobian at ``p`` by ``g``; an entry too large for the dtype is infinite, with its sign."""
-    return _Product.apply(p, g, alpha, dim) if _differentiated() else _product(p, g, alpha, dim)
+    return _Product.apply(p, g, alpha, dim) if _may_be_differentiated() else _multiply(p, g, alpha, dim)
 
 
 def entmax_in_alpha(p: Tensor, alpha: Alpha, dim: int) -> Tensor:
     """Differentiate entmax in alpha, entry by entry; zero at infinity."""
-    return _InAlpha.apply(p, alpha, dim) if _differentiated() else _in_alpha(p, alpha, dim)
+    return _InAlpha.apply(p, alpha, dim) if _may_be_differentiated() else _in_alpha(p, alpha, dim)
 
 
 def alpha_vjp(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
-    """Give the gradient of ``<g, p>`` in alpha, one scalar for each row."""
+    """Return the gradient of ``<g, p>`` in alpha, one scalar for each row."""
     change = entmax_in_alpha(p, alpha, dim)
     # The changes sum to zero: a common part of g would meet their rounding.
     most = p.argmax(dim, keepdim=True)
     return torch.where(p > 0, (g - g.gather(dim, most)) * change, 0.0).sum(dim, keepdim=True)
 
 
-def _differentiated() -> bool:
-    """Whether derivatives of the derivatives may be wanted, and rules for them can be used.
+def _may_be_differentiated() -> bool:
+    """Tell whether derivatives of the derivatives may be wanted, and rules for them can be used.
 
     Batched gradients by torch's older vmap know no rules; inside a rule at a level of torch.func the formulas below are
     differentiated as they stand.
@@ -55,7 +55,7 @@ def _differentiated() -> bool:
 
 
 class _Weights(NamedTuple):
-    """Where the weights are, and how they compare."""
+    """The weights ``s = p^(2 - alpha)`` of the entries: where they are, and how they compare."""
 
     support: Tensor
     safe: Tensor  # p, with ones off the support
@@ -74,20 +74,20 @@ def _weigh(p: Tensor, alpha: Alpha, dim: int) -> _Weights:
         support, alpha, steep = support & ~flat, torch.where(flat, 2.0, alpha), alpha > 2
     else:
         steep = alpha > 2
-    anchor = _first(safe, support, steep, dim)
+    anchor = _find_anchor(safe, support, steep, dim)
     most = safe.gather(dim, anchor)
     ratio = torch.where(support, (safe / most).pow(2 - alpha), 0.0)
     return _Weights(support, safe, anchor, most, ratio / ratio.sum(dim, keepdim=True).clamp(min=1), alpha, steep)
 
 
-def _first(safe: Tensor, among: Tensor, steep: bool | Tensor, dim: int) -> Tensor:
-    """The position of the largest weight: that of the smallest probability for alpha > 2, else of the largest."""
+def _find_anchor(safe: Tensor, among: Tensor, steep: bool | Tensor, dim: int) -> Tensor:
+    """Return the position of the largest weight: of the smallest probability for alpha > 2, else of the largest."""
     if isinstance(steep, Tensor):
         return torch.where(among, torch.where(steep, safe, -safe), math.inf).argmin(dim, keepdim=True)
     return torch.where(among, safe if steep else -safe, math.inf).argmin(dim, keepdim=True)
 
 
-def _product(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
+def _multiply(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
     if not isinstance(alpha, Tensor) and alpha == math.inf:
         return torch.zeros_like(g)
     w = _weigh(p, alpha, dim)
@@ -101,7 +101,7 @@ def _product(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
 
 
 def _centre(w: _Weights, g: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``g`` minus its mean by the weights; then that mean over ``s_second / s_anchor``, and ``p_second``.
+    """Return ``g`` minus its mean by the weights; then that mean over ``s_second / s_anchor``, and ``p_second``.
 
     Weights overflow, and their products with ``g`` may do so with either sign. Those are compared with the largest of
     them, at the second anchor.
@@ -111,20 +111,20 @@ def _centre(w: _Weights, g: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
         mean = (w.share * h).sum(dim, keepdim=True)
         return h - mean, mean, w.most
     moves = h != 0
-    second = w.safe.gather(dim, _first(w.safe, moves, w.steep, dim))
+    second = w.safe.gather(dim, _find_anchor(w.safe, moves, w.steep, dim))
     mean = torch.where(moves, (w.safe / second).pow(2 - w.a) * h, 0.0).sum(dim, keepdim=True)
     mean = mean * w.share.gather(dim, w.anchor)
     return h - (second / w.most).pow(2 - w.a) * mean, mean, second
 
 
 class _Product(Function):
-    """``J g``. With it, ``<v, J g> = sum s_i g'_i v'_i`` over centred ``g'`` and ``v'``."""
+    """The product ``J g``. With it, ``<v, J g> = sum s_i g'_i v'_i`` over centred ``g'`` and ``v'``."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(p, g, alpha, dim):
-        return _product(p, g, alpha, dim)
+        return _multiply(p, g, alpha, dim)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -133,38 +133,38 @@ class _Product(Function):
 
     @staticmethod
     def backward(ctx, v):
-        p, g, alpha = _saved(ctx)
+        p, g, alpha = _load(ctx)
         wanted = ctx.needs_input_grad
         dp = dg = dalpha = None
         if wanted[1]:
             dg = entmax_vjp(p, v, alpha, ctx.dim)
         if wanted[0] or wanted[2]:
-            w = _weigh(*_wide(p, alpha), ctx.dim)
+            w = _weigh(*_to_float64(p, alpha), ctx.dim)
             both = torch.where(w.support, _centre(w, g.double(), ctx.dim)[0], 0.0)
             both = both * torch.where(w.support, _centre(w, v.double(), ctx.dim)[0], 0.0)
         if wanted[0]:
-            dp = _times_power((2 - w.a) * both, w.safe, 1 - w.a)
+            dp = _multiply_power((2 - w.a) * both, w.safe, 1 - w.a)
             # Held at the largest number: infinities of ties would not cancel.
             most = torch.finfo(p.dtype).max
             dp = dp.clamp(-most, most).to(p.dtype)
         if wanted[2]:
-            terms = _times_power(-w.safe.log() * both, w.safe, 2 - w.a).sum(ctx.dim, keepdim=True)
+            terms = _multiply_power(-w.safe.log() * both, w.safe, 2 - w.a).sum(ctx.dim, keepdim=True)
             dalpha = terms.sum_to_size(alpha.shape).to(alpha.dtype)
         return dp, dg, dalpha, None
 
     @staticmethod
     def jvp(ctx, dp, dg, dalpha, _dim):
-        p, g, alpha = _saved(ctx)
+        p, g, alpha = _load(ctx)
         out = torch.zeros_like(p) if dg is None else entmax_vjp(p, dg, alpha, ctx.dim)
         if dp is not None or dalpha is not None:
-            w = _weigh(*_wide(p, alpha), ctx.dim)
-            move = _centre(w, g.double(), ctx.dim)[0] * _log_weight_change(w, dp, dalpha)
+            w = _weigh(*_to_float64(p, alpha), ctx.dim)
+            move = _centre(w, g.double(), ctx.dim)[0] * _change_log_weight(w, dp, dalpha)
             out = out + entmax_vjp(p, move.to(p.dtype), alpha, ctx.dim)
         return out
 
 
 def _in_alpha(p: Tensor, alpha: Alpha, dim: int, order: int = 1) -> Tensor:
-    """``J c`` for ``c`` the first or second derivative in e of minus the deformed logarithm.
+    """Compute ``J c`` for ``c`` the first or second derivative in e of minus the deformed logarithm.
 
     With ``L = log(p / p_anchor)``, ``s (c - c_anchor)`` is ``-p L`` times the integral of ``exp(-e L u) log(t)^order``
     over u in [0, 1], where ``log t = log p - L u`` leads from the entry to the anchor: one sign, no difference.
@@ -193,7 +193,7 @@ def _in_alpha(p: Tensor, alpha: Alpha, dim: int, order: int = 1) -> Tensor:
 
 
 class _InAlpha(Function):
-    """``D = dp/dalpha = J c``, where ``dc/dp = -log(p) / s``."""
+    """The derivative ``D = dp/dalpha = J c``, where ``dc/dp = -log(p) / s``."""
 
     generate_vmap_rule = True
 
@@ -208,36 +208,36 @@ class _InAlpha(Function):
 
     @staticmethod
     def backward(ctx, v):
-        p, alpha = _saved(ctx)
+        p, alpha = _load(ctx)
         dim = ctx.dim
         change = entmax_in_alpha(p, alpha, dim).double()
-        w = _weigh(*_wide(p, alpha), dim)
+        w = _weigh(*_to_float64(p, alpha), dim)
         centred = torch.where(w.support, _centre(w, v.double(), dim)[0], 0.0)
         dp = dalpha = None
         if ctx.needs_input_grad[0]:
-            dp = (centred * _log_weight_change(w, change, 1.0)).to(p.dtype)
+            dp = (centred * _change_log_weight(w, change, 1.0)).to(p.dtype)
         if ctx.needs_input_grad[1]:
-            curve = _in_alpha(*_wide(p, alpha), dim, order=2)
+            curve = _in_alpha(*_to_float64(p, alpha), dim, order=2)
             terms = (centred * (curve - w.safe.log() * change)).sum(dim, keepdim=True)
             dalpha = terms.sum_to_size(alpha.shape).to(alpha.dtype)
         return dp, dalpha, None
 
     @staticmethod
     def jvp(ctx, dp, dalpha, _dim):
-        p, alpha = _saved(ctx)
-        w = _weigh(*_wide(p, alpha), ctx.dim)
-        move = entmax_in_alpha(p, alpha, ctx.dim).double() * _log_weight_change(w, dp, dalpha)
+        p, alpha = _load(ctx)
+        w = _weigh(*_to_float64(p, alpha), ctx.dim)
+        move = entmax_in_alpha(p, alpha, ctx.dim).double() * _change_log_weight(w, dp, dalpha)
         if dp is not None:
             move = move - w.safe.log() * dp
-        move = torch.where(w.support, _times_power(move, w.safe, w.a - 2), 0.0)
-        out = entmax_vjp(w.safe * w.support, move, _wide(p, alpha)[1], ctx.dim)
+        move = torch.where(w.support, _multiply_power(move, w.safe, w.a - 2), 0.0)
+        out = entmax_vjp(w.safe * w.support, move, _to_float64(p, alpha)[1], ctx.dim)
         if dalpha is not None:
-            out = out + dalpha * _in_alpha(*_wide(p, alpha), ctx.dim, order=2)
+            out = out + dalpha * _in_alpha(*_to_float64(p, alpha), ctx.dim, order=2)
         return out.to(p.dtype)
 
 
-def _log_weight_change(w: _Weights, dp: Tensor | None, dalpha: Tensor | float | None) -> Tensor:
-    """The change of ``log s = (2 - alpha) log p`` with p and alpha; zero off the support."""
+def _change_log_weight(w: _Weights, dp: Tensor | None, dalpha: Tensor | float | None) -> Tensor:
+    """Return the change of ``log s = (2 - alpha) log p`` with p and alpha; zero off the support."""
     change = torch.zeros_like(w.safe)
     if dp is not None:
         change = change + (2 - w.a) * dp / w.safe
@@ -246,13 +246,13 @@ def _log_weight_change(w: _Weights, dp: Tensor | None, dalpha: Tensor | float | 
     return torch.where(w.support, change, 0.0)
 
 
-def _times_power(factor: Tensor, p: Tensor, power: float | Tensor) -> Tensor:
-    """``factor * p^power``, zero where the factor is, however large the power."""
+def _multiply_power(factor: Tensor, p: Tensor, power: float | Tensor) -> Tensor:
+    """Compute ``factor * p^power``, zero where the factor is, however large the power."""
     return torch.where(factor == 0, 0.0, factor * p.clamp(min=torch.finfo(p.dtype).tiny).pow(power))
 
 
-def _wide(p: Tensor, alpha: Alpha) -> tuple[Tensor, Alpha]:
-    """Both in float64: what two derivatives multiply leaves the range of float32 long before their product does."""
+def _to_float64(p: Tensor, alpha: Alpha) -> tuple[Tensor, Alpha]:
+    """Return both in float64: factors of a second derivative leave the range of float32 before their product does."""
     return p.double(), alpha.double() if isinstance(alpha, Tensor) else alpha
 
 
@@ -263,5 +263,5 @@ def _save(ctx, alpha: Alpha, *tensors: Tensor) -> None:
     ctx.save_for_forward(*tensors)
 
 
-def _saved(ctx) -> tuple:
+def _load(ctx) -> tuple:
     return ctx.saved_tensors if ctx.number is None else (*ctx.saved_tensors, ctx.number)

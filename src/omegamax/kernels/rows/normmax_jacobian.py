@@ -1,4 +1,4 @@
-"""Derivatives of normmax in its scores and in alpha, as functions of its output, in torch that can be differentiated.
+"""Differentiate normmax in its scores and in alpha, as a function of its output, in torch that can be differentiated.
 
 Normmax is the gradient of a convex conjugate, so its Jacobian J in the scores is symmetric: one function serves reverse
 mode, forward mode and, being differentiable, second order.

@@ -1,4 +1,4 @@
-"""Entmax and normmax in plain torch: exact, slow, any device. The truth that every other kernel is tested against.
+"""Solve entmax and normmax in plain torch: exact, slow, any device. All other kernels are tested against this one.
 
 Rows are solved in float64, whatever the dtype, because thresholds are differences of sums. One rule for edge cases: a
 row with nothing left (all ``-inf``) gives zeros, one that holds NaN or ``+inf`` gives NaN.
@@ -17,15 +17,12 @@ from omegamax.kernels.rows.entmax_jacobian import entmax_vjp as entmax_vjp
 from omegamax.kernels.rows.normmax_jacobian import normmax_vjp as normmax_vjp
 
 MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
-MAX_BITS = 24  # of the length of a row
-# The solvers below take ``steps``: with None they stop when they have converged, which depends on values; with an int
-# they take that many steps, as a graph that is exported must.
 
 
 def entmax(z: Tensor, alpha: float | Tensor, dim: int = -1) -> Tensor:
     """Compute Tsallis entmax for any alpha in (0, inf], a float or one for each row with size 1 along ``dim``."""
     if not isinstance(alpha, Tensor):
-        return solve_rows(_entmax_for(alpha), z, dim)
+        return solve_rows(_choose_solver(alpha), z, dim)
     by_row = flatten_parameter(alpha, z, dim, 1)
     return solve_rows(lambda u: _entmax_rows(u, by_row), z, dim)
 
@@ -34,7 +31,11 @@ def normmax(z: Tensor, alpha: float | Tensor, dim: int = -1) -> Tensor:
     """Compute the norm-regularised map for alpha in (1, inf], a float or one for each row with size 1 along ``dim``."""
     exponent = 1 / (flatten_parameter(alpha, z, dim, 1) - 1)
 
-    return solve_rows(lambda u: solve_norm(u, exponent), z, dim)
+    def solve(u: Tensor) -> Tensor:
+        log_height = _log_height(u, _norm_threshold(u, exponent))
+        return _normalise(torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0))
+
+    return solve_rows(solve, z, dim)
 
 
 def solve_rows(solve: Callable[[Tensor], Tensor], z: Tensor, dim: int, shift: bool = True) -> Tensor:
@@ -57,7 +58,7 @@ def solve_rows(solve: Callable[[Tensor], Tensor], z: Tensor, dim: int, shift: bo
 
 
 def flatten_parameter(value: float | Tensor, z: Tensor, dim: int, size: int) -> Tensor:
-    """Give a parameter of scores ``z``, a scalar or a tensor with their rank, as ``[N, size]`` in float64."""
+    """Expand a parameter of scores ``z``, a scalar or a tensor with their rank, to ``[N, size]`` in float64."""
     lead = z.movedim(dim, -1).shape[:-1]
     if not isinstance(value, Tensor):
         return z.new_full((math.prod(lead), size), value, dtype=torch.float64)
@@ -65,8 +66,8 @@ def flatten_parameter(value: float | Tensor, z: Tensor, dim: int, size: int) -> 
     return moved.double().expand(*lead, size).reshape(math.prod(lead), size)
 
 
-def _entmax_for(alpha: float):
-    """The solver for one alpha: the exact one where there is one."""
+def _choose_solver(alpha: float):
+    """Return the solver for one alpha: the exact one where there is one."""
     if alpha == 1:
         return lambda u: u.softmax(-1)
     if alpha == 1.5:
@@ -77,24 +78,24 @@ def _entmax_for(alpha: float):
 
 
 def _sparsemax(u: Tensor) -> Tensor:
-    """Martins & Astudillo (2016), Alg. 1, with the support found by bisection, and all measured from its last entry.
+    """Solve by Martins & Astudillo (2016), Alg. 1, with the support found by bisection, measured from its last entry.
 
     A running sum over a long row of equal scores would round in the same direction at every step.
     """
     top = u.sort(-1, descending=True).values
-    size = _support_size(top, lambda t: (top - t).clamp(min=0).sum(-1, keepdim=True))
+    size = _find_support_size(top, lambda t: (top - t).clamp(min=0).sum(-1, keepdim=True))
     last = top.gather(-1, size - 1)
     excess = (top - last).clamp(min=0).sum(-1, keepdim=True) - 1
     return ((u - last) - excess / size).clamp(min=0)
 
 
 def _entmax15(u: Tensor) -> Tensor:
-    """Peters, Niculae & Martins (2019), Alg. 2, with the support found by bisection on a sum of squares."""
+    """Solve by Peters, Niculae & Martins (2019), Alg. 2, with the support found by bisection on a sum of squares."""
     v = u / 2
     top = v.sort(-1, descending=True).values
     # The k-th entry is in the support iff the squared gaps of the larger ones to it sum to less than one, which
     # is monotone in k: a binary search needs no square root and no difference of running squares.
-    size = _support_size(top, lambda t: (top - t).clamp(min=0).square().sum(-1, keepdim=True))
+    size = _find_support_size(top, lambda t: (top - t).clamp(min=0).square().sum(-1, keepdim=True))
     kept = torch.arange(u.shape[-1], device=u.device) < size
     top = torch.where(kept, top, 0.0)
     mean = top.sum(-1, keepdim=True) / size
@@ -104,81 +105,72 @@ def _entmax15(u: Tensor) -> Tensor:
 
 
 def _entmax_rows(u: Tensor, alpha: Tensor) -> Tensor:
-    """Any mixture of alphas, one for each row."""
+    """Solve rows of which each has an alpha of its own."""
     e = alpha - 1
     gentle, steep = e <= 1, (e > 1) & ~e.isinf()
     p = (u == 0).to(u.dtype)  # alpha = inf: the maxima share
-    p = torch.where(gentle, solve_gentle(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
+    p = torch.where(gentle, _newton(u, torch.where(gentle, e, 0.0)), p / p.sum(-1, keepdim=True))
     if bool(steep.any()):
-        p = torch.where(steep, solve_steep(u, torch.where(steep, e, 2.0)), p)
+        p = torch.where(steep, _above_two(u, torch.where(steep, e, 2.0)), p)
     return torch.where(alpha > 0, p, math.nan)
 
 
-def solve_gentle(u: Tensor, e: Tensor, steps: int | None = None) -> Tensor:
-    """Solve alpha <= 2, ``e = alpha - 1 [*, 1]``, for rows ``[*, K]`` with maximum 0.
-
-    The probabilities are exp_e(u - l), summing to one. Newton on (s^e - 1) / e, convex and decreasing in l, from l = 0.
-    """
-    shift = torch.zeros_like(e)
+def _newton(u: Tensor, e: Tensor) -> Tensor:
+    """Solve ``sum exp_e(u - tau) = 1`` for e <= 1: Newton on (s^e - 1) / e, convex and decreasing in tau, from 0."""
+    tau = torch.zeros_like(e)
     inverse = torch.where(e == 0, 0.0, 1 / e)
-    for _ in range(steps or MAX_STEPS):
-        p, base = deformed_exp(u - shift, e, inverse)
+    for _ in range(MAX_STEPS):
+        p, base = deformed_exp(u - tau, e, inverse)
         s = p.sum(-1, keepdim=True)
         r = torch.where(p > 0, p / base, 0.0).sum(-1, keepdim=True)
         log_s = s.log()
         step = s / r * torch.where(e == 0, log_s, -(-e * log_s).expm1() * inverse)
-        moved = shift + step
-        if steps is None and bool((moved <= shift).all()):
+        moved = tau + step
+        if bool((moved <= tau).all()):
             break
-        shift = torch.maximum(moved, shift)
-    return _normalise(deformed_exp(u - shift, e, inverse)[0])
+        tau = torch.maximum(moved, tau)
+    return _normalise(deformed_exp(u - tau, e, inverse)[0])
 
 
 def deformed_exp(t: Tensor, e: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
-    """``exp_e(t) = [1 + e t]_+^(1/e)`` and its base ``1 + e t``."""
+    """Compute ``exp_e(t) = [1 + e t]_+^(1/e)`` and its base ``1 + e t``."""
     base = torch.where(e == 0, 1.0, 1 + e * t)
     log_p = torch.where(e == 0, t, torch.where(base > 0, (e * t).clamp(min=-1).log1p(), -math.inf) * inverse)
     return torch.where(base > 0, log_p.exp(), 0.0), base
 
 
-def solve_norm(u: Tensor, exponent: Tensor, steps: int | None = None) -> Tensor:
-    """Solve normmax, ``exponent = 1 / (alpha - 1) [*, 1]``, for rows ``[*, K]`` with maximum 0."""
-    log_height = _log_height(u, _norm_threshold(u, exponent, steps))
-    return _normalise(torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0))
+def _norm_threshold(u: Tensor, exponent: Tensor) -> Tensor:
+    """Find the tau of normmax: ``[1 + u - tau]_+`` has a q-norm of one, q = 1 + exponent, for scores with maximum 0.
 
-
-def _norm_threshold(u: Tensor, exponent: Tensor, steps: int | None) -> Tensor:
-    """The l of normmax: ``[1 + u - l]_+`` has a q-norm of one, q = 1 + exponent, for scores with maximum 0.
-
-    Newton on the norm, convex and decreasing in l, from l = 0. The powers of the leaders are measured from 1: where one
-    score leads all others by nearly 1, l is next to nothing, and a high root of what it leaves needs all its digits.
+    Newton on the norm, convex and decreasing in tau, from 0. The powers of the leaders are measured from 1: where one
+    score leads all others by nearly 1, tau is next to nothing, and a high root of what it leaves needs all its digits.
     """
     q = 1 + exponent
-    shift = torch.zeros_like(exponent)
+    tau = torch.zeros_like(exponent)
     leaders = (u == 0).sum(-1, keepdim=True)
-    for _ in range(steps or MAX_STEPS):
-        log_height = _log_height(u, shift)
+    for _ in range(MAX_STEPS):
+        log_height = _log_height(u, tau)
         weight = torch.where(log_height > -math.inf, (exponent * log_height).exp(), 0.0)
-        mass = torch.where(u < 0, weight * (1 + u - shift).clamp(min=0), 0.0).sum(-1, keepdim=True)
-        lead = (q * (-shift).log1p()).expm1()
+        mass = torch.where(u < 0, weight * (1 + u - tau).clamp(min=0), 0.0).sum(-1, keepdim=True)
+        lead = (q * (-tau).log1p()).expm1()
         excess = mass + (leaders - 1) * (lead + 1) + lead
         above = (excess.log1p() / q).expm1()
-        moved = shift + above * (excess + 1) / (weight.sum(-1, keepdim=True) * (above + 1))
-        if steps is None and bool((moved <= shift).all()):
+        moved = tau + above * (excess + 1) / (weight.sum(-1, keepdim=True) * (above + 1))
+        if bool((moved <= tau).all()):
             break
-        shift = torch.maximum(moved, shift)
-    return shift
+        tau = torch.maximum(moved, tau)
+    return tau
 
 
-def _log_height(u: Tensor, shift: Tensor) -> Tensor:
-    """``log [1 + u - shift]_+`` for u <= 0, accurate where the height is next to 1 and where it is next to 0."""
-    fall, height = u - shift, (1 + u) - shift
+def _log_height(u: Tensor, tau: Tensor) -> Tensor:
+    """Compute ``log [1 + u - tau]_+`` for u <= 0, accurate where the height is next to 1 and where it is next to 0."""
+    fall, height = u - tau, (1 + u) - tau
     near = fall.clamp(min=-0.5).log1p()
     far = torch.where(height > 0, height, 1.0).log()
     return torch.where(height > 0, torch.where(fall > -0.5, near, far), -math.inf)
 
 
-def solve_steep(u: Tensor, e: Tensor, steps: int | None = None) -> Tensor:
+def _above_two(u: Tensor, e: Tensor) -> Tensor:
     """Solve alpha > 2, where p has infinite slope at the edge of the support, for the smallest probability.
 
     With y the probability of the last entry in the support and d its gaps to the others times e, the sum
@@ -186,41 +178,36 @@ def solve_steep(u: Tensor, e: Tensor, steps: int | None = None) -> Tensor:
     """
     q = 1 / e
     top = u.sort(-1, descending=True).values
-    size = _support_size(top, lambda t: (e * (top - t)).clamp(min=0).pow(q).sum(-1, keepdim=True))
+    size = _find_support_size(top, lambda t: (e * (top - t)).clamp(min=0).pow(q).sum(-1, keepdim=True))
     last = top.gather(-1, size - 1)
 
-    def raised(y: Tensor, scores: Tensor) -> Tensor:
+    def raise_power(y: Tensor, scores: Tensor) -> Tensor:
         # (y^e + gap)^(1/e): as logarithms, because the power of y underflows at large e.
         inside = scores >= last
         gap = torch.where(inside, e * (scores - last), 0.0)
         return torch.where(inside, (torch.logaddexp(e * y.log(), gap.log()) * q).exp(), 0.0)
 
     y = 1 / size.to(u.dtype)
-    for _ in range(steps or MAX_STEPS):
-        p = raised(y, top)
+    for _ in range(MAX_STEPS):
+        p = raise_power(y, top)
         slope = torch.where(p > 0, (y / p).pow(e - 1), 0.0).sum(-1, keepdim=True)
         lower = (y - (p.sum(-1, keepdim=True) - 1) / slope.clamp(min=1)).clamp(min=0)
-        if steps is None and bool((lower >= y).all()):
+        if bool((lower >= y).all()):
             break
         y = torch.minimum(lower, y)
-    return _normalise(raised(y, u))
+    return _normalise(raise_power(y, u))
 
 
-def _support_size(top: Tensor, mass_above) -> Tensor:
-    """Find the largest n with ``mass_above(top[n - 1]) < 1``, by bisection; ``top`` is sorted downwards. ``[*, 1]``."""
-    low = torch.ones_like(top[..., :1], dtype=torch.long)
+def _find_support_size(top: Tensor, mass_above) -> Tensor:
+    """Find the largest n such that ``mass_above(top[n - 1]) < 1``, by bisection; ``top`` is descending. ``[N, 1]``."""
+    low = top.new_ones(top.shape[0], 1, dtype=torch.long)
     high = torch.full_like(low, top.shape[-1])
-    for _ in range(count_bits(top.shape[-1])):
+    for _ in range(top.shape[-1].bit_length()):
         middle = (low + high + 1) // 2
         inside = mass_above(top.gather(-1, middle - 1)) < 1
         low, high = torch.where(inside, middle, low), torch.where(inside, high, middle - 1)
         high = torch.maximum(low, high)
     return low
-
-
-def count_bits(size: int) -> int:
-    """Count the rounds of a bisection over ``size`` positions: if a graph is for every size, as many as any row needs."""
-    return size.bit_length() if type(size) is int else MAX_BITS
 
 
 def _normalise(p: Tensor) -> Tensor:

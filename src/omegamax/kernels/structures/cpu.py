@@ -16,8 +16,8 @@ from omegamax.kernels.structures.reference import ActiveSet
 # only derivatives need them all (:meth:`PackedSet.spanned`).
 _MOST_TIED = 256
 
-# enum class Kind in cpp/structures.cpp
-_KINDS = ("k_subsets", "sequential_k_subsets", "sequence", "arborescence", "projective", "spanning_tree")
+# enum class StructureKind in cpp/structures.cpp
+KINDS = ("k_subsets", "sequential_k_subsets", "sequence", "arborescence", "projective", "spanning_tree")
 
 
 class _Start(ctypes.Structure):
@@ -158,7 +158,7 @@ def _search(
     begin, held = _packed(start, family, rows, n)
     entries, threads = _entries(), get_num_threads()
     handle = entries.omegamax_structures_solve(
-        _KINDS.index(kind),
+        KINDS.index(kind),
         *(scores.data_ptr(), additional.data_ptr(), rows, n, m),
         *((ctypes.c_int64 * 3)(*sizes), None if edges is None else edges.data_ptr()),
         *(None if begin is None else ctypes.byref(begin), tol, max_iter, most_tied),
@@ -240,7 +240,7 @@ def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tenso
         if edges is not None and sound and n:
             sound = 0 <= int(edges.min()) and int(edges.max()) < size
     else:
-        raise ValueError(f"active_set: kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+        raise ValueError(f"active_set: kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if not sound or m not in (0, extra):
         shape = None if edges is None else tuple(edges.shape)
         raise ValueError(

@@ -6,10 +6,7 @@ import functools
 import importlib.util
 import re
 import warnings
-from collections.abc import Callable
 
-BOUNDS = ("k_subsets", "k_subsets_vjp", "box_simplex", "box_simplex_vjp", "capped_softmax", "capped_softmax_vjp")
-OPS = ("entmax", "normmax", "entmax_vjp", "normmax_vjp", "alpha_vjp", "entmax_loss", "entmax_loss_vjp", *BOUNDS)
 NEEDED = (3, 4)  # the first version with triton.knobs
 
 
@@ -42,12 +39,3 @@ def warn_if_old() -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-
-
-def load(op: str) -> Callable:
-    """The kernel of this name."""
-    from omegamax.kernels.bounds.triton import launcher as bounds
-    from omegamax.kernels.losses.triton import launcher as loss
-    from omegamax.kernels.rows.triton import launcher as rows
-
-    return getattr(bounds if op in BOUNDS else loss if "_loss" in op else rows, op)

@@ -24,7 +24,7 @@ _NAMES = {"chain": "tv_prox_1d", "grid": "tv_prox_2d", "graph": "tv_prox_graph"}
 
 @functools.cache
 def _entry(name: str, tensors: int, dtype: torch.dtype) -> Callable[..., float]:
-    """A C function of ``cpp/variation.cpp`` with its signature."""
+    """Return a C function of ``cpp/variation.cpp`` with its signature."""
     function = getattr(open_library("variation"), f"omegamax_tv_{name}_{'f32' if dtype == torch.float32 else 'f64'}")
     function.argtypes = [
         *[ctypes.c_void_p] * (tensors + _POINTERS[name.split("_")[0]]),
@@ -54,14 +54,14 @@ def _run(
         warnings.warn(f"{message}, relative to the scores", ConvergenceWarning, stacklevel=4)
 
 
-def _solved(name: str, x: Tensor, graph: tuple[Tensor, ...], strength: float | Tensor, sizes: tuple) -> Tensor:
+def _solve(name: str, x: Tensor, graph: tuple[Tensor, ...], strength: float | Tensor, sizes: tuple) -> Tensor:
     x = make_dense(x)
     w = empty_like(x)
     _run(name, (x, w), graph, strength, sizes)
     return w
 
 
-def _spread(
+def _average(
     name: str, w: Tensor, g: Tensor | None, graph: tuple[Tensor, ...], strength: float | Tensor, sizes: tuple
 ) -> Tensor:
     w = make_dense(w)
@@ -74,7 +74,7 @@ def _spread(
 
 
 def _lines(x: Tensor, strength: float | Tensor, dim: int) -> tuple[float | Tensor, tuple[int, int, int]]:
-    """The strength of all rows or of each, and ``x`` as [outer, K, inner]."""
+    """Return the strength of all rows or of each, and ``x`` as [outer, K, inner]."""
     dim %= x.dim()
     shape = x.shape
     sizes = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
@@ -83,24 +83,24 @@ def _lines(x: Tensor, strength: float | Tensor, dim: int) -> tuple[float | Tenso
 
 def tv_chain(x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_chain` does."""
-    return _solved("chain", x, (), *_lines(x, strength, dim))
+    return _solve("chain", x, (), *_lines(x, strength, dim))
 
 
 def tv_chain_vjp(w: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_chain_vjp` does."""
-    return _spread("chain", w, g, (), *_lines(w, strength, dim))
+    return _average("chain", w, g, (), *_lines(w, strength, dim))
 
 
 def tv_chain_slope(w: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_chain_slope` does."""
-    return _spread("chain", w, None, (), *_lines(w, strength, dim))
+    return _average("chain", w, None, (), *_lines(w, strength, dim))
 
 
 # ---- grids ----
 
 
 def _images(x: Tensor, strength: float | Tensor) -> tuple[float | Tensor, tuple[int, int, int]]:
-    """The strength of all images or of each, and ``x`` as [count, height, width]."""
+    """Return the strength of all images or of each, and ``x`` as [count, height, width]."""
     *batch, height, width = x.shape
     if isinstance(strength, Tensor):
         strength = strength.detach().double().expand(*batch, 1, 1).contiguous()
@@ -109,17 +109,17 @@ def _images(x: Tensor, strength: float | Tensor) -> tuple[float | Tensor, tuple[
 
 def tv_grid(x: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_grid` does."""
-    return _solved("grid", x, (), *_images(x, strength))
+    return _solve("grid", x, (), *_images(x, strength))
 
 
 def tv_grid_vjp(w: Tensor, g: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_grid_vjp` does."""
-    return _spread("grid", w, g, (), *_images(w, strength))
+    return _average("grid", w, g, (), *_images(w, strength))
 
 
 def tv_grid_slope(w: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_grid_slope` does."""
-    return _spread("grid", w, None, (), *_images(w, strength))
+    return _average("grid", w, None, (), *_images(w, strength))
 
 
 # ---- graphs ----
@@ -128,7 +128,7 @@ def tv_grid_slope(w: Tensor, strength: float | Tensor) -> Tensor:
 def _nodes(
     x: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor
 ) -> tuple[tuple[Tensor, Tensor], float | Tensor, tuple[int, int, int]]:
-    """Edges and weights, the strength of all rows or of each, and the sizes of rows, nodes and edges."""
+    """Return edges and weights, the strength of all rows or of each, and the sizes of rows, nodes and edges."""
     size = edges.shape[-1]
     wires = edges.detach().long().contiguous(), weights.detach().double().expand(size).contiguous()
     rows = expand_by_row(strength, x, -1) if isinstance(strength, Tensor) else strength
@@ -137,14 +137,14 @@ def _nodes(
 
 def tv_graph(x: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_graph` does."""
-    return _solved("graph", x, *_nodes(x, edges, weights, strength))
+    return _solve("graph", x, *_nodes(x, edges, weights, strength))
 
 
 def tv_graph_vjp(w: Tensor, g: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_graph_vjp` does."""
-    return _spread("graph", w, g, *_nodes(w, edges, weights, strength))
+    return _average("graph", w, g, *_nodes(w, edges, weights, strength))
 
 
 def tv_graph_slope(w: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Compute what :func:`omegamax.kernels.variation.reference.tv_graph_slope` does."""
-    return _spread("graph", w, None, *_nodes(w, edges, weights, strength))
+    return _average("graph", w, None, *_nodes(w, edges, weights, strength))

@@ -1,4 +1,4 @@
-r"""Total variation on any graph, for a batch of rows at once: a flow, and the groups it defines.
+r"""Solve total variation on any graph, for a batch of rows at once: a flow, and the groups it defines.
 
 The dual of ``argmin 1/2 |w - x|^2 + sum_e lambda_e |w_i - w_j|`` is a flow ``u`` with ``|u_e| <= lambda_e`` that levels
 the heights ``x - div u`` as far as these limits let it. Accelerated gradients find it; an edge at its limit whose ends
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from omegamax._warnings import ConvergenceWarning
-from omegamax.kernels.variation.graphs import Graph, averaged
+from omegamax.kernels.variation.graphs import Graph, average
 
 # All in rows within [-2, 2].
 LEVEL = 1e-12  # slope of a flow's heights at which it is good
@@ -28,7 +28,7 @@ _LOOK = 50  # steps between two looks at how far they came
 
 
 def solve(name: str, graph: Graph, x: Tensor, limits: Tensor) -> Tensor:
-    """The values ``w: [N, R]`` for ``x`` within [-2, 2] and ``limits: [E, R]``, lambda; a limit of 0 is no edge."""
+    """Solve for ``w: [N, R]``, with ``x`` within [-2, 2] and lambda as ``limits: [E, R]``; a limit of 0 is no edge."""
     if not limits.numel():
         return x
     flow, left = ascend(graph, x, limits)
@@ -38,7 +38,7 @@ def solve(name: str, graph: Graph, x: Tensor, limits: Tensor) -> Tensor:
     for _ in range(graph.nodes):
         outer = side * limits
         label = graph.components((limits > 0) & (side == 0))
-        value = averaged(x - graph.divergence(outer), label)
+        value = average(x - graph.divergence(outer), label)
         # Groups that come out level, or in the wrong order, are one.
         wrong = (side != 0) & (graph.difference(value) * side <= APART)
         if not bool(wrong.any()):
@@ -56,7 +56,7 @@ def solve(name: str, graph: Graph, x: Tensor, limits: Tensor) -> Tensor:
 
 
 def ascend(graph: Graph, x: Tensor, limits: Tensor) -> tuple[Tensor, Tensor]:
-    """The flow by accelerated gradients with restarts, and the steepest slope between heights it has yet to level."""
+    """Find the flow by accelerated gradients with restarts; return it and the largest slope that it leaves in a row."""
     # Both degrees of an edge together: no row of the matrix of the quadratic sums to more.
     degree = graph.around(torch.ones_like(limits[:, :1]))
     resistance = degree[graph.i] + degree[graph.j]

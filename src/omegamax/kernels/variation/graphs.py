@@ -1,4 +1,4 @@
-"""Graphs whose nodes carry numbers, a batch of rows at once: differences, divergences, components.
+"""Compute on graphs whose nodes carry a scalar for each row: differences, divergences, components.
 
 Rows come last: ``[N, R]`` for nodes, ``[E, R]`` for edges.
 """
@@ -18,25 +18,25 @@ class Graph:
         self.i, self.j = edges
 
     def ends(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """What the nodes carry, at both ends of each edge."""
+        """Return what the nodes carry, at both ends of each edge."""
         return v.index_select(0, self.i), v.index_select(0, self.j)
 
     def difference(self, v: Tensor) -> Tensor:
-        """``v_i - v_j`` on each edge."""
+        """Compute ``v_i - v_j`` on each edge."""
         a, b = self.ends(v)
         return a - b
 
     def divergence(self, u: Tensor) -> Tensor:
-        """What flows out of each node."""
+        """Compute what flows out of each node."""
         out = u.new_zeros(self.nodes, u.shape[-1])
         return out.index_add_(0, self.i, u).index_add_(0, self.j, u, alpha=-1)
 
     def around(self, v: Tensor) -> Tensor:
-        """The sum over the edges of each node."""
+        """Sum over the edges of each node."""
         return v.new_zeros(self.nodes, v.shape[-1]).index_add_(0, self.i, v).index_add_(0, self.j, v)
 
     def components(self, joined: Tensor) -> Tensor:
-        """A number below N for each component by the edges that are ``joined: [E, R]``, at each of its nodes."""
+        """Label each node with an index below N of its component, by the edges that are ``joined: [E, R]``."""
         rows = joined.shape[-1]
         label = torch.arange(self.nodes, device=joined.device)[:, None].expand(self.nodes, rows).contiguous()
         for _ in range(self.nodes):
@@ -66,7 +66,7 @@ class Chain(Graph):
         return pad(u, (0, 0, 0, 1)) - pad(u, (0, 0, 1, 0))
 
     def components(self, joined: Tensor) -> Tensor:
-        return pad(running((~joined).long()), (0, 0, 1, 0))
+        return pad(cumulate((~joined).long()), (0, 0, 1, 0))
 
 
 class Grid(Graph):
@@ -95,13 +95,13 @@ class Grid(Graph):
         return out.flatten(0, 1)
 
 
-def running(v: Tensor) -> Tensor:
-    """The sums of ``v`` up to each node, scanned along the axis on which processors of all kinds are fast at it."""
+def cumulate(v: Tensor) -> Tensor:
+    """Sum ``v`` up to each node, scanned along the axis on which processors of all kinds are fast at it."""
     return v.mT.cumsum(-1).mT.contiguous()
 
 
-def averaged(v: Tensor, label: Tensor) -> Tensor:
-    """The mean of ``v`` over each component, at each of its nodes; one number for a component."""
+def average(v: Tensor, label: Tensor) -> Tensor:
+    """Average ``v`` over each component; its nodes get the same value to the last bit."""
     count = torch.zeros_like(v).scatter_add_(0, label, torch.ones_like(v))
     total = torch.zeros_like(v).scatter_add_(0, label, v)
     return (total / count.clamp_(min=1)).gather(0, label)

@@ -1,4 +1,4 @@
-"""Total variation in plain torch: chains, grids and graphs, on any device.
+"""Solve total variation in plain torch: chains, grids and graphs, on any device.
 
 ``tv_*`` solves ``argmin_w 1/2 |w - x|^2 + strength * sum_e weight_e |w_i - w_j|`` for each row, in float64 whatever the
 dtype. Entries of ``-inf`` are absent, with their edges, and come out as they are; NaN or ``+inf`` makes its row NaN.
@@ -16,76 +16,76 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from omegamax.kernels.variation import flow, taut_string
-from omegamax.kernels.variation.graphs import Chain, Graph, Grid, averaged
+from omegamax.kernels.variation.graphs import Chain, Graph, Grid, average
 
 
 def tv_chain(x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """Neighbours along ``dim``; ``strength`` is a float, or has the rank of ``x`` and size 1 along ``dim``."""
+    """Solve for neighbours along ``dim``; ``strength`` is a float, or a tensor with size 1 along ``dim``."""
     chain = Chain(x.shape[dim], x.device)
     return _solve(chain, x, dim, 1.0, strength, lambda y, limits: taut_string.solve(chain, y, limits))
 
 
 def tv_grid(x: Tensor, strength: float | Tensor) -> Tensor:
-    """Neighbours along the last two axes; ``strength`` is a float, or has the rank of ``x`` and size 1 along both."""
+    """Solve for neighbours along the last two axes; ``strength`` is a float, or has size 1 along both."""
     grid = Grid(x.shape[-2], x.shape[-1], x.device)
-    flat, strengths = _flat(x, strength)
+    flat, strengths = _flatten(x, strength)
     w = _solve(grid, flat, -1, 1.0, strengths, lambda y, limits: flow.solve("tv_prox_2d", grid, y, limits))
     return w.reshape(x.shape)
 
 
 def tv_graph(x: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
-    """Nodes along the last axis, joined by ``edges: [2, E]`` of ``weights: [E]``; ``strength`` as for a chain."""
+    """Solve for nodes along the last axis, joined by ``edges: [2, E]`` of ``weights: [E]``; ``strength`` as above."""
     graph = Graph(x.shape[-1], edges)
     return _solve(graph, x, -1, weights, strength, lambda y, u: flow.solve("tv_prox_graph", graph, y, u))
 
 
 def tv_chain_vjp(w: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """The mean of ``g`` over each fused piece of ``w``."""
-    return _spread(Chain(w.shape[dim], w.device), w, g, dim, 1.0, strength)
+    """Average ``g`` over each fused piece of ``w``."""
+    return _average(Chain(w.shape[dim], w.device), w, g, dim, 1.0, strength)
 
 
 def tv_grid_vjp(w: Tensor, g: Tensor, strength: float | Tensor) -> Tensor:
-    """The mean of ``g`` over each fused region of ``w``."""
-    flat, strengths = _flat(w, strength)
-    return _spread(Grid(w.shape[-2], w.shape[-1], w.device), flat, g.flatten(-2), -1, 1.0, strengths).reshape(g.shape)
+    """Average ``g`` over each fused region of ``w``."""
+    flat, strengths = _flatten(w, strength)
+    return _average(Grid(w.shape[-2], w.shape[-1], w.device), flat, g.flatten(-2), -1, 1.0, strengths).reshape(g.shape)
 
 
 def tv_graph_vjp(w: Tensor, g: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
-    """The mean of ``g`` over each fused component of ``w``."""
-    return _spread(Graph(w.shape[-1], edges), w, g, -1, weights, strength)
+    """Average ``g`` over each fused component of ``w``."""
+    return _average(Graph(w.shape[-1], edges), w, g, -1, weights, strength)
 
 
 def tv_chain_slope(w: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """``dw / dstrength``: what pulls at the outside of a piece, divided by its size."""
+    """Compute ``dw / dstrength``: what pulls at the outside of a piece, divided by its size."""
     return tv_chain_vjp(w, chain_pull(w, dim), strength, dim)
 
 
 def tv_grid_slope(w: Tensor, strength: float | Tensor) -> Tensor:
-    """``dw / dstrength``, likewise for regions."""
+    """Compute ``dw / dstrength``, likewise for regions."""
     return tv_grid_vjp(w, grid_pull(w), strength)
 
 
 def tv_graph_slope(w: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
-    """``dw / dstrength``, likewise for components."""
+    """Compute ``dw / dstrength``, likewise for components."""
     falls = weights * drop(w.index_select(-1, edges[0]), w.index_select(-1, edges[1]))
     pull = torch.zeros_like(w).index_add(-1, edges[1], falls).index_add(-1, edges[0], -falls)
     return tv_graph_vjp(w, pull, edges, weights, strength)
 
 
 def drop(w: Tensor, v: Tensor) -> Tensor:
-    """The sign of ``w - v`` for neighbours; 0 where one of them is absent."""
+    """Return the sign of ``w - v`` for neighbours; 0 where one of them is absent."""
     return torch.where((w > -math.inf) & (v > -math.inf), (w - v).sign(), 0.0)
 
 
 def chain_pull(w: Tensor, dim: int) -> Tensor:
-    """Minus the derivative of the total variation in each entry; 0 across ties."""
+    """Return minus the derivative of the total variation in each entry; 0 across ties."""
     w = w.movedim(dim, -1)
     falls = drop(w[..., :-1], w[..., 1:])
     return (pad(falls, (1, 0)) - pad(falls, (0, 1))).movedim(-1, dim)
 
 
 def grid_pull(w: Tensor) -> Tensor:
-    """The same over the last two axes."""
+    """Return what :func:`chain_pull` does, over the last two axes."""
     return chain_pull(w, -1) + chain_pull(w, -2)
 
 
@@ -125,38 +125,38 @@ def _solve(
     # No flow is larger than all there is to be levelled, and infinite limits would not compute.
     limits = (limits / scale).clamp(max=4.0 * graph.nodes)
     w = middle + scale * solve((kept - middle) / scale, limits)
-    return _back(torch.where(sound, torch.where(there, w, rows), math.nan), x, dim)
+    return _restore(torch.where(sound, torch.where(there, w, rows), math.nan), x, dim)
 
 
-def _spread(graph: Graph, w: Tensor, g: Tensor, dim: int, weights: float | Tensor, strength: float | Tensor) -> Tensor:
+def _average(graph: Graph, w: Tensor, g: Tensor, dim: int, weights: float | Tensor, strength: float | Tensor) -> Tensor:
     values, given = _columns(w, dim), _columns(g, dim).double()
     a, b = graph.ends(values)
     label = graph.components((a == b) & (_weights(w, weights) > 0) & (_strengths(w, dim, strength) > 0))
-    return _back(averaged(torch.where(values == -math.inf, 0.0, given), label), g, dim)
+    return _restore(average(torch.where(values == -math.inf, 0.0, given), label), g, dim)
 
 
 def _columns(x: Tensor, dim: int) -> Tensor:
-    """``x`` with its rows last, ``[K, R]``."""
+    """View ``x`` with its rows last, ``[K, R]``."""
     return x.movedim(dim, 0).reshape(x.shape[dim], -1)
 
 
-def _back(columns: Tensor, x: Tensor, dim: int) -> Tensor:
-    """``columns`` in the shape and dtype of ``x``."""
+def _restore(columns: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Give ``columns`` the shape and dtype of ``x``."""
     shape = [x.shape[dim], *x.shape[:dim], *x.shape[dim % x.dim() + 1 :]]
     return columns.to(x.dtype).reshape(shape).movedim(0, dim).contiguous()
 
 
 def _strengths(x: Tensor, dim: int, strength: float | Tensor) -> Tensor:
-    """One strength for each row, ``[R]``."""
+    """Return one strength for each row, ``[R]``."""
     shape = list(x.shape)
     shape[dim] = 1
     return torch.as_tensor(strength, dtype=torch.float64, device=x.device).expand(shape).reshape(-1)
 
 
 def _weights(x: Tensor, weights: float | Tensor) -> Tensor:
-    """One weight for each edge, or for all, ``[E, 1]``."""
+    """Return one weight for each edge, or for all, ``[E, 1]``."""
     return torch.as_tensor(weights, dtype=torch.float64, device=x.device).reshape(-1, 1)
 
 
-def _flat(x: Tensor, strength: float | Tensor) -> tuple[Tensor, float | Tensor]:
+def _flatten(x: Tensor, strength: float | Tensor) -> tuple[Tensor, float | Tensor]:
     return x.flatten(-2), strength.squeeze(-1) if isinstance(strength, Tensor) else strength

@@ -1,4 +1,4 @@
-r"""Total variation on chains, for a batch of rows at once: a taut string found by its contacts.
+r"""Solve total variation on chains, for a batch of rows at once: a taut string found by its contacts.
 
 With ``y`` the cumulative sums of a row, ``argmin 1/2 |w - x|^2 + sum_i lambda_i |w_i - w_{i+1}|`` is the slope of the
 shortest string through the tube ``y +- lambda`` with its ends held. If the straight line between the ends leaves the
@@ -17,30 +17,30 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.kernels.variation.graphs import Chain, averaged, running
+from omegamax.kernels.variation.graphs import Chain, average, cumulate
 
 
 def solve(chain: Chain, x: Tensor, limits: Tensor) -> Tensor:
-    """The values ``w: [K, R]`` for ``x`` within [-2, 2] and ``limits: [K - 1, R]``, lambda; a limit of 0 is no edge."""
+    """Solve for ``w: [K, R]``, with ``x`` within [-2, 2] and lambda as ``limits: [K - 1, R]``; a limit of 0: no edge."""
     eps = torch.finfo(x.dtype).eps
     side = torch.zeros_like(limits)  # 1 where the flow is at its upper limit (w falls there), -1 at its lower one
 
-    def lines() -> tuple[Tensor, Tensor, Tensor]:
-        """The pieces, their values if each is straight, and the flows over the edges that follow from these."""
+    def draw_lines() -> tuple[Tensor, Tensor, Tensor]:
+        """Return the pieces, their values if each is straight, and the flows over the edges that follow from these."""
         piece = chain.components((limits > 0) & (side == 0))
         pulled = x - chain.divergence(side * limits)
-        value = averaged(pulled, piece)
+        value = average(pulled, piece)
         # Every piece sums to zero, so that one running sum over the row starts each of them afresh.
-        return piece, value, running(pulled - value)[:-1]
+        return piece, value, cumulate(pulled - value)[:-1]
 
     for _ in range(chain.nodes):
-        piece, value, flow = lines()
+        piece, value, flow = draw_lines()
         if not flow.numel():
             return value
         inside = (limits > 0) & (side == 0)
         slack = 8 * math.sqrt(chain.nodes) * eps * (1 + flow.abs().amax(0))
-        upper = _farthest(torch.where(inside, flow - limits, -math.inf), piece[:-1], slack)
-        lower = _farthest(torch.where(inside, -flow - limits, -math.inf), piece[:-1], slack)
+        upper = _find_farthest(torch.where(inside, flow - limits, -math.inf), piece[:-1], slack)
+        lower = _find_farthest(torch.where(inside, -flow - limits, -math.inf), piece[:-1], slack)
         if not bool((upper | lower).any()):
             break
         side = side + upper.to(side.dtype) - lower.to(side.dtype)
@@ -50,11 +50,11 @@ def solve(chain: Chain, x: Tensor, limits: Tensor) -> Tensor:
         if not bool(tied.any()):
             break
         side = torch.where(tied, 0.0, side)
-        _, value, _ = lines()
+        _, value, _ = draw_lines()
     return value
 
 
-def _farthest(outside: Tensor, piece: Tensor, slack: Tensor) -> Tensor:
-    """Where the edges of each piece are farthest outside, if they are."""
+def _find_farthest(outside: Tensor, piece: Tensor, slack: Tensor) -> Tensor:
+    """Tell which edges of each piece are farthest outside, if any are."""
     most = torch.full_like(outside, -math.inf).scatter_reduce_(0, piece, outside, "amax")
     return (outside > slack) & (outside == most.gather(0, piece))

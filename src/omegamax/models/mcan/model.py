@@ -1,4 +1,4 @@
-"""The network from end to end."""
+"""The network from end to end: question and image in, scores of answers and where it looked out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax import functional
+from omegamax._checks import readable
+from omegamax._numerics import working_dtype
 from omegamax.models.grid_cnn import GridCNN
-from omegamax.models.mcan.classifier import AnswerClassifier
+from omegamax.models.mcan.blocks import FeedForward, GuidedAttention, SelfAttention
 from omegamax.models.mcan.config import MCANConfig
-from omegamax.models.mcan.grid import Grid, GridAttention
-from omegamax.models.mcan.image import ImageDecoder
-from omegamax.models.mcan.output import OutputAttention
-from omegamax.models.mcan.question import QuestionEncoder
+from omegamax.models.mcan.output import Grid, GridAttention, OutputAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +106,119 @@ class MCAN(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"output={self.config.output.kind!r}"
+
+
+class QuestionEncoder(torch.nn.Module):
+    """Embedding, LSTM and self-attention layers: ``question [B, T] -> features [B, T, D], mask [B, T]``.
+
+    Words are indices, 0 for padding; the mask is True at words. Padding goes after the words (the LSTM reads on
+    through it, which changes nothing of what it said before), and what comes out there has no meaning.
+
+    Args:
+        config: sizes; ``words`` counts the padding too.
+        embedding: the rows to start from, such as GloVe's, ``[words, word_dim]``. They are learnt on.
+
+        >>> encode = QuestionEncoder(MCANConfig.small(words=20, answers=5))
+        >>> y, mask = encode(torch.tensor([[3, 7, 0, 0]]))
+        >>> y.shape, mask
+        (torch.Size([1, 4, 64]), tensor([[ True,  True, False, False]]))
+
+    Reference: Yu et al. (CVPR 2019), the encoder of Fig. 5.
+    """
+
+    def __init__(self, config: MCANConfig, embedding: Tensor | None = None):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(config.words, config.word_dim)
+        if embedding is not None:
+            wanted = tuple(self.embedding.weight.shape)
+            if tuple(embedding.shape) != wanted:
+                given = tuple(embedding.shape)
+                raise ValueError(f"QuestionEncoder: embedding must be [words, word_dim] = {wanted}, got shape {given}")
+            with torch.no_grad():
+                self.embedding.weight.copy_(embedding)
+        self.lstm = torch.nn.LSTM(config.word_dim, config.hidden_dim, batch_first=True)
+        self.layers = torch.nn.ModuleList(SelfAttention(*config.block()) for _ in range(config.layers))
+
+    def forward(self, question: Tensor) -> tuple[Tensor, Tensor]:
+        self._check(question)
+        mask = question != 0
+        y, _ = self.lstm(self.embedding(question))
+        for layer in self.layers:
+            y = layer(y, mask)
+        return y, mask
+
+    def _check(self, question: Tensor) -> None:
+        name, words = "QuestionEncoder", self.embedding.num_embeddings
+        if not isinstance(question, Tensor) or question.dtype not in (torch.int64, torch.int32):
+            given = question.dtype if isinstance(question, Tensor) else type(question).__name__
+            raise TypeError(f"{name}: question must hold integer word indices, got {given}")
+        if question.dim() != 2 or question.shape[1] == 0:
+            raise ValueError(f"{name}: question must be [B, T] with T >= 1, got shape {tuple(question.shape)}")
+        if question.numel() and readable(question):
+            low, high = (int(i) for i in question.aminmax())
+            if low < 0 or high >= words:
+                worst = low if low < 0 else high
+                raise IndexError(f"{name}: question must hold indices in [0, {words}), the vocabulary, got {worst}")
+
+
+class ImageDecoder(torch.nn.Module):
+    """A linear map and guided attention layers: ``features [B, L, image_dim] -> [B, L, D]``.
+
+    ``forward(features, guide [B, T, D], mask [B, L] | None, guide_mask [B, T] | None)``; masks are True where there is
+    something. Absent cells count for nothing, whatever they hold, and what comes out there has no meaning.
+
+        >>> decode = ImageDecoder(MCANConfig.small(words=20, answers=5))
+        >>> decode(torch.randn(2, 196, 64), torch.randn(2, 4, 64)).shape
+        torch.Size([2, 196, 64])
+
+    Reference: Yu et al. (CVPR 2019), the decoder of Fig. 5: all layers are guided by the encoder's last.
+    """
+
+    def __init__(self, config: MCANConfig):
+        super().__init__()
+        self.project = torch.nn.Linear(config.image_dim, config.hidden_dim)
+        self.layers = torch.nn.ModuleList(GuidedAttention(*config.block()) for _ in range(config.layers))
+
+    def forward(
+        self, features: Tensor, guide: Tensor, mask: Tensor | None = None, guide_mask: Tensor | None = None
+    ) -> Tensor:
+        if mask is not None:  # a weight of 0 would not stop a NaN
+            features = features.masked_fill(~mask.unsqueeze(-1), 0.0)
+        x = self.project(features)
+        for layer in self.layers:
+            x = layer(x, guide, mask, guide_mask)
+        return x
+
+
+class AnswerClassifier(torch.nn.Module):
+    r"""Attention over the words, fusion with what was seen in the image, and the scores of the answers.
+
+    .. math:: s = W \, \mathrm{LayerNorm}(W_y \tilde y + W_x \tilde x), \qquad
+              \tilde y = \sum_t \beta_t y_t, \quad \beta = \mathrm{softmax}(\mathrm{MLP}(y_1), ..., \mathrm{MLP}(y_T))
+
+    ``forward(y [B, T, D], mask [B, T], context [B, D])`` returns the logits ``[B, A]`` and :math:`\beta` ``[B, T]``,
+    which is 0 throughout for a question without words. Attention over the words is softmax in every model.
+
+        >>> classify = AnswerClassifier(MCANConfig.small(words=20, answers=5))
+        >>> logits, words = classify(torch.randn(2, 4, 64), torch.ones(2, 4, dtype=torch.bool), torch.randn(2, 64))
+        >>> logits.shape, words.shape
+        (torch.Size([2, 5]), torch.Size([2, 4]))
+
+    Reference: Yu et al. (CVPR 2019); Farinhas, "Visual attention with sparse and continuous transformations" (thesis,
+    2021), Sec. 6.2.1.
+    """
+
+    def __init__(self, config: MCANConfig):
+        super().__init__()
+        self.score = FeedForward(config.hidden_dim, config.flat_dim, config.dropout, 1)
+        self.question = torch.nn.Linear(config.hidden_dim, config.fused_dim)
+        self.image = torch.nn.Linear(config.hidden_dim, config.fused_dim)
+        self.norm = torch.nn.LayerNorm(config.fused_dim)
+        self.answer = torch.nn.Linear(config.fused_dim, config.answers)
+
+    def forward(self, y: Tensor, mask: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.score(y).squeeze(-1)
+        words = functional.softmax(z.to(working_dtype(z)), mask=mask)
+        attended = torch.einsum("bt,btd->bd", words.to(y.dtype), y)
+        fused = self.norm(self.question(attended) + self.image(context))
+        return self.answer(fused), words

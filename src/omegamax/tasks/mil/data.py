@@ -12,8 +12,7 @@ from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice, is_integer
 from omegamax.data import MNIST, Bag, MILBenchmark, MNISTBags, collate_bags, folds
-from omegamax.tasks.data_limits import Limit
-from omegamax.tasks.run_data import RunData
+from omegamax.tasks.run_data import Limit, RunData
 
 SPLITS = ("train", "val", "test")
 # Seeds of the bags of digits for validation and test: the same whatever the seed of those for training.

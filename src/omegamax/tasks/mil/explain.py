@@ -80,8 +80,8 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
     A key beneath says so.
     """
     from omegamax import viz
-    from omegamax.viz.figure import pyplot
     from omegamax.viz.key import draw_key
+    from omegamax.viz.style import pyplot
 
     size = max(len(bag.instances) for bag in shown)
     first = 1.0 if shown[0].instances.dim() == 1 + _DIGITS else 0.5

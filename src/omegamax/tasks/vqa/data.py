@@ -14,9 +14,8 @@ from omegamax._arguments import is_integer
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
-from omegamax.tasks.data_limits import Limit
 from omegamax.tasks.progress import progress
-from omegamax.tasks.run_data import RunData
+from omegamax.tasks.run_data import Limit, RunData
 
 
 class VQAData(RunData):

@@ -11,7 +11,7 @@ from omegamax._arguments import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
 from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
-from omegamax.tasks.data_limits import Limit
+from omegamax.tasks.run_data import Limit
 from omegamax.tasks.vqa.data import VQAData, texts_vocabulary
 
 Size = tuple[int, int]

@@ -1,8 +1,11 @@
 // Sums over the path of steepest descent of the contour integral behind expectations under compact densities; see
-// kernels/steepest.py, the same in torch, for what they are. One pair of a density and a basis function in each lane.
+// ../reference.py, the same in torch, for what they are. One pair of a density and a basis function in each lane.
 #pragma once
 
+#include <algorithm>
+
 #include "../../cpp/simd.h"
+#include "../../cpp/threads.h"
 
 namespace omegamax {
 
@@ -32,17 +35,17 @@ constexpr double ARCTAN[] = {0.9999999999999999987,  -0.3333333333333312116, 0.1
 // The angle of x + iy in [0, pi], for y >= 0.
 INLINE D angle(D x, D y) {
     D size = maximum<double>(x, -x);
-    auto steep = y > 0.41421356237309505 * size, upright = y > 2.4142135623730950 * size;
+    auto slanted = y > 0.41421356237309505 * size, upright = y > 2.4142135623730950 * size;
     // atan(y / size) is that of the other quotient less pi / 4, or of the inverse less pi / 2: always within pi / 8.
-    D v = pick<double>(upright, -size, pick<double>(steep, y - size, y)) /
-          pick<double>(upright, y, pick<double>(steep, y + size, size));
+    D v = select<double>(upright, -size, select<double>(slanted, y - size, y)) /
+          select<double>(upright, y, select<double>(slanted, y + size, size));
     D q = v * v;
     D series = splat<double>(ARCTAN[11]);
 #pragma GCC unroll 12
     for (int i = 10; i >= 0; i--) series = series * q + ARCTAN[i];
-    D turn = keep<double>(steep, splat<double>(PI / 4)) + keep<double>(upright, splat<double>(PI / 4));
-    D whole = v * series + turn;
-    return pick<double>(x < 0.0, PI - whole, whole);
+    D turn = keep<double>(slanted, splat<double>(PI / 4)) + keep<double>(upright, splat<double>(PI / 4));
+    D full = v * series + turn;
+    return select<double>(x < 0.0, PI - full, full);
 }
 
 // log(1 + z) for z in the upper half-plane.
@@ -55,12 +58,12 @@ constexpr int MAX_DIMENSION = 16;
 
 // What is known of every density, [rows], and of each of its pairs, [rows, functions, n]; `diagonal` and `spread` may
 // be the same for all functions or for all rows.
-// digamma_gap is digamma(M) - log M.
+// digamma_gap is digamma(M) - log M, log_scale is B + log(Gamma(M) e^M M^-M).
 struct Pairs {
     int64_t rows, functions;
     int n;
     bool one_diagonal, one_spread;
-    const double *size, *height, *log_scale, *digamma_gap, *diagonal, *delta, *spread;
+    const double *M, *h, *log_scale, *digamma_gap, *diagonal, *delta, *spread;
     int nodes;
     double step;
     double* out;  // [rows, functions, results(n)]
@@ -68,7 +71,7 @@ struct Pairs {
     int64_t spread_at(int64_t pair) const { return (one_spread ? pair % functions : pair) * n; }
 };
 
-// Of each pair: the value, then its derivatives in sigma (lower triangle, by rows), delta, spread, size and height.
+// Of each pair: the value, then its derivatives in sigma (lower triangle, by rows), delta, spread, M and h.
 INLINE int results(int n) { return 3 + n * (n + 1) / 2 + 2 * n; }
 
 // A vector of pairs, in N dimensions, or n of them where N is 0.
@@ -76,7 +79,7 @@ template <int N>
 struct Contour {
     static constexpr int ROOM = N ? N : MAX_DIMENSION;
     int n;
-    D size, height, log_scale, digamma_gap, diagonal[ROOM], delta[ROOM], spread[ROOM];
+    D M, h, log_scale, digamma_gap, diagonal[ROOM], delta[ROOM], spread[ROOM];
     D a[ROOM], b[ROOM], s0, lead, g[ROOM], gamma[ROOM], inverse_w[ROOM];
     // Sums over the path, with r = 1 / (1 + 2 a s), of 1, log(s / M), s r_i, (s r_i)^2 and s r_i r_j for i > j.
     D sum, log_sum, first[ROOM], second[ROOM], cross[ROOM][ROOM];
@@ -85,14 +88,14 @@ struct Contour {
 
     // The positive root of square s^2 - linear s - M.
     MEMBER D bound(D linear, D square) const {
-        D root = square_root<double>(linear * linear + 4.0 * square * size);
-        return pick<double>(linear > 0.0, (linear + root) / (2.0 * square), 2.0 * size / (root - linear));
+        D root = square_root<double>(linear * linear + 4.0 * square * M);
+        return select<double>(linear > 0.0, (linear + root) / (2.0 * square), 2.0 * M / (root - linear));
     }
 
-    // Newton's method from the left; see kernels/steepest.py for where it starts.
+    // Newton's method from the left; see ../reference.py for where it starts.
     MEMBER void saddle() {
         D all_linear = splat<double>(-1.0), all_square{};
-        s0 = size;
+        s0 = M;
         for (int i = 0; i < dims(); i++) {
             D linear = a[i] + b[i], square = (2.0 * a[i] + 4.0 * b[i]) * a[i];
             s0 = maximum<double>(s0, (square_root<double>(b[i]) - 1.0) / (2.0 * a[i]));
@@ -101,7 +104,7 @@ struct Contour {
         }
         if (dims() > 1) s0 = maximum<double>(s0, bound(all_linear, all_square));
         for (int step = 0; step < SADDLE_STEPS; step++) {
-            D r = 1.0 / s0, slope = 1.0 - size * r, curve = size * r * r;
+            D r = 1.0 / s0, slope = 1.0 - M * r, curve = M * r * r;
             for (int i = 0; i < dims(); i++) {
                 D w = 1.0 / (1.0 + 2.0 * a[i] * s0), bw = b[i] * w;
                 slope -= (a[i] + bw) * w;
@@ -118,8 +121,8 @@ struct Contour {
         Complex square = z * z;
         r = inverse(1.0 + z);
         log_z = log_one_plus(z);
-        Complex k = size * (z - log_z);
-        slope = size * r, curve = size * (r * r);
+        Complex k = M * (z - log_z);
+        slope = M * r, curve = M * (r * r);
         for (int i = 0; i < dims(); i++) {
             Complex gz = g[i] * z, q = inverse(1.0 + gz), qq = q * q;
             D half = 0.5 * g[i] * g[i];
@@ -133,7 +136,7 @@ struct Contour {
 
     // Adds a node to the sums; returns dz / dx there. (weight / i * f).real = (weight * f).im
     MEMBER Complex add(double x, Complex z, Complex log_s) {
-        Complex slope = size * inverse(1.0 + z), r[ROOM];
+        Complex slope = M * inverse(1.0 + z), r[ROOM];
         for (int i = 0; i < dims(); i++) {
             r[i] = inverse(1.0 + g[i] * z);
             slope = slope + (0.5 * g[i] * g[i]) * r[i] + gamma[i] * (r[i] + r[i] * r[i]);
@@ -158,7 +161,7 @@ struct Contour {
 
     MEMBER void run(int nodes, double step, D* out) {
         for (int i = 0; i < dims(); i++) {
-            D width = 2.0 * height * diagonal[i];
+            D width = 2.0 * h * diagonal[i];
             a[i] = spread[i] / width, b[i] = delta[i] * delta[i] / width;
             first[i] = second[i] = D{};
             for (int j = 0; j < i; j++) cross[i][j] = D{};
@@ -167,7 +170,7 @@ struct Contour {
         saddle();
         // The first derivatives of K at 0, and the beginning of zeta as a power series in x.
         lead = D{};  // s0 / M - 1, from what the saddle point says of it: accurate also where it is next to nothing
-        D curvature = size, third = -2.0 * size, fourth = 6.0 * size;
+        D curvature = M, third = -2.0 * M, fourth = 6.0 * M;
         for (int i = 0; i < dims(); i++) {
             inverse_w[i] = 1.0 / (1.0 + 2.0 * a[i] * s0);
             g[i] = 1.0 - inverse_w[i];
@@ -179,7 +182,7 @@ struct Contour {
             fourth += square * (3.0 * square + 24.0 * gamma[i]);
         }
         const D bend = third / (6.0 * curvature), twist = fourth / (24.0 * curvature) - 2.5 * bend * bend;
-        lead *= s0 / size;
+        lead *= s0 / M;
         const D unit = 1.0 / square_root<double>(curvature), log_lead = log_one_plus<double>(lead);
         Complex z{}, rate{}, last_z{}, last_rate{}, log_z{};
         for (int node = 0; node < nodes; node++) {
@@ -210,28 +213,28 @@ struct Contour {
     }
 
     MEMBER void finish(double step, D* out) const {
-        // Gamma(M) exp(s0 - M log s0), of which log_scale holds what M alone gives.
-        D log_start = log_scale + size * (lead - log_one_plus<double>(lead));
+        // Gamma(M) exp(s0 - M log s0), of which log_scale holds what depends on M and B only.
+        D log_start = log_scale + M * (lead - log_one_plus<double>(lead));
         for (int i = 0; i < dims(); i++)
             log_start += 0.5 * logarithm<double>(inverse_w[i]) - b[i] * s0 * inverse_w[i];
         const D scale = exponential<double>(log_start) * s0 * (step / PI);
-        D in_height{};
+        D in_h{};
         D* in_sigma = out + 1;
         D* in_delta = in_sigma + dims() * (dims() + 1) / 2;
         D* in_spread = in_delta + dims();
         for (int i = 0; i < dims(); i++) {
             D in_b = -scale * first[i], in_a = in_b + 2.0 * b[i] * scale * second[i];
-            D slant = delta[i] / (height * diagonal[i]), turn = a[i] * in_a + b[i] * in_b;
+            D slant = delta[i] / (h * diagonal[i]), turn = a[i] * in_a + b[i] * in_b;
             for (int j = 0; j < i; j++)
                 *in_sigma++ = 0.5 * scale * cross[i][j] * slant * delta[j] / diagonal[j];
             *in_sigma++ = -turn / diagonal[i];
             in_delta[i] = in_b * slant;
-            in_spread[i] = in_a / (2.0 * height * diagonal[i]);
-            in_height -= turn;
+            in_spread[i] = in_a / (2.0 * h * diagonal[i]);
+            in_h -= turn;
         }
         out[0] = scale * sum;
         in_spread[dims()] = scale * (digamma_gap * sum - log_sum);
-        in_spread[dims() + 1] = in_height / height;
+        in_spread[dims() + 1] = in_h / h;
     }
 };
 
@@ -246,7 +249,7 @@ void contour_range(const Pairs& pairs, int64_t begin, int64_t end) {
         // Lanes past the end repeat the last pair.
         for (int l = 0; l < W; l++) {
             const int64_t q = std::min(p + l, end - 1), row = q / pairs.functions;
-            work.size[l] = pairs.size[row], work.height[l] = pairs.height[row];
+            work.M[l] = pairs.M[row], work.h[l] = pairs.h[row];
             work.log_scale[l] = pairs.log_scale[row], work.digamma_gap[l] = pairs.digamma_gap[row];
             for (int i = 0; i < n; i++) {
                 work.diagonal[i][l] = pairs.diagonal[pairs.diagonal_at(q) + i];
@@ -261,3 +264,38 @@ void contour_range(const Pairs& pairs, int64_t begin, int64_t end) {
 }
 
 }  // namespace omegamax
+
+namespace {
+
+using namespace omegamax;
+
+constexpr int64_t PAIRS = 16;  // handed to a thread at once; a multiple of every vector's lanes
+
+// Pairs, which cost about a microsecond each, are handed out in complete vectors.
+void contour(const Pairs& pairs, int threads) {
+    const int64_t count = pairs.rows * pairs.functions;
+    auto work = [&](int64_t begin, int64_t end) {
+        if (pairs.n == 1) contour_range<1>(pairs, begin, end);
+        else if (pairs.n == 2) contour_range<2>(pairs, begin, end);
+        else if (pairs.n == 3) contour_range<3>(pairs, begin, end);
+        else contour_range<0>(pairs, begin, end);
+    };
+    const int64_t pieces = (count + PAIRS - 1) / PAIRS;
+    const int64_t team = std::min<int64_t>(threads, pieces / 2);
+    if (team <= 1 || must_run_serially()) return work(0, count);
+#pragma omp parallel for num_threads(int(team)) schedule(static)
+    for (int64_t piece = 0; piece < pieces; piece++) work(piece * PAIRS, std::min(count, (piece + 1) * PAIRS));
+}
+
+}  // namespace
+
+extern "C" {
+
+void omegamax_contour(const double* M, const double* h, const double* log_scale, const double* digamma_gap,
+                      const double* diagonal, const double* delta, const double* spread, double* out, int64_t rows,
+                      int64_t functions, int n, int one_diagonal, int one_spread, int nodes, double step, int threads) {
+    contour({rows, functions, n, one_diagonal != 0, one_spread != 0, M, h, log_scale, digamma_gap, diagonal, delta,
+             spread, nodes, step, out},
+            threads);
+}
+}

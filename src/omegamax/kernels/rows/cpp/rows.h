@@ -1,263 +1,351 @@
-// From scores to probabilities, row by row. Scores are [outer, K, inner], contiguous, normalised over K.
+// Maps of rows, and their vector-Jacobian products: the C interface, the loop over rows, and which formula an alpha takes.
 //
-// A long row with inner = 1 is spread across the lanes: find its maximum, gather the few scores that can be in the
-// support, solve on those, sweep once more to write. Short rows and rows with a stride go one to a lane, W at a time,
-// with no reduction across lanes at all.
+// No torch headers: tensors arrive as pointers and sizes, one library serves every torch. Rows are shared out among OpenMP
+// threads; a row's result does not depend on which thread, or how many.
 #pragma once
 
-#include <cstdlib>
-#include <memory>
-#include <type_traits>
+#include <algorithm>
 
-#include "steep.h"
-#include "threshold.h"
+#include "../../bounds/cpp/k_subsets.h"
+#include "../../cpp/threads.h"
+#include "above_two.h"
+#include "entmax.h"
+#include "entmax_vjp.h"
+#include "layout.h"
+#include "normmax.h"
+#include "normmax_vjp.h"
 
 namespace omegamax {
 
-struct Shape {
-    int64_t outer, K, inner;
-    int64_t rows() const { return outer * inner; }
+// The kinds of kernels/kinds.py that are compiled here, with its values.
+enum class Kind : int { ENTMAX = 2, NORMMAX = 3, K_SUBSETS = 7 };
+
+// ---- from scores to probabilities ----
+
+// alpha of a row as the family's parameters: curvature e, exponent of the output.
+struct Member {
+    double e, exponent;
+    Member() = default;
+    Member(double alpha, bool norm)
+        : e(norm ? 1 - 1 / alpha : alpha - 1), exponent(norm ? 1 / (alpha - 1) : 1 / e) {}
 };
 
-// Rows of at most this many entries go one to a lane.
-constexpr int64_t short_row = 64;
-
-template <class T>
-struct Scratch {
-    std::unique_ptr<void, decltype(&std::free)> memory;
-    Vec<T>* v;
-    explicit Scratch(int64_t vectors)
-        : memory(std::aligned_alloc(BYTES, sizeof(Vec<T>) * size_t(vectors)), &std::free), v((Vec<T>*)memory.get()) {}
-};
-
-// ---- one row across the lanes ----
-
-template <class S>
-struct Row {
-    static constexpr int W = Simd<S>::W;
-    const S* z;
-    int64_t K, full;  // full: entries in whole vectors
-    explicit Row(const S* z, int64_t K) : z(z), K(K), full(K / W * W) {}
-
-    template <class Visit>
-    MEMBER void each(Visit visit) const {  // visit(vector, offset)
-        for (int64_t i = 0; i < full; i += W) visit(load<S>(z + i), i);
-        if (full < K) visit(load_some<S>(z + full, int(K - full), S(-INF)), full);
-    }
-
-    MEMBER void put(S* p, Vec<S> v, int64_t i) const {
-        if (i < full) store<S>(p + i, v);
-        else store_some<S>(p + i, v, int(K - full));
-    }
-
-    MEMBER void fill(S* p, S value) const {
-        for (int64_t i = 0; i < K; i++) p[i] = value;
-    }
-};
-
-// The maximum of a row; NaN if it holds one.
-template <class S>
-INLINE S row_maximum(const Row<S>& row) {
-    constexpr int W = Row<S>::W;
-    Vec<S> top[4];
-    for (auto& t : top) t = splat<S>(S(-INF));
-    Int<S> bad{};
-    row.each([&](Vec<S> v, int64_t i) {
-        bad |= v != v;
-        Vec<S>& t = top[i / W % 4];  // four chains of maxima, to hide their latency
-        t = maximum<S>(t, v);
-    });
-    if (any<S>(bad)) return S(NAN);
-    return across_max<S>(maximum<S>(maximum<S>(top[0], top[1]), maximum<S>(top[2], top[3])))[0];
+// Whether p is a polynomial, whose threshold keeps its digits in rows of any length.
+inline bool is_polynomial(const Member& m, bool norm) {
+    const double power = std::round(1 / m.e);
+    if (norm) return m.e == 1 || m.e == 0.5;
+    return m.e > 0 && power <= 32 && std::abs(m.e * power - 1) < 1e-15;
 }
 
-// Rows with no finite maximum: nothing left gives zeros, NaN and +inf give NaN.
-template <class S>
-INLINE bool settled(const Row<S>& row, S top, S* p) {
-    if (std::isfinite(top)) return false;
-    row.fill(p, top == S(-INF) ? S(0) : S(NAN));
+// Whether float arithmetic is enough for float scores. Where probabilities or their Jacobian rise from zero like a root
+// of the score, or fall off slowly (alpha < 1), they need the threshold to more digits than a float has.
+inline bool float_suffices(double alpha, bool norm) {
+    return norm ? alpha <= 1.5 || alpha == 2 || std::isinf(alpha) : (alpha >= 1 && alpha <= 1.5) || alpha == 2;
+}
+
+// Without a polynomial, digits are lost at the edge of the support, the more the larger that is. Entmax of a row across the
+// lanes is judged by the sum of its weights p^(1 - e), beyond which it is solved again in double; the others by length.
+constexpr double MAX_FLOAT_WEIGHT = 8;
+constexpr int64_t LONG_ROW = 4096;  // entries
+
+inline bool forward_in_float(double alpha, bool norm, Shape s) {
+    if (!float_suffices(alpha, norm)) return false;
+    return alpha == 1 || s.K <= LONG_ROW || (!norm && s.inner == 1) || is_polynomial(Member(alpha, norm), norm);
+}
+
+// Calls `body` with the power of a member whose e <= 1.
+template <class T, class S, class Body>
+INLINE void with_power(const Member& m, bool norm, Body body) {
+    if (norm && m.e == 1) return body(NormUniform<T>());
+    if (norm && m.e == 0.5) return body(NormSquare<T>());
+    if (norm) return body(NormGeneral<T, S>(splat<T>(T(m.exponent))));
+    if (m.e == 1) return body(Linear<T>());
+    if (m.e == 0.5) return body(Square<T>());
+    if (is_polynomial(m, norm)) return body(IntegerPower<T>(m.e));
+    return body(General<T, S>(splat<T>(T(m.e))));
+}
+
+// Sparsemax in double, in place (Michelot). For rows with an entry so close to the threshold that a float cannot tell
+// whether it is in the support: probabilities that are given as scores come back as they are, zeros included.
+constexpr double EDGE = 4 * std::numeric_limits<float>::epsilon();
+
+inline void sparsemax_row(double* u, int64_t n) {
+    const double top = *std::max_element(u, u + n);
+    double tau = top - 1;
+    for (double next = tau;;) {
+        double sum = 0;
+        int64_t count = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (u[i] > tau) sum += u[i] - top, count++;
+        next = top + (sum - 1) / double(count);
+        if (!(next > tau)) break;
+        tau = next;
+    }
+    for (int64_t i = 0; i < n; i++) u[i] = std::max(u[i] - tau, 0.0);
+}
+
+// Solves the lanes of a tile again whose probabilities `x` have one that close to zero.
+template <class T, class S>
+INLINE void solve_edges_again(const Tile<T, S>& tile, const S* z, Vec<T>* x) {
+    const int64_t K = tile.shape.K, inner = tile.shape.inner;
+    Int<T> near{};
+    for (int64_t k = 0; k < K; k++) near |= (x[k] > 0) & (x[k] < T(EDGE));
+    if (!any<T>(near)) return;
+    std::unique_ptr<double[]> row(new double[size_t(K)]);
+    for (int j = 0; j < tile.lanes; j++) {
+        if (!near[j]) continue;
+        const S* from = tile.start(z) + (inner == 1 ? j * K : j);
+        for (int64_t k = 0; k < K; k++) row[k] = double(from[k * inner]);
+        sparsemax_row(row.get(), K);
+        for (int64_t k = 0; k < K; k++) x[k][j] = T(row[k]);
+    }
+}
+
+// One row of a member with e <= 1, e != 0; returns whether T has enough digits for it, and writes it only then. `x` has
+// room for the row in T and, behind it, in S.
+template <class T, class S, class Power>
+INLINE bool threshold_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x) {
+    const S top = row_maximum(row);
+    if (fill_edge_case(row, top, p)) return true;
+    S* raw = (S*)(x + row.K / Simd<T>::W + 2);
+    if constexpr (!Power::polynomial) {
+        const S above = cut<T, S>(top, T(1), power.edge());
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), T(1), x);
+        const Root<T> root = general_threshold<true, T>(power, x, n);
+        if (std::is_same<T, float>::value && root.weights[0] > T(MAX_FLOAT_WEIGHT)) return false;
+        write_packed<T>(row, power, above, root.at, x, n, raw, p);
+    } else if constexpr (std::is_same<T, S>::value) {
+        const int64_t n = pad<T>(raw, pack(row, cut<T, S>(top, T(1), -power.reach), raw));
+        x = (Vec<T>*)raw;
+        const DoubleWord<T> at = polynomial_threshold<true, T>(power, x, n, splat<T>(top));
+        if constexpr (std::is_same<T, float>::value && std::is_base_of<Linear<T>, Power>::value) {
+            Int<T> near{};
+            for (int64_t i = 0; i < n; i++) near |= (at.distance(x[i]) > T(-EDGE)) & (at.distance(x[i]) < T(EDGE));
+            if (any<T>(near)) return false;
+        }
+        write_row(row, power, at, x, n, p);
+    } else {
+        const S above = cut<T, S>(top, T(1), -power.reach);
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(0), T(1), x);
+        write_packed<T>(row, power, above, polynomial_threshold<true, T>(power, x, n, splat<T>(top)), x, n, raw, p);
+    }
     return true;
 }
 
-// A score that is surely at or below the edge of the support, if anything is: `edge` is in shifted, scaled scores.
+// Softmax, and the members that are not solved by a threshold.
 template <class T, class S>
-INLINE S cut(S top, T scale, T edge) {
-    const double at = double(top) + double(edge) / double(scale);
-    const double slack = 4 * std::numeric_limits<S>::epsilon();
-    return S(at - slack - slack * std::abs(double(top)) - slack * std::abs(at));
-}
-
-// The scores above a cut, packed; returns how many.
-template <class S>
-INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
-    int64_t n = 0;
-    row.each([&](Vec<S> v, int64_t) { n += compact<S>(raw + n, v, v > above); });
-    return n;
-}
-
-// n packed scores, padded with -inf, and as (score - origin) * scale; both return the number of vectors.
-template <class T, class S>
-INLINE int64_t pad(S* raw, int64_t n) {
-    constexpr int W = Simd<T>::W;
-    store<S>(raw + n, splat<S>(S(-INF)));
-    return (n + W - 1) / W;
+INLINE void direct_row(const Row<S>& row, double e, S* p, Vec<T>* x) {
+    const S top = row_maximum(row);
+    if (fill_edge_case(row, top, p)) return;
+    if (e == 0) return softmax_row(row, top, p);
+    if (!(e > 1)) return row.fill(p, S(NAN));
+    T* u = (T*)x;
+    for (int64_t i = 0; i < row.K; i++) u[i] = T(row.z[i]) - T(top);
+    above_two_row<T>(u, row.K, e);
+    for (int64_t i = 0; i < row.K; i++) p[i] = S(u[i]);
 }
 
 template <class T, class S>
-INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
-    const int64_t vectors = pad<T>(raw, n);
-    for (int64_t i = 0; i < vectors; i++) x[i] = (load<T>(raw + i * Simd<T>::W) - origin) * scale;
-    return vectors;
-}
-
-// Probabilities, divided by their sum. x holds n vectors of survivors, where the sum is found first.
-template <class S, class Power>
-INLINE void write_row(const Row<S>& row, const Power& power, Pair<S> at, const Vec<S>* x, int64_t n, S* p) {
-    Sum<S> sum;
-    for (int64_t i = 0; i < n; i++) sum += power.output(at.below(x[i]));
-    const Vec<S> factor = S(1) / sum.template value<true>();
-    row.each([&](Vec<S> v, int64_t i) { row.put(p, power.output(at.below(v)) * factor, i); });
-}
-
-// The same where a power is dear: it is taken once for each survivor, and the results are put back in their places.
-template <class T, class S, class Power>
-INLINE void write_packed(const Row<S>& row, const Power& power, S above, Pair<T> at, Vec<T>* x, int64_t n, S* raw, S* p) {
-    Sum<T> sum;
-    for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(at.below(x[i]));
-    const Vec<T> factor = T(1) / sum.template value<true>();
-    for (int64_t i = 0; i < n; i++) store<T>(raw + i * Simd<T>::W, x[i] * factor);
-    int64_t taken = 0;
-    row.each([&](Vec<S> v, int64_t i) { row.put(p, expand<S>(raw, v > above, taken), i); });
-}
-
-// Softmax: every entry survives.
-template <class S>
-INLINE void softmax_row(const Row<S>& row, S top, S* p) {
-    Sum<S> sum;
-    row.each([&](Vec<S> v, int64_t i) {
-        Vec<S> q = exponential<S>(v - top);
-        sum += q;
-        row.put(p, q, i);
+void solve_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t begin, int64_t end, Vec<T>* x) {
+    if (m.e == 0 || !(m.e > -1 && m.e <= 1)) {
+        for (int64_t i = begin; i < end; i++) direct_row<T>(Row<S>(z + i * K, K), m.e, p + i * K, x);
+        return;
+    }
+    with_power<T, S>(m, norm, [&](auto power) __attribute__((always_inline)) {
+        for (int64_t i = begin; i < end; i++) {
+            if (threshold_row<T>(Row<S>(z + i * K, K), power, p + i * K, x)) continue;
+            if constexpr (!std::is_same<T, double>::value) {
+                Scratch<double> more(2 * (K / Simd<double>::W + 2));
+                solve_rows<double>(z, p, K, m, norm, i, i + 1, more.v);
+            }
+        }
     });
-    const S factor = 1 / sum.template value<true>()[0];
-    for (int64_t i = 0; i < row.full; i += Row<S>::W) store<S>(p + i, load<S>(p + i) * factor);
-    for (int64_t i = row.full; i < row.K; i++) p[i] *= factor;
 }
 
-// ---- one row in each lane ----
-
-// W neighbouring rows as K vectors. With inner = 1 neighbours are whole rows apart, and blocks are turned over.
 template <class T, class S>
-struct Tile {
-    static constexpr int W = Simd<T>::W;
-    Shape shape;
-    int64_t first;  // row
-    int lanes;      // rows in use
-    Tile(Shape shape, int64_t first)
-        : shape(shape), first(first), lanes(int(std::min<int64_t>(W, last(shape, first) - first))) {}
-
-    // With a stride, a tile stays within one outer index: its lanes are then neighbours in memory.
-    static int64_t last(Shape s, int64_t row) { return s.inner == 1 ? s.rows() : (row / s.inner + 1) * s.inner; }
-    int64_t next() const { return first + lanes; }
-
-    template <class Pointer>
-    Pointer start(Pointer base) const {
-        return shape.inner == 1 ? base + first * shape.K
-                                : base + first / shape.inner * shape.K * shape.inner + first % shape.inner;
+INLINE void solve_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool norm, bool shared) {
+    constexpr int W = Simd<T>::W;
+    Vec<T> e{}, exponent{}, top = lane_maxima<T>(x, K);
+    if (shared && is_polynomial(m[0], norm)) {
+        with_power<T, S>(m[0], norm, [&](auto power) __attribute__((always_inline)) {
+            if constexpr (power.polynomial) write_lanes<T>(power, x, K, polynomial_threshold<false, T>(power, x, K, top));
+        });
+        return fill_edge_lanes<T>(x, K, top);
     }
-
-    // A tile is read at once, computed on for long and written at once: the next one comes into the cache meanwhile.
-    MEMBER void prefetch_next(const S* from, S* to) const {
-        const int64_t entries = std::min<int64_t>(W, shape.rows() - next()) * shape.K;
-        if (shape.inner > 1 || entries <= 0) return;
-        from += next() * shape.K, to += next() * shape.K;
-        for (int64_t i = 0; i < entries; i += 64 / int64_t(sizeof(S))) {
-            __builtin_prefetch(from + i, 0);
-            __builtin_prefetch(to + i, 1);
-        }
+    bool above_two = false;
+    for (int j = 0; j < lanes; j++) {
+        above_two |= !(m[j].e <= 1);
+        e[j] = T(m[j].e <= 1 ? m[j].e : 0), exponent[j] = T(m[j].exponent);
     }
-
-    MEMBER void read(const S* base, Vec<T>* x, T fill) const {
-        const S* from = start(base);
-        const int64_t K = shape.K, inner = shape.inner;
-        if (inner > 1) {
-            for (int64_t k = 0; k < K; k++)
-                x[k] = lanes == W ? load<T>(from + k * inner) : load_some<T>(from + k * inner, lanes, fill);
-            return;
-        }
-        for (int64_t k = 0; k < K; k += W) {
-            const int width = int(std::min<int64_t>(W, K - k));
-            Vec<T> block[W];
-            for (int j = 0; j < W; j++)
-                block[j] = j >= lanes ? splat<T>(fill)
-                         : width == W ? load<T>(from + j * K + k) : load_some<T>(from + j * K + k, width, fill);
-            transpose<T>(block);
-            for (int j = 0; j < width; j++) x[k + j] = block[j];
-        }
+    if (shared && m[0].e == 0) {
+        write_lanes<T>(Exponential<T>(), x, K, DoubleWord<T>{top, Vec<T>{}});
+        return fill_edge_lanes<T>(x, K, top);
     }
-
-    MEMBER void write(const Vec<T>* x, S* base) const {
-        S* to = start(base);
-        const int64_t K = shape.K, inner = shape.inner;
-        if (inner > 1) {
-            for (int64_t k = 0; k < K; k++)
-                lanes == W ? store<T>(to + k * inner, x[k]) : store_some<T>(to + k * inner, x[k], lanes);
-            return;
+    shift<T>(x, K, top);
+    const auto solve = [&](auto power) __attribute__((always_inline)) {
+        write_lanes<T>(power, x, K, general_threshold<false, T>(power, x, K).at);
+    };
+    if (above_two) {  // rare, and one row at a time; the other lanes go on as they are
+        std::unique_ptr<T[]> row(new T[size_t(K * W)]);
+        for (int j = 0; j < lanes; j++) {
+            if (m[j].e <= 1) continue;
+            for (int64_t k = 0; k < K; k++) row[j * K + k] = x[k][j];
+            if (m[j].e > 1) above_two_row<T>(&row[j * K], K, m[j].e);
+            else top[j] = T(NAN);
         }
-        for (int64_t k = 0; k < K; k += W) {
-            const int width = int(std::min<int64_t>(W, K - k));
-            Vec<T> block[W];
-            for (int j = 0; j < W; j++) block[j] = j < width ? x[k + j] : Vec<T>{};
-            transpose<T>(block);
-            for (int j = 0; j < lanes; j++)
-                width == W ? store<T>(to + j * K + k, block[j]) : store_some<T>(to + j * K + k, block[j], width);
-        }
+        if (!shared) solve(General<T, S>(e));
+        for (int j = 0; j < lanes; j++)
+            if (!(m[j].e <= 1))
+                for (int64_t k = 0; k < K; k++) x[k][j] = row[j * K + k];
+    } else if (norm) {
+        solve(NormGeneral<T, S>(exponent));
+    } else {
+        solve(General<T, S>(e));
     }
-};
-
-// The maximum of each lane; NaN where it holds one.
-template <class T>
-INLINE Vec<T> lane_maxima(const Vec<T>* x, int64_t K) {
-    Vec<T> top = splat<T>(T(-INF));
-    Int<T> bad{};
-    for (int64_t k = 0; k < K; k++) {
-        bad |= x[k] != x[k];
-        top = maximum<T>(top, x[k]);
-    }
-    return pick<T>(bad, splat<T>(T(NAN)), top);
+    fill_edge_lanes<T>(x, K, top);
 }
 
-// Shifts each lane to a maximum of 0; a lane without a finite maximum gets scores of 0, for settle() to overwrite.
-template <class T>
-INLINE void shift(Vec<T>* x, int64_t K, Vec<T> top) {
-    Int<T> sound = (top > T(-INF)) & (top < T(INF));
-    for (int64_t k = 0; k < K; k++) x[k] = keep<T>(sound, x[k] - top);
-}
-
-template <class T>
-INLINE void settle(Vec<T>* x, int64_t K, Vec<T> top) {
-    Int<T> sound = (top > T(-INF)) & (top < T(INF));
-    if (!any<T>(~sound)) return;
-    Vec<T> verdict = pick<T>(top == T(-INF), Vec<T>{}, splat<T>(T(NAN)));
-    for (int64_t k = 0; k < K; k++) x[k] = pick<T>(sound, x[k], verdict);
-}
-
-template <class T, class Power>
-INLINE void write_lanes(const Power& power, Vec<T>* x, int64_t K, Pair<T> at) {
-    Total<T> sum;
-    for (int64_t start = 0; start < K; start += LANE_BLOCK) {
-        const int64_t end = std::min(K, start + LANE_BLOCK);
-        Vec<T> s0{}, s1{};
-        int64_t k = start;
-        for (; k + 1 < end; k += 2) {
-            s0 += x[k] = power.output(at.below(x[k]));
-            s1 += x[k + 1] = power.output(at.below(x[k + 1]));
-        }
-        if (k < end) s0 += x[k] = power.output(at.below(x[k]));
-        sum.add(s0 + s1);
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one.
+template <class T, class S>
+void solve_range(const S* z, S* p, const double* alpha, bool shared, bool norm, Shape shape, int64_t begin, int64_t end) {
+    const int64_t K = shape.K;
+    // Powers in double are so costly that leaving out what cannot be in the support pays in short rows too.
+    const bool costly = !std::is_same<T, S>::value && shared && alpha[0] > 1;
+    if (shape.inner == 1 && (K > SHORT_ROW || (costly && K > 32))) {
+        Scratch<T> x(2 * (K / Simd<T>::W + 2));
+        if (shared) return solve_rows<T>(z, p, K, Member(alpha[0], norm), norm, begin, end, x.v);
+        for (int64_t i = begin; i < end; i++) solve_rows<T>(z, p, K, Member(alpha[i], norm), norm, i, i + 1, x.v);
+        return;
     }
-    const Vec<T> factor = T(1) / sum.minus(0.0);
-    for (int64_t k = 0; k < K; k++) x[k] *= factor;
+    Scratch<T> x(K + Simd<T>::W);
+    for (int64_t i = begin; i < end;) {
+        Tile<T, S> tile(shape, i);
+        Member members[Simd<T>::W];
+        for (int j = 0; j < tile.lanes; j++) members[j] = Member(alpha[shared ? 0 : i + j], norm);
+        tile.read(z, x.v, T(-INF));
+        tile.prefetch_next(z, p);
+        solve_lanes<T, S>(x.v, K, members, tile.lanes, norm, shared);
+        if (std::is_same<T, float>::value && shared && !norm && members[0].e == 1) solve_edges_again(tile, z, x.v);
+        tile.write(x.v, p);
+        i = tile.next();
+    }
+}
+
+// ---- vector-Jacobian products ----
+
+template <class T, class S, bool ACROSS>
+INLINE void vjp(Kind kind, const Span<T, S, ACROSS>& span, Vec<T> alpha, bool shared, const S* p, const S* g, S* out) {
+    if (kind == Kind::ENTMAX) entmax_vjp_by_alpha(span, alpha, shared, p, g, out);
+    else if (kind == Kind::NORMMAX && shared && alpha[0] == T(2)) norm_square_vjp(span, p, g, out);
+    else if (kind == Kind::NORMMAX) normmax_vjp(span, alpha, p, g, out);
+    else k_subsets_vjp(span, p, g, out);
+}
+
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one.
+template <class T, class S>
+void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, bool shared, Shape shape, int64_t begin,
+               int64_t end) {
+    if (shape.inner == 1) {
+        const Span<T, S, true> span(shape, 1);
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t at = i * shape.K;
+            vjp(kind, span, splat<T>(T(alpha[shared ? 0 : i])), shared, p + at, g + at, out + at);
+        }
+        return;
+    }
+    for (int64_t i = begin; i < end;) {
+        const Tile<T, S> tile(shape, i);
+        const int64_t at = tile.start(int64_t(0));
+        Vec<T> a = splat<T>(2);
+        for (int j = 0; j < tile.lanes; j++) a[j] = T(alpha[shared ? 0 : i + j]);
+        vjp(kind, Span<T, S, false>(shape, tile.lanes), a, shared, p + at, g + at, out + at);
+        i = tile.next();
+    }
 }
 
 }  // namespace omegamax
+
+namespace {
+
+using namespace omegamax;
+
+// ---- threads ----
+
+constexpr int64_t GRAIN = 16384;  // entries that are worth another thread
+
+// Rows are handed out in pieces of complete tiles, so that a row meets the same neighbours however many threads there
+// are: 16 rows each (a multiple of every tile's), cut short at the end of an outer index where there is a stride.
+constexpr int64_t PIECE = 16;
+
+struct Pieces {
+    Shape shape;
+    int64_t group, each;  // rows that belong together, and pieces they make
+    explicit Pieces(Shape s)
+        : shape(s), group(s.inner == 1 ? s.rows() : s.inner), each((group + PIECE - 1) / PIECE) {}
+    int64_t count() const { return shape.rows() / group * each; }
+    int64_t start(int64_t piece) const { return piece / each * group + piece % each * PIECE; }
+};
+
+template <class Work>
+void share(Shape shape, int threads, Work work) {
+    if (shape.rows() == 0) return;
+    const Pieces pieces(shape);
+    const int64_t team = std::min<int64_t>({threads, shape.rows() * shape.K / GRAIN, pieces.count()});
+    if (team <= 1 || must_run_serially()) return work(0, shape.rows());
+#pragma omp parallel num_threads(int(team))
+    {
+        const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+        const int64_t begin = pieces.start(pieces.count() * me / all);
+        const int64_t end = me + 1 == all ? shape.rows() : pieces.start(pieces.count() * (me + 1) / all);
+        if (begin < end) work(begin, end);
+    }
+}
+
+// `rows` holds the parameter of each row; where it is null, they share `value`.
+template <class T>
+void forward(int kind, const T* z, T* p, double value, const double* rows, Shape s, int threads) {
+    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::NORMMAX;
+    const double* parameter = shared ? &value : rows;
+    share(s, threads, [&](int64_t begin, int64_t end) {
+        if (Kind(kind) == Kind::K_SUBSETS) k_subsets_range<T>(z, p, parameter, shared, s, begin, end);
+        else if (shared && forward_in_float(value, norm, s)) solve_range<T>(z, p, parameter, true, norm, s, begin, end);
+        else solve_range<double>(z, p, parameter, shared, norm, s, begin, end);
+    });
+}
+
+template <class T>
+void backward(int kind, const T* p, const T* g, T* out, double value, const double* rows, Shape s, int threads) {
+    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::NORMMAX;
+    const double* parameter = shared ? &value : rows;
+    // k-subsets and alpha = 1.75 are plain sums and square roots; see float_suffices() for the rest.
+    const bool plain = Kind(kind) == Kind::K_SUBSETS || (shared && (value == 1.75 || float_suffices(value, norm)));
+    share(s, threads, [&](int64_t begin, int64_t end) {
+        if (plain) vjp_range<T>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+        else vjp_range<double>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+void omegamax_rows_forward_f32(int kind, const float* z, float* p, double value, const double* rows, int64_t outer, int64_t K,
+                          int64_t inner, int threads) {
+    forward<float>(kind, z, p, value, rows, {outer, K, inner}, threads);
+}
+
+void omegamax_rows_forward_f64(int kind, const double* z, double* p, double value, const double* rows, int64_t outer,
+                          int64_t K, int64_t inner, int threads) {
+    forward<double>(kind, z, p, value, rows, {outer, K, inner}, threads);
+}
+
+void omegamax_rows_backward_f32(int kind, const float* p, const float* g, float* out, double value, const double* rows,
+                           int64_t outer, int64_t K, int64_t inner, int threads) {
+    backward<float>(kind, p, g, out, value, rows, {outer, K, inner}, threads);
+}
+
+void omegamax_rows_backward_f64(int kind, const double* p, const double* g, double* out, double value, const double* rows,
+                           int64_t outer, int64_t K, int64_t inner, int threads) {
+    backward<double>(kind, p, g, out, value, rows, {outer, K, inner}, threads);
+}
+}

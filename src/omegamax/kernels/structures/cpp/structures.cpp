@@ -7,22 +7,23 @@
 #include <memory>
 #include <new>
 
+#include "../../cpp/threads.h"
 #include "active_set.h"
 #include "arborescence.h"
 #include "eisner.h"
 #include "spanning.h"
 #include "subsets_dp.h"
-#include "../../cpp/threads.h"
 #include "viterbi.h"
 
 namespace {
 
 using namespace omegamax;
 
-enum class Kind { subsets, sequential_subsets, sequence, arborescence, projective, spanning_tree };  // as in Python
+// In the order of KINDS in ../cpu.py.
+enum class StructureKind { k_subsets, sequential_k_subsets, sequence, arborescence, projective, spanning_tree };
 
 struct Family {
-    Kind kind;
+    StructureKind kind;
     int64_t sizes[3];
     const int64_t* graph;  // [2, edges]
     int64_t edges;
@@ -30,12 +31,12 @@ struct Family {
     std::unique_ptr<Oracle> oracle() const {
         const int64_t n = sizes[0];
         switch (kind) {
-            case Kind::subsets: return std::make_unique<Subsets>(n, sizes[1], sizes[2]);
-            case Kind::sequential_subsets: return std::make_unique<SequentialSubsets>(n, sizes[1], sizes[2]);
-            case Kind::sequence: return std::make_unique<Sequences>(n, sizes[1]);
-            case Kind::arborescence: return std::make_unique<Arborescences>(n, sizes[1]);
-            case Kind::projective: return std::make_unique<ProjectiveTrees>(n, sizes[1]);
-            case Kind::spanning_tree: return std::make_unique<SpanningTrees>(n, graph, edges);
+            case StructureKind::k_subsets: return std::make_unique<Subsets>(n, sizes[1], sizes[2]);
+            case StructureKind::sequential_k_subsets: return std::make_unique<SequentialSubsets>(n, sizes[1], sizes[2]);
+            case StructureKind::sequence: return std::make_unique<Sequences>(n, sizes[1]);
+            case StructureKind::arborescence: return std::make_unique<Arborescences>(n, sizes[1]);
+            case StructureKind::projective: return std::make_unique<ProjectiveTrees>(n, sizes[1]);
+            case StructureKind::spanning_tree: return std::make_unique<SpanningTrees>(n, graph, edges);
         }
         return nullptr;
     }
@@ -84,11 +85,11 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
                                 double tol, int64_t max_iter, int64_t most_tied, double* marginals,
                                 double* additional_marginals, int threads) {
     try {
-        const Family family{Kind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
+        const Family family{StructureKind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
         auto batch = std::make_unique<Batch>(Batch{std::vector<Answer>(rows)});
         std::vector<Worker> workers(std::max(threads, 1));
         std::atomic<bool> failed{false};
-        each(rows, threads, [&](int64_t row, int thread) {
+        for_each(rows, threads, [&](int64_t row, int thread) {
             if (failed) return;
             try {
                 Worker& worker = workers[thread];
@@ -150,7 +151,7 @@ int omegamax_structures_overlaps(const int32_t* ones, const int32_t* ones_count,
                                  int64_t width, int64_t n, double* out, int threads) {
     try {
         std::vector<std::vector<uint8_t>> marks(std::max(threads, 1), std::vector<uint8_t>(n));
-        each(rows, threads, [&](int64_t row, int thread) {
+        for_each(rows, threads, [&](int64_t row, int thread) {
             uint8_t* mark = marks[thread].data();
             const int32_t *count = ones_count + row * width, *first = ones + begin[row], *mine = first;
             double* table = out + row * width * width;

@@ -35,7 +35,7 @@ double share(int64_t count, int64_t entries, int threads, Make make, Work work) 
     try {
         std::vector<std::unique_ptr<State>> states(size_t(std::max(1, threads)));
         std::vector<double> most(states.size(), 0.0);
-        each(blocks, threads, [&](int64_t b, int thread) {
+        for_each(blocks, threads, [&](int64_t b, int thread) {
             if (failed) return;
             try {
                 auto& state = states[size_t(thread)];

@@ -9,10 +9,9 @@ from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.viz import Mark, swatch
 from omegamax.viz.contours import HALF, PART
 from omegamax.viz.ellipses import ENDS
-from omegamax.viz.heatmap import ROUND
 from omegamax.viz.outline import MATTERS
+from omegamax.viz.picture import ROUND, ZERO
 from omegamax.viz.scale import LABEL, scale_picture
-from omegamax.viz.zeros import ZERO
 
 # What may occur in a look, for pictures of which it is not known what does.
 MARKS = [

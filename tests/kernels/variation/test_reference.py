@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.variation import flow, reference
-from omegamax.kernels.variation.graphs import Chain, Graph, Grid, averaged
+from omegamax.kernels.variation.graphs import Chain, Graph, Grid, average
 
 F64 = torch.float64
 inf, nan = math.inf, math.nan
@@ -350,6 +350,6 @@ def test_slices_do_what_indices_do(graph: Graph):
     assert torch.equal(graph.difference(v), plain.difference(v))
     assert (graph.divergence(u) - plain.divergence(u)).abs().max() <= 1e-15
     joined = u > 0
-    assert (averaged(v, graph.components(joined)) - averaged(v, plain.components(joined))).abs().max() <= 1e-15
+    assert (average(v, graph.components(joined)) - average(v, plain.components(joined))).abs().max() <= 1e-15
     # The divergence is the transpose of the difference.
     assert ((graph.difference(v) * u).sum() - (v * graph.divergence(u)).sum()).abs() <= 1e-13

@@ -1,4 +1,4 @@
-// alpha > 2: p has infinite slope at the edge of the support, so the threshold cannot be iterated on. With y the
+// Entmax for alpha > 2: p has infinite slope at the edge of the support, so the threshold cannot be iterated on. With y the
 // smallest probability of the support and d_j >= 0 the scaled gaps of the others to it, y + sum_j (y^e + d_j)^(1/e) is
 // convex and increasing in y: Newton from above, y = 1 / size, cannot overshoot. One row at a time, in double.
 #pragma once
@@ -11,7 +11,7 @@
 namespace omegamax {
 
 // (y^e + gap)^(1/e). At large e the power of y underflows, and is added as a logarithm.
-inline double raised(double y, double floor, double gap, double e) {
+inline double raise_power(double y, double floor, double gap, double e) {
     if (floor > 1e-280) return std::pow(floor + gap, 1 / e);
     if (!(gap > 0) || !(y > 0)) return gap > 0 ? std::pow(gap, 1 / e) : y;
     const double a = e * std::log(y), b = std::log(gap);
@@ -20,7 +20,7 @@ inline double raised(double y, double floor, double gap, double e) {
 
 // u holds the n scores of a row, maximum 0, and becomes its probabilities.
 template <class T>
-void steep_row(T* u, int64_t n, double e) {
+void above_two_row(T* u, int64_t n, double e) {
     if (std::isinf(e)) {  // argmax: the maxima share
         int64_t ties = 0;
         for (int64_t i = 0; i < n; i++) ties += u[i] == 0;
@@ -47,7 +47,7 @@ void steep_row(T* u, int64_t n, double e) {
     for (int step = 0; step < 200; step++) {
         double floor = std::pow(y, e), sum = 0, slope = 0;
         for (size_t j = 0; j < size; j++) {
-            double p = raised(y, floor, e * (top[j] - last), e);
+            double p = raise_power(y, floor, e * (top[j] - last), e);
             sum += p;
             if (p > 0) slope += std::pow(y / p, e - 1);
         }
@@ -57,9 +57,9 @@ void steep_row(T* u, int64_t n, double e) {
     }
     const double floor = std::pow(y, e);
     double sum = 0;
-    for (size_t j = 0; j < size; j++) sum += raised(y, floor, e * (top[j] - last), e);
+    for (size_t j = 0; j < size; j++) sum += raise_power(y, floor, e * (top[j] - last), e);
     for (int64_t i = 0; i < n; i++)
-        u[i] = u[i] >= last ? T(raised(y, floor, e * (double(u[i]) - last), e) / sum) : T(0);
+        u[i] = u[i] >= last ? T(raise_power(y, floor, e * (double(u[i]) - last), e) / sum) : T(0);
 }
 
 }  // namespace omegamax

@@ -1,4 +1,7 @@
-"""The mark of attention that is exactly zero, the same over cells and over densities."""
+"""The picture under an attention map, on axes that are the unit square, and the marks of what is exactly zero.
+
+x goes to the right and y down. Zeros are marked the same over cells and over densities.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,62 @@ from torch import Tensor
 from omegamax._arguments import check_choice
 from omegamax.basis import grid_positions
 from omegamax.viz._marks import Mark, hatching
-from omegamax.viz._picture import EXTENT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     Contains = Callable[[Tensor], Tensor]  # points [N, 2] to bool [N]
 
+EXTENT = (0.0, 1.0, 1.0, 0.0)  # left, right, bottom, top
+_LUMINANCE = (0.2126, 0.7152, 0.0722)
+_GREY = 0.85  # how far a dim picture goes to grey
+_DARKEST, _LIGHTEST, _LEAST = 0.55, 0.97, 0.35  # of a dim picture; the least range of greys stretched to that
+_OVERSHOOT = 0.5  # what resampling may add to colours in [0, 1]; more is another range
 _STEP = 1 / 20  # between strokes, in widths of the picture
 _POINTS = 600  # along each stroke
 _FINEST = 0.4  # strokes of fine grids are thinner, down to this
 _WASH, _LATTICE = 0.8, 400
 _FLAT = (0.82, 0.83, 0.85, 0.5)  # red, green, blue and opacity of what lies under hatching
 ZERO = "exactly 0"
+ROUND = "edge of the cells above 0"
+
+
+def pixels(name: str, image: Tensor) -> Tensor:
+    """Return ``[3, H, W]`` as colours ``[H, W, 3]`` in [0, 1], float64 on the CPU; refuses what is no picture."""
+    if not isinstance(image, Tensor):
+        raise TypeError(f"{name}: image must be a tensor [3, H, W], got {type(image).__name__}")
+    if image.dim() != 3 or image.shape[0] != 3 or not image.numel():
+        raise ValueError(f"{name}: image must have shape [3, H, W], got {tuple(image.shape)}")
+    if image.dtype != torch.uint8 and not image.is_floating_point():
+        raise TypeError(f"{name}: image must be uint8, or floating with colours in [0, 1], got dtype {image.dtype}")
+    picture = image.detach().cpu().double().permute(1, 2, 0)
+    if image.dtype == torch.uint8:
+        return picture / 255
+    low, high = picture.min().item(), picture.max().item()
+    if not -_OVERSHOOT <= low <= high <= 1 + _OVERSHOOT:  # NaN too
+        raise ValueError(f"{name}: image must have colours in [0, 1], got values from {low:g} to {high:g}")
+    return picture.clamp(0, 1)
+
+
+def dim(picture: Tensor) -> Tensor:
+    """Turn ``[H, W, 3]`` into pale greys with a touch of its colours, so that what lies over it stands out."""
+    grey = (picture @ picture.new_tensor(_LUMINANCE)).unsqueeze(-1)
+    some = grey.flatten()[:: max(1, grey.numel() // 100_000)]  # quantile has a limit
+    low, high = some.quantile(0.01), some.quantile(0.99)
+    gain = (_LIGHTEST - _DARKEST) / (high - low).clamp(min=_LEAST)
+    pale = (_DARKEST + _LIGHTEST) / 2 + gain * (grey - (low + high) / 2)
+    return (pale + gain * (1 - _GREY) * (picture - grey)).clamp(_DARKEST, 1)
+
+
+def lay(ax: Axes, picture: Tensor) -> None:
+    """Put a picture ``[H, W, 3]`` on the axes, which become the unit square in its proportions."""
+    ax.imshow(picture.numpy(), extent=EXTENT, zorder=0)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(1, 0)
+    ax.set_aspect(picture.shape[0] / picture.shape[1])
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.spines[:].set_visible(True)
 
 
 def check_zeros(name: str, zeros: str | None) -> None:
@@ -73,3 +119,12 @@ def _hatch(ax: Axes, contains: Contains, step: float) -> bool:
         look = hatching(min(1.0, max(_FINEST, step / _STEP)))
         ax.add_collection(LineCollection(list(strokes.numpy()), capstyle="butt", zorder=1.5, **look), autolim=False)
     return len(strokes) > 0
+
+
+def find_border(support: Tensor) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """List the edges of cells with the support on one side only, as ``(x, x), (y, y)``; none on the frame."""
+    down = torch.nonzero(support[1:] != support[:-1]).tolist()
+    right = torch.nonzero(support[:, 1:] != support[:, :-1]).tolist()
+    flat = [((j - 0.5, j + 0.5), (i + 0.5, i + 0.5)) for i, j in down]
+    upright = [((j + 0.5, j + 0.5), (i - 0.5, i + 0.5)) for i, j in right]
+    return flat + upright
