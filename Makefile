@@ -68,7 +68,8 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench_structured.py
 
 readme: $(STAMP)
-	$(BIN)/omegamax maps --markdown --into README.md
+	$(BIN)/omegamax maps --into README.md
+	$(BIN)/omegamax kernels --into docs/kernels.md
 
 picture: $(STAMP)
 	$(BIN)/python docs/picture.py

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
-import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +17,7 @@ from settings import CLASSES, SET, option
 
 from omegamax.tasks.callbacks import Curve, Draws
 from omegamax.tasks.communication import CommunicationData, CommunicationTask
-from omegamax.tasks.quiet import quiet
+from omegamax.tasks.experiment import name_device, silent_training
 
 _LEAST = 0.02  # share of a class's symbols from which on a word is written down
 
@@ -32,10 +30,6 @@ def pictures(folder: str) -> CommunicationData:
 
 def prepare(job: Mapping[str, Any], data: str, device: str, epochs: int, out: str) -> tuple[Any, Any, L.Trainer]:
     """Data, task and trainer of a job."""
-    warnings.simplefilter("ignore")  # Lightning's advice on loaders and loggers
-    for logger in ("lightning", "lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
-    torch.set_num_threads(1)
     seed = int(job.get("seed", 0))
     games = pictures(str(Path(data) / SET))
     games.seed = seed
@@ -60,20 +54,20 @@ def prepare(job: Mapping[str, Any], data: str, device: str, epochs: int, out: st
 
 def trial(job: Mapping[str, Any], data: str, device: str, epochs: int) -> dict[str, Any]:
     """Train with these settings, and measure on validation games alone."""
-    with TemporaryDirectory() as out, quiet():
+    with TemporaryDirectory() as out, silent_training():
         games, task, trainer = prepare(job, data, device, epochs, out)
         start = time.perf_counter()
         trainer.fit(task, datamodule=games)
         seconds = time.perf_counter() - start
         last = json.loads((Path(out) / "curve.json").read_text())[-1]
     found = {f"val_{name}": round(last[f"val_{name}"], 5) for name in ("success", "nonzeros")}
-    about = {"epochs": epochs, "seconds": round(seconds, 1), "device": _device(device)}
+    about = {"epochs": epochs, "seconds": round(seconds, 1), "device": name_device(device)}
     return {**job, **found, "val_words": int(last["val_words"]), **about}
 
 
 def run(job: Mapping[str, Any], data: str, device: str, epochs: int) -> dict[str, Any]:
     """Train with the settings that were chosen, and measure on test games."""
-    with TemporaryDirectory() as out, quiet():
+    with TemporaryDirectory() as out, silent_training():
         games, task, trainer = prepare(job, data, device, epochs, out)
         start = time.perf_counter()
         trainer.fit(task, datamodule=games)
@@ -83,7 +77,7 @@ def run(job: Mapping[str, Any], data: str, device: str, epochs: int) -> dict[str
     found = {name: round(test[f"test_{name}"], 5) for name in ("success", "nonzeros", "rounded")}
     found |= {f"val_{name}": round(curve[-1][f"val_{name}"], 5) for name in ("success", "nonzeros")}
     points = [[point["step"], round(point["val_success"], 4), round(point["val_nonzeros"], 3)] for point in curve]
-    about = {"epochs": epochs, "seconds": round(seconds, 1), "device": _device(device)}
+    about = {"epochs": epochs, "seconds": round(seconds, 1), "device": name_device(device)}
     said = json.dumps(meanings(task.to(device), games), separators=(",", ":"))
     return {
         **job,
@@ -105,7 +99,3 @@ def meanings(task: CommunicationTask, games: CommunicationData) -> list[dict[int
         total = total + F.one_hot(batch["label"], CLASSES).to(said).T @ said
     shares = (total / total.sum(-1, keepdim=True)).tolist()
     return [{word: round(share, 3) for word, share in enumerate(row) if share >= _LEAST} for row in shares]
-
-
-def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"

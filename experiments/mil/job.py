@@ -18,6 +18,7 @@ from torch import Tensor
 
 from omegamax.data import MNIST, BagTable, MILBenchmark
 from omegamax.models.bag_classifier import BagClassifier, DigitEncoder, VectorEncoder
+from omegamax.tasks.experiment import name_device
 from omegamax.tasks.mil.copies import Copies, Found, Training
 from omegamax.tasks.mil.data import SPLITS, MNISTBagsData, fold_parts
 
@@ -64,7 +65,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return torch.cuda.get_device_name() if self.device.startswith("cuda") else "cpu"
+        return name_device(self.device)
 
 
 def grid(name: str) -> Iterator[Settings]:
@@ -90,7 +91,7 @@ def digits(place: Place, split: str) -> MNIST:
     return MNISTBagsData(str(Path(place.data) / "mnist")).digits(split)
 
 
-def stacked(tables: list[BagTable]) -> BagTable:
+def stack(tables: list[BagTable]) -> BagTable:
     """Bags of the same instances for each network."""
     width = max(table.members.shape[-1] for table in tables)
 
@@ -107,7 +108,7 @@ def bags_of_digits(count: int, seeds: tuple[int, ...], place: Place) -> list[Bag
     folder = str(Path(place.data) / "mnist")
     sets = [MNISTBagsData(folder, count, bags=place.bags, bag_seed=seed) for seed in seeds]
     train = [data.draw("train", digits(place, "train")).table() for data in sets]
-    return [stacked(train), *(sets[0].draw(split, digits(place, split)).table() for split in SPLITS[1:])]
+    return [stack(train), *(sets[0].draw(split, digits(place, split)).table() for split in SPLITS[1:])]
 
 
 def bags_of_folds(name: str, seeds: tuple[int, ...], place: Place) -> list[BagTable]:
@@ -118,7 +119,7 @@ def bags_of_folds(name: str, seeds: tuple[int, ...], place: Place) -> list[BagTa
         for fold in range(FOLDS):
             for split, rows in fold_parts(whole.label, FOLDS, fold, seed).items():
                 found[split].append(BagTable(whole.instances, whole.members[rows], whole.mask[rows], whole.label[rows]))
-    return [stacked(tables) for tables in found.values()]
+    return [stack(tables) for tables in found.values()]
 
 
 def network(kind: str, heads: int, settings: Settings, features: int | None, *seeds: int) -> BagClassifier:

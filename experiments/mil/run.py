@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, run, try_out
 
+from omegamax.tasks.experiment import Arguments, tell_end
 from omegamax.tasks.trials import Trials
 
 CHOSEN = ("rate", "dropout", "beta")
@@ -33,10 +32,12 @@ TRIAL_COLUMNS = (*TRIAL_KEYS, *(f"val_{name}" for name in MEASURED), *ABOUT)
 
 
 def trials(folder: Path) -> Trials:
+    """Return the rows of the validations that settings come from."""
     return Trials(folder / "trials.csv", TRIAL_COLUMNS, TRIAL_KEYS)
 
 
 def runs(folder: Path) -> Trials:
+    """Return the rows of the tables."""
     return Trials(folder / "runs.csv", COLUMNS, KEYS)
 
 
@@ -93,29 +94,23 @@ def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Read the command line."""
+    parser = Arguments(__doc__, HERE / "results")
     add = parser.add_argument
     add("--sets", nargs="+", choices=SETS, default=list(SETS))
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--heads", type=int, default=12, help="of the pooling (12)")
     add("--trials", action="store_true", help="validate settings instead")
     add("--betas", nargs="+", type=float, default=list(BETAS), help="to try (0.1 1 10)")
     add("--rates", nargs="+", type=float, help="to try, of those of the set")
-    add("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with mnist and mil")
-    add("--results", type=Path, default=HERE / "results", help="folder of the rows")
     add("--trials-from", type=Path, default=HERE / "results", help="folder with the trials that settings come from")
-    add("--workers", type=int, default=os.cpu_count(), help="rows at a time")
-    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--epochs", type=int, help="at most (15 and 40 of digits, 50 of benchmarks)")
     add("--bags", type=int, nargs=3, default=BAGS, help="of digits: training, validation, test")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("give the folder with the sets, --data or the variable OMEGAMAX_DATA")
-    return options
+    return parser.parse_args()
 
 
 def main() -> int:
+    """Try settings, or run those that did best."""
     options = parse()
     place = Place(options.data, options.device, tuple(options.bags), options.epochs)
     if options.trials:
@@ -123,8 +118,7 @@ def main() -> int:
     else:
         file, jobs, work = runs(options.results), run_jobs(options), run
     failed = file.run(jobs, functools.partial(work, place=place), options.workers)
-    print(f"{len(file.rows())} rows, {len(failed)} failed: {file.path}")
-    return 1 if failed else 0
+    return tell_end(file, failed)
 
 
 if __name__ == "__main__":

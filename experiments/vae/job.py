@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import math
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ import numpy as np
 import torch
 
 from omegamax.data.mnist import MNIST
-from omegamax.tasks.quiet import quiet
+from omegamax.tasks.experiment import name_device, silent_training
 from omegamax.tasks.vae import PictureData, VAETask
 
 SETS = ("mnist", "fashion_mnist")
@@ -115,7 +112,7 @@ def measure(place: Place, job: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the results."""
     size = place.sizes[job["size"]]
     run = _Run(place, job, size.epochs)
-    with _silent():
+    with silent_training(place.single):
         (found,) = run.trainer.test(run.task, run.data, verbose=False)
     if place.pictures is not None and job["seed"] == place.shown:
         run.keep(Path(place.pictures))
@@ -135,8 +132,6 @@ class _Run:
     """A network, trained."""
 
     def __init__(self, place: Place, job: Mapping[str, Any], epochs: int) -> None:
-        if place.single:
-            torch.set_num_threads(1)
         self.job, size = job, place.sizes[job["size"]]
         variables, vertices, draws = CODES[job["codes"]]
         if job["kind"] == "gaussian":  # as many numbers as a decoder reads of the other laws
@@ -144,7 +139,7 @@ class _Run:
         options = {"temperature": job["temperature"]} if job["temperature"] else {}
         cuda = place.device.startswith("cuda")
         began = time.perf_counter()
-        with _silent():
+        with silent_training(place.single):
             L.seed_everything(job["seed"], verbose=False)
             self.task = VAETask(
                 job["kind"],
@@ -171,7 +166,7 @@ class _Run:
             self.trainer.fit(self.task, self.data)
         self.val_bound = float(self.trainer.callback_metrics["val_bound"])
         self.seconds = round(time.perf_counter() - began, 1)
-        self.device = torch.cuda.get_device_name() if cuda else "cpu"
+        self.device = name_device(place.device)
 
     def keep(self, folder: Path) -> None:
         """Write the first test picture of some classes, what becomes of them, and their codes."""
@@ -189,11 +184,3 @@ class _Run:
             codes=codes.half().numpy(),
             face=(codes > 0).numpy(),
         )
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

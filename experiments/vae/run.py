@@ -1,4 +1,4 @@
-"""Train and measure: every set with every law of codes from several seeds, several runs at a time.
+"""Train and measure: every set with every distribution of codes from several seeds, several runs at a time.
 
     python experiments/vae/run.py --trials                                    # settings, by the validation part
     python experiments/vae/run.py                                             # all rows, with the best of them
@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
 from job import (
     CODES,
     COLUMNS,
@@ -36,6 +34,7 @@ from job import (
     trial,
 )
 
+from omegamax.tasks.experiment import Arguments
 from omegamax.tasks.trials import Trials
 
 HERE = Path(__file__).parent
@@ -60,28 +59,21 @@ def wanted(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    cuda = torch.cuda.is_available()
+    """Read the command line."""
+    parser = Arguments(__doc__, HERE / "results", workers=1)
     parser.add_argument("--trials", action="store_true", help="try settings in place of making rows")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--codes", nargs="+", choices=list(CODES), default=list(CODES))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS["simplex"], help="laws; by default all")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--data", default=os.environ.get("OMEGAMAX_DATA"), help="folder with the folders of the sets")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the rows")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS["simplex"], help="distributions; by default all")
     parser.add_argument("--pictures", type=Path, help="folder of what is to be drawn; by default that of the rows")
     parser.add_argument("--size", choices=list(SIZES), default="full", help="of networks and training, see job.py")
     for name in (each.name for each in dataclasses.fields(Size)):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help="in place of that of the size")
-    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
-    parser.add_argument("--device", default="cuda" if cuda else "cpu")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("give the folder with the sets, --data or the variable OMEGAMAX_DATA")
-    return options
+    return parser.parse_args()
 
 
 def main() -> int:
+    """Try settings, or make the rows with the best of them."""
     options = parse()
     tried = Trials(options.results / "trials.csv", TRIAL_COLUMNS, TRIAL_KEYS)
     given = {each.name: getattr(options, each.name) for each in dataclasses.fields(Size)}

@@ -8,10 +8,8 @@ match words with what is seen; there, it begins in turn with the network of scen
 from __future__ import annotations
 
 import json
-import logging
 import multiprocessing
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,17 +21,16 @@ import torch
 from omegamax.cli.vqa.application import VQA
 from omegamax.data import Ready, Scenes, Vocabulary
 from omegamax.tasks.batches import Batches, Order
+from omegamax.tasks.experiment import name_device, silent_training
 from omegamax.tasks.vqa import VQAData, VQATask
 
 HERE = Path(__file__).parent
 SPLITS = ("train", "val", "test")
 START, BLIND = "start", "blind"  # trained from nothing
 MEASURED = ("accuracy", "accuracy_yes_no", "accuracy_number", "accuracy_other", "divergence", "inside", "zero")
+KEYS = ("set", "kind", "seed", "options")
 COLUMNS = (
-    "set",
-    "kind",
-    "seed",
-    "options",
+    *KEYS,
     *MEASURED,
     "components",
     "train_accuracy",
@@ -62,10 +59,9 @@ class Job:
     seed: int
     options: tuple[str, ...] = ()
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What tells rows apart."""
-        return self.set, self.kind, str(self.seed), " ".join(self.options)
+    def row(self, kind: str) -> dict[str, Any]:
+        """Return the keys of its row, or of that of the same network with another kind of attention."""
+        return {"set": self.set, "kind": kind, "seed": self.seed, "options": " ".join(self.options)}
 
     @property
     def goes_on(self) -> bool:
@@ -193,11 +189,7 @@ def ready(name: str, place: Place) -> dict[str, Ready]:
 
 def run(job: Job, place: Place) -> list[dict[str, Any]]:
     """Train, take the best of the validations, and test: one row, and one for each attention that is tried again."""
-    warnings.simplefilter("ignore")  # Lightning's advice on loaders and loggers
-    for logger in ("lightning", "lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as out:
+    with TemporaryDirectory() as out, silent_training():
         cli = build(job.arguments(), place, job.set, out)
         data = Prepared(cli.datamodule, ready(job.set, place))
         begin(cli.model, job, place)
@@ -219,7 +211,7 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
             "steps": cli.trainer.global_step,
             "parameters": cli.model.parameters_learnt,
             "seconds": round(seconds, 1),
-            "device": torch.cuda.get_device_name() if place.device.startswith("cuda") else "cpu",
+            "device": name_device(place.device),
         }
         for kind in AGAIN.get((job.set, job.kind), []):
             other = build(job.arguments(kind), place, job.set, out)
@@ -239,14 +231,14 @@ def begin(task: VQATask, job: Job, place: Place) -> None:
         return
     weights = torch.load(weights_file(job.needs, place), map_location="cpu", weights_only=True)
     if job.needs.set != job.set:
-        weights = translated(weights, task, Scenes(1).vocabulary)
+        weights = translate(weights, task, Scenes(1).vocabulary)
     found = task.model.load_state_dict(weights, strict=False)
     if found.unexpected_keys or any(not key.startswith("output.transform.") for key in found.missing_keys):
         raise ValueError(f"{job.needs} does not fit: {found}")
 
 
-def translated(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary) -> dict[str, torch.Tensor]:
-    """Weights of a network with another vocabulary: what only the new one has is as it was in the task."""
+def translate(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary) -> dict[str, torch.Tensor]:
+    """Return weights of a network with another vocabulary: what only the new one has is as it was in the task."""
     own, new = {name: value.clone() for name, value in task.model.state_dict().items()}, task.vocabulary
     words = [(int(known.encode(word)), int(new.encode(word))) for word in known.words if word in new.words]
     answers = [(known.answers.index(a), new.answers.index(a)) for a in known.answers if a in new.answers]
@@ -271,5 +263,4 @@ def _row(job: Job, kind: str, cli: Any, data: Prepared) -> dict[str, Any]:
     cli.model.eval()
     found = cli.trainer.test(cli.model, datamodule=data, verbose=False)[0]
     measured = {name: round(found[f"test_{name}"], 6) for name in MEASURED if f"test_{name}" in found}
-    named = {"set": job.set, "kind": kind, "seed": job.seed, "options": " ".join(job.options)}
-    return {**named, **measured, "components": json.dumps(counted) if counted else ""}
+    return {**job.row(kind), **measured, "components": json.dumps(counted) if counted else ""}

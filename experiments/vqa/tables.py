@@ -5,19 +5,19 @@ python experiments/vqa/tables.py
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from run import BASES, GRID, KINDS
+from demo import CHOICES, MEASURES
+from run import BASES, GRID, KINDS, rows_of
 
-from omegamax.tasks.csv_text import unguard
 from omegamax.tasks.tables import fill, mean, table
 
 HERE = Path(__file__).parent
+FILES = {"demo": MEASURES, "demo_lambda": CHOICES}
 Rows = dict[str, list[dict[str, str]]]  # of a set, by kind
 
 NAMES = {
@@ -64,19 +64,10 @@ STARS = {
 }
 
 
-def rows_of(name: str) -> list[dict[str, str]]:
-    """All rows of a file of results."""
-    path = HERE / "results" / f"{name}.csv"
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: unguard(cell or "") for name, cell in row.items()} for row in csv.DictReader(file)]
-
-
 def read(name: str, by: str = "kind") -> Rows:
     """The rows of a set that were run with the settings of the files alone."""
     found: Rows = {}
-    for row in rows_of(name):
+    for row in FILES.get(name, rows_of(HERE / "results", name)).rows():
         if not row.get("options"):
             found.setdefault(row[by], []).append(row)
     return found

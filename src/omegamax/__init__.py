@@ -53,6 +53,24 @@ from omegamax.maps import Shannon as Shannon
 from omegamax.maps import TotalVariation2d as TotalVariation2d
 from omegamax.maps import Tsallis as Tsallis
 from omegamax.maps import get as get
+from omegamax.maps import register as register
 from omegamax.nn import attention as attention
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Find the function or the loss of a registered map."""
+    from importlib.util import find_spec
+
+    from omegamax.maps import find_companion
+
+    # What is left to import is no map, and asking for it loads no packages.
+    if not name.startswith("_") and find_spec(f"omegamax.{name}") is None:
+        record = find_companion("name", name)
+        if record is not None:
+            return record.function
+        record = find_companion("loss", name)
+        if record is not None:
+            return losses.make_loss(record)
+    raise AttributeError(f"module 'omegamax' has no attribute {name!r}, nor is a registered map called so")

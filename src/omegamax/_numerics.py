@@ -14,6 +14,8 @@ _PSI = [1 / (math.factorial(n) * (n + 2)) for n in range(17)]
 _RHO = [1 / (math.factorial(n) * (n + 3)) for n in range(20)]
 # Taylor coefficients of expm1(y) / y: y^n / (n + 1)!.
 _PHI = [1 / math.factorial(n + 1) for n in range(17)]
+# Coefficients of the series in gap and log_ratio, in powers of s^2 <= 1/49 (|y| <= 1/4).
+_GAP = [1 / (2 * k + 3) for k in range(12)]
 
 
 def working_dtype(z: Tensor) -> torch.dtype:
@@ -72,7 +74,7 @@ def on_support(p: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""Compute the deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``, also at zero if it is finite there; else 0.
+    r"""Compute the deformed logarithm ``(p^e - 1) / e`` at ``e = alpha - 1``; at zero too if it is finite, else 0.
 
     At ``p = 0`` it is ``-1/e`` for alpha > 1, which is the slope of ``p (p^e - 1) / e`` there, and ``-inf`` otherwise.
     """
@@ -87,7 +89,7 @@ def tsallis_log(p: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    r"""Compute ``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; finite at alpha = 1, 0 at infinity.
+    r"""Compute ``-d/de [(p^e - 1) / e]`` at ``e = alpha - 1`` on the support, 0 off it; 0 at infinite alpha.
 
     Raising alpha by ``h`` moves entmax as adding ``h`` times this to its scores would.
     """
@@ -97,3 +99,26 @@ def tsallis_log_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
         alpha = log_p.new_tensor(alpha)
     kept = support & ~alpha.isinf()
     return torch.where(kept, -log_p.square() * psi(torch.where(kept, alpha - 1, 0.0) * log_p), 0.0)
+
+
+def gap(y: Tensor) -> Tensor:
+    r"""Return ``(y - log1p(y)) / y^2`` for ``y > -1``: 1/2 at zero, and accurate there, derivatives too."""
+    small = y.abs() < 0.25
+    outer = torch.where(small, 1.0, y)
+    return torch.where(small, _gap_series(torch.where(small, y, 0.0)), (outer - outer.log1p()) / outer.square())
+
+
+def log_ratio(y: Tensor) -> Tensor:
+    r"""Return ``log1p(y) / y`` for ``y > -1``: 1 at zero, and accurate there, derivatives too."""
+    small = y.abs() < 0.25
+    inner, outer = torch.where(small, y, 0.0), torch.where(small, 1.0, y)
+    return torch.where(small, 1 - inner * _gap_series(inner), outer.log1p() / outer)
+
+
+def _gap_series(y: Tensor) -> Tensor:
+    s = y / (2 + y)  # log1p(y) = 2 artanh(s)
+    square = s.square()
+    total = torch.full_like(square, _GAP[-1])
+    for c in reversed(_GAP[:-1]):
+        total = total * square + c
+    return 1 / (2 + y) - 2 * s / (2 + y).square() * total

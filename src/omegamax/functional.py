@@ -1,5 +1,8 @@
-"""Maps from scores to probabilities."""
+"""Maps from scores to probabilities, as functions."""
 
+from collections.abc import Callable as _Callable
+
+from omegamax.maps import find_companion as _find_companion
 from omegamax.maps.constrained import constrained_softmax as constrained_softmax
 from omegamax.maps.constrained import constrained_sparsemax as constrained_sparsemax
 from omegamax.maps.entmax import entmax as entmax
@@ -17,3 +20,13 @@ from omegamax.maps.total_variation import tv_prox_1d as tv_prox_1d
 from omegamax.maps.total_variation import tv_prox_2d as tv_prox_2d
 from omegamax.maps.total_variation import tv_prox_graph as tv_prox_graph
 from omegamax.maps.tvmax import tvmax as tvmax
+
+
+def __getattr__(name: str) -> _Callable:
+    """Find the function of a registered map."""
+    record = _find_companion("name", name)
+    if record is None:
+        raise AttributeError(
+            f"module 'omegamax.functional' has no attribute {name!r}, nor is a registered map called so"
+        )
+    return record.function

@@ -504,7 +504,7 @@ def test_report_against_numpy():
     mask = torch.arange(9) < torch.tensor(lengths).unsqueeze(-1)
     points = torch.stack([torch.cat([grid_positions(k, dtype=F64), torch.zeros(9 - k, 1).double()]) for k in lengths])
     same = fit.report(values, positions=points, mask=mask)
-    for name in ("rmse", "relative_error", "maximum_error", "condition", "degrees_of_freedom", "places"):
+    for name in ("rmse", "relative_error", "maximum_error", "condition", "degrees_of_freedom", "positions"):
         assert getattr(same, name) == pytest.approx(getattr(report, name)), name
 
 

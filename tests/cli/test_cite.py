@@ -4,14 +4,14 @@ import pytest
 
 from omegamax.cli._bibliography import bibliography
 from omegamax.cli.main import main
-from omegamax.maps import TRANSFORMS
+from omegamax.maps import find, records
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("name", records())
 def test_every_map_has_a_work(name, capsys):
     assert main(["cite", name]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("@") and TRANSFORMS[name].cite in shown
+    assert shown.startswith("@") and find(name).cite in shown
 
 
 def test_a_key_works_as_well_as_a_name(capsys):

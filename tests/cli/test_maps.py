@@ -5,15 +5,16 @@ import pytest
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
-from omegamax.cli.maps import BEGIN, END, replaced
-from omegamax.maps import TRANSFORMS
+from omegamax.maps import records
+
+BEGIN, END = "<!-- maps:begin -->", "<!-- maps:end -->"
 
 
 @pytest.mark.parametrize("options", [[], ["--markdown"]])
 def test_every_map_has_a_line_with_its_purpose_and_cost(options, capsys):
     assert main(["maps", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
-    for t in TRANSFORMS.values():
+    for t in records().values():
         (line,) = [x for x in lines if x.startswith((f"{t.name} ", f"| `{t.name}` "))]
         assert t.summary in line and t.complexity in line
 
@@ -30,7 +31,7 @@ def test_table_goes_between_the_markers_and_leaves_the_rest(tmp_path):
 
 def test_missing_markers_are_an_error():
     with pytest.raises(CommandError, match="maps:begin"):
-        replaced("no markers here", "table")
+        _table.replace_between("no markers here", "maps", "table")
 
 
 def test_table_in_a_terminal_uses_rich(monkeypatch, capsys):

@@ -18,7 +18,17 @@ FILES = {
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
 }
-NO_FILES = {"maps", "cite", "vqa validate", "vqa test", "vqa predict", "mil validate", "mil test", "mil predict"}
+NO_FILES = {
+    "maps",
+    "kernels",
+    "cite",
+    "vqa validate",
+    "vqa test",
+    "vqa predict",
+    "mil validate",
+    "mil test",
+    "mil predict",
+}
 
 
 def refused(capsys, arguments):

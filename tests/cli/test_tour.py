@@ -7,7 +7,7 @@ import torch
 
 from omegamax.cli._plates import PLATES
 from omegamax.cli._tour import tour
-from omegamax.maps import TRANSFORMS
+from omegamax.maps import records
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_page_shows_each_picture_and_links_to_files_that_exist(folder):
     assert len(sections) == len(PLATES)
     for section in sections:
         samples, panels = (part.count("data:image/png;base64,") for part in section.split('<div class="panels">'))
-        assert samples >= 1 and panels >= len(TRANSFORMS)
+        assert samples >= 1 and panels >= len(records())
     links = [link for link in re.findall(r'(?:href|src)="([^"]+)"', page) if not link.startswith(("data:", "https:"))]
     assert links and all((folder / link).is_file() for link in links)
 
@@ -45,14 +45,14 @@ def test_page_needs_nothing_from_the_network(folder):
 
 def test_page_names_every_map(folder):
     page = (folder / "index.html").read_text(encoding="utf-8")
-    assert all(f"{name}</td>" in page for name in TRANSFORMS)
+    assert all(f"{name}</td>" in page for name in records())
 
 
 def test_tour_reports_progress_and_numbers(printed_and_folder):
     shown, _ = printed_and_folder
     steps = len(PLATES) + 2
     assert all(f"[{i}/{steps}]" in shown for i in range(1, steps + 1))
-    assert all(f"\n{name} " in shown for name in TRANSFORMS)
+    assert all(f"\n{name} " in shown for name in records())
 
 
 def test_tour_is_the_same_for_the_same_seed(trip):
@@ -63,7 +63,7 @@ def test_tour_is_the_same_for_the_same_seed(trip):
 
 
 def test_every_registered_map_is_on_the_tour(trip):
-    assert [stop.name for stop in trip.stops] == list(TRANSFORMS)
+    assert [stop.name for stop in trip.stops] == list(records())
 
 
 def test_losses_are_zero_from_the_margin_on_and_positive_well_before(trip):

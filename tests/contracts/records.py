@@ -1,13 +1,12 @@
-"""What the shared suites know of a registered map: its domain, its exceptions, its defining problem.
+"""What the shared suites need of a registered map: its domain, feasible points, parameters that fit a row.
 
-A new map is tested by being registered. The tables below hold what a record cannot say: a map without an entry in
-``PROGRAMS`` fails the suite, and one whose example does not fit a single entry needs a line in ``SMALL``.
+A new map is tested by being registered, also by an entry point of its package: ``pytest tests/contracts -k <name>``
+runs every contract on it. What a contract leaves out is said by its record.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omegamax import GraphFused, Omega, TotalVariation2d, graph_fusedmax
-from omegamax.maps import TRANSFORMS, Transform
+from omegamax.maps import MapRecord, find, records
 
 
 def ladder(size: int) -> Tensor:
@@ -34,13 +33,13 @@ class Ladder(GraphFused):
     def __init__(self, strength: float):
         super().__init__("sparsemax", ladder(3), strength)
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         self.edges = ladder(p.shape[-1])
-        return super().differences(p)
+        return super().penalty(p)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         self.edges = ladder(z.shape[-1])
-        return super().smoothed(z)
+        return super().smooth(z)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         return fuse_ladder(z, dim, strength=self.strength, mask=mask)
@@ -50,6 +49,11 @@ def fuse_ladder(z: Tensor, dim: int = -1, *, strength: float, mask: Tensor | Non
     rank = z.dim() if isinstance(z, Tensor) else 0
     size = z.shape[dim] if rank and -rank <= dim < rank else 1
     return graph_fusedmax(z, ladder(max(size, 1)), strength, dim, mask=mask)
+
+
+def ladder_program(cp, p, omega: Ladder):
+    omega.edges = ladder(p.size)
+    return find("graph_fusedmax").program(cp, p, omega)
 
 
 def strip(z: Tensor, dim: int = -1, *, strength: float, mask: Tensor | None = None) -> Tensor:
@@ -62,26 +66,17 @@ FITTED = {
     "tvmax": {
         "function": strip,
         "omega": lambda strength: TotalVariation2d("sparsemax", strength, shape=(1, -1)),
-        "image": False,
+        "domain": "simplex",
     },
-    "graph_fusedmax": {"function": fuse_ladder, "omega": Ladder, "example": {"strength": 0.25}},
+    "graph_fusedmax": {
+        "function": fuse_ladder,
+        "omega": Ladder,
+        "example": {"strength": 0.25},
+        "program": ladder_program,
+    },
 }
-RECORDS = [dataclasses.replace(record, **FITTED.get(name, {})) for name, record in TRANSFORMS.items()]
+RECORDS = [dataclasses.replace(record, **FITTED.get(name, {})) for name, record in records().items()]
 every_map = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-
-# Maps that know the order of their entries, so that a permutation of the scores changes more than the order.
-ORDERED = {"fusedmax", "graph_fusedmax", "tvmax", "sequential_k_subsets"}
-
-# Maps to which equal scores are not equal, because entries inside a row have more neighbours.
-CENTRED = {"sequential_k_subsets"}
-
-# Parameters for rows too short for the example's.
-SMALL: dict[str, dict[str, Any]] = {
-    "k_subsets": {"k": 1},
-    "sequential_k_subsets": {"k": 1},
-    "constrained_softmax": {"upper": 1.0},
-    "constrained_sparsemax": {"upper": 1.0},
-}
 
 
 @dataclass(frozen=True)
@@ -115,27 +110,31 @@ class Domain:
         return torch.from_numpy(weights) @ corners
 
 
-def options(record: Transform, size: int) -> dict[str, Any]:
+def options(record: MapRecord, size: int) -> dict[str, Any]:
     """The example's parameters, or smaller ones where ``size`` entries cannot hold them."""
-    return record.example if size >= domain(record).smallest else {**record.example, **SMALL[record.name]}
+    return record.example if size >= domain(record).smallest else {**record.example, **record.example_of_one}
 
 
-def omega_of(record: Transform, size: int | None = None) -> Omega:
+def omega_of(record: MapRecord, size: int | None = None) -> Omega:
     """The Omega of the example's parameters."""
     return record.omega(**(record.example if size is None else options(record, size)))
 
 
-def domain(record: Transform, parameters: dict[str, Any] | None = None) -> Domain:
+def domain(record: MapRecord, parameters: dict[str, Any] | None = None) -> Domain:
     """The domain of a map, read off its Omega."""
     omega = record.omega(**(record.example if parameters is None else parameters))
     lower, upper = getattr(omega, "lower", None), getattr(omega, "upper", None)
     return Domain(float(omega.total), 0.0 if lower is None else float(lower), 1.0 if upper is None else float(upper))
 
 
-def run(record: Transform, z: Tensor, dim: int = -1, **more: Any) -> Tensor:
+def run(record: MapRecord, z: Tensor, dim: int = -1, **more: Any) -> Tensor:
     """The map with parameters that fit the row."""
     size = z.shape[dim] if z.dim() else 1
     return record.function(z, dim=dim, **options(record, size), **more)
+
+
+# Maps that a compiled kernel solves, row by row; those of other packages have none of their own.
+SOLVED_BY_ROWS = [r for r in RECORDS if r.function.__module__.startswith("omegamax.") and omega_of(r).keeps_order]
 
 
 def scores(min_size: int = 1, max_size: int = 12, bound: float = 1e4) -> st.SearchStrategy[Tensor]:
@@ -146,51 +145,7 @@ def scores(min_size: int = 1, max_size: int = 12, bound: float = 1e4) -> st.Sear
     return lists.map(lambda xs: torch.tensor(xs, dtype=torch.float64))
 
 
-def wide(record: Transform, rows: int, size: int, dtype: torch.dtype = torch.float64, scale: float = 2.0) -> Tensor:
+def wide(record: MapRecord, rows: int, size: int, dtype: torch.dtype = torch.float64, scale: float = 2.0) -> Tensor:
     """Reproducible scores with a few zeros, a few capped and several free entries in most rows."""
     generator = torch.Generator().manual_seed(1000 * rows + size)
     return (scale * torch.randn(rows, size, dtype=torch.float64, generator=generator)).to(dtype)
-
-
-def _fused(cp, p, omega):
-    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[1:] - p[:-1]))
-
-
-def _ladder(cp, p, omega):
-    first, second = ladder(p.size).tolist()
-    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
-
-
-def _oscar(cp, p, omega):
-    pairs = [cp.maximum(p[i], p[j]) for i in range(p.size) for j in range(i)]
-    return (cp.sum_squares(p) - 1) / 2 + omega.strength * sum(pairs)
-
-
-def _sequential(cp, p, omega):
-    """The marginals of a distribution over all subsets, and the best transition score that such a distribution has."""
-    subsets = np.array([s for s in itertools.product((0, 1), repeat=p.size) if sum(s) == omega.k])
-    weights = cp.Variable(len(subsets), nonneg=True)
-    pairs = (subsets[:, 1:] * subsets[:, :-1]).sum(1) @ weights
-    return cp.sum_squares(p) / 2 - omega.transition * pairs, [cp.sum(weights) == 1, p == subsets.T @ weights]
-
-
-def _tsallis(cp, p, omega):
-    return (cp.sum(cp.power(p, omega.alpha)) - 1) / (omega.alpha * (omega.alpha - 1))
-
-
-# Omega of each map as a cvxpy expression, with constraints of its own if it has any; its domain is added by the test.
-PROGRAMS = {
-    "softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
-    "sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
-    "entmax15": _tsallis,
-    "entmax": _tsallis,
-    "normmax": lambda cp, p, omega: cp.pnorm(p, omega.alpha) - 1,
-    "k_subsets": lambda cp, p, omega: cp.sum_squares(p) / 2,
-    "constrained_softmax": lambda cp, p, omega: -cp.sum(cp.entr(p)),
-    "constrained_sparsemax": lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
-    "fusedmax": _fused,
-    "tvmax": _fused,
-    "graph_fusedmax": _ladder,
-    "oscarmax": _oscar,
-    "sequential_k_subsets": _sequential,
-}

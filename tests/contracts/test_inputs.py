@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contracts.records import ORDERED, domain, every_map, options, run, scores, wide
-from omegamax.maps import Transform
+from contracts.records import domain, every_map, options, run, scores, wide
+from omegamax.maps import MapRecord
 
 F64 = torch.float64
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, F64], ids=["float32", "float64"])
@@ -20,10 +20,10 @@ both_halves = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], 
 
 @every_map
 @given(z=scores(min_size=4), seed=st.integers(0, 99))
-def test_masked_entry_is_as_good_as_deleted(record: Transform, z: Tensor, seed: int):
+def test_masked_entry_is_as_good_as_deleted(record: MapRecord, z: Tensor, seed: int):
     mask = torch.rand(len(z), generator=torch.Generator().manual_seed(seed)) < 0.6
     mask[:2] = True  # enough entries for every example
-    if record.name in ORDERED:  # neighbours of a deleted entry would meet
+    if not record.equivariant:  # neighbours of a deleted entry would meet
         mask = torch.arange(len(z)) < mask.sum()
     p = record(z, mask=mask)
     assert (p[~mask] == 0).all()
@@ -33,7 +33,7 @@ def test_masked_entry_is_as_good_as_deleted(record: Transform, z: Tensor, seed: 
 
 @every_map
 @both_dtypes
-def test_mask_broadcasts_to_the_scores(record: Transform, dtype: torch.dtype):
+def test_mask_broadcasts_to_the_scores(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 4, 5, dtype).reshape(2, 2, 5)
     mask = torch.tensor([True, True, False, True, True])
     assert torch.equal(record(z, mask=mask), record(z, mask=mask.expand(2, 2, 5)))
@@ -43,7 +43,7 @@ def test_mask_broadcasts_to_the_scores(record: Transform, dtype: torch.dtype):
 
 
 @every_map
-def test_mask_of_the_wrong_kind_is_refused(record: Transform):
+def test_mask_of_the_wrong_kind_is_refused(record: MapRecord):
     z = wide(record, 2, 4)
     with pytest.raises(TypeError, match=rf"{record.name}: mask .*int64"):
         record(z, mask=torch.ones(2, 4, dtype=torch.int64))
@@ -55,11 +55,11 @@ def test_mask_of_the_wrong_kind_is_refused(record: Transform):
 
 @every_map
 @both_dtypes
-def test_masked_entry_gets_no_gradient_and_sends_none(record: Transform, dtype: torch.dtype):
+def test_masked_entry_gets_no_gradient_and_sends_none(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 3, 6, dtype)
     g = torch.randn(3, 6, dtype=dtype)
     mask = torch.tensor([True, True, True, True, False, False])
-    if record.name not in ORDERED:
+    if record.equivariant:
         mask = torch.tensor([True, False, True, True, False, True])
     whole = z.clone().requires_grad_()
     record(whole, mask=mask).backward(g)
@@ -72,7 +72,7 @@ def test_masked_entry_gets_no_gradient_and_sends_none(record: Transform, dtype: 
 @every_map
 @both_dtypes
 @pytest.mark.parametrize("way", ["mask", "-inf"])
-def test_fully_masked_row_is_zero_with_zero_gradient(record: Transform, dtype: torch.dtype, way: str):
+def test_fully_masked_row_is_zero_with_zero_gradient(record: MapRecord, dtype: torch.dtype, way: str):
     z = wide(record, 3, 5, dtype)
     mask = torch.tensor([[True], [False], [True]]).expand(3, 5)
     if way == "-inf":
@@ -90,7 +90,7 @@ def test_fully_masked_row_is_zero_with_zero_gradient(record: Transform, dtype: t
 @both_dtypes
 @pytest.mark.parametrize("bad", [math.nan, math.inf], ids=["nan", "inf"])
 @pytest.mark.parametrize("dim", [0, 1])
-def test_bad_entry_spoils_its_own_row_only(record: Transform, dtype: torch.dtype, bad: float, dim: int):
+def test_bad_entry_spoils_its_own_row_only(record: MapRecord, dtype: torch.dtype, bad: float, dim: int):
     clean = wide(record, 5, 6, dtype)
     z = clean.clone()
     z[3, 2] = bad
@@ -109,14 +109,14 @@ def test_bad_entry_spoils_its_own_row_only(record: Transform, dtype: torch.dtype
 
 @every_map
 @both_dtypes
-def test_infinities_of_both_signs_give_nan(record: Transform, dtype: torch.dtype):
+def test_infinities_of_both_signs_give_nan(record: MapRecord, dtype: torch.dtype):
     z = torch.tensor([[math.inf, -math.inf, 0, 0], [math.inf] * 4, [math.nan, -math.inf, -math.inf, 0.0]])
     assert record(z.to(dtype)).isnan().all()
 
 
 @every_map
 @both_dtypes
-def test_nan_under_the_mask_is_not_seen(record: Transform, dtype: torch.dtype):
+def test_nan_under_the_mask_is_not_seen(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 2, 5, dtype)
     bad = z.clone()
     bad[:, 1], bad[:, 3] = math.nan, math.inf
@@ -130,7 +130,7 @@ def test_nan_under_the_mask_is_not_seen(record: Transform, dtype: torch.dtype):
 
 @every_map
 @both_dtypes
-def test_single_entry_gets_everything(record: Transform, dtype: torch.dtype):
+def test_single_entry_gets_everything(record: MapRecord, dtype: torch.dtype):
     total = domain(record, options(record, 1)).total
     for level in (0.0, -7.25, 1e20, -1e20):
         z = torch.tensor([[level]], dtype=dtype, requires_grad=True)
@@ -142,7 +142,7 @@ def test_single_entry_gets_everything(record: Transform, dtype: torch.dtype):
 
 @every_map
 @both_dtypes
-def test_scalar_scores_are_a_row_of_one(record: Transform, dtype: torch.dtype):
+def test_scalar_scores_are_a_row_of_one(record: MapRecord, dtype: torch.dtype):
     z = torch.tensor(0.3, dtype=dtype)
     for dim in (0, -1):
         p = run(record, z, dim=dim)
@@ -153,7 +153,7 @@ def test_scalar_scores_are_a_row_of_one(record: Transform, dtype: torch.dtype):
 
 
 @every_map
-def test_row_without_entries_is_refused(record: Transform):
+def test_row_without_entries_is_refused(record: MapRecord):
     for shape, dim in (((3, 0), -1), ((0,), 0), ((0, 3), 0)):
         with pytest.raises(ValueError, match=rf"{record.name}: .*{dim % len(shape)}.*shape"):
             record(torch.empty(shape), dim=dim)
@@ -161,7 +161,7 @@ def test_row_without_entries_is_refused(record: Transform):
 
 @every_map
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0, 5), (0, 0, 4)])
-def test_batch_without_rows_stays_empty(record: Transform, shape: tuple[int, ...]):
+def test_batch_without_rows_stays_empty(record: MapRecord, shape: tuple[int, ...]):
     z = torch.empty(shape, requires_grad=True)
     p = record(z)
     assert p.shape == shape
@@ -172,7 +172,7 @@ def test_batch_without_rows_stays_empty(record: Transform, shape: tuple[int, ...
 @every_map
 @both_dtypes
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
-def test_any_axis_gives_the_same_rows(record: Transform, dtype: torch.dtype, dim: int):
+def test_any_axis_gives_the_same_rows(record: MapRecord, dtype: torch.dtype, dim: int):
     z = wide(record, 20, 6, dtype).reshape(4, 5, 6)
     g = torch.randn_like(z)
     last, other = z.clone().requires_grad_(), z.movedim(-1, dim).contiguous().requires_grad_()
@@ -185,20 +185,20 @@ def test_any_axis_gives_the_same_rows(record: Transform, dtype: torch.dtype, dim
 
 @every_map
 @pytest.mark.parametrize("dim", [2, -3, 7])
-def test_axis_out_of_range_is_refused(record: Transform, dim: int):
+def test_axis_out_of_range_is_refused(record: MapRecord, dim: int):
     with pytest.raises(IndexError, match=rf"{record.name}: dim={dim} is out of range for scores of shape \(2, 4\)"):
         record(torch.zeros(2, 4), dim=dim)
 
 
 @every_map
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.complex64])
-def test_scores_that_are_not_floating_are_refused(record: Transform, dtype: torch.dtype):
+def test_scores_that_are_not_floating_are_refused(record: MapRecord, dtype: torch.dtype):
     with pytest.raises(TypeError, match=rf"{record.name}: z must be .*{dtype}"):
         record(torch.zeros(2, 4, dtype=dtype))
 
 
 @every_map
-def test_scores_that_are_no_tensor_are_refused(record: Transform):
+def test_scores_that_are_no_tensor_are_refused(record: MapRecord):
     with pytest.raises(TypeError, match=rf"{record.name}: z must be .*list"):
         record([0.0, 1.0, 2.0])
 
@@ -218,7 +218,7 @@ LAYOUTS = {
 @both_dtypes
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dim", [-1, -2, 0])
-def test_memory_layout_does_not_matter(record: Transform, dtype: torch.dtype, layout: str, dim: int):
+def test_memory_layout_does_not_matter(record: MapRecord, dtype: torch.dtype, layout: str, dim: int):
     z = LAYOUTS[layout](wide(record, 12, 6, dtype).reshape(4, 3, 6))
     packed = z.clone(memory_format=torch.contiguous_format)
     outputs, grads = [], []
@@ -233,7 +233,7 @@ def test_memory_layout_does_not_matter(record: Transform, dtype: torch.dtype, la
 
 
 @every_map
-def test_gradient_of_any_layout_is_understood(record: Transform):
+def test_gradient_of_any_layout_is_understood(record: MapRecord):
     z = wide(record, 12, 6).reshape(4, 3, 6).requires_grad_()
     g = torch.randn(4, 3, 6, dtype=F64)
     expected = torch.autograd.grad(record(z), z, g)[0]
@@ -244,7 +244,7 @@ def test_gradient_of_any_layout_is_understood(record: Transform):
 
 
 @every_map
-def test_scores_are_left_unchanged(record: Transform):
+def test_scores_are_left_unchanged(record: MapRecord):
     z = wide(record, 5, 6)
     before, version = z.clone(), z._version
     record(z)
@@ -253,7 +253,7 @@ def test_scores_are_left_unchanged(record: Transform):
 
 @every_map
 @both_halves
-def test_half_precision_is_one_rounding_of_float32(record: Transform, dtype: torch.dtype):
+def test_half_precision_is_one_rounding_of_float32(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 200, 17).to(dtype)
     p = record(z)
     assert p.dtype == dtype
@@ -262,7 +262,7 @@ def test_half_precision_is_one_rounding_of_float32(record: Transform, dtype: tor
 
 @every_map
 @both_halves
-def test_half_precision_gradient_has_the_dtype_of_the_scores(record: Transform, dtype: torch.dtype):
+def test_half_precision_gradient_has_the_dtype_of_the_scores(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 20, 9).to(dtype).requires_grad_()
     g = torch.randn(20, 9).to(dtype)
     record(z).backward(g)
@@ -274,7 +274,7 @@ def test_half_precision_gradient_has_the_dtype_of_the_scores(record: Transform, 
 
 @every_map
 @both_halves
-def test_autocast_returns_float32(record: Transform, dtype: torch.dtype):
+def test_autocast_returns_float32(record: MapRecord, dtype: torch.dtype):
     z = wide(record, 5, 6).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         p = record(z)
@@ -285,7 +285,7 @@ def test_autocast_returns_float32(record: Transform, dtype: torch.dtype):
 
 
 @every_map
-def test_autocast_sends_gradients_back_to_half_scores(record: Transform):
+def test_autocast_sends_gradients_back_to_half_scores(record: MapRecord):
     z = wide(record, 5, 6).bfloat16().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         record(z)[:, 0].sum().backward()

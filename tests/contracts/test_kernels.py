@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import omegamax
-from contracts.records import ORDERED, RECORDS, options
+from contracts.records import SOLVED_BY_ROWS, options
 from omegamax import kernels
 from omegamax.kernels import _dispatch, _library
 from omegamax.kernels.rows import norm
@@ -39,8 +39,7 @@ VARIANTS = [
     ("constrained_sparsemax", {"upper": 0.7, "lower": 0.0001}),
 ]
 # Maps of structures have kernels of another kind, with tests of their own.
-PLAIN = [r for r in RECORDS if r.name not in ORDERED | {"oscarmax"}]
-CASES = [(r.name, r.example) for r in PLAIN] + VARIANTS
+CASES = [(r.name, r.example) for r in SOLVED_BY_ROWS] + VARIANTS
 every_case = pytest.mark.parametrize(
     "name, parameters", CASES, ids=["-".join([n, *(f"{v:g}" for v in q.values())]) for n, q in CASES]
 )
@@ -92,7 +91,7 @@ def test_backend_returns_to_what_it_was():
 
 def fitting(name: str, parameters: dict, size: int) -> dict:
     """The parameters, or the nearest ones that a row of ``size`` can hold."""
-    fit = {**options(next(r for r in PLAIN if r.name == name), size), **parameters}
+    fit = {**options(next(r for r in SOLVED_BY_ROWS if r.name == name), size), **parameters}
     if "k" in fit:
         fit["k"] = min(fit["k"], size)
     if "upper" in fit:
@@ -203,7 +202,7 @@ def test_compiled_forward_agrees_with_a_parameter_for_each_row(name: str, dtype:
 
 
 @needs_native
-@pytest.mark.parametrize("name, parameters", [(r.name, r.example) for r in PLAIN], ids=lambda v: str(v))
+@pytest.mark.parametrize("name, parameters", [(r.name, r.example) for r in SOLVED_BY_ROWS], ids=lambda v: str(v))
 @both_dtypes
 def test_compiled_gradient_agrees(name: str, parameters: dict, dtype: torch.dtype):
     for size in SIZES:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import omegamax
-from contracts.records import ORDERED, RECORDS
+from contracts.records import SOLVED_BY_ROWS
 from omegamax import kernels
 from omegamax.kernels import _library
 
@@ -30,8 +30,7 @@ PARAMETERS: dict[str, list[dict]] = {
     "constrained_softmax": [{"upper": "4 / K"}, {"upper": "0.5"}],
     "constrained_sparsemax": [{"upper": "4 / K"}, {"upper": "0.5"}],
 }
-ROW_MAPS = [r.name for r in RECORDS if r.name not in ORDERED | {"oscarmax"}]
-CASES = [(name, parameters) for name in ROW_MAPS for parameters in PARAMETERS.get(name, [{}])]
+CASES = [(r.name, parameters) for r in SOLVED_BY_ROWS for parameters in PARAMETERS.get(r.name, [{}])]
 every_case = pytest.mark.parametrize(
     "name, parameters", CASES, ids=["-".join([n, *map(str, q.values())]) for n, q in CASES]
 )

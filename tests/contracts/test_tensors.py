@@ -8,7 +8,7 @@ from torch import Tensor
 
 import omegamax
 from contracts.records import RECORDS, every_map, wide
-from omegamax.maps import Transform
+from omegamax.maps import MapRecord
 
 Y = torch.eye(4)
 # Every entry that takes scores, logits or parameters: what is called with a tensor of 4 x 4, and the argument's name.
@@ -74,7 +74,7 @@ def in_place_steps(p: Tensor) -> None:
 @pytest.mark.parametrize("dim", [-1, 0])
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_results_take_steps_in_place(record: Transform, dim: int, rows: int, backend: str):
+def test_results_take_steps_in_place(record: MapRecord, dim: int, rows: int, backend: str):
     z = wide(record, rows, 6) if dim else wide(record, rows, 6).mT.contiguous()
     with omegamax.backend(backend):
         want = record(z, dim=dim)
@@ -90,7 +90,7 @@ def test_results_take_steps_in_place(record: Transform, dim: int, rows: int, bac
 
 
 @every_map
-def test_a_step_in_place_that_keeps_the_values_is_differentiated_through(record: Transform):
+def test_a_step_in_place_that_keeps_the_values_is_differentiated_through(record: MapRecord):
     z = wide(record, 3, 6).requires_grad_()
     g = torch.randn(3, 6, dtype=torch.float64)
     (plain,) = torch.autograd.grad(record(z), z, g)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contracts.records import CENTRED, ORDERED, PROGRAMS, RECORDS, domain, every_map, omega_of, options, run, scores
+from contracts.records import RECORDS, domain, every_map, omega_of, options, run, scores
 from omegamax import Omega
-from omegamax.maps import Transform
+from omegamax.maps import MapRecord
 
 F64 = torch.float64
 
@@ -24,7 +24,7 @@ def value(omega: Omega, p: Tensor, z: Tensor) -> Tensor:
 
 @every_map
 @given(z=scores())
-def test_output_lies_in_the_domain(record: Transform, z: Tensor):
+def test_output_lies_in_the_domain(record: MapRecord, z: Tensor):
     p = run(record, z)
     d = domain(record, options(record, len(z)))
     assert p.shape == z.shape and p.dtype == z.dtype
@@ -34,7 +34,7 @@ def test_output_lies_in_the_domain(record: Transform, z: Tensor):
 
 @every_map
 @given(z=scores())
-def test_output_beats_every_corner_and_random_points(record: Transform, z: Tensor):
+def test_output_beats_every_corner_and_random_points(record: MapRecord, z: Tensor):
     parameters = options(record, len(z))
     omega, d = record.omega(**parameters), domain(record, parameters)
     rivals = torch.cat([d.vertices(len(z), 24), d.points(len(z), 40)])
@@ -43,7 +43,7 @@ def test_output_beats_every_corner_and_random_points(record: Transform, z: Tenso
 
 
 @every_map
-def test_output_beats_points_next_to_it(record: Transform):
+def test_output_beats_points_next_to_it(record: MapRecord):
     z = torch.randn(20, 6, dtype=F64)
     omega, p = omega_of(record), run(record, z)
     for q in domain(record).points(6, 30):
@@ -51,14 +51,14 @@ def test_output_beats_points_next_to_it(record: Transform):
             assert (value(omega, p, z) >= value(omega, p + step * (q - p), z) - 1e-14).all()
 
 
-def solve(record: Transform, z: Tensor) -> Tensor:
+def solve(record: MapRecord, z: Tensor) -> Tensor:
     """The map by an interior-point solver."""
     import cvxpy as cp
 
     omega, d = omega_of(record), domain(record)
     p = cp.Variable(len(z))
     constraints = [cp.sum(p) == d.total, p >= d.lower, p <= d.upper]
-    value = PROGRAMS[record.name](cp, p, omega)
+    value = record.program(cp, p, omega)
     if isinstance(value, tuple):
         value, more = value
         constraints += more
@@ -72,40 +72,27 @@ def solve(record: Transform, z: Tensor) -> Tensor:
 
 @every_map
 @pytest.mark.parametrize("scale", [0.5, 3.0])
-def test_output_agrees_with_a_convex_solver(record: Transform, scale: float):
-    assert record.name in PROGRAMS, f"{record.name}: add its convex program to tests/contracts/records.py"
+def test_output_agrees_with_a_convex_solver(record: MapRecord, scale: float):
+    assert record.program is not None, f"{record.name}: give its record a convex program"
     z = scale * torch.randn(7, dtype=F64)
     p, q = run(record, z), solve(record, z)
     q = q.clamp(min=0)
     q = q * (p.sum() / q.sum())
     omega = omega_of(record)
-    if record.name not in CENTRED:  # whose value exists in the domain only, which the solver leaves by a rounding
+    if record.ties_share:  # whose value exists in the domain only, which the solver leaves by a rounding
         # The solver stops 1e-9 or so short of the maximum, so its point may be worse than p but never better.
         gain = value(omega, p, z) - value(omega, q, z)
         assert -1e-14 <= gain < 5e-9
     assert (p - q).abs().max() < 2e-5  # the objective is flat at its maximum: its error is the square of this
 
 
-# Gradient of Omega where p has a closed-form relation to the scores.
-GRADIENTS = {
-    "softmax": lambda p, omega: p.log(),
-    "sparsemax": lambda p, omega: p,
-    "entmax15": lambda p, omega: 2 * p.sqrt(),
-    "entmax": lambda p, omega: p.pow(omega.alpha - 1) / (omega.alpha - 1),
-    "normmax": lambda p, omega: (p / p.pow(omega.alpha).sum(-1).pow(1 / omega.alpha)).pow(omega.alpha - 1),
-    "k_subsets": lambda p, omega: p,
-    "constrained_softmax": lambda p, omega: p.log(),
-    "constrained_sparsemax": lambda p, omega: p,
-}
-
-
-@pytest.mark.parametrize("record", [r for r in RECORDS if r.name in GRADIENTS], ids=lambda r: r.name)
+@pytest.mark.parametrize("record", [r for r in RECORDS if omega_of(r).keeps_order], ids=lambda r: r.name)
 @given(z=scores(bound=30.0))
-def test_output_satisfies_the_optimality_conditions(record: Transform, z: Tensor):
+def test_output_satisfies_the_optimality_conditions(record: MapRecord, z: Tensor):
     parameters = options(record, len(z))
     d = domain(record, parameters)
     p = run(record, z)
-    multiplier = z - GRADIENTS[record.name](p, record.omega(**parameters))
+    multiplier = z - torch.func.grad(record.omega(**parameters))(p)
     low, high = p == d.lower, p == d.upper
     free = ~low & ~high
     tolerance = 1e-12 * (1 + z.abs().max())
@@ -117,26 +104,26 @@ def test_output_satisfies_the_optimality_conditions(record: Transform, z: Tensor
 
 @every_map
 @given(z=scores(bound=30.0), shift=st.integers(-1000, 1000))
-def test_output_ignores_a_shift_of_the_scores(record: Transform, z: Tensor, shift: int):
+def test_output_ignores_a_shift_of_the_scores(record: MapRecord, z: Tensor, shift: int):
     z = (z * 1024).round() / 1024  # so that the shifted scores are exact
     assert (run(record, z + shift) - run(record, z)).abs().max() <= 1e-14 * len(z)
 
 
-@pytest.mark.parametrize("record", [r for r in RECORDS if r.name not in ORDERED], ids=lambda r: r.name)
+@pytest.mark.parametrize("record", [r for r in RECORDS if r.equivariant], ids=lambda r: r.name)
 @given(z=scores(bound=30.0), seed=st.integers(0, 99))
-def test_output_follows_a_permutation_of_the_scores(record: Transform, z: Tensor, seed: int):
+def test_output_follows_a_permutation_of_the_scores(record: MapRecord, z: Tensor, seed: int):
     order = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))
     assert (run(record, z[order]) - run(record, z)[order]).abs().max() <= 1e-14 * len(z)
 
 
-even_handed = pytest.mark.parametrize("record", [r for r in RECORDS if r.name not in CENTRED], ids=lambda r: r.name)
+even_handed = pytest.mark.parametrize("record", [r for r in RECORDS if r.ties_share], ids=lambda r: r.name)
 
 
 @even_handed
 @given(z=scores(min_size=2))
-def test_tied_scores_get_equal_probabilities(record: Transform, z: Tensor):
+def test_tied_scores_get_equal_probabilities(record: MapRecord, z: Tensor):
     z[1] = z[0]
-    if record.name in ORDERED:
+    if not record.equivariant:
         z[:] = z[0]
     p = run(record, z)
     assert p[0] == p[1]
@@ -144,7 +131,7 @@ def test_tied_scores_get_equal_probabilities(record: Transform, z: Tensor):
 
 @even_handed
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 100])
-def test_constant_scores_share_the_total(record: Transform, size: int):
+def test_constant_scores_share_the_total(record: MapRecord, size: int):
     total = domain(record, options(record, size)).total
     for level in (0.0, -3.5, 1e6):
         p = run(record, torch.full((size,), level, dtype=F64))
@@ -153,14 +140,14 @@ def test_constant_scores_share_the_total(record: Transform, size: int):
 
 @every_map
 @given(z=scores(bound=100.0))
-def test_float32_agrees_with_float64(record: Transform, z: Tensor):
+def test_float32_agrees_with_float64(record: MapRecord, z: Tensor):
     assert (run(record, z.float()).double() - run(record, z)).abs().max() <= 1e-6
 
 
 @every_map
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 @pytest.mark.parametrize("size", [1e30, 1e300])
-def test_huge_scores_stay_in_the_domain(record: Transform, dtype: torch.dtype, size: float):
+def test_huge_scores_stay_in_the_domain(record: MapRecord, dtype: torch.dtype, size: float):
     if size > torch.finfo(dtype).max:
         size = torch.finfo(dtype).max / 4
     d = domain(record)
@@ -175,7 +162,7 @@ CAPPED = [r for r in RECORDS if domain(r).total > domain(r).upper]
 
 @pytest.mark.parametrize("record", CAPPED, ids=lambda r: r.name)
 @pytest.mark.parametrize("lead", [1e2, 1e8, 1e30, 1e300])
-def test_far_leader_takes_its_ceiling_and_leaves_the_others_exact(record: Transform, lead: float):
+def test_far_leader_takes_its_ceiling_and_leaves_the_others_exact(record: MapRecord, lead: float):
     rest = torch.tensor([0.25, 0.0, 0.5, -0.125], dtype=F64)
     p = run(record, torch.cat([torch.tensor([lead], dtype=F64), rest]))
     near = run(record, torch.cat([torch.tensor([20.0], dtype=F64), rest]))
@@ -184,7 +171,7 @@ def test_far_leader_takes_its_ceiling_and_leaves_the_others_exact(record: Transf
 
 
 @every_map
-def test_map_is_the_argmax_of_its_omega(record: Transform):
+def test_map_is_the_argmax_of_its_omega(record: MapRecord):
     z = torch.randn(3, 6, dtype=F64)
     omega = omega_of(record)
     assert omega.name == record.name

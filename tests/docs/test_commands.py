@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omegamax.cli.main import main, parser
+from omegamax.cli.main import APPLICATIONS, main, parser
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -70,7 +70,7 @@ def test_command_is_understood(page, words, capsys):
             main([*files, "--print_config"])
         assert exit.value.code == 0, capsys.readouterr().err
     elif program == "omegamax":
-        assert callable(parser(arguments).parse_args(arguments).run)
+        assert callable(parser(arguments, APPLICATIONS).parse_args(arguments).run)
 
 
 @pytest.mark.parametrize("words", [*ours("cite"), *ours("maps")], ids=" ".join)

@@ -49,7 +49,7 @@ def test_words_and_answers_of_both_keep_what_was_learnt(job: ModuleType) -> None
     new = task(["circle", "gray", "red"], ["yes", "gray", "no"])
     before = {name: value.clone() for name, value in new.model.state_dict().items()}
     weights = old.model.state_dict()
-    taken = job.translated(weights, new, old.vocabulary)
+    taken = job.translate(weights, new, old.vocabulary)
     new.model.load_state_dict(taken)
     words, was, had = (each["question.embedding.weight"] for each in (taken, before, weights))
     assert torch.equal(words[2], had[4]) and torch.equal(words[4], had[2])  # numbers 0 and 1 are no words

@@ -239,8 +239,8 @@ X = torch.ones(3, 2)
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda: Memory([[1.0]]), TypeError, "Memory: patterns must be a floating-point tensor, got list"),
-        (lambda: Memory(X.long()), TypeError, "patterns must be a floating-point tensor, got torch.int64"),
+        (lambda: Memory([[1.0]]), TypeError, "Memory: patterns must be a torch.Tensor, got list"),
+        (lambda: Memory(X.long()), TypeError, "patterns must be a floating-point tensor, got dtype torch.int64"),
         (lambda: Memory(X[0]), ValueError, r"patterns must be \[\*, N, D\] with N, D > 0, got shape \(2,\)"),
         (lambda: Memory(X[:0]), ValueError, "N, D > 0"),
         (lambda: Memory(X, "softmix"), ValueError, "no map is called 'softmix'"),
@@ -255,7 +255,7 @@ X = torch.ones(3, 2)
         (lambda: Memory(X).step(torch.ones(2, 3)), ValueError, r"Memory.step: q must be \[\*, L, 2\] or \[2\]"),
         (lambda: Memory(X).energy(torch.ones(2).long()), TypeError, "Memory.energy: q must be a floating-point"),
         (lambda: Memory(X.expand(4, 3, 2)).step(torch.ones(5, 1, 2)), ValueError, "must broadcast"),
-        (lambda: Memory(X).retrieve(X, steps=-1), ValueError, "retrieve: steps must be a whole number >= 0, got -1"),
+        (lambda: Memory(X).retrieve(X, steps=-1), ValueError, "retrieve: steps must be an integer >= 0, got -1"),
         (lambda: Memory(X).retrieve(X, tol=-1.0), ValueError, "retrieve: tol must be a number >= 0"),
         (lambda: L2Norm(0.0), ValueError, "L2Norm: radius must be > 0, got 0"),
         (lambda: LayerNorm(eps=-1.0), ValueError, "LayerNorm: eps must be a number >= 0, got -1.0"),

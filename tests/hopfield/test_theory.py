@@ -273,7 +273,7 @@ X = torch.ones(3, 2)
         (lambda: radius(X, KSubsets(2), 1.0), ValueError, "radius: omega must retrieve single patterns"),
         (lambda: beta_for(X, KSubsets(2)), ValueError, "beta_for: omega must retrieve single patterns"),
         (lambda: capacity(3, KSubsets(2), 1.0), ValueError, "capacity: omega must retrieve single patterns"),
-        (lambda: capacity(1, "sparsemax", 1.0), ValueError, "dimension must be a whole number >= 2, got 1"),
+        (lambda: capacity(1, "sparsemax", 1.0), ValueError, "dimension must be an integer >= 2, got 1"),
         (lambda: capacity(3, "sparsemax", 1.0, 1.0), ValueError, r"failure must lie in \(0, 1\), got 1.0"),
         (lambda: capacity(3, "sparsemax", 1.0, norm=0.0), ValueError, "norm must be > 0"),
         (lambda: capacity(3, "sparsemax", 1.0, radius=-1.0), ValueError, "radius must be >= 0"),

@@ -10,6 +10,8 @@ from torch import Tensor
 
 pytest.importorskip("triton", minversion="3.4")
 
+from kernels.conftest import choose_as_if_long
+
 import omegamax
 from omegamax import kernels
 from omegamax.kernels.losses.triton import launcher as loss
@@ -30,9 +32,9 @@ def size(request, monkeypatch) -> int:
     if request.param == "short":
         return 3000 if DEVICE == "cuda" else 13
     if DEVICE == "cpu":
-        monkeypatch.setattr(loss, "LONGEST", 8)
-        monkeypatch.setattr(loss, "LONG", 4)
-        monkeypatch.setattr(loss, "BACKWARD", 16)
+        monkeypatch.setattr(loss, "choose", choose_as_if_long)
+        monkeypatch.setattr(loss, "LONG_BLOCK", 4)
+        monkeypatch.setattr(loss, "VJP_BLOCK", 16)
     return 70001 if DEVICE == "cuda" else 45
 
 

@@ -9,7 +9,7 @@ import torch
 
 import omegamax
 from omegamax import Bounded, KSubsets, NormEntropy, Shannon, Tsallis
-from omegamax.maps import TRANSFORMS, Transform, register
+from omegamax.maps import MapRecord, find, records, register
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_unknown_name_lists_the_known_ones():
     with pytest.raises(ValueError) as caught:
         omegamax.get("sparsmax")
     assert "'sparsmax'" in str(caught.value)
-    for name in TRANSFORMS:
+    for name in records():
         assert name in str(caught.value)
 
 
@@ -80,15 +80,15 @@ def test_bad_parameter_is_refused_when_the_omega_is_made():
 
 
 def test_name_can_be_taken_only_once():
-    record = TRANSFORMS["softmax"]
+    record = find("softmax")
     with pytest.raises(ValueError, match="register: name 'softmax' is taken"):
-        register(Transform("softmax", record.function, record.omega, summary="", complexity="", cite=""))
+        register(MapRecord("softmax", record.function, record.omega, summary="", complexity="", cite=""))
 
 
 def test_record_is_called_with_its_example():
     z = torch.randn(3, 5)
-    assert torch.equal(TRANSFORMS["entmax"](z), omegamax.entmax(z, TRANSFORMS["entmax"].example["alpha"]))
-    assert torch.equal(TRANSFORMS["entmax"](z, alpha=2.0), omegamax.sparsemax(z))
+    assert torch.equal(find("entmax")(z), omegamax.entmax(z, find("entmax").example["alpha"]))
+    assert torch.equal(find("entmax")(z, alpha=2.0), omegamax.sparsemax(z))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")

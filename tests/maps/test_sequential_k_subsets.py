@@ -256,3 +256,13 @@ def test_every_size_of_budget_works(at_most: bool):
     ).abs().max() == 0
     one = sequential_k_subsets(torch.tensor([[0.3], [-2.0]], dtype=F64), 1, 0.5, at_most=at_most)
     assert one.flatten().tolist() == pytest.approx([0.3, 0.0] if at_most else [1.0, 1.0], abs=1e-15)
+
+
+def test_gradient_at_flat_scores_is_that_of_the_whole_face():
+    # Without transitions it is k_subsets; the face has more dimensions than the search keeps structures.
+    z = (1e-3 * torch.randn(400, dtype=torch.float64)).requires_grad_()
+    weights = torch.randn(400, dtype=torch.float64)
+    none = torch.tensor(0.0, dtype=torch.float64)  # a tensor: the search, not the threshold
+    (given,) = torch.autograd.grad((sequential_k_subsets(z, 130, none) * weights).sum(), z)
+    (wanted,) = torch.autograd.grad((omegamax.k_subsets(z, 130) * weights).sum(), z)
+    torch.testing.assert_close(given, wanted, atol=1e-9, rtol=0)

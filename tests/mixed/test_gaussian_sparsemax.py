@@ -357,7 +357,7 @@ def test_ranks_without_a_product_rule_agree_with_the_others():
 
 
 def test_bad_types_and_batches_are_refused():
-    with pytest.raises(TypeError, match=r"loc must be a floating-point tensor, got torch\.int64"):
+    with pytest.raises(TypeError, match=r"loc must be a floating-point tensor, got dtype torch\.int64"):
         GaussianSparsemax(torch.zeros(3, dtype=torch.int64), 1.0)
     with pytest.raises(ValueError, match="batch shapes must broadcast, got loc"):
         GaussianSparsemax(torch.zeros(2, 3), torch.ones(4, 3))

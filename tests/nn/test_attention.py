@@ -205,7 +205,7 @@ def test_support_counts_what_may_be_seen_and_has_no_weight():
     out, weights, support = attention(
         q, k, v, "sparsemax", is_causal=True, lengths=lengths, return_weights=True, return_support=True
     )
-    assert isinstance(support, nn.Support)
+    assert isinstance(support, nn.AttentionSupport)
     seen = (places(70, 130) <= 0) & (torch.arange(130) < lengths[:, None, None, None])
     wanted = ((weights == 0) & seen).sum((-2, -1)) / seen.sum((-2, -1)).clamp(min=1)
     torch.testing.assert_close(support.entries, wanted.expand(2, 3).float())

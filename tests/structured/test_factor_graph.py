@@ -157,8 +157,8 @@ def test_one_structured_factor_is_sparsemap(case: Case):
     assert report.acyclic and report.tight.all() and (report.iterations == 1).all()
 
 
-def talk(scores: Tensor, budget: int, batch_dims: int = 0, **options) -> tuple[FactorGraph, Variable]:
-    """The example of the talk: a dependency tree in which no head has more than so many modifiers."""
+def parser_graph(scores: Tensor, budget: int, batch_dims: int = 0, **options) -> tuple[FactorGraph, Variable]:
+    """Make a dependency tree in which no head has more than so many modifiers."""
     fg = FactorGraph()
     u = fg.variable_from(scores, batch_dims=batch_dims)
     fg.add(DependencyTree(**options), u)
@@ -171,7 +171,7 @@ def talk(scores: Tensor, budget: int, batch_dims: int = 0, **options) -> tuple[F
 @pytest.mark.parametrize(("budget", "scale"), [(1, 1.0), (2, 0.3), (2, 3.0), (2, 10.0)])
 def test_tree_with_budgets_solves_its_program(budget: int, scale: float, projective: bool):
     scores = scale * torch.randn(4, 4, dtype=F64)
-    fg, u = talk(scores, budget, projective=projective)
+    fg, u = parser_graph(scores, budget, projective=projective)
     report = fg.solve()
     joint = Joint(scores.flatten().numpy())
     joint.add(u, listing.dependency_trees(4, projective).flatten(1).numpy())
@@ -181,10 +181,10 @@ def test_tree_with_budgets_solves_its_program(budget: int, scale: float, project
     assert report.infeasibility < 1e-12 and report.gap < 1e-10 and bool(report.converged)
 
 
-def test_budget_of_the_talk_holds_and_matters():
+def test_budgets_of_a_parser_hold_and_matter():
     scores = torch.randn(2, 12, 12, dtype=F64)
     scores[:, :, 3] += 2
-    fg, u = talk(scores, 5, batch_dims=1)
+    fg, u = parser_graph(scores, 5, batch_dims=1)
     fg.solve()
     free = sparsemap(scores, DependencyTree())
     assert (free.sum(1)[:, 3] > 5.5).all()
@@ -352,10 +352,10 @@ def test_loops_may_be_loose_and_the_report_does_not_claim_otherwise():
 
 def test_batch_is_its_examples_one_by_one():
     scores = torch.randn(2, 3, 6, 6, dtype=F64) * torch.tensor([0.3, 1.0, 10.0])[:, None, None]
-    fg, u = talk(scores, 2, batch_dims=2)
+    fg, u = parser_graph(scores, 2, batch_dims=2)
     report = fg.solve()
     for i, j in itertools.product(range(2), range(3)):
-        one, v = talk(scores[i, j], 2)
+        one, v = parser_graph(scores[i, j], 2)
         alone = one.solve()
         assert alone.iterations == report.iterations[i, j]
         torch.testing.assert_close(v.value, u.value[i, j], atol=1e-13, rtol=0)
@@ -369,7 +369,7 @@ def test_variables_outside_all_factors_are_clipped():
 
 
 def test_zeros_and_ones_are_exact():
-    fg, u = talk(3 * torch.randn(8, 8, dtype=F64), 3)
+    fg, u = parser_graph(3 * torch.randn(8, 8, dtype=F64), 3)
     fg.solve()
     near = (u.value < 1e-9) | (u.value > 1 - 1e-9)
     assert near.sum() > 30
@@ -377,7 +377,7 @@ def test_zeros_and_ones_are_exact():
 
 
 def test_limit_of_iterations_warns_with_the_residual():
-    fg, u = talk(torch.randn(3, 6, 6, dtype=F64), 1, batch_dims=1)
+    fg, u = parser_graph(torch.randn(3, 6, 6, dtype=F64), 1, batch_dims=1)
     with pytest.warns(
         ConvergenceWarning, match=r"FactorGraph.solve: \d of 3 examples stopped after 2 .* up to \d"
     ) as caught:

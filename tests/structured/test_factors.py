@@ -108,7 +108,7 @@ def test_real_valued_features_are_allowed():
 
 
 @pytest.mark.parametrize("factor", [Subsets, SequentialSubsets])
-def test_subset_size_must_be_a_whole_number(factor):
+def test_subset_size_must_be_an_integer(factor):
     with pytest.raises(ValueError, match=rf"{factor.__name__}: k must be an integer >= 0, got 1.5"):
         factor(1.5)
     with pytest.raises(ValueError, match=rf"{factor.__name__}: k must be an integer >= 0, got -1"):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from omegamax.structured import Budget, DependencyTree, FactorGraph, Pair, Sequence, Xor, sparsemap
-from structured.test_factor_graph import random_graph, talk
+from structured.test_factor_graph import parser_graph, random_graph
 
 F64 = torch.float64
 
@@ -42,12 +42,12 @@ def test_gradient_through_logic(seed: int):
 
 
 def tree_with_budgets(scores: Tensor) -> Tensor:
-    fg, u = talk(scores, 2, batch_dims=scores.dim() - 2)
+    fg, u = parser_graph(scores, 2, batch_dims=scores.dim() - 2)
     fg.solve(tol=1e-12)
     return u.value
 
 
-def test_derivatives_of_the_talk_in_all_modes():
+def test_derivatives_of_a_parser_in_all_modes():
     scores = torch.randn(1, 4, 4, dtype=F64).requires_grad_()
     assert gradcheck(tree_with_budgets, scores, check_forward_ad=True, fast_mode=True)
     assert gradgradcheck(tree_with_budgets, scores, fast_mode=True)
@@ -114,12 +114,12 @@ def test_gradient_where_constraints_leave_no_freedom():
     assert gradcheck(apply, scores)
 
 
-def test_forbidden_and_spoilt_scores_get_no_gradient():
+def test_forbidden_and_invalid_scores_get_no_gradient():
     scores = torch.randn(3, 4, 4, dtype=F64)
     scores[0, 1, 2] = -torch.inf
     scores[1, 0, 0] = torch.nan
     scores.requires_grad_()
-    fg, u = talk(scores, 2, batch_dims=1)
+    fg, u = parser_graph(scores, 2, batch_dims=1)
     fg.solve()
     weights = torch.randn(3, 4, 4, dtype=F64)
     (grad,) = torch.autograd.grad((u.value.nan_to_num() * weights).sum(), scores)
@@ -147,7 +147,7 @@ def test_no_derivatives_are_prepared_unless_wanted(monkeypatch):
     monkeypatch.setattr("omegamax.structured._solver.Solver._face", refuse)
     scores = torch.randn(4, 4, requires_grad=True)
     with torch.no_grad():
-        fg, u = talk(scores, 2)
+        fg, u = parser_graph(scores, 2)
         fg.solve()
     assert not u.value.requires_grad
 
@@ -159,7 +159,7 @@ def test_training_lowers_a_loss():
     target[0, 0] = 1
     losses = []
     for _ in range(10):
-        fg, u = talk(scores, 2)
+        fg, u = parser_graph(scores, 2)
         fg.solve()
         loss = (u.value - target).square().sum()
         losses.append(loss.item())

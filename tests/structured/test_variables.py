@@ -10,7 +10,7 @@ import torch
 
 from omegamax.structured import Budget, DependencyTree, Factor, FactorGraph, Pair, Sequence, Subsets, Xor, sparsemap
 from structured.joint import solved
-from structured.test_factor_graph import talk
+from structured.test_factor_graph import parser_graph
 
 F64 = torch.float64
 GRID = torch.arange(12.0).reshape(3, 4) / 12
@@ -69,7 +69,7 @@ def test_variable_behaves_like_a_sequence():
         bool(u)
 
 
-def test_factor_in_the_style_of_the_talk_is_the_same_as_one_added_to_variables():
+def test_factor_made_with_variables_is_the_same_as_one_added_to_them():
     scores = torch.randn(4, 4, dtype=F64)
     values = []
     for bound in (True, False):
@@ -114,21 +114,21 @@ def test_value_comes_in_the_shape_and_dtype_of_its_scores():
 
 def test_float32_is_solved_in_double_precision():
     scores = torch.randn(5, 5)
-    fg, u = talk(scores, 2)
+    fg, u = parser_graph(scores, 2)
     fg.solve()
-    wide, v = talk(scores.double(), 2)
+    wide, v = parser_graph(scores.double(), 2)
     wide.solve()
     assert torch.equal(u.value, v.value.float())
 
 
 def test_scores_may_be_strided_and_batches_empty():
     scores = torch.randn(4, 4, 3, dtype=F64).permute(2, 1, 0)
-    fg, u = talk(scores, 2, batch_dims=1)
+    fg, u = parser_graph(scores, 2, batch_dims=1)
     fg.solve()
-    same, v = talk(scores.contiguous(), 2, batch_dims=1)
+    same, v = parser_graph(scores.contiguous(), 2, batch_dims=1)
     same.solve()
     assert torch.equal(u.value, v.value)
-    none, w = talk(scores[:0], 2, batch_dims=1)
+    none, w = parser_graph(scores[:0], 2, batch_dims=1)
     assert none.solve().iterations.shape == (0,) and w.value.shape == (0, 4, 4)
 
 
@@ -152,7 +152,7 @@ def test_forbidden_variables_are_off_and_the_rest_as_if_they_were_absent():
     scores = torch.randn(6, 6, dtype=F64)
     scores[2, 3] = scores[4, :3] = scores[0, 5] = -math.inf
     for budget in (2, 6):
-        fg, u = talk(scores, budget)
+        fg, u = parser_graph(scores, budget)
         fg.solve()
         assert (u.value[scores == -math.inf] == 0).all()
         torch.testing.assert_close(u.value.sum(1), torch.ones(6, dtype=F64), atol=1e-12, rtol=0)
@@ -165,9 +165,9 @@ def test_forbidden_variables_are_off_and_the_rest_as_if_they_were_absent():
 def test_nan_and_infinity_spoil_their_own_example():
     scores = torch.randn(4, 5, 5, dtype=F64)
     scores[1, 2, 3], scores[2, 0, 0] = math.nan, math.inf
-    fg, u = talk(scores, 2, batch_dims=1)
+    fg, u = parser_graph(scores, 2, batch_dims=1)
     fg.solve()
-    alone, v = talk(scores[[0, 3]], 2, batch_dims=1)
+    alone, v = parser_graph(scores[[0, 3]], 2, batch_dims=1)
     alone.solve()
     assert u.value[1:3].isnan().all()
     torch.testing.assert_close(u.value[[0, 3]], v.value, atol=1e-14, rtol=0)
@@ -178,14 +178,14 @@ def test_nan_and_infinity_spoil_their_own_example():
 
 @pytest.mark.parametrize("size", [1, 2, 12])
 def test_flat_scores(size: int):
-    fg, u = talk(torch.zeros(size, size, dtype=F64), 2)
+    fg, u = parser_graph(torch.zeros(size, size, dtype=F64), 2)
     fg.solve()
     torch.testing.assert_close(u.value, torch.full_like(u.value, 1 / size), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("scale", [1e2, 1e4, 1e6])
 def test_large_scores_leave_integral_marginals(scale: float):
-    fg, u = talk(scale * torch.randn(6, 6, dtype=F64), 3)
+    fg, u = parser_graph(scale * torch.randn(6, 6, dtype=F64), 3)
     report = fg.solve()
     assert report.infeasibility < 1e-9
     assert torch.equal(u.value.round(), u.value) == bool(report.integral)
@@ -199,7 +199,7 @@ def test_disjoint_factors_take_scores_of_any_size():
 
 
 def test_scores_beyond_precision_end_with_a_warning_or_a_solution():
-    fg, u = talk(1e20 * torch.randn(4, 4, dtype=F64), 1)
+    fg, u = parser_graph(1e20 * torch.randn(4, 4, dtype=F64), 1)
     with pytest.warns(RuntimeWarning, match="factors disagree by up to"):
         fg.solve(max_iter=50)
     assert u.value.isfinite().all()
@@ -220,7 +220,7 @@ def test_contradictions_are_named():
 def test_contradictions_with_forbidden_variables_are_named():
     scores = torch.zeros(2, 4, 4)
     scores[1, 2] = -math.inf
-    fg, _ = talk(scores, 2, batch_dims=1)
+    fg, _ = parser_graph(scores, 2, batch_dims=1)
     with pytest.raises(ValueError, match=r"in example \(1,\), given the variables that scores of -inf forbid"):
         fg.solve()
 
@@ -286,5 +286,5 @@ def test_own_factor_that_promises_parts_must_give_them():
 
 
 def test_graph_prints():
-    fg, _ = talk(torch.zeros(3, 3), 2)
+    fg, _ = parser_graph(torch.zeros(3, 3), 2)
     assert repr(fg) == "FactorGraph(9 variables, 4 factors)"

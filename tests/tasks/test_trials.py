@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omegamax.tasks.tables import fill, mean, table
-from omegamax.tasks.trials import Trials
+from omegamax.tasks.trials import Trials, work_through
 
 
 def halve(job):
@@ -86,3 +86,21 @@ def test_mean_leaves_out_what_was_not_measured():
 
 def test_table():
     assert table(["a", "b"], [["c", "1"]]).splitlines() == ["| a | b |", "| --- | ---: |", "| c | 1 |"]
+
+
+def square(number: int) -> int:
+    return number**2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_begin_once_what_they_need_is_there(workers):
+    made: list[int] = []
+    for job, result in work_through([3, 2, 1], square, workers, lambda job: job == 1 or job - 1 in made):
+        assert result == job**2
+        made.append(job)
+    assert made == [1, 2, 3]
+
+
+def test_job_that_can_never_begin_has_failed():
+    found = dict(work_through([1, 5], square, can_begin=lambda job: job == 1))
+    assert found[1] == 1 and isinstance(found[5], str)

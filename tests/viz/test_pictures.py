@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from omegamax import sparsemax, viz
-from omegamax.maps import TRANSFORMS
+from omegamax.maps import find, records
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_plane_holds_the_corners_of_the_simplex():
     torch.testing.assert_close(scores.sum(-1), torch.ones(3, 3, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("t", TRANSFORMS.values(), ids=lambda t: t.name)
+@pytest.mark.parametrize("t", records().values(), ids=lambda t: t.name)
 def test_simplex_draws_any_map_on_the_whole_frame(t):
     ax = viz.simplex(t(viz.plane(40)), levels=2, title=t.name)
     assert ax.images[0].get_extent() == [-2, 2, -2, 2]
@@ -68,7 +68,7 @@ def test_simplex_draws_any_map_on_the_whole_frame(t):
 
 
 def test_simplex_draws_borders_where_entries_vanish():
-    dense, sparse = (viz.simplex(TRANSFORMS[name](viz.plane(40))) for name in ("softmax", "sparsemax"))
+    dense, sparse = (viz.simplex(find(name)(viz.plane(40))) for name in ("softmax", "sparsemax"))
     assert not dense.collections and len(sparse.collections) >= 3
 
 
@@ -100,7 +100,7 @@ def test_pictures_go_where_they_are_told_and_take_gradients_off():
 
 
 def test_colours_differ_between_the_maps_and_stay():
-    assert len({viz.colour(name) for name in TRANSFORMS}) == len(TRANSFORMS)
+    assert len({viz.colour(name) for name in records()}) == len(records())
     assert viz.colour("a map of tomorrow") == viz.colour("a map of tomorrow")
 
 

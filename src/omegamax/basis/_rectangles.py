@@ -55,7 +55,7 @@ class Rectangles(Basis):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Rectangles:
-        r"""The cells of a regular grid over :math:`[0, 1]^n`, in the order of :func:`grid_positions`.
+        r"""Return the cells of a regular grid over :math:`[0, 1]^n`, in the order of :func:`grid_positions`.
 
         >>> Rectangles.grid((1, 2), 2).upper
         tensor([[0.5000, 1.0000],

@@ -42,10 +42,29 @@ def bibliography() -> dict[str, Work]:
     >>> bibliography()["martins2016softmax"].short
     'Martins & Astudillo (2016)'
     """
-    text = resources.files("omegamax").joinpath("references.bib").read_text(encoding="utf-8")
+    return _works(resources.files("omegamax").joinpath("references.bib").read_text(encoding="utf-8"))
+
+
+def work_of(cite: str) -> Work | None:
+    r"""Return the work that a map cites: a key of ``references.bib``, or a BibTeX entry; None for a map without one.
+
+    >>> work_of("@misc{doe2026,\n  author = {Doe, Jane},\n  year = {2026},\n}").short
+    'Doe (2026)'
+    """
+    if not cite:
+        return None
+    if not cite.startswith("@"):
+        return bibliography()[cite]
+    works = list(_works(cite).values())
+    if len(works) != 1 or not {"author", "year"} <= set(works[0].fields):
+        raise ValueError(f"cite must be a key of references.bib or one BibTeX entry with author and year, got {cite!r}")
+    return works[0]
+
+
+def _works(text: str) -> dict[str, Work]:
     works = {}
     for entry in _ENTRY.finditer(text):
-        fields = {name: _plain(value) for name, value in _FIELD.findall(entry[3].strip())}
+        fields = {name: _plain(value) for name, value in _FIELD.findall(entry[3].strip().rstrip(","))}
         works[entry[2]] = Work(entry[2], entry[0], fields)
     return works
 

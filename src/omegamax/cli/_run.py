@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shlex
@@ -84,8 +85,10 @@ class RunCLI(LightningCLI):
         for known, wanted in application.links.items():
             parser.link_arguments(known, wanted, apply_on="instantiate")
         defaults = dict(application.defaults)
-        if application.default_data is not None:
-            defaults["data"] = {"class_path": application.default_data}
+        data = load(application.data)
+        if application.default_data is not None or not inspect.isabstract(data):
+            known = f"{data.__module__}.{data.__qualname__}"
+            defaults["data"] = {"class_path": application.default_data or known}
         parser.set_defaults(defaults)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:

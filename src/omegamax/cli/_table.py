@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+from omegamax.cli._checks import CommandError, check_file
 
 Rows = Sequence[Sequence[str]]
 
@@ -53,3 +56,31 @@ def markdown(headers: Sequence[str], rows: Rows) -> str:
     """
     lines = [headers, ["---"] * len(headers), *rows]
     return "\n".join("|---" * len(headers) + "|" if i == 1 else f"| {' | '.join(x)} |" for i, x in enumerate(lines))
+
+
+def write_between(path: Path, name: str, table: str) -> None:
+    """Write a table into a text file, between the lines that :func:`replace_between` looks for."""
+    from omegamax.tasks.whole import whole_file
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--into must be a text file that is there: {error}") from error
+    changed = replace_between(text, name, table)
+    check_file(path, "--into")
+    with whole_file(path.resolve()) as place:  # a link stays one
+        place.write_text(changed, encoding="utf-8")
+
+
+def replace_between(text: str, name: str, table: str) -> str:
+    """Return ``text`` with ``table`` between the two lines that mark where the table called ``name`` stands.
+
+    >>> replace_between("<!-- maps:begin --><!-- maps:end -->", "maps", "| map |")
+    '<!-- maps:begin -->\\n| map |\\n<!-- maps:end -->'
+    """
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise CommandError(f"the file needs the lines {begin} and {end}, in this order")
+    return f"{before}{begin}\n{table}\n{end}{after}"

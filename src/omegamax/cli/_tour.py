@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax.losses import fenchel_young_loss
-from omegamax.maps import TRANSFORMS, Omega, Transform
+from omegamax.maps import MapRecord, Omega, records
 
 CHOICES = 8
 SIDE = 14
@@ -48,7 +48,7 @@ _GRID: dict[str, dict[str, Any]] = {
 class Stop:
     """One map: what it gave, and what it was given."""
 
-    transform: Transform
+    transform: MapRecord
     vector_options: dict[str, Any]
     grid_options: dict[str, Any]
     margin: float
@@ -85,7 +85,7 @@ def tour(seed: int, progress: Callable[[str], None] = lambda name: None) -> Tour
     gaps = torch.linspace(-1, 5, 241, dtype=torch.float64)
     lattice = plane(PLANE)
     stops = []
-    for t in TRANSFORMS.values():
+    for t in records().values():
         progress(t.name)
         on_vector = {**t.example, **_VECTOR.get(t.name, {})}
         on_grid = {**t.example, **_GRID.get(t.name, {})}

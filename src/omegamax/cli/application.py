@@ -6,6 +6,7 @@ One record says all that sets an application apart; the commands that train and 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -38,7 +39,7 @@ class Application:
         data: subclass of :class:`~omegamax.tasks.run_data.RunData`, abstract where there are several sets.
         monitor: logged value that the best network has the highest of.
         epochs: to train for where nothing is said.
-        default_data: name of the class of data where none is given.
+        default_data: name of the class of data where none is given; None: ``data`` itself, if it is a set.
         defaults: other values of settings, ``{"trainer.gradient_clip_val": 1.0}``.
         links: settings of the network that the data knows, ``{"data.features": "model.features"}``.
         map_options: setting with the options of the network's map, for messages.
@@ -75,6 +76,12 @@ class Application:
             command.set_defaults(run=module.run, parser=command, command=f"{self.name} {name}")
             if name in arguments[:1]:
                 module.add_arguments(command)
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Run a command, as ``omegamax NAME`` would with these arguments; return the exit status."""
+        from omegamax.cli.main import main
+
+        return main([self.name, *(sys.argv[1:] if arguments is None else arguments)], {self.name: self})
 
     def run_stage(self, stage: str, arguments: Sequence[str] = ()) -> int:
         """Run ``fit``, ``validate``, ``test`` or ``predict`` with the arguments after it; return the exit status."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from omegamax.cli._bibliography import bibliography
+from omegamax.cli._bibliography import bibliography, work_of
 from omegamax.cli._checks import CommandError
 
 SUMMARY = "print the BibTeX of maps, or of works by key"
@@ -27,14 +27,14 @@ def bibtex(names: list[str]) -> list[str]:
     >>> bibtex(["sparsemax", "martins2016softmax"])[0].splitlines()[0]
     '@inproceedings{martins2016softmax,'
     """
-    from omegamax.maps import TRANSFORMS
+    from omegamax.maps import records
 
-    works = bibliography()
-    unknown = [name for name in names if name not in TRANSFORMS and name not in works]
+    maps, works = records(), bibliography()
+    unknown = [name for name in names if name not in maps and name not in works]
     if unknown:
         raise CommandError(
             f"no map or work is called {', '.join(map(repr, unknown))}\n"
-            f"maps: {', '.join(TRANSFORMS)}\nworks: {', '.join(works)}"
+            f"maps: {', '.join(maps)}\nworks: {', '.join(works)}"
         )
-    keys = dict.fromkeys(TRANSFORMS[name].cite if name in TRANSFORMS else name for name in names)
-    return [works[key].bibtex for key in keys]
+    found = [work_of(maps[name].cite) if name in maps else works[name] for name in names]
+    return list(dict.fromkeys(work.bibtex for work in found if work is not None))

@@ -7,21 +7,21 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from omegamax import __version__
-from omegamax.cli import cite, demo, maps, tour
+from omegamax.cli import cite, demo, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
-from omegamax.cli.application import STAGES
+from omegamax.cli.application import STAGES, Application
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.vqa.application import VQA
 
 APPLICATIONS = {application.name: application for application in (VQA, MIL)}
-COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "cite": cite}
+COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
 
 
-def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser(arguments: Sequence[str], applications: Mapping[str, Application]) -> argparse.ArgumentParser:
     """Make the parser of the command line, with the arguments of the command that is asked for."""
     top = argparse.ArgumentParser(
         prog="omegamax", description="Every sparse, structured and continuous alternative to softmax, for PyTorch."
@@ -33,26 +33,30 @@ def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         command.set_defaults(run=module.run, parser=command)
         if name in arguments[:1]:
             module.add_arguments(command)
-    for name, application in APPLICATIONS.items():
+    for name, application in applications.items():
         group = commands.add_parser(name, help=application.summary, description=application.summary)
         application.add_arguments(group, arguments[1:] if name in arguments[:1] else ())
     return top
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, applications: Mapping[str, Application] = APPLICATIONS) -> int:
     """Run one command and return its exit status.
 
     It is 2 for a request that makes no sense, 1 for what went wrong on the way, 130 after Ctrl-C and 143 after a
     request to terminate.
+
+    Args:
+        arguments: of the command line; None: those of this process.
+        applications: by name; others than those of the library, for a program of one's own.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments[:2]))
     try:
         with raise_on_signals():
-            if len(arguments) > 1 and arguments[0] in APPLICATIONS and arguments[1] in STAGES:
+            if len(arguments) > 1 and arguments[0] in applications and arguments[1] in STAGES:
                 # Lightning's parser reads the rest.
-                return APPLICATIONS[arguments[0]].run_stage(arguments[1], arguments[2:])
-            options = parser(arguments).parse_args(arguments)
+                return applications[arguments[0]].run_stage(arguments[1], arguments[2:])
+            options = parser(arguments, applications).parse_args(arguments)
             name = options.command
             return options.run(options)
     except (Stopped, KeyboardInterrupt) as stop:

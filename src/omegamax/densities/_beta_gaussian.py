@@ -1,4 +1,13 @@
-"""The beta-Gaussian: what entmax makes of a quadratic score over R^n."""
+r"""The beta-Gaussian: what entmax makes of a quadratic score over R^n.
+
+With ``e = alpha - 1`` and ``n`` dimensions the density is ``exp(B) (1 - e q / 2c)^(1/e)`` where
+
+.. math:: B = \frac{\delta(e, n) - \tfrac12 \log\det 2\pi\Sigma}{1 + en/2}, \qquad c = e^{eB}
+
+and all that depends on alpha alone is ``delta``, a ratio of gamma functions that is 0 at e = 0. The textbook's
+log-gamma functions cancel there; here every even step in ``n`` is one ``log1p``, exactly, and the odd one is an
+asymptotic series. Nothing but arithmetic and logarithms: a float gives a float, a tensor any number of derivatives.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +19,20 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_above
-from omegamax._numerics import phi
-from omegamax.densities._normaliser import log_ratio, log_volume, log_volume_slope
-from omegamax.densities._quadratic import Quadratic, as_location
-from omegamax.densities._root import Root, root_of_scale
+from omegamax._numerics import log_ratio, phi
+from omegamax.densities._quadratic import Quadratic, Root, as_location, root_of_scale
 from omegamax.densities._standard import cumulative, draw
 
 Own = TypeVar("Own", bound="BetaGaussian")
+Scalar = TypeVar("Scalar", float, Tensor)
+
+# Below this |e| the series is taken at once, above it after _SHIFT steps of the gamma function's recurrence.
+_SMALL = 0.1
+_SHIFT = 9
+_EULER = [-1, 5, -61, 1385, -50521, 2702765, -199360981, 19391512145, -2404879675441, 370371188237525]
+# log Gamma(w + 3/4) - log Gamma(w + 1/4) = log(w) / 2 + sum_k _STEP[k - 1] w^(-2k); 1e-18 is left at w = 8.75.
+_STEP = [-euler / (k * 4 ** (2 * k + 1)) for k, euler in enumerate(_EULER, start=1)]
+_STEP_SLOPE = [2 * k * a for k, a in enumerate(_STEP, start=1)]
 
 
 class BetaGaussian(Quadratic):
@@ -69,7 +85,7 @@ class BetaGaussian(Quadratic):
         *,
         validate_args: bool | None = None,
     ) -> Own:
-        r"""The density with this mean ``[*, n]`` and covariance ``[*, n, n]`` (or a multiple of the identity).
+        r"""Return the density with this mean ``[*, n]`` and covariance ``[*, n, n]`` (or a multiple of the identity).
 
         alpha must be above ``n / (n + 2)``: below, no covariance is finite.
 
@@ -90,7 +106,7 @@ class BetaGaussian(Quadratic):
         return cls._from_root(mean, root.times((0.5 * log_factor).exp()), alpha, validate_args)
 
     def marginal(self, indices: int | Sequence[int]) -> BetaGaussian:
-        """The density of some of the coordinates: a beta-Gaussian again, with an alpha nearer to 1.
+        """Return the density of some of the coordinates: a beta-Gaussian again, with an alpha nearer to 1.
 
         >>> p = BetaGaussian(torch.zeros(3), 1.0, alpha=2.0).marginal([0])  # a biweight
         >>> p.alpha, p.event_shape
@@ -113,12 +129,12 @@ class BetaGaussian(Quadratic):
 
     @property
     def log_peak(self) -> Tensor:
-        """The logarithm of the density at ``loc``, its maximum; ``[*]``."""
+        """Return the logarithm of the density at ``loc``, its maximum; ``[*]``."""
         return self._log_peak.expand(self._batch_shape)
 
     @property
     def dilation(self) -> Tensor:
-        r"""``c``, the peak to the power of alpha - 1, ``[*]``; 1 at alpha = 1.
+        r"""Return ``c``, the peak to the power of alpha - 1, ``[*]``; 1 at alpha = 1.
 
         The density is :math:`p(\mu) \, [1 - (\alpha - 1) \, q / 2c]_+^{1/(\alpha - 1)}` at the squared Mahalanobis
         distance q, as if Sigma had been stretched by c.
@@ -127,7 +143,7 @@ class BetaGaussian(Quadratic):
 
     @property
     def support_radius(self) -> Tensor:
-        """The radius of the support in Mahalanobis' distance of Sigma, ``[*]``; inf for alpha <= 1."""
+        """Return the radius of the support in Mahalanobis' distance of Sigma, ``[*]``; inf for alpha <= 1."""
         if not isinstance(self._e, Tensor):
             return (2 / self._e * self.dilation).sqrt() if self._e > 0 else torch.full_like(self.log_peak, math.inf)
         bounded = self._e > 0
@@ -136,11 +152,11 @@ class BetaGaussian(Quadratic):
 
     @property
     def support_tril(self) -> Tensor:
-        """``[*, n, n]``: maps the unit ball onto the support, less ``loc``."""
+        """Return ``[*, n, n]``: maps the unit ball onto the support, less ``loc``."""
         return self.support_radius[..., None, None] * self.scale_tril
 
     def boundary(self, points: int = 100) -> Tensor:
-        """Where the support ends: ``[*, points, 2]`` on its ellipse, or its two ends ``[*, 2, 1]``."""
+        """Return where the support ends: ``[*, points, 2]`` on its ellipse, or its two ends ``[*, 2, 1]``."""
         if self.dimension > 2:
             raise ValueError(f"{type(self).__name__}.boundary: needs 1 or 2 dimensions, got {self.dimension}")
         if not isinstance(self._e, Tensor) and self._e <= 0:
@@ -157,14 +173,14 @@ class BetaGaussian(Quadratic):
         return ~((self._e * q >= 2 * self._dilation) | q.isnan())
 
     def _distance(self, value: Tensor) -> Tensor:
-        """``q``, the squared Mahalanobis distance from the location; large, but never infinite."""
+        """Return ``q``, the squared Mahalanobis distance from the location; large, but never infinite."""
         q = self._root.whiten(value - self._loc).square().sum(-1)
         return q.clamp(max=torch.finfo(q.dtype).max / 1e3)
 
     # --- The density
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, n]``; -inf outside the support, with gradient 0 there."""
+        """Return the log-density at points ``[*, n]``; -inf outside the support, with gradient 0 there."""
         if self._validate_args and value.numel():
             self._validate_sample(value)
         e, q, width = self._e, self._distance(value), 2 * self._dilation
@@ -176,7 +192,7 @@ class BetaGaussian(Quadratic):
         return torch.where(outside, -math.inf, self._log_peak + bend)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """In one dimension, at points ``[*, 1]``; to about 1e-13 in float64, gradients to alpha included."""
+        """Return the distribution function at points ``[*, 1]`` of the line; to about 1e-13, gradients to alpha too."""
         if self.dimension != 1:
             raise NotImplementedError(f"{type(self).__name__}.cdf: needs one dimension, got {self.dimension}")
         if self._validate_args and value.numel():
@@ -185,7 +201,7 @@ class BetaGaussian(Quadratic):
         return cumulative(s, self._e, self._delta)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, n]``, with gradients to ``loc``, the scale and alpha."""
+        """Return points ``sample_shape + [*, n]``, with gradients to ``loc``, the scale and alpha."""
         shape = self._extended_shape(sample_shape)
         x = draw(shape[:-1], self.dimension, self._e, self.loc)
         return self.loc + self._root.colour(x * self._dilation.sqrt().unsqueeze(-1))
@@ -194,7 +210,7 @@ class BetaGaussian(Quadratic):
 
     @property
     def mean(self) -> Tensor:
-        """``[*, n]``; NaN where there is none, for alpha <= 1 - 2 / (n + 1)."""
+        """Return ``[*, n]``; NaN where there is none, for alpha <= 1 - 2 / (n + 1)."""
         exists = self._spread - 0.5 * self._e > 0
         if isinstance(exists, Tensor):
             return torch.where(exists.unsqueeze(-1), self.loc, math.nan)
@@ -202,19 +218,19 @@ class BetaGaussian(Quadratic):
 
     @property
     def mode(self) -> Tensor:
-        """``[*, n]``"""
+        """Return ``[*, n]``."""
         return self.loc
 
     @property
     def covariance_matrix(self) -> Tensor:
-        """A multiple of Sigma, ``[*, n, n]``; inf for alpha <= n / (n + 2), NaN where there is no mean."""
+        """Return a multiple of Sigma, ``[*, n, n]``; inf for alpha <= n / (n + 2), NaN where there is no mean."""
         ratio = self._variance_ratio[..., None, None]
         finite = ratio.isfinite()
         return torch.where(finite, torch.where(finite, ratio, 1.0) * self.scale, ratio)
 
     @property
     def _variance_ratio(self) -> Tensor:
-        """The covariance in units of Sigma, ``[*]``."""
+        """Return the covariance in units of Sigma, ``[*]``."""
         e, spread = self._e, self._spread
         if isinstance(spread, Tensor):
             heavy = torch.where(spread - 0.5 * e > 0, math.inf, math.nan)
@@ -225,12 +241,12 @@ class BetaGaussian(Quadratic):
         return torch.full_like(self.dilation, math.inf if spread - 0.5 * e > 0 else math.nan)
 
     def entropy(self) -> Tensor:
-        """Shannon's, ``[*]``."""
+        """Return Shannon's, ``[*]``."""
         e, n = self._wide_e(), self.dimension
         return n / 2 - self._cast(e * log_volume_slope(e, n)) - self.log_peak
 
     def tsallis_entropy(self) -> Tensor:
-        r""":math:`-\Omega_\alpha(p)`, ``[*]``; inf for alpha <= n / (n + 2), undefined (NaN) for alpha <= 0."""
+        r"""Return :math:`-\Omega_\alpha(p)`, ``[*]``; inf for alpha <= n / (n + 2), undefined (NaN) for alpha <= 0."""
         spread, alpha = self._spread, self._e + 1
         log_partition = -self._log_peak * phi(self._e * self._log_peak)
         if isinstance(spread, Tensor):
@@ -244,7 +260,7 @@ class BetaGaussian(Quadratic):
         return torch.full_like(self.log_peak, math.inf if alpha > 0 else math.nan)
 
     def _wide_e(self) -> Any:
-        """alpha - 1, in float64."""
+        """Return alpha - 1, in float64."""
         return _wide(self.alpha) - 1
 
     def _cast(self, value: Any) -> Any:
@@ -252,7 +268,7 @@ class BetaGaussian(Quadratic):
 
 
 def _gaussian_volume(root: Root, n: int) -> Tensor:
-    """``log det(2 pi Sigma) / 2``, ``[*]``."""
+    """Return ``log det(2 pi Sigma) / 2``, ``[*]``."""
     return root.log_det() + 0.5 * n * math.log(2 * math.pi)
 
 
@@ -268,3 +284,98 @@ def _like(value: Any, like: Tensor) -> Any:
 
 def _log(value: Any) -> Any:
     return value.log() if isinstance(value, Tensor) else math.log(value)
+
+
+def log_volume(e: Scalar, n: int) -> Scalar:
+    r"""Return ``delta(e, n)`` for ``e > -2/n``: 0 at e = 0, otherwise with m = 1/e
+
+    .. math:: \log \Gamma(m + 1 + n/2) - \log \Gamma(m + 1) - \tfrac n2 \log m \quad (e > 0), \qquad
+              \log \Gamma(-m) - \log \Gamma(-m - n/2) - \tfrac n2 \log(-m) \quad (e < 0)
+
+    It is minus the logarithm of the volume of ``(1 - e |x|^2 / 2)^(1/e)``, in units of the Gaussian's.
+
+    >>> round(log_volume(1.0, 2), 6), log_volume(0.0, 3)  # log 2 for the paraboloid over a disk
+    (0.693147, 0.0)
+    """
+    total = _half_step(e) if n % 2 else 0 * e
+    for j in _steps(n):
+        total = total + _log1p(j * e)
+    return total
+
+
+def log_volume_slope(e: Scalar, n: int) -> Scalar:
+    r"""Return the derivative of :func:`log_volume` in ``e``: ``n (n + 2) / 8`` at e = 0.
+
+    >>> log_volume_slope(1.0, 2), log_volume_slope(0.0, 4)
+    (0.5, 3.0)
+    """
+    total = _half_step_slope(e) if n % 2 else 0 * e
+    for j in _steps(n):
+        total = total + j / (1 + j * e)
+    return total
+
+
+def _steps(n: int) -> list[float]:
+    """Return 1, 2, ..., n/2 for even n and 3/2, 5/2, ..., n/2 for odd n."""
+    return [n / 2 - k for k in range(n // 2)][::-1]
+
+
+def _log1p(y: Scalar) -> Scalar:
+    return torch.log1p(y) if isinstance(y, Tensor) else math.log1p(y)
+
+
+def _polynomial(x: Scalar, coefficients: list[float]) -> Scalar:
+    total = 0 * x + coefficients[-1]
+    for a in reversed(coefficients[:-1]):
+        total = total * x + a
+    return total
+
+
+def _half_step(e: Scalar) -> Scalar:
+    """Return ``delta(e, 1)``."""
+    if isinstance(e, Tensor):
+        small = e.abs() < _SMALL
+        return torch.where(small, _near(torch.where(small, e, 0.0)), _far(torch.where(small, 1.0, e)))
+    return _near(e) if abs(e) < _SMALL else _far(e)
+
+
+def _half_step_slope(e: Scalar) -> Scalar:
+    if isinstance(e, Tensor):
+        small = e.abs() < _SMALL
+        return torch.where(small, _near_slope(torch.where(small, e, 0.0)), _far_slope(torch.where(small, 1.0, e)))
+    return _near_slope(e) if abs(e) < _SMALL else _far_slope(e)
+
+
+def _near(e: Scalar) -> Scalar:
+    u = e / (1 + 0.75 * e)  # 1 / w: the series has no odd powers, and so does not know the sign of e
+    return 0.5 * _log1p(0.75 * e) + u * u * _polynomial(u * u, _STEP)
+
+
+def _near_slope(e: Scalar) -> Scalar:
+    base = 1 + 0.75 * e
+    u = e / base
+    return 0.375 / base + u * _polynomial(u * u, _STEP_SLOPE) / (base * base)
+
+
+def _far(e: Scalar) -> Scalar:
+    size = abs(e)
+    w = 1 / size + 0.75 * (e / size)
+    shifted = w + _SHIFT
+    steps: Scalar = 0 * e
+    for i in range(_SHIFT):
+        steps = steps + _log1p(-0.5 / (w + (i + 0.75)))
+    series = _polynomial(1 / (shifted * shifted), _STEP) / (shifted * shifted)
+    return 0.5 * _log1p(size * shifted - 1) + series + steps
+
+
+def _far_slope(e: Scalar) -> Scalar:
+    size = abs(e)
+    sign = e / size
+    w = 1 / size + 0.75 * sign
+    shifted = w + _SHIFT
+    steps: Scalar = 0 * e
+    for i in range(_SHIFT):
+        steps = steps + 0.5 / ((w + (i + 0.25)) * (w + (i + 0.75)))
+    series = -_polynomial(1 / (shifted * shifted), _STEP_SLOPE) / (shifted * shifted * shifted)
+    in_w = 0.5 / shifted + series + steps
+    return sign * (0.5 / size - in_w / (size * size))

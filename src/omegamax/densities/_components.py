@@ -13,7 +13,7 @@ from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._grid import GridDensity
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._line import LineDensity
-from omegamax.densities._root import Root, cholesky
+from omegamax.densities._quadratic import Root, cholesky
 
 # The tensors that make up a density, and how many axes each has after those of the batch.
 _RANKS = {
@@ -25,7 +25,7 @@ _RANKS = {
 
 
 def substituted(components: Density, weights: Tensor) -> Density:
-    """The components ``[*, K]`` with the heaviest in place of each that has no weight in ``[*, K]``.
+    """Return the components ``[*, K]`` with the heaviest in place of each that has no weight in ``[*, K]``.
 
     Nothing that goes wrong in a component without weight (a scale of 0, say) is then ever computed, and no gradient
     reaches it. A density of an unknown kind stays as it is.
@@ -51,7 +51,10 @@ def substituted(components: Density, weights: Tensor) -> Density:
 
 
 def stacked(name: str, components: Sequence[Density]) -> Density:
-    """Densities ``[*, K]``, which differ in K, as one ``[M, *, K]`` with the largest K; copies of the first fill up."""
+    """Return densities ``[*, K]``, which differ in K, as one ``[M, *, K]`` with the largest K.
+
+    Copies of the first fill those that have fewer.
+    """
     kind = _common_kind(name, components)
     for held in ("g", "function"):  # functions of points can be shared, but not stacked
         if len({id(getattr(each, held, None)) for each in components}) > 1:
@@ -83,7 +86,7 @@ def stacked(name: str, components: Sequence[Density]) -> Density:
 
 
 def _common_kind(name: str, components: Sequence[Density]) -> type:
-    """The type that all are of; members of a family with an alpha each have the family's."""
+    """Return the type that all are of; members of a family with an alpha each have the family's."""
     kinds = {type(each) for each in components}
     if len(kinds) == 1 and _parts(components[0]):
         return type(components[0])
@@ -95,7 +98,10 @@ def _common_kind(name: str, components: Sequence[Density]) -> type:
 
 
 def _parts(density: Any, full: bool = False) -> dict[str, Tensor]:
-    """The tensors that a density consists of, each with the whole batch; ``full`` gives every Sigma by its factor."""
+    """Return the tensors that a density consists of, each with the whole batch.
+
+    ``full`` gives every Sigma by its factor.
+    """
     if isinstance(density, BetaGaussian):
         root, parts = density._root, {"loc": density.loc}
         if full or (root.square is None and not root.diagonal):
@@ -115,7 +121,7 @@ def _parts(density: Any, full: bool = False) -> dict[str, Tensor]:
 
 
 def _assembled(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
-    """A density of this kind, and like the given one, with other tensors."""
+    """Return a density of this kind, and like the given one, with other tensors."""
     if issubclass(kind, BetaGaussian):
         return kind._from_root(parts["loc"], _root(parts), parts.get("alpha", like.alpha), False)
     new = kind.__new__(kind)

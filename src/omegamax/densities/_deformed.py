@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.densities._normaliser import log_ratio
+from omegamax._numerics import log_ratio
 
 
 def log_deformed(level: Tensor, drop: Tensor, e: float | Tensor) -> Tensor:
-    r"""``log [c - e d]_+^(1/e)`` with ``c = exp(e level)`` and ``d = c drop``, at ``e = alpha - 1`` of any sign.
+    r"""Return ``log [c - e d]_+^(1/e)`` with ``c = exp(e level)`` and ``d = c drop``, at ``e = alpha - 1`` of any sign.
 
     A density :math:`\exp_{2 - \alpha}(f(t) - A)` takes this form if its logarithm is ``level`` at some point and
     the score falls from there to ``t`` by ``exp(e level) drop``. For e > 0 it is ``-inf`` from ``e drop = 1`` on,
@@ -25,6 +25,6 @@ def log_deformed(level: Tensor, drop: Tensor, e: float | Tensor) -> Tensor:
 
 
 def _edge(e: float | Tensor, like: Tensor) -> Tensor:
-    """The logarithm where the base is negative."""
+    """Return the logarithm where the base is negative."""
     e = e if isinstance(e, Tensor) else like.new_tensor(e)
     return torch.where(e < 0, math.inf, -math.inf)

@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax._numerics import phi, psi
+from omegamax._numerics import gap, phi, psi
 from omegamax.densities._base import Density
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._normaliser import gap
 
 Rule = TypeVar("Rule", bound=Callable[[Any, Any], Tensor])
 _RULES: dict[type, Callable[[Any, Any], Tensor]] = {}
 
 
 def fenchel_young_loss(density: Density, target: Density | Tensor) -> Tensor:
-    r"""The Fenchel-Young loss between the score ``f`` of a density and a target ``q``, ``[*]``.
+    r"""Return the Fenchel-Young loss between the score ``f`` of a density and a target ``q``, ``[*]``.
 
     .. math:: L_{\Omega_\alpha}(f, q) = \Omega_\alpha^*(f) + \Omega_\alpha(q) - E_q[f(t)]
 
@@ -55,7 +54,7 @@ def fenchel_young_loss(density: Density, target: Density | Tensor) -> Tensor:
 
 
 def fenchel_young_rule(kind: type) -> Callable[[Rule], Rule]:
-    """Decorator: the closed form ``rule(density, target) -> [*]`` for densities of this type and its subclasses."""
+    """Make a function ``(density, target) -> [*]`` the closed form for densities of this type and its subclasses."""
 
     def register(rule: Rule) -> Rule:
         _RULES[kind] = rule
@@ -86,7 +85,9 @@ def _shown(alpha: float | Tensor) -> str:
 
 @fenchel_young_rule(BetaGaussian)
 def _quadratic(density: BetaGaussian, target: Density | Tensor) -> Tensor:
-    r"""With e = alpha - 1, g = 1 + en/2 and ``K K'`` the matrix of the target's Sigma in units of the density's,
+    r"""Return the loss of a beta-Gaussian.
+
+    With e = alpha - 1, g = 1 + en/2 and ``K K'`` the matrix of the target's Sigma in units of the density's,
 
     .. math:: L = \tfrac12 |d|^2 + \frac{c_q}{2 (g + e)} \bigl( \|K\|^2 - n - 2 \ell \, \varphi(e \ell / g) \bigr),
               \qquad \ell = \log \det K, \quad \varphi(y) = (e^y - 1) / y
@@ -114,13 +115,16 @@ def _quadratic(density: BetaGaussian, target: Density | Tensor) -> Tensor:
 
 
 def _conjugate(density: BetaGaussian) -> Tensor:
-    r""":math:`\Omega_\alpha^*` of the centred score, ``[*]``: the log-partition function at alpha = 1."""
+    r"""Return :math:`\Omega_\alpha^*` of the centred score, ``[*]``: the log-partition function at alpha = 1."""
     e, level, spread = density._e, density._log_peak, _spread(density)
     return (-density._g * level * phi(e * level) - density.dimension * e / (2 * (1 + e))) / spread
 
 
 def _spread(density: BetaGaussian) -> Any:
-    """``g + e``, the reciprocal of the variance but for the dilation; the loss is infinite or undefined unless > 0."""
+    """Return ``g + e``, the reciprocal of the variance but for the dilation.
+
+    The loss is infinite or undefined unless > 0.
+    """
     spread, n = density._spread, density.dimension
     if isinstance(spread, Tensor):
         return torch.where(spread > 0, spread, math.nan)

@@ -73,9 +73,6 @@ class GridDensity(Density):
         function: Score | None = None,
     ):
         for argument, value in (("scores", scores), ("nodes", nodes), ("node_weights", node_weights)):
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-                raise TypeError(f"GridDensity: {argument} must be a floating-point tensor, got {given}")
             check_floating("GridDensity", argument, value)
         count = scores.shape[-1] if scores.dim() else 0
         if count == 0:
@@ -115,7 +112,7 @@ class GridDensity(Density):
         batch_shape: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> GridDensity:
-        """The density of a score that can be evaluated anywhere, so that ``prob`` is exact between the nodes.
+        """Return the density of a score that can be evaluated anywhere, so that ``prob`` is exact between the nodes.
 
         Args:
             function: takes points ``sample + batch_shape + [n]`` to scores ``sample + batch_shape``.
@@ -146,12 +143,12 @@ class GridDensity(Density):
 
     @property
     def dimension(self) -> int:
-        """n"""
+        """Return n."""
         return self.event_shape[0]
 
     @property
     def masses(self) -> Tensor:
-        """``w_i p(t_i)``, ``[*, Q]``, which sum to one."""
+        """Return ``w_i p(t_i)``, ``[*, Q]``, which sum to one."""
         return self.node_weights * self.probs_at_nodes
 
     @property
@@ -164,7 +161,10 @@ class GridDensity(Density):
         return (self.masses.unsqueeze(-1) * offset).mT @ offset
 
     def expect(self, basis: Basis) -> Tensor:
-        r""":math:`\sum_i w_i p(t_i) \psi(t_i)`, ``[*, J]``; differentiable in scores, weights, nodes and alpha."""
+        r"""Return :math:`\sum_i w_i p(t_i) \psi(t_i)`, ``[*, J]``.
+
+        Differentiable in scores, weights, nodes and alpha.
+        """
         return self._sum(basis(self.nodes))
 
     def entropy(self) -> Tensor:
@@ -196,7 +196,7 @@ class GridDensity(Density):
         return self.prob(value) > 0
 
     def sample(self, sample_shape=torch.Size()) -> Tensor:  # noqa: B008 (the signature of torch)
-        """Nodes drawn with their masses, ``sample_shape + [*, n]``."""
+        """Return nodes drawn with their masses, ``sample_shape + [*, n]``."""
         with torch.no_grad():
             shape = torch.Size(sample_shape)
             masses = self.masses.expand(*self.batch_shape, self.masses.shape[-1])
@@ -209,11 +209,11 @@ class GridDensity(Density):
         return self.alpha.unsqueeze(-1) if isinstance(self.alpha, Tensor) else self.alpha
 
     def _sum(self, values: Tensor) -> Tensor:
-        """Of ``values [Q, J]`` or ``[*, Q, J]`` under the masses, ``[*, J]``."""
+        """Sum ``values [Q, J]`` or ``[*, Q, J]`` under the masses, ``[*, J]``."""
         return (self.masses.unsqueeze(-2) @ values).squeeze(-2)
 
     def _at_nodes(self, values: Tensor, index: Tensor) -> Tensor:
-        """``values [*, Q, J]`` at nodes ``index`` of shape sample + batch: sample + batch + [J]."""
+        """Return ``values [*, Q, J]`` at nodes ``index`` of shape sample + batch: sample + batch + [J]."""
         batch, features = self.batch_shape, values.shape[-1]
         values = values.expand(*batch, *values.shape[-2:])
         # Samples last: the gradient of a gather is as large as what is gathered from.

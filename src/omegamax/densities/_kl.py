@@ -15,7 +15,7 @@ from omegamax.densities._fenchel_young import fenchel_young_loss
 
 @register_kl(BetaGaussian, BetaGaussian)
 def _kl_beta_gaussian(p: BetaGaussian, q: BetaGaussian) -> Tensor:
-    r"""To a Gaussian (alpha = 1) ``q``: minus the entropy of ``p``, plus its expected negative log-likelihood.
+    r"""Return the divergence from a Gaussian q (alpha = 1): the mean of its negative log-likelihood less the entropy.
 
     .. math:: -H(p) + \tfrac12 \log \det 2\pi\Sigma_q
               + \tfrac12 \operatorname{tr}(\Sigma_q^{-1} C_p) + \tfrac12 |L_q^{-1}(\mu_p - \mu_q)|^2
@@ -55,7 +55,7 @@ def _is_gaussian(density: BetaGaussian) -> bool:
 
 
 def _as_gaussian(density: BetaGaussian) -> BetaGaussian:
-    """The same density with alpha a number."""
+    """Return the same density with alpha a float."""
     if not isinstance(density.alpha, Tensor):
         return density
     return BetaGaussian._from_root(density.loc, density._root, 1.0, False)

@@ -24,9 +24,9 @@ class BetaLaplace(LineDensity):
     :math:`|t|^{-1/(1 - \alpha)}`, integrable for every alpha > 0; the mean exists for alpha > 1/2 (NaN otherwise), and
     so does the Tsallis entropy; the variance for alpha > 2/3. Values and gradients are smooth through alpha = 1.
 
-    In units of :math:`s = b \, p(\mu)^{\alpha - 1}` the distance :math:`|t - \mu|` has the generalised Pareto law of
-    shape :math:`(1 - \alpha) / \alpha` and scale :math:`1 / \alpha`. There is no ``from_canonical``: the score is
-    linear in :math:`1/b`, but not in any function of the location.
+    In units of :math:`s = b \, p(\mu)^{\alpha - 1}` the distance :math:`|t - \mu|` has the generalised Pareto
+    distribution of shape :math:`(1 - \alpha) / \alpha` and scale :math:`1 / \alpha`. There is no ``from_canonical``:
+    the score is linear in :math:`1/b`, but not in any function of the location.
 
     Args:
         loc: the peak :math:`\mu`, ``[*, 1]``.
@@ -56,7 +56,7 @@ class BetaLaplace(LineDensity):
         *,
         validate_args: bool | None = None,
     ) -> BetaLaplace:
-        """The member with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``); alpha > 2/3."""
+        """Return the member with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``); alpha > 2/3."""
         check_above(f"{cls.__name__}.from_moments", "alpha", alpha, 2 / 3)
         scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, alpha, mean)
         return cls(mean, scale, alpha, validate_args)
@@ -75,7 +75,7 @@ class BetaLaplace(LineDensity):
 
     @property
     def support_radius(self) -> Tensor:
-        """Half the width ``a`` of the support, ``[*]``; infinite for alpha <= 1."""
+        """Return half the width ``a`` of the support, ``[*]``; infinite for alpha <= 1."""
         e = self._each - 1
         compact = e > 0
         return torch.where(compact, self._unit / torch.where(compact, e, 1.0), math.inf).squeeze(-1)
@@ -86,14 +86,14 @@ class BetaLaplace(LineDensity):
         return log_deformed(self._level, drop, self._each - 1).squeeze(-1)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Mass to the left of points ``[*, 1]``, ``[*]``."""
+        """Return mass to the left of points ``[*, 1]``, ``[*]``."""
         self._check(value)
         x = (value - self.loc) / self._unit
         half = 0.5 * self._tail(x.abs(), self._each)
         return torch.where(x < 0, half, 1 - half).squeeze(-1)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
+        """Return points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
         q = value.unsqueeze(-1)
         right = q > 0.5
         return self._at(2 * torch.where(right, 1 - q, q), torch.where(right, 1.0, -1.0))
@@ -115,7 +115,7 @@ class BetaLaplace(LineDensity):
         return torch.where(finite, value, math.inf).squeeze(-1)
 
     def mean_distance(self, points: Tensor) -> Tensor:
-        r""":math:`E_p|t - x|` for points x ``[*, 1]``, ``[*]``; infinite for alpha <= 1/2.
+        r"""Return :math:`E_p|t - x|` for points x ``[*, 1]``, ``[*]``; infinite for alpha <= 1/2.
 
         It is :math:`|x - \mu|` and twice the integral of the tail beyond it.
         """
@@ -129,12 +129,12 @@ class BetaLaplace(LineDensity):
 
     @property
     def _each(self) -> Tensor:
-        """alpha as ``[*, 1]``."""
+        """Return alpha as ``[*, 1]``."""
         return self.alpha.unsqueeze(-1) if isinstance(self.alpha, Tensor) else self.loc.new_tensor([self.alpha])
 
     @property
     def _level(self) -> Tensor:
-        """log p at the peak: the integral is ``2 b p(mu)^alpha / alpha`` whatever the sign of alpha - 1."""
+        """Return log p at the peak: the integral is ``2 b p(mu)^alpha / alpha`` whatever the sign of alpha - 1."""
         return (self._each / (2 * self.scale)).log() / self._each
 
     @property
@@ -143,17 +143,17 @@ class BetaLaplace(LineDensity):
 
     @property
     def _normaliser(self) -> Tensor:
-        """``A`` of Prop. 1: ``(1 - c) / (alpha - 1)`` for ``c = p(mu)^(alpha - 1)``."""
+        """Return ``A`` of Prop. 1: ``(1 - c) / (alpha - 1)`` for ``c = p(mu)^(alpha - 1)``."""
         return -self._level * phi((self._each - 1) * self._level)
 
     def _tail(self, r: Tensor, power: Tensor) -> Tensor:
-        """``[1 - e r]_+^(power / e)``, which is P(|t - mu| > r units) if the power is alpha."""
+        """Return ``[1 - e r]_+^(power / e)``, which is P(|t - mu| > r units) if the power is alpha."""
         log_base = log_deformed(torch.zeros_like(r), r, self._each - 1)
         inside = log_base != -math.inf  # minus infinity times a power would send a NaN back
         return torch.where(inside, (power * torch.where(inside, log_base, 0.0)).exp(), 0.0)
 
     def _at(self, tail: Tensor, sign: Tensor) -> Tensor:
-        """The point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
+        """Return the point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
         alpha = self._each
         positive = tail > 0
         log_tail = torch.where(positive, tail, 1.0).log() / alpha
@@ -181,7 +181,7 @@ class Laplace(BetaLaplace):
     def from_moments(  # type: ignore[override]
         cls, mean: Tensor, covariance: Tensor | float, *, validate_args: bool | None = None
     ) -> Laplace:
-        """The one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
+        """Return the one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
         scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, 1.0, mean)
         return cls(mean, scale, validate_args)
 
@@ -208,13 +208,13 @@ class Triangular(BetaLaplace):
     def from_moments(  # type: ignore[override]
         cls, mean: Tensor, covariance: Tensor | float, *, validate_args: bool | None = None
     ) -> Triangular:
-        """The one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
+        """Return the one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
         scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, 2.0, mean)
         return cls(mean, scale, validate_args)
 
 
 def _scale_of_covariance(name: str, covariance: Tensor | float, alpha: float | Tensor, like: Tensor) -> Tensor:
-    """b with ``2 s^2 / ((2 alpha - 1)(3 alpha - 2))`` the variance, s = b p(mu)^(alpha - 1)."""
+    """Return b with ``2 s^2 / ((2 alpha - 1)(3 alpha - 2))`` the variance, s = b p(mu)^(alpha - 1)."""
     if not isinstance(covariance, Tensor):
         covariance = like.new_tensor([[covariance]])
     if covariance.shape[-2:] != (1, 1):

@@ -9,16 +9,17 @@ from torch import Tensor
 from torch.distributions import register_kl
 
 from omegamax._checks import readable
-from omegamax._numerics import phi, psi
+from omegamax._numerics import gap, log_ratio, phi, psi
 from omegamax.densities._base import Density
 from omegamax.densities._fenchel_young import check_same_alpha, fenchel_young_rule
 from omegamax.densities._laplace import BetaLaplace, Laplace
-from omegamax.densities._normaliser import gap, log_ratio
 
 
 @fenchel_young_rule(BetaLaplace)
 def _linear(density: BetaLaplace, target: Density | Tensor) -> Tensor:
-    r"""With e = alpha - 1, c = p(mu)^e and the unit s = b c of each density,
+    r"""Return the loss of a beta-Laplace density.
+
+    With e = alpha - 1, c = p(mu)^e and the unit s = b c of each density,
 
     .. math:: L = \frac{c_q}{2\alpha - 1} \bigl( \kappa - 1 - \ell \varphi(e \ell / \alpha) \bigr)
                   + \frac{s_q}{b} \, W\Bigl(\frac{|\mu - \mu_q|}{s_q}\Bigr), \qquad
@@ -49,7 +50,10 @@ def _linear(density: BetaLaplace, target: Density | Tensor) -> Tensor:
 
 
 def _shift(r: Tensor, e: Tensor, strength: Tensor) -> Tensor:
-    """W(r) = ``r + ([1 - e r]_+^((2 alpha - 1) / e) - 1) / (2 alpha - 1)``, about ``alpha r^2 / 2`` for small r."""
+    """Return W(r) = ``r + ([1 - e r]_+^((2 alpha - 1) / e) - 1) / (2 alpha - 1)``.
+
+    It is about ``alpha r^2 / 2`` for small r.
+    """
     reach = e * r
     near, inside = reach.abs() < 0.5, reach < 1
     s = torch.where(near, r, 0.0)
@@ -61,13 +65,13 @@ def _shift(r: Tensor, e: Tensor, strength: Tensor) -> Tensor:
 
 
 def _conjugate(density: BetaLaplace) -> Tensor:
-    r""":math:`\Omega_\alpha^*` of the score, ``[*]``: log 2b at alpha = 1."""
+    r"""Return :math:`\Omega_\alpha^*` of the score, ``[*]``: log 2b at alpha = 1."""
     alpha = density._each
     return ((alpha * density._normaliser - 1 + 1 / alpha) / _strength(density)).squeeze(-1)
 
 
 def _strength(density: BetaLaplace) -> Tensor:
-    """``2 alpha - 1``; Omega is infinite for members of the family unless it is positive."""
+    """Return ``2 alpha - 1``; Omega is infinite for members of the family unless it is positive."""
     alpha = density.alpha
     if isinstance(alpha, Tensor):
         strength = 2 * alpha.unsqueeze(-1) - 1
@@ -79,7 +83,7 @@ def _strength(density: BetaLaplace) -> Tensor:
 
 @register_kl(BetaLaplace, BetaLaplace)
 def _kl_beta_laplace(p: BetaLaplace, q: BetaLaplace) -> Tensor:
-    r"""To a Laplace density (alpha = 1) ``q``; to any other there is no closed form.
+    r"""Return the divergence from a Laplace density ``q`` (alpha = 1); from any other there is no closed form.
 
     .. math:: -H(p) + \log 2 b_q + E_p|t - \mu_q| / b_q
     """

@@ -67,7 +67,7 @@ class LineDensity(Density):
 
     @property
     def dimension(self) -> int:
-        """1"""
+        """Return 1."""
         return 1
 
     @property
@@ -76,7 +76,7 @@ class LineDensity(Density):
 
     @property
     def support_radius(self) -> Tensor:
-        """Half the width of the support, ``[*]``; infinite for alpha <= 1."""
+        """Return half the width of the support, ``[*]``; infinite for alpha <= 1."""
         raise NotImplementedError
 
     def support_contains(self, value: Tensor) -> Tensor:
@@ -92,11 +92,8 @@ class LineDensity(Density):
 
 
 def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | None = None) -> Tensor:
-    """A floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
+    """Return a floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
     if like is not None and is_number(value):
         return like.new_tensor([value])
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        given = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {given}")
     check_floating(name, argument, value)
     return value.unsqueeze(0) if like is not None and value.dim() == 0 else value

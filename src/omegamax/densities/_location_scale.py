@@ -67,7 +67,7 @@ class LocationScale(LineDensity):
 
     @property
     def support_radius(self) -> Tensor:
-        r"""Half the width :math:`\sigma a` of the support, ``[*]``."""
+        r"""Return half the width :math:`\sigma a` of the support, ``[*]``."""
         return (self.scale * self._edge).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class LocationScale(LineDensity):
         return torch.where(inside, log_p, -torch.inf).squeeze(-1)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Mass to the left of points ``[*, 1]``, ``[*]``."""
+        """Return mass to the left of points ``[*, 1]``, ``[*]``."""
         self._check(value)
         x = (value - self.loc) / self.scale
         inside = ~(x.abs() >= self._edge)
@@ -86,7 +86,7 @@ class LocationScale(LineDensity):
         return torch.where(x < 0, 0.5 - half, 0.5 + half).squeeze(-1)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
+        """Return points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
         q = value.unsqueeze(-1)
         right = q > 0.5
         return self._at(2 * torch.where(right, 1 - q, q), torch.where(right, 1.0, -1.0))
@@ -101,29 +101,29 @@ class LocationScale(LineDensity):
         return (self.scale.log() - logarithm).squeeze(-1)
 
     def tsallis_entropy(self) -> Tensor:
-        r"""Half the Gini-Simpson index, :math:`\tfrac12 (1 - \int p^2)`, ``[*]``."""
+        r"""Return half the Gini-Simpson index, :math:`\tfrac12 (1 - \int p^2)`, ``[*]``."""
         return (0.5 * (1 - self._integral(lambda s, h: h.square()) / self.scale)).squeeze(-1)
 
     def _height(self, s: Tensor) -> Tensor:
-        """``[g'(a) - g'(s)]_+``, with zero gradient beyond the edge and at the peak."""
+        """Return ``[g'(a) - g'(s)]_+``, with zero gradient beyond the edge and at the peak."""
         inside = ~(s >= self._edge)
         # At s = 0 the second derivative may be infinite (s^1.5); the clamp stops it before it meets a sign of zero.
         s = torch.where(inside, s, 0.0).clamp(min=torch.finfo(s.dtype).tiny)
         return torch.where(inside, (self._top - _slope(self.g, s)).clamp(min=0), 0.0)
 
     def _mass(self, s: Tensor) -> Tensor:
-        """Between the peak and s <= a; 1/2 at a."""
+        """Return the mass between the peak and s <= a; 1/2 at a."""
         return s * self._top - (self.g(s) - self.g(torch.zeros_like(s)))
 
     def _integral(self, integrand: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Over the support, of a function of ``s`` and the density ``h(s)`` at scale one; ``[*, 1]``."""
+        """Integrate a function of ``s`` and the density ``h(s)`` at scale one over the support; ``[*, 1]``."""
         column = (_NODES,) + (1,) * self.loc.dim()
         nodes, weights = (self.loc.new_tensor(v).reshape(column) for v in _rule())
         s = self._edge * nodes
         return 2 * (self._edge * weights * integrand(s, self._height(s))).sum(0)
 
     def _at(self, tail: Tensor, sign: Tensor) -> Tensor:
-        """The point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
+        """Return the point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
         with torch.no_grad():
             # The mass beyond s is convex and, near the edge, quadratic; its square root is nearly a straight line.
             goal, edge = tail.detach().sqrt(), self._edge.detach()
@@ -148,12 +148,12 @@ class LocationScale(LineDensity):
 
 
 def _slope(g: Function, s: Tensor) -> Tensor:
-    """g' at each element, itself differentiable in s and in what g holds."""
+    """Return g' at each element, itself differentiable in s and in what g holds."""
     return torch.func.grad(lambda s: g(s).sum())(s)
 
 
 def _solve_edge(g: Function, loc: Tensor) -> Tensor:
-    """The root a of ``a g'(a) - g(a) + g(0) = 1/2``, ``[*, 1]``, with gradients to what g holds."""
+    """Return the root a of ``a g'(a) - g(a) + g(0) = 1/2``, ``[*, 1]``, with gradients to what g holds."""
     start = torch.ones_like(loc, dtype=torch.float64)
     given = g(start)
     if given.shape != start.shape:
@@ -195,7 +195,7 @@ def _solve_edge(g: Function, loc: Tensor) -> Tensor:
 
 @cache
 def _rule() -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre on [0, 1] after ``s = x^3 (10 - 15 x + 6 x^2)``.
+    """Return Gauss-Legendre nodes and weights on [0, 1] after ``s = x^3 (10 - 15 x + 6 x^2)``.
 
     The substitution is flat at both ends, where h log h has a logarithm and g' may be a power.
     """

@@ -33,14 +33,17 @@ class _Member(BetaGaussian):
     def from_moments(  # type: ignore[override]
         cls: type[Own], mean: torch.Tensor, covariance: torch.Tensor | float, *, validate_args: bool | None = None
     ) -> Own:
-        """The density with this mean ``[*, n]`` and covariance ``[*, n, n]`` (or a multiple of the identity)."""
+        """Return the density with this mean ``[*, n]`` and covariance ``[*, n, n]`` (or a multiple of the identity)."""
         return super().from_moments(mean, covariance, cls.ALPHA, validate_args=validate_args)
 
     @classmethod
     def from_canonical(  # type: ignore[override]
         cls: type[Own], theta1: torch.Tensor, theta2: torch.Tensor | float, *, validate_args: bool | None = None
     ) -> Own:
-        """The density of the score ``theta1' t + t' theta2 t``: ``[*, n]`` and ``[*, n, n]``, negative definite."""
+        """Return the density of the score ``theta1' t + t' theta2 t``.
+
+        ``theta1`` is ``[*, n]``, ``theta2`` ``[*, n, n]`` and negative definite.
+        """
         return super().from_canonical(theta1, theta2, cls.ALPHA, validate_args=validate_args)
 
 

@@ -53,9 +53,6 @@ class Mixture(Density):
     support = constraints.real_vector
 
     def __init__(self, weights: Tensor, components: Density, validate_args: bool | None = None):
-        if not isinstance(weights, Tensor) or not weights.is_floating_point():
-            given = f"dtype {weights.dtype}" if isinstance(weights, Tensor) else type(weights).__name__
-            raise TypeError(f"Mixture: weights must be a floating-point tensor [*, K], got {given}")
         check_floating("Mixture", "weights", weights)
         if not isinstance(components, Density):
             raise TypeError(f"Mixture: components must be a density, got {type(components).__name__}")
@@ -87,7 +84,7 @@ class Mixture(Density):
 
     @classmethod
     def stack(cls, mixtures: Sequence[Mixture], validate_args: bool | None = None) -> Mixture:
-        """A batch ``[M, *]`` of M mixtures, as many components as the largest has; those of weight 0 fill up.
+        """Return a batch ``[M, *]`` of M mixtures, as many components as the largest has; those of weight 0 fill up.
 
         The batch shapes ``[*]`` broadcast; the components are of one family.
 
@@ -118,12 +115,12 @@ class Mixture(Density):
 
     @property
     def dimension(self) -> int:
-        """n"""
+        """Return n."""
         return self.event_shape[0]
 
     @property
     def alpha(self) -> float | Tensor:
-        """That of the components, if they have one in common: a float or ``[*]``."""
+        """Return that of the components, if they have one in common: a float or ``[*]``."""
         alpha = self.components.alpha  # type: ignore[attr-defined]
         if not isinstance(alpha, Tensor):
             return alpha
@@ -133,13 +130,13 @@ class Mixture(Density):
 
     @property
     def component_count(self) -> Tensor:
-        """How many components have weight, ``[*]``."""
+        """Return how many components have weight, ``[*]``."""
         return self._alive.sum(-1)
 
     # --- The density
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, n]``; -inf outside the supports of all components, with gradient 0 there."""
+        """Return the log-density at points ``[*, n]``; -inf, with gradient 0, outside all supports."""
         if self._validate_args:
             self._validate_sample(value)
         joint, nowhere = self._joint(value)
@@ -147,20 +144,23 @@ class Mixture(Density):
         return torch.where(nowhere.squeeze(-1), -math.inf, log_p)
 
     def responsibilities(self, value: Tensor) -> Tensor:
-        r"""The weights given a point ``[*, n]``: :math:`\pi_k p_k(t) / p(t)`, ``[*, K]``; 0 outside all supports."""
+        r"""Return the weights given a point ``[*, n]``: :math:`\pi_k p_k(t) / p(t)`, ``[*, K]``.
+
+        They are 0 outside all supports.
+        """
         if self._validate_args:
             self._validate_sample(value)
         joint, nowhere = self._joint(value)
         return torch.where(nowhere, 0.0, torch.where(nowhere, 0.0, joint).softmax(-1))
 
     def _joint(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """``log pi_k + log p_k`` at points, ``[*, K]``, and where all of them are -inf, ``[*, 1]``."""
+        """Return ``log pi_k + log p_k`` at points, ``[*, K]``, and where all of them are -inf, ``[*, 1]``."""
         log_weights = torch.where(self._alive, self.weights, 1.0).log()
         joint = torch.where(self._alive, log_weights + self._narrow.log_prob(self._points(value)), -math.inf)
         return joint, joint.detach().amax(-1, keepdim=True) == -math.inf
 
     def _points(self, value: Tensor) -> Tensor:
-        """Points ``[*, n]`` for each of the components, ``[*, K, n]``."""
+        """Return points ``[*, n]`` for each of the components, ``[*, K, n]``."""
         value = value.unsqueeze(-2)
         return value.expand(torch.broadcast_shapes(value.shape, self._narrow.batch_shape + self.event_shape))
 
@@ -168,7 +168,7 @@ class Mixture(Density):
         return (self._narrow.support_contains(self._points(value)) & self._alive).any(-1)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """In one dimension, at points ``[*, 1]``."""
+        """Return the distribution function at points ``[*, 1]`` of the line."""
         if self.dimension != 1:
             raise NotImplementedError(f"Mixture.cdf: needs one dimension, got {self.dimension}")
         if self._validate_args:
@@ -176,12 +176,12 @@ class Mixture(Density):
         return self._average(self._narrow.cdf(self._points(value)).unsqueeze(-1)).squeeze(-1)
 
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, n]``."""
+        """Return points ``sample_shape + [*, n]``."""
         with torch.no_grad():
             return self._choose(self._wide.sample(sample_shape), sample_shape)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        r"""Points ``sample_shape + [*, n]``, with gradients.
+        r"""Return points ``sample_shape + [*, n]``, with gradients.
 
         In one dimension they reach the components and the weights, by the derivative of the cdf at a fixed point,
         :math:`\partial t = -\partial F(t) / p(t)`. Where a gap without density separates components, no point can move
@@ -206,11 +206,11 @@ class Mixture(Density):
 
     @property
     def _wide(self) -> Density:
-        """The components, each with its own draws."""
+        """Return components that draw each for itself."""
         return self._narrow.expand(self.weights.shape)
 
     def _choose(self, points: Tensor, sample_shape: Any) -> Tensor:
-        """One of the components' points ``[*, K, n]`` each, ``[*, n]``."""
+        """Return one of the components' points ``[*, K, n]`` each, ``[*, n]``."""
         shape, weights = torch.Size(sample_shape), self.weights.detach()
         chosen = torch.multinomial(weights.reshape(-1, weights.shape[-1]), max(shape.numel(), 1), replacement=True)
         index = chosen[:, : shape.numel()].T.reshape(shape + self.batch_shape)[..., None, None]
@@ -224,17 +224,23 @@ class Mixture(Density):
 
     @property
     def covariance_matrix(self) -> Tensor:
-        r""":math:`\sum_k \pi_k (C_k + d_k d_k')`, ``[*, n, n]``; d is the way from the mean to a component's."""
+        r"""Return :math:`\sum_k \pi_k (C_k + d_k d_k')`, ``[*, n, n]``; d is the way from the mean to a component's."""
         offset = self._narrow.mean - self.mean.unsqueeze(-2)
         spread = self._narrow.covariance_matrix + offset.unsqueeze(-1) * offset.unsqueeze(-2)
         return self._average(spread.flatten(-2)).unflatten(-1, spread.shape[-2:])
 
     def expect(self, basis: Basis) -> Tensor:
-        r""":math:`\sum_k \pi_k E_{p_k}[\psi(t)]`, ``[*, J]``; differentiable in the weights and in the components."""
+        r"""Return :math:`\sum_k \pi_k E_{p_k}[\psi(t)]`, ``[*, J]``.
+
+        Differentiable in the weights and in the components.
+        """
         return self._average(self._narrow.expect(basis))
 
     def _average(self, values: Tensor) -> Tensor:
-        """The weighted sum of ``values [*, K, J]`` of the components, ``[*, J]``; what has no weight may be NaN."""
+        """Return the weighted sum of ``values [*, K, J]`` of the components, ``[*, J]``.
+
+        What has no weight may be NaN.
+        """
         weights = torch.where(self._alive, self.weights, 0.0).unsqueeze(-2)
         alive = self._alive.unsqueeze(-1)
         dtype = torch.promote_types(weights.dtype, values.dtype)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -11,7 +13,7 @@ from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
 from omegamax._arguments import is_number
-from omegamax._checks import check_above, check_floating, is_plain, readable
+from omegamax._checks import check_above, check_floating, check_scale, check_symmetric, is_plain, readable
 from omegamax._constraints import (
     finite_lower_cholesky,
     finite_positive_definite,
@@ -20,7 +22,6 @@ from omegamax._constraints import (
 )
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
-from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
 
 Own = TypeVar("Own", bound="Quadratic")
 
@@ -67,7 +68,7 @@ class Quadratic(Density):
 
     @classmethod
     def _validates(cls, validate_args: bool | None) -> bool:
-        """Whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
+        """Tell whether arguments are checked: as asked, otherwise as torch's distributions do by default."""
         return cls._validate_args if validate_args is None else validate_args
 
     @classmethod
@@ -121,7 +122,9 @@ class Quadratic(Density):
         *,
         validate_args: bool | None = None,
     ) -> Own:
-        r"""The density of the score ``theta1' t + t' theta2 t``: ``[*, n]`` and ``[*, n, n]``, negative definite.
+        r"""Return the density of the score ``theta1' t + t' theta2 t``.
+
+        ``theta1`` is ``[*, n]``, ``theta2`` ``[*, n, n]`` and negative definite.
 
             >>> from omegamax.densities import BetaGaussian
             >>> p = BetaGaussian.from_canonical(torch.tensor([2.0]), torch.tensor([[-0.5]]), alpha=1.0)
@@ -152,27 +155,29 @@ class Quadratic(Density):
 
     @property
     def dimension(self) -> int:
-        """n"""
+        """Return n."""
         return self._event_shape[0]
 
     @lazy_property
     def scale(self) -> Tensor:
-        """Sigma, ``[*, n, n]``."""
+        """Return Sigma, ``[*, n, n]``."""
         return self._root.gram().expand((*self._batch_shape, self.dimension, self.dimension))
 
     @lazy_property
     def scale_diag(self) -> Tensor:
-        """The diagonal of Sigma, ``[*, n]``."""
+        """Return the diagonal of Sigma, ``[*, n]``."""
         return self.scale.diagonal(dim1=-2, dim2=-1)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
-        """The Cholesky factor L of Sigma, ``[*, n, n]``."""
+        """Return the Cholesky factor L of Sigma, ``[*, n, n]``."""
         return self._root.tril().expand((*self._batch_shape, self.dimension, self.dimension))
 
     @property
     def canonical(self) -> tuple[Tensor, Tensor]:
-        r"""``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``: the score is ``theta1' t + t' theta2 t``.
+        r"""Return ``(theta1, theta2)`` of shapes ``[*, n]`` and ``[*, n, n]``.
+
+        The score is ``theta1' t + t' theta2 t``.
 
         .. math:: \theta_1 = \Sigma^{-1} \mu, \qquad \theta_2 = -\tfrac12 \Sigma^{-1}
         """
@@ -188,11 +193,168 @@ class Quadratic(Density):
 
 def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, n]``; half precision becomes float32."""
-    if not isinstance(loc, Tensor):
-        raise TypeError(f"{name}: {argument} must be a torch.Tensor [*, n], got {type(loc).__name__}")
-    if not loc.is_floating_point():
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {loc.dtype}")
     check_floating(name, argument, loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
     return loc.to(working_dtype(loc))
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """``L`` with ``L L' = Sigma``: lower triangular ``[*, n, n]``, or its diagonal ``[*, n]`` if there is no more.
+
+    The batch is that of the argument it came from, not yet broadcast with the location's: one factor serves many.
+    """
+
+    values: Tensor
+    diagonal: bool
+    square: Tensor | None = None  # Sigma, or its diagonal, if that is what was given
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.values.shape[:-1] if self.diagonal else self.values.shape[:-2]
+
+    def tril(self) -> Tensor:
+        """Return ``L`` in full, ``[*, n, n]``."""
+        return torch.diag_embed(self.values) if self.diagonal else self.values
+
+    def gram(self) -> Tensor:
+        """Return ``L L'``, ``[*, n, n]``."""
+        if self.diagonal:
+            return torch.diag_embed(self.values.square() if self.square is None else self.square)
+        return self.values @ self.values.mT if self.square is None else self.square
+
+    def log_det(self) -> Tensor:
+        """Return ``log det L``, ``[*]``: half of that of Sigma."""
+        pivots = self.values if self.diagonal else self.values.diagonal(dim1=-2, dim2=-1)
+        return pivots.log().sum(-1)
+
+    def times(self, factor: Tensor | float) -> Root:
+        """Return ``factor L`` with one number for each of the batch, ``[*]``."""
+        if isinstance(factor, Tensor):
+            factor = factor[..., None] if self.diagonal else factor[..., None, None]
+        return Root(self.values * factor, self.diagonal)
+
+    def colour(self, z: Tensor) -> Tensor:
+        """Return ``L z`` for vectors ``[*, n]``."""
+        return self.values * z if self.diagonal else _columns(torch.matmul, self.values, z)
+
+    def colour_transposed(self, z: Tensor) -> Tensor:
+        """Return ``L' z`` for vectors ``[*, n]``."""
+        return self.values * z if self.diagonal else _columns(torch.matmul, self.values.mT, z)
+
+    def whiten(self, x: Tensor) -> Tensor:
+        """Return ``L^-1 x`` for vectors ``[*, n]``."""
+        return x / self.values if self.diagonal else _columns(_solve, self.values, x)
+
+    def whiten_matrix(self, matrix: Tensor) -> Tensor:
+        """Return ``L^-1 M`` for matrices ``[*, n, k]``."""
+        return matrix / self.values.unsqueeze(-1) if self.diagonal else _solve(self.values, matrix)
+
+    def take(self, indices: list[int]) -> Root:
+        """Return the root of the rows and columns ``indices`` of Sigma."""
+        if self.diagonal:
+            return Root(self.values[..., indices], True)
+        rows = self.values[..., indices, :]
+        return Root(cholesky(rows @ rows.mT), False)
+
+
+def cholesky(matrix: Tensor) -> Tensor:
+    """Return the Cholesky factor; NaN for a matrix that has none.
+
+    A NaN spoils its own entry of the batch only, and nothing waits for a GPU.
+    """
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    return torch.where((info == 0)[..., None, None], factor, math.nan)
+
+
+def inverse_root(precision: Root) -> Root:
+    """Return the root of the inverse, lower triangular again."""
+    if precision.diagonal:
+        return Root(1 / precision.values, True)
+    upper = cholesky(precision.gram().flip(-2, -1)).flip(-2, -1)
+    identity = torch.eye(upper.shape[-1], dtype=upper.dtype, device=upper.device)
+    return Root(_solve(upper.mT, identity), False)
+
+
+def _solve(tril: Tensor, columns: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(tril, columns, upper=False)
+
+
+def _columns(apply: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, x: Tensor) -> Tensor:
+    """Return ``apply(matrix, columns)`` for vectors ``[*, n]``, where those that share a matrix are its columns.
+
+    The matrix is never copied, as broadcasting it over many vectors would.
+    """
+    n = x.shape[-1]
+    rank = max(x.dim() - 1, matrix.dim() - 2)
+    matrix = matrix.reshape((1,) * (rank + 2 - matrix.dim()) + tuple(matrix.shape))
+    x = x.expand((*torch.broadcast_shapes(x.shape[:-1], matrix.shape[:-2]), n))
+    own = [i for i in range(rank) if matrix.shape[i] != 1]
+    shared = [i for i in range(rank) if matrix.shape[i] == 1]
+    order = [*own, rank, *shared]
+    moved = x.permute(order)
+    batch = [matrix.shape[i] for i in own]
+    columns = moved.flatten(len(own) + 1) if shared else moved.unsqueeze(-1)
+    done = apply(matrix.reshape(*batch, n, n), columns).reshape(moved.shape)
+    return done.permute(sorted(range(rank + 1), key=order.__getitem__))
+
+
+def root_of_scale(
+    name: str, argument: str, scale: Tensor | float, n: int, like: Tensor, validate: bool = False
+) -> Root:
+    """Return the root of Sigma given in full ``[*, n, n]``, or as a multiple of the identity.
+
+    A number, a 0-d tensor and ``[*, 1, 1]`` are multiples of the identity. ``validate`` refuses a matrix that is not
+    symmetric and positive definite.
+    """
+    if not isinstance(scale, Tensor):
+        if not is_number(scale):
+            raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
+        scale = check_scale(name, argument, scale, like)
+        return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
+    scale = _floating(name, argument, scale, like)
+    if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):
+        diagonal = scale.expand(n) if scale.dim() == 0 else scale[..., 0].expand((*scale.shape[:-2], n))
+        return Root(diagonal.sqrt(), True, diagonal)
+    _shaped(name, argument, scale, (n, n))
+    if validate:
+        check_symmetric(name, argument, scale)
+    scale = (scale + scale.mT) / 2  # so that a gradient in any entry is the one of a symmetric matrix
+    root = cholesky(scale)
+    if validate and is_plain(scale) and not bool(root.diagonal(dim1=-2, dim2=-1).isfinite().all()):
+        bad = ~root.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
+        raise ValueError(f"{name}: {argument} must be positive definite, got {scale.detach()[bad][0].tolist()}")
+    return Root(root, False, scale)
+
+
+def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:
+    """Return the root of a diagonal Sigma ``[*, n]``."""
+    diagonal = _floating(name, argument, diagonal, like)
+    _shaped(name, argument, diagonal, (n,))
+    return Root(diagonal.sqrt(), True, diagonal)
+
+
+def root_of_tril(name: str, argument: str, tril: Tensor, n: int, like: Tensor) -> Root:
+    """Return a Cholesky factor ``[*, n, n]`` as it is."""
+    tril = _floating(name, argument, tril, like)
+    _shaped(name, argument, tril, (n, n))
+    return Root(tril, False)
+
+
+def _floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
+    check_floating(name, argument, value)
+    return value.to(torch.promote_types(value.dtype, like.dtype))
+
+
+def _shaped(name: str, argument: str, value: Tensor, ending: tuple[int, ...]) -> None:
+    if value.shape[-len(ending) :] != ending:
+        wanted = ", ".join(map(str, ending))
+        raise ValueError(
+            f"{name}: {argument} must have shape [*, {wanted}] for a location of {ending[0]} coordinates, "
+            f"got {tuple(value.shape)}"
+        )

@@ -23,7 +23,7 @@ def gauss_legendre_nodes(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Nodes and weights of a rule that integrates over a box, exact for piecewise polynomials.
+    r"""Return nodes and weights of a rule that integrates over a box, exact for piecewise polynomials.
 
     .. math:: \int f(t) \, dt \approx \sum_i w_i f(t_i)
 

@@ -15,7 +15,9 @@ from omegamax.densities._location_scale import LocationScale, _slope
 
 @fenchel_young_rule(GridDensity)
 def _on_grid(density: GridDensity, target: Density | Tensor) -> Tensor:
-    r"""For a target q on the same nodes, with l the constant such that ``f - l = (p^(alpha-1) - 1) / (alpha - 1)``,
+    r"""Return the loss for a target q on the same nodes.
+
+    With l the constant such that ``f - l = (p^(alpha-1) - 1) / (alpha - 1)``,
 
     .. math:: L = \sum_i w_i \bigl[ \omega(q_i) - \omega(p_i) - (f_i - l + 1/\alpha)(q_i - p_i) \bigr], \qquad
               \omega(x) = \frac{x^\alpha - x}{\alpha (\alpha - 1)}
@@ -52,7 +54,7 @@ def _omega(p: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def _level(density: GridDensity) -> Tensor:
-    """``l``, read off at the node of the largest density, ``[*]``."""
+    """Return ``l``, read off at the node of the largest density, ``[*]``."""
     best = density.probs_at_nodes.argmax(-1, keepdim=True)
     top, peak = density.scores.gather(-1, best), density.probs_at_nodes.gather(-1, best)
     return (top - tsallis_log(peak, density._each)).squeeze(-1)
@@ -68,7 +70,10 @@ def _same_nodes(first: Tensor, second: Tensor) -> bool:
 
 @fenchel_young_rule(LocationScale)
 def _falling(density: LocationScale, target: Density | Tensor) -> Tensor:
-    r"""For points only: :math:`\tfrac12 (1 + \int p^2) - \tfrac1\sigma \bigl(g'(a) - g'(|t - \mu| / \sigma)\bigr)`."""
+    r"""Return the loss, for points only.
+
+    .. math:: \tfrac12 (1 + \int p^2) - \tfrac1\sigma \bigl(g'(a) - g'(|t - \mu| / \sigma)\bigr)
+    """
     if isinstance(target, Density):
         raise TypeError(f"fenchel_young_loss: a LocationScale is compared with points, got a {type(target).__name__}")
     s = ((target - density.loc).abs() / density.scale).clamp(min=torch.finfo(density.loc.dtype).tiny)

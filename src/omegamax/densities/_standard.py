@@ -9,8 +9,7 @@ import torch
 from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 
-from omegamax._numerics import phi
-from omegamax.densities._normaliser import log_ratio
+from omegamax._numerics import log_ratio, phi
 
 # Gauss-Legendre on [0, 1], and the double exponential rule v = exp(s - exp(-s)) for the weight exp(-v) on [0, inf).
 _CENTRE = [(float(t + 1) / 2, float(w) / 2) for t, w in zip(*leggauss(20), strict=True)]
@@ -22,12 +21,14 @@ _REACH = 0.6
 
 
 def draw(shape: torch.Size, n: int, e: Any, like: Tensor) -> Tensor:
-    r"""Points ``[*, n]`` of the density proportional to ``(1 - e |x|^2 / 2)^(1/e)``, for a float or a tensor ``[*]`` e.
+    r"""Return points ``[*, n]`` of the density proportional to ``(1 - e |x|^2 / 2)^(1/e)``.
+
+    e is a float or a tensor ``[*]``.
 
     A normal vector ``z`` is pulled in (e > 0) or pushed out (e < 0) by a factor that is smooth in ``e`` and 1 at e = 0:
     no rejection, no gamma variates, and gradients in ``e`` of bounded variance. In an even dimension
-    ``1 - e |x|^2 / 2`` has the law of a product of powers ``U_j^(e / (1 + je))`` of uniform variables, j = 1 ... n/2;
-    an odd dimension is a margin of the next, with j = 1/2 ... n/2.
+    ``1 - e |x|^2 / 2`` has the distribution of a product of powers ``U_j^(e / (1 + je))`` of uniform variables, j = 1
+    ... n/2; an odd dimension is a margin of the next, with j = 1/2 ... n/2.
     """
     pairs = (n + 1) // 2
     if not isinstance(e, Tensor) and e == 0:
@@ -46,7 +47,7 @@ def draw(shape: torch.Size, n: int, e: Any, like: Tensor) -> Tensor:
 
 
 def cumulative(s: Tensor, e: Any, delta: Any) -> Tensor:
-    r"""The cumulative distribution in one dimension of the density proportional to ``(1 - e s^2)^(1/e)`` at ``s``.
+    r"""Return the distribution function at ``s`` of the density over the line proportional to ``(1 - e s^2)^(1/e)``.
 
     ``delta`` is ``log_volume(e, 1)``, so that ``exp(delta) / sqrt(pi)`` normalises. Around the centre a Gauss rule;
     beyond it, where ``T = 1 - e s^2``, the tail in a form without difference or singularity, for every sign of e,
@@ -76,7 +77,7 @@ def cumulative(s: Tensor, e: Any, delta: Any) -> Tensor:
 
 
 def _bend(r: Tensor, e: Any) -> Tensor:
-    """``log1p(-e r) / e``; ``-r`` at e = 0."""
+    """Return ``log1p(-e r) / e``; ``-r`` at e = 0."""
     if isinstance(e, Tensor):
         return -r * log_ratio(-e * r)
     return (-e * r).log1p() / e if e else -r

@@ -1,4 +1,4 @@
-"""The 2-Wasserstein distance of two densities with a common radial law."""
+"""The 2-Wasserstein distance of two densities with a common radial distribution."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._fenchel_young import check_same_alpha
-from omegamax.densities._root import Root
+from omegamax.densities._quadratic import Root
 
 
 def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Tensor:
-    r"""The 2-Wasserstein distance of two beta-Gaussians with the same alpha and dimension, ``[*]``.
+    r"""Return the 2-Wasserstein distance of two beta-Gaussians with the same alpha and dimension, ``[*]``.
 
     .. math:: W_2^2(p, q) = |\mu_p - \mu_q|^2
               + \operatorname{tr}\bigl( C_p + C_q - 2 (C_p^{1/2} C_q C_p^{1/2})^{1/2} \bigr)
@@ -57,7 +57,7 @@ def _covariance_root(density: BetaGaussian) -> Root:
 
 
 def _rotated(p: Root, q: Root) -> Tensor:
-    """The squared distance of two roots, turned onto each other."""
+    """Return the squared distance of two roots, turned onto each other."""
     if p.diagonal and q.diagonal:
         return (p.values - q.values).square().sum(-1)
     first, second = p.tril(), q.tril()

@@ -14,7 +14,7 @@ MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on r
 
 
 def weighted_entmax(scores: Tensor, alpha: float | Tensor, weights: Tensor) -> Tensor:
-    r"""Density values at nodes of which each stands for a volume ``weights[i]``.
+    r"""Return density values at nodes of which each stands for a volume ``weights[i]``.
 
     .. math:: p_i = \bigl[(\alpha - 1)(f_i - \tau)\bigr]_+^{1/(\alpha - 1)}, \qquad \sum_i w_i p_i = 1
 
@@ -44,7 +44,7 @@ def weighted_entmax(scores: Tensor, alpha: float | Tensor, weights: Tensor) -> T
 
 
 def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tensor:
-    """In float64, because thresholds are differences of sums; rows with the maximum at zero and a measure of one."""
+    """Solve in float64, since thresholds are differences of sums; rows have their maximum at 0 and a measure of one."""
     f, w = (t.double().movedim(dim, -1).expand(z.movedim(dim, -1).shape) for t in (z, weights))
     shape = f.shape
     f, w = f.reshape(-1, shape[-1]), w.reshape(-1, shape[-1])
@@ -73,7 +73,7 @@ def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tenso
 
 
 def _sparsemax(gap: Tensor, w: Tensor) -> Tensor:
-    """``P = [y - gap]_+``, linear in y once the support is known."""
+    """Return ``P = [y - gap]_+``, linear in y once the support is known."""
     kept = _kept(gap, w, lambda d: d)
     w = torch.where(kept, w, 0.0)
     y = (1 + (w * torch.where(kept, gap, 0.0)).sum(-1, keepdim=True)) / w.sum(-1, keepdim=True)
@@ -81,7 +81,7 @@ def _sparsemax(gap: Tensor, w: Tensor) -> Tensor:
 
 
 def _entmax15(gap: Tensor, w: Tensor) -> Tensor:
-    """``P = [y - gap / 2]_+^2``, quadratic in y: about the mean of the gaps it needs one square root."""
+    """Return ``P = [y - gap / 2]_+^2``, quadratic in y: about the mean of the gaps it needs one square root."""
     kept = _kept(gap, w, lambda d: (d / 2).square())
     w = torch.where(kept, w, 0.0)
     half, mass = torch.where(kept, gap / 2, 0.0), w.sum(-1, keepdim=True)
@@ -92,7 +92,7 @@ def _entmax15(gap: Tensor, w: Tensor) -> Tensor:
 
 
 def _rows(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
-    """Any mixture of alphas, one for each row."""
+    """Solve rows with an alpha each."""
     gentle = e <= 1
     p = _newton(gap, w, torch.where(gentle, e, 0.0))
     if bool(gentle.all()):
@@ -101,7 +101,7 @@ def _rows(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
 
 
 def _newton(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
-    """e <= 1, either sign. The unknown is L = log of the largest P, which is smooth through e = 0.
+    """Solve for e <= 1 of either sign. The unknown is L = log of the largest P, which is smooth through e = 0.
 
     With ``y = exp(e L)`` and ``P = [y - e gap]_+^(1/e)`` the function ``(sum(w P)^e - 1) / e`` is convex in y, by
     Minkowski's inequality (the reverse one for e < 0), so that Newton started beyond the root never passes it.
@@ -137,7 +137,9 @@ def _newton(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
 
 
 def _steep(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
-    """alpha > 2, where P has infinite slope at the edge of the support: the unknown is its smallest value y there.
+    """Solve for alpha > 2, where P has infinite slope at the edge of the support.
+
+    The unknown is its smallest value y there.
 
     With d the distance of the scores to that of y, the mass ``sum w (y^e + e d)^(1/e)`` is convex and increasing in y:
     Newton from above cannot overshoot.
@@ -158,7 +160,7 @@ def _steep(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
 
 
 def _kept(gap: Tensor, w: Tensor, density) -> Tensor:
-    """The support: nodes such that those above would have a mass below one if the threshold were at their score.
+    """Return the support: nodes such that those above would have a mass below one if the threshold were at their score.
 
     ``density`` is P as a function of the score above the threshold. The mass grows with the gap: bisection on order.
     """
@@ -181,7 +183,9 @@ def _normalised(p: Tensor, w: Tensor) -> Tensor:
 
 
 def _escort(p: Tensor, G: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    r"""``s (G - mean)`` with the mean of G under the escort ``s = w p^(2 - alpha)`` of the support, and ``s / sum(s)``.
+    r"""Return ``s (G - mean)`` with the mean of G under the escort ``s = w p^(2 - alpha)`` of the support.
+
+    The second result is ``s / sum(s)``.
 
     Measured from the entry of the largest s, because s of a value near zero is huge for alpha > 2 and its difference
     would cancel.

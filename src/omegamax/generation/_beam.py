@@ -41,7 +41,7 @@ def beam_search(
     state: Any = None,
     reorder: Reorder | None = None,
 ) -> Beams:
-    r"""The most probable sequences of a model, and whether they are provably so.
+    r"""Return the most probable sequences of a model, and whether they are provably so.
 
     .. math:: \max_x \; \sum_t \log \hat p_\Omega(x_t \mid x_{<t})
 
@@ -100,7 +100,7 @@ def greedy(
     state: Any = None,
     reorder: Reorder | None = None,
 ) -> Beams:
-    r"""The most probable token at each step: a beam of one, K = 1.
+    r"""Return the most probable token at each step: a beam of one, K = 1.
 
     It is proven best if it is at least as probable as every beginning that it passed by: always, if it has half of the
     probability.

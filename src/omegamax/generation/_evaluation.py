@@ -28,7 +28,7 @@ def epsilon_perplexity(
     vocabulary: int | None = None,
     ignore_index: int = -100,
 ) -> Tensor:
-    r"""The perplexity after ``epsilon`` was added to every probability; a scalar.
+    r"""Return the perplexity after ``epsilon`` was added to every probability; a scalar.
 
     .. math:: \exp\Bigl(-\frac1n \sum_{i=1}^n \log \frac{p_i(x_i) + \epsilon}{1 + \epsilon V}\Bigr)
 
@@ -74,7 +74,7 @@ def best_epsilon(
     vocabulary: int | None = None,
     ignore_index: int = -100,
 ) -> float:
-    r"""The epsilon with the least perplexity on these data, in [0, inf].
+    r"""Return the epsilon with the least perplexity on these data, in [0, inf].
 
     .. math:: \arg\max_{\lambda \in [0, 1]} \sum_i \log\bigl((1 - \lambda) p_i(x_i) + \lambda / V\bigr), \qquad
               \epsilon = \frac{\lambda}{(1 - \lambda) V}
@@ -110,7 +110,7 @@ def best_epsilon(
 
 
 def sparsemax_score(p: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    r"""One minus the sparsemax loss of a prediction, in [0, 1]; 1 is best.
+    r"""Return one minus the sparsemax loss of a prediction, in [0, 1]; 1 is best.
 
     .. math:: p(x) + \tfrac12 \sum_v p_v (1 - p_v)
 
@@ -143,7 +143,7 @@ def jensen_shannon_score(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""The Jensen-Shannon divergence between a prediction and the true token, in [0, log 2]; 0 is best.
+    r"""Return the Jensen-Shannon divergence between a prediction and the true token, in [0, log 2]; 0 is best.
 
     .. math:: \mathrm{JS}(p, e_x) = \tfrac12 \mathrm{KL}(p \Vert m) + \tfrac12 \mathrm{KL}(e_x \Vert m),
               \qquad m = \tfrac12 (p + e_x)
@@ -170,7 +170,7 @@ def jensen_shannon_score(
 
 
 def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Predictions ``[*, V]``, indices ``[*, 1]`` with 0 for what is ignored, and what is not, ``[*]``."""
+    """Return predictions ``[*, V]``, indices ``[*, 1]`` with 0 for what is ignored, and what is not, ``[*]``."""
     check_choice(name, "reduction", reduction, REDUCTIONS)
     check_predictions(name, p)
     if not isinstance(target, Tensor) or target.is_floating_point() or target.dtype == torch.bool:
@@ -190,7 +190,7 @@ def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: s
 def _true(
     name: str, p: Tensor, target: Tensor | None, vocabulary: int | None, ignore_index: int
 ) -> tuple[Tensor, int]:  # fmt: skip
-    """Probabilities of the true tokens that count, ``[n]``, and the size of the vocabulary."""
+    """Return probabilities of the true tokens that count, ``[n]``, and the size of the vocabulary."""
     if (target is None) == (vocabulary is None):
         raise ValueError(f"{name}: give target, or vocabulary with p of the true tokens; got both or neither")
     if target is None:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from omegamax._checks import check_above, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax.maps import TRANSFORMS, Omega, get
+from omegamax.maps import Omega, get, records
 
 
 def log_probabilities(z: Tensor, omega: str | Omega = "entmax15", temperature: float = 1.0) -> Tensor:
-    r"""Logarithms of a map's probabilities, ``-inf`` off its support; ``[*, V] -> [*, V]``.
+    r"""Return the logarithms of a map's probabilities, ``-inf`` off its support; ``[*, V] -> [*, V]``.
 
     .. math:: \log \hat p_\Omega(z / T)
 
@@ -63,7 +63,7 @@ class LogitsProcessor:
         self.temperature = temperature
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Log-probabilities of the scores ``[B, V]``; the tokens so far do not matter."""
+        """Return the log-probabilities of the scores ``[B, V]``; the tokens so far do not matter."""
         return log_probabilities(scores, self.omega, self.temperature)
 
     def __repr__(self) -> str:
@@ -71,20 +71,20 @@ class LogitsProcessor:
 
 
 def distribution(name: str, omega: str | Omega) -> Omega:
-    """The Omega, if its map gives a distribution over the last axis alone."""
+    """Return the Omega, if its map gives a distribution over the last axis alone."""
     omega = get(omega)
     total = omega.total
     whole = bool((total == 1).all()) if isinstance(total, Tensor) else total == 1
     if not whole or getattr(omega, "at_most", False):
         raise ValueError(f"{name}: omega must give probabilities that sum to one, got {omega!r}")
-    record = TRANSFORMS.get(omega.name)
+    record = records().get(omega.name)
     if record is not None and record.image and getattr(omega, "shape", None) is None:
         raise ValueError(f"{name}: omega must be normalised over the vocabulary alone, got {omega!r}")
     return omega
 
 
 def log_rows(z: Tensor, omega: Omega, temperature: float, dtype: torch.dtype) -> Tensor:
-    """Logarithms of the probabilities of each row; the logarithm is taken in ``dtype``."""
+    """Return the logarithms of the probabilities of each row; the logarithm is taken in ``dtype``."""
     if temperature != 1:
         # A common score is taken off first, so that a low temperature raises none to infinity.
         top = z.amax(-1, keepdim=True)

@@ -12,7 +12,10 @@ from omegamax.generation._sequences import Beams
 
 
 def cut(row: Tensor, value: Tensor, limit: int) -> tuple[Tensor, Tensor]:
-    """Indices of the ``limit`` largest values of each row, by row and falling, ties in order; and of the others."""
+    """Return indices of the ``limit`` largest values of each row, by row and falling, ties in order.
+
+    The second result is the indices of the others.
+    """
     order = value.argsort(descending=True, stable=True)
     order = order[row[order].argsort(stable=True)]
     rank = ranks(row[order])
@@ -20,12 +23,12 @@ def cut(row: Tensor, value: Tensor, limit: int) -> tuple[Tensor, Tensor]:
 
 
 def ranks(row: Tensor) -> Tensor:
-    """The place of each entry among those of its row; rows are sorted."""
+    """Return the index of each entry within its row; rows are sorted."""
     return torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)
 
 
 def expansions(log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``beam`` likeliest tokens of each sequence, as (sequence, token), and the best of all others, ``[N]``.
+    """Return the ``beam`` likeliest tokens of each sequence, as (sequence, token), and the best of all others, ``[N]``.
 
     Of equal tokens the first count. What has no probability is not among them.
     """
@@ -100,11 +103,11 @@ class Found:
         self.finished = torch.cat([self.finished, finished])[kept]
 
     def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
-        """What sequences are ranked by."""
+        """Return the score by which sequences are ranked."""
         return log_prob / length.to(log_prob.dtype) ** self.penalty if self.penalty else log_prob
 
     def hopeful(self, live: Entries) -> Tensor:
-        """Whether a beginning may still lead to a sequence that enters; no continuation is likelier than it."""
+        """Tell whether a beginning may still lead to a sequence that enters; no continuation is likelier than it."""
         ceiling = live.log_prob / self.max_length**self.penalty
         # The worst of each full row; a row with room admits all.
         last = ranks(self.entries.row) == self.limit - 1
@@ -113,7 +116,7 @@ class Found:
         return ceiling > worst[live.row]
 
     def beams(self) -> Beams:
-        """All of it, in rows."""
+        """Return all of it, in rows."""
         row, place = self.entries.row, ranks(self.entries.row)
         batch, width = len(self.bound), int(place.max()) + 1 if len(place) else 0
         longest = int(self.length.max()) if len(place) else 0

@@ -21,7 +21,7 @@ def rep(
     *,
     lengths: Tensor | None = None,
 ) -> Tensor:
-    r"""The share of predictions that occur among the last ``window`` true tokens; in [0, 1].
+    r"""Return the share of predictions that occur among the last ``window`` true tokens; in [0, 1].
 
     .. math:: \frac1n \sum_t \bigl[\hat x_t \in \{x_{t - \ell}, \dots, x_{t - 1}\}\bigr]
 
@@ -52,7 +52,7 @@ def wrep(
     *,
     lengths: Tensor | None = None,
 ) -> Tensor:
-    r"""As :func:`~omegamax.generation.rep`, of predictions that are wrong: a repetition that the text has is none.
+    r"""Count as :func:`~omegamax.generation.rep` does, but wrong predictions only: the text's repetitions are none.
 
     .. math:: \frac1n \sum_t \bigl[\hat x_t \in \{x_{t - \ell}, \dots, x_{t - 1}\} \wedge \hat x_t \ne x_t\bigr]
 
@@ -67,7 +67,7 @@ def wrep(
 
 
 def ngram_repetition(tokens: Tensor, n: int = 4, *, lengths: Tensor | None = None) -> Tensor:
-    r"""The share of a sequence's n-grams that it had before (seq-rep-n), in [0, 1]; ``[*, T] -> [*]``.
+    r"""Return the share of a sequence's n-grams that it had before (seq-rep-n), in [0, 1]; ``[*, T] -> [*]``.
 
     .. math:: 1 - \frac{|\text{distinct n-grams}|}{|\text{n-grams}|}
 
@@ -89,7 +89,7 @@ def ngram_repetition(tokens: Tensor, n: int = 4, *, lengths: Tensor | None = Non
 
 
 def distinct(tokens: Tensor, n: int = 1, *, lengths: Tensor | None = None, per: str = "ngrams") -> Tensor:
-    r"""How many of the n-grams of a whole set of sequences are distinct (distinct-n), in [0, 1]; a scalar.
+    r"""Return how many of the n-grams of a whole set of sequences are distinct (distinct-n), in [0, 1]; a scalar.
 
     Unlike in :func:`~omegamax.generation.ngram_repetition`, sequences that repeat each other count as well.
 
@@ -149,7 +149,7 @@ def _rep(
 
 
 def _ngrams(name: str, tokens: Tensor, n: int, lengths: Tensor | None) -> tuple[Tensor, Tensor, torch.Size]:
-    """All n-grams ``[M, n]``, which sequence each is of, ``[M]``, and the shape of the sequences."""
+    """Return all n-grams ``[M, n]``, which sequence each is of, ``[M]``, and the shape of the sequences."""
     _check_tokens(name, "tokens", tokens)
     check_count(name, "n", n, 1)
     inside = _inside(name, tokens, lengths).flatten(0, -2) if tokens.dim() > 1 else _inside(name, tokens, lengths)[None]
@@ -161,7 +161,7 @@ def _ngrams(name: str, tokens: Tensor, n: int, lengths: Tensor | None) -> tuple[
 
 
 def _inside(name: str, tokens: Tensor, lengths: Tensor | None) -> Tensor:
-    """Which tokens belong to a sequence, ``[*, T]``."""
+    """Return which tokens belong to a sequence, ``[*, T]``."""
     if lengths is None:
         return torch.ones_like(tokens, dtype=torch.bool)
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:

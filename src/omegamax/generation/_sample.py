@@ -38,7 +38,7 @@ def sample(
     reorder: Reorder | None = None,
     generator: torch.Generator | None = None,
 ) -> Sequences:
-    r"""Sequences drawn token by token from a map's probabilities; K = ``samples`` for each start.
+    r"""Return sequences drawn token by token from a map's probabilities; K = ``samples`` for each start.
 
     .. math:: x_t \sim \hat p_\Omega(\cdot \mid x_{<t})
 
@@ -108,7 +108,7 @@ def sample(
 
 
 def _draw(log_p: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One token a row, where the running sum of the probabilities passes a uniform number."""
+    """Return one token a row, where the running sum of the probabilities passes a uniform number."""
     p = log_p.exp()
     # Sums in parallel need not rise monotonically to the last digit; at tokens without probability they do not move.
     level = torch.where(p > 0, p.cumsum(-1), 0.0).cummax(-1).values

@@ -25,7 +25,7 @@ class Sequences:
     finished: Tensor
 
     def lists(self) -> list[list[list[int]]]:
-        """The tokens as lists, without padding and without sequences that do not exist."""
+        """Return the tokens as lists, without padding and without sequences that do not exist."""
         rows = zip(self.tokens.tolist(), self.lengths.tolist(), strict=True)
         return [[ids[:n] for ids, n in zip(*row, strict=True) if n] for row in rows]
 
@@ -48,15 +48,15 @@ class Beams(Sequences):
 
     @property
     def exact(self) -> Tensor:
-        """``[B]``, whether the first sequence is certainly the best there is (ties aside)."""
+        """Return ``[B]``, whether the first sequence is certainly the best there is (ties aside)."""
         return self.proven > 0
 
     @property
     def complete(self) -> Tensor:
-        """``[B]``, whether these are all sequences with any probability."""
+        """Return ``[B]``, whether these are all sequences with any probability."""
         return self.bound == -math.inf
 
     @property
     def mass(self) -> Tensor:
-        """``[B]``, the probability of all K sequences together; 1 to rounding if they are complete."""
+        """Return ``[B]``, the probability of all K sequences together; 1 to rounding if they are complete."""
         return self.log_probs.exp().sum(-1)

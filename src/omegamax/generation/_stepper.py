@@ -54,7 +54,7 @@ class Stepper:
         self.eos, self.min_length = eos, min_length
 
     def __call__(self, tokens: Tensor, length: int) -> Tensor:
-        """``[N, V]`` in float64, for sequences of which ``length`` tokens were generated."""
+        """Return ``[N, V]`` in float64, for sequences of which ``length`` tokens were generated."""
         if self.stateful:
             given = self.step(tokens, self.state)
             if not isinstance(given, tuple) or len(given) != 2:
@@ -100,12 +100,12 @@ class Stepper:
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:
-    """float64, where the device has it: sums of many logarithms are compared."""
+    """Return float64, where the device has it: sums of many logarithms are compared."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def check_start(name: str, start: Any) -> Tensor:
-    """The tokens with which B sequences begin, ``[B, T]``."""
+    """Return the tokens with which B sequences begin, ``[B, T]``."""
     if is_index(start):
         return torch.tensor([[check_token(name, "start", start)]])
     if not isinstance(start, Tensor):
@@ -118,7 +118,7 @@ def check_start(name: str, start: Any) -> Tensor:
 
 
 def check_token(name: str, argument: str, value: Any) -> int:
-    """A token: an int >= 0."""
+    """Refuse what is no token, an int >= 0; return it."""
     if not is_index(value):
         raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
     if value < 0:
@@ -127,7 +127,7 @@ def check_token(name: str, argument: str, value: Any) -> int:
 
 
 def check_count(name: str, argument: str, value: Any, least: int) -> int:
-    """An int, at least so large."""
+    """Refuse what is no int of at least ``least``; return it."""
     if not is_index(value):
         raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
     if value < least:
@@ -144,12 +144,12 @@ def check_lengths(name: str, min_length: int, max_length: int) -> None:
 
 
 def is_index(value: Any) -> bool:
-    """Whether this is an int; True and False are not."""
+    """Tell whether this is an int; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def padding(name: str, pad: int | None, eos: int | None) -> int:
-    """What fills up sequences behind their end."""
+    """Return what fills up sequences behind their end."""
     if pad is None:
         return 0 if eos is None else eos
     if not is_index(pad):
@@ -158,7 +158,7 @@ def padding(name: str, pad: int | None, eos: int | None) -> int:
 
 
 def _rows(name: str, state: Any, index: Tensor, count: int) -> Any:
-    """The state of the sequences ``index``, of nested tensors with one row for each of ``count``."""
+    """Return the state of the sequences ``index``, of nested tensors with one row for each of ``count``."""
     if isinstance(state, Tensor):
         if state.dim() == 0:
             return state

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax._checks import readable
+from omegamax._checks import check_floating, readable
 
 
 class Support(NamedTuple):
@@ -26,7 +26,7 @@ class Support(NamedTuple):
 
 @torch.no_grad()
 def support(p: Tensor) -> Support:
-    r"""The tokens that a prediction gives any probability, :math:`\{v : p_v > 0\}`, in falling order.
+    r"""Return the tokens that a prediction gives any probability, :math:`\{v : p_v > 0\}`, in falling order.
 
     Equal probabilities are in order of the tokens. Half precision keeps its dtype. There is no gradient.
 
@@ -49,9 +49,7 @@ def support(p: Tensor) -> Support:
 
 def check_predictions(name: str, p: Tensor) -> None:
     """Refuse what are not probabilities ``[*, V]``."""
-    if not isinstance(p, Tensor) or not p.is_floating_point():
-        given = p.dtype if isinstance(p, Tensor) else type(p).__name__
-        raise TypeError(f"{name}: p must be a floating-point tensor of probabilities, got {given}")
+    check_floating(name, "p", p)
     if p.dim() == 0 or not p.shape[-1]:
         raise ValueError(f"{name}: p must have shape [*, V] with V >= 1, got {tuple(p.shape)}")
     if readable(p) and p.numel():

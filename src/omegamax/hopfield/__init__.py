@@ -7,6 +7,7 @@ from omegamax.hopfield._psi import L2Norm as L2Norm
 from omegamax.hopfield._psi import LayerNorm as LayerNorm
 from omegamax.hopfield._psi import Psi as Psi
 from omegamax.hopfield._psi import Sign as Sign
+from omegamax.hopfield._psi import resolve_psi as resolve_psi
 from omegamax.hopfield._separable import Exponential as Exponential
 from omegamax.hopfield._separable import Power as Power
 from omegamax.hopfield._theory import beta_for as beta_for

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_mask, row_parameter
-from omegamax.hopfield._limit import check_beta
-from omegamax.hopfield._psi import Psi, Sign, psi_of
+from omegamax._checks import check_above, check_floating, check_mask, row_parameter
+from omegamax._numerics import disable_autocast
+from omegamax.hopfield._psi import Psi, Sign, resolve_psi
 from omegamax.hopfield._separable import Exponential, Power, Separable
-from omegamax.hopfield._settle import check_steps, settle
+from omegamax.hopfield.steps import check_beta, check_steps, settle
 from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d, get
 from omegamax.maps.conjugate import conjugate_minus
 
@@ -79,9 +79,7 @@ class Memory:
         psi: str | Psi = "identity",
         mask: Tensor | None = None,
     ):
-        if not isinstance(patterns, Tensor) or not patterns.is_floating_point():
-            given = patterns.dtype if isinstance(patterns, Tensor) else type(patterns).__name__
-            raise TypeError(f"Memory: patterns must be a floating-point tensor, got {given}")
+        check_floating("Memory", "patterns", patterns)
         if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
             raise ValueError(f"Memory: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
         if mask is not None:
@@ -92,19 +90,19 @@ class Memory:
             raise ValueError("Memory: omega of a grid needs its shape=(H, W), with H W = N, got None")
         self.beta = beta if isinstance(beta, Tensor) else check_above("Memory", "beta", beta, 0.0)
         self._sharpness, self._omega = check_beta("Memory", beta, self.omega)
-        self.psi = psi_of("Memory", psi)
+        self.psi = resolve_psi("Memory", psi)
         self.mask = mask
 
     @classmethod
     def classic(cls, patterns: Tensor, mask: Tensor | None = None) -> Memory:
-        r"""The first, for patterns of 1 and -1: :math:`E = -\tfrac12 \|Xq\|^2`, with steps to
+        r"""Return the first memory, for patterns of 1 and -1: :math:`E = -\tfrac12 \|Xq\|^2`, with steps to
         :math:`\mathrm{sign}(X^\top Xq)`, all entries at once. Reference: Hopfield (PNAS 1982).
         """
         return cls(patterns, Power(2.0, rectified=False), 1.0, Sign(), mask)
 
     @classmethod
     def dense(cls, patterns: Tensor, degree: float = 3.0, mask: Tensor | None = None) -> Memory:
-        r"""With a polynomial: :math:`E = -\tfrac1n \sum_i [x_i^\top q]_+^n`.
+        r"""Return a memory with a polynomial: :math:`E = -\tfrac1n \sum_i [x_i^\top q]_+^n`.
 
         Reference: Krotov & Hopfield (NeurIPS 2016).
         """
@@ -112,7 +110,7 @@ class Memory:
 
     @classmethod
     def exponential(cls, patterns: Tensor, mask: Tensor | None = None) -> Memory:
-        r"""With an exponential: :math:`E = -\sum_i e^{x_i^\top q}`.
+        r"""Return a memory with an exponential: :math:`E = -\sum_i e^{x_i^\top q}`.
 
         Reference: Demircigil et al. (Journal of Statistical Physics, 2017).
         """
@@ -120,24 +118,24 @@ class Memory:
 
     @classmethod
     def modern(cls, patterns: Tensor, beta: float | Tensor = 1.0, mask: Tensor | None = None) -> Memory:
-        """With softmax, for patterns of any numbers. Reference: Ramsauer et al. (ICLR 2021)."""
+        """Return a memory with softmax, for real patterns. Reference: Ramsauer et al. (ICLR 2021)."""
         return cls(patterns, "softmax", beta, "identity", mask)
 
     def energy(self, q: Tensor) -> Tensor:
-        """E(q), ``[*, L, D] -> [*, L]``; ``inf`` off the domain of ``psi``."""
+        """Return E(q), ``[*, L, D] -> [*, L]``; ``inf`` off the domain of ``psi``."""
         state, dtype = self._state("energy", q)
         with self._in_full():
             z = self._scores(state)
             return self._returned(self._energy(state, z, self._omega.argmax(z), dtype), q, dtype, -1)
 
     def weights(self, q: Tensor) -> Tensor:
-        """How much of each pattern a step takes, ``[*, L, D] -> [*, L, N]``."""
+        """Return how much of each pattern a step takes, ``[*, L, D] -> [*, L, N]``."""
         state, dtype = self._state("weights", q)
         with self._in_full():
             return self._returned(self._omega.argmax(self._scores(state)), q, dtype, -2)
 
     def step(self, q: Tensor) -> Tensor:
-        """One update, ``[*, L, D] -> [*, L, D]``."""
+        """Return one update, ``[*, L, D] -> [*, L, D]``."""
         state, dtype = self._state("step", q)
         with self._in_full():
             return self._returned(self._read(self._scores(state)), q, dtype, -2)
@@ -152,13 +150,13 @@ class Memory:
                 then left alone, whatever the others do. None makes all steps, without a look at the states.
             record: keep the energies and the states on the way.
         """
-        check_steps("retrieve", steps, tol)
+        steps = check_steps("retrieve", steps, tol)
         start, dtype = self._state("retrieve", q)
         states: list[Tensor] = []
         energies: list[Tensor] = []
 
         def look(state: Tensor) -> tuple[Tensor, Tensor | None]:
-            """Scores; and weights, where they were needed for the record."""
+            """Return scores, and weights where they were needed for the record."""
             z = self._scores(state)
             if not record:
                 return z, None
@@ -168,7 +166,7 @@ class Memory:
             return z, p
 
         with self._in_full():
-            end = settle(lambda state: self._read(*look(state)), start, int(steps), tol)
+            end = settle(lambda state: self._read(*look(state)), start, steps, tol)
             z, p = look(end.state)
             p = self._omega.argmax(z) if p is None else p
         one = q.dim() == 1
@@ -182,7 +180,7 @@ class Memory:
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Memory:
-        """The same memory elsewhere or in another dtype, as :meth:`torch.Tensor.to` takes them."""
+        """Return the same memory elsewhere or in another dtype, as :meth:`torch.Tensor.to` takes them."""
         patterns = self.patterns.to(*args, **kwargs)
         mask = None if self.mask is None else self.mask.to(patterns.device)
         omega, beta = self.omega, self.beta
@@ -195,14 +193,11 @@ class Memory:
 
     def _in_full(self) -> AbstractContextManager[Any]:
         # Under autocast, an energy that falls by less than the rounding of half precision would seem to rise.
-        kind = self.patterns.device.type
-        return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+        return disable_autocast(self.patterns.device)
 
     def _state(self, method: str, q: Tensor) -> tuple[Tensor, torch.dtype]:
-        """Queries ``[*, L, D]`` in the dtype of the computation, with the leading axes of the result, and its dtype."""
-        if not isinstance(q, Tensor) or not q.is_floating_point():
-            given = q.dtype if isinstance(q, Tensor) else type(q).__name__
-            raise TypeError(f"Memory.{method}: q must be a floating-point tensor, got {given}")
+        """Return queries ``[*, L, D]`` in the dtype of the computation with the axes of the result, and its dtype."""
+        check_floating(f"Memory.{method}", "q", q)
         features = self.patterns.shape[-1]
         if not q.dim() or q.shape[-1] != features:
             raise ValueError(f"Memory.{method}: q must be [*, L, {features}] or [{features}], got {tuple(q.shape)}")
@@ -222,7 +217,7 @@ class Memory:
         return value.squeeze(axis) if q.dim() == 1 else value
 
     def _scores(self, state: Tensor) -> Tensor:
-        """``beta X q``, with ``-inf`` for patterns that are not there, ``[*, L, N]``."""
+        """Return ``beta X q``, with ``-inf`` for patterns that are not there, ``[*, L, N]``."""
         z = state @ self.patterns.to(state.dtype).transpose(-1, -2)
         z = z * self._beta(z)
         return z if self.mask is None else z.masked_fill(~self.mask.unsqueeze(-2), -math.inf)
@@ -242,7 +237,7 @@ class Memory:
         return self.psi(state, rounded_in) - value / beta
 
     def _read(self, z: Tensor, p: Tensor | None = None) -> Tensor:
-        """The next state, given its scores and perhaps its weights."""
+        """Return the next state, given its scores and perhaps its weights."""
         if isinstance(self._omega, Separable) and self.psi.scale_free:
             p = self._omega.direction(z)  # where the weights themselves would overflow
         elif p is None:

@@ -29,18 +29,18 @@ class Psi(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """As :func:`psi_of` takes it."""
+        """Return the name as :func:`resolve_psi` takes it."""
 
     @abstractmethod
     def __call__(self, q: Tensor, rounded_in: torch.dtype | None = None) -> Tensor:
-        """Psi(q) over the last axis, ``[*, D] -> [*]``.
+        """Return Psi(q) over the last axis, ``[*, D] -> [*]``.
 
         Rounding may have put q outside the domain by a little: that of its dtype, or of another it was ``rounded_in``.
         """
 
     @abstractmethod
     def argmax(self, x: Tensor) -> Tensor:
-        """The map, ``[*, D] -> [*, D]``."""
+        """Return the map, ``[*, D] -> [*, D]``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -84,11 +84,11 @@ class Ball(Psi):
 
     @abstractmethod
     def projected(self, x: Tensor) -> Tensor:
-        """P x."""
+        """Return P x."""
 
     @abstractmethod
     def sizes(self, features: int) -> tuple[float, float]:
-        """r and c."""
+        """Return r and c."""
 
     def __call__(self, q: Tensor, rounded_in: torch.dtype | None = None) -> Tensor:
         radius, c = self.sizes(q.shape[-1])
@@ -200,8 +200,8 @@ def _slack(q: Tensor, rounded_in: torch.dtype | None) -> float:
 _NAMED: dict[str, type[Psi]] = {"identity": Identity, "l2_norm": L2Norm, "layer_norm": LayerNorm, "sign": Sign}
 
 
-def psi_of(name: str, psi: str | Psi) -> Psi:
-    """The Psi of a name, or the Psi itself; ``name`` is who asks."""
+def resolve_psi(name: str, psi: str | Psi) -> Psi:
+    """Return the Psi of a name, or the Psi itself; ``name`` is who asks."""
     if isinstance(psi, Psi):
         return psi
     if not isinstance(psi, str):

@@ -23,15 +23,15 @@ class Separable(Omega):
 
     @abstractmethod
     def potential(self, z: Tensor) -> Tensor:
-        """F, entry by entry; 0 at ``-inf``."""
+        """Return F, entry by entry; 0 at ``-inf``."""
 
     @abstractmethod
     def slope(self, z: Tensor) -> Tensor:
-        """F', entry by entry; 0 at ``-inf``."""
+        """Return F', entry by entry; 0 at ``-inf``."""
 
     @abstractmethod
     def direction(self, z: Tensor) -> Tensor:
-        """The slopes of a row up to a common positive factor, which keeps them from overflowing."""
+        """Return the slopes of a row up to a common positive factor, which keeps them from overflowing."""
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         return self.slope(apply_mask(self.name, z, mask))

@@ -9,7 +9,7 @@ _TINY = 1e-300
 
 
 def log_cap(dimension: int, height: float) -> float:
-    r"""Logarithm of the part of the unit sphere in ``dimension`` >= 2 on which :math:`1 - \cos` is below ``height``.
+    r"""Return the log of the share of the unit sphere in ``dimension`` >= 2 where :math:`1 - \cos` < ``height``.
 
     .. math:: A(\theta) = \tfrac12 I_{\sin^2\theta}\bigl(\tfrac{D-1}2, \tfrac12\bigr) \quad (\theta \le \pi/2)
 
@@ -28,7 +28,10 @@ def log_cap(dimension: int, height: float) -> float:
 
 
 def _log_beta(a: float, b: float, x: float, rest: float) -> float:
-    """``log I_x(a, b)`` for ``rest = 1 - x``, by the continued fraction (DLMF 8.17.22), evaluated from the front."""
+    """Return ``log I_x(a, b)`` for ``rest = 1 - x``, by the continued fraction (DLMF 8.17.22).
+
+    It is evaluated from the front.
+    """
     if rest == 0:
         return 0.0
     if x > (a + 1) / (a + b + 2):  # it converges fast on the other side only

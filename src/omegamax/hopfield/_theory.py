@@ -7,15 +7,15 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
-from omegamax._checks import check_above, check_mask, readable
+from omegamax._arguments import check_integer
+from omegamax._checks import check_above, check_floating, check_mask, readable
 from omegamax._numerics import working_dtype
 from omegamax.hopfield._sphere import log_cap
 from omegamax.maps import Bounded, Omega, get
 
 
 def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor | None = None) -> Tensor:
-    r"""How far a pattern is ahead of all others in the eyes of a query.
+    r"""Return how far a pattern is ahead of all others in the eyes of a query.
 
     .. math:: q^\top x_i - \max_{j \ne i} q^\top x_j
 
@@ -53,7 +53,7 @@ def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor
 
 
 def separation(patterns: Tensor, mask: Tensor | None = None) -> Tensor:
-    r"""How far each pattern is from looking like another.
+    r"""Return how far each pattern is from looking like another.
 
     .. math:: \Delta_i = x_i^\top x_i - \max_{j \ne i} x_i^\top x_j
 
@@ -69,7 +69,7 @@ def separation(patterns: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def threshold(omega: str | Omega, beta: float, patterns: int | None = None) -> float:
-    r"""The :func:`lead` from which one step retrieves a pattern exactly: ``margin / beta``.
+    r"""Return the :func:`lead` from which one step retrieves a pattern exactly: ``margin / beta``.
 
     ``inf`` for maps without zeros, such as softmax. For entmax, normmax and k-subsets a smaller lead is never enough;
     for maps that look at neighbours it may be. A map whose margin grows with the row needs the number of ``patterns``.
@@ -96,7 +96,7 @@ def retrieved_exactly(
     mask: Tensor | None = None,
     chosen: Tensor | None = None,
 ) -> Tensor:
-    r"""Whether one step takes a query to a pattern, and to nothing else: :func:`lead` at least :func:`threshold`.
+    r"""Tell whether one step takes a query to a pattern, and to nothing else: :func:`lead` at least :func:`threshold`.
 
     Args:
         q, patterns, mask: as in :func:`lead`.
@@ -123,7 +123,7 @@ def retrieved_exactly(
 def radius(
     patterns: Tensor, omega: str | Omega, beta: float, mask: Tensor | None = None, *, uniform: bool = False
 ) -> Tensor:
-    r"""From how far away each pattern is retrieved exactly in one step, whatever the direction.
+    r"""Return from how far away each pattern is retrieved exactly in one step, whatever the direction.
 
     .. math:: \epsilon_i = \min_{j \ne i} \frac{x_i^\top (x_i - x_j) - m / \beta}{\|x_i - x_j\|}
               \;\ge\; \frac{\Delta_i - m / \beta}{2 M}, \qquad M = \max_j \|x_j\|
@@ -155,7 +155,7 @@ def radius(
 
 
 def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Tensor | None = None) -> Tensor:
-    r"""The smallest beta with which every pattern is retrieved exactly in one step, also from ``radius`` away.
+    r"""Return the smallest beta with which every pattern is retrieved exactly in one step, also from ``radius`` away.
 
     .. math:: \beta = \max_{i \ne j} \frac{m}{x_i^\top (x_i - x_j) - \epsilon \|x_i - x_j\|}
 
@@ -181,7 +181,7 @@ def capacity(
     norm: float = 1.0,
     radius: float = 0.0,
 ) -> float:
-    r"""How many random patterns on a sphere can be stored so that all are retrieved exactly in one step.
+    r"""Return how many random patterns on a sphere can be stored so that all are retrieved exactly in one step.
 
     Patterns further apart than the angle of :math:`\cos\theta = 1 - (m / \beta + 2 M \epsilon) / M^2` are. With A the
     part of the sphere that lies within it of a point, N patterns have a closer pair with probability at most
@@ -196,7 +196,7 @@ def capacity(
         radius: how far from its pattern a query may be.
 
     Returns:
-        The largest such N, a whole number, as a float since it may be beyond all ints; 1 where no two can be stored.
+        The largest such N, an integer, as a float since it may be beyond all ints; 1 where no two can be stored.
 
         >>> capacity(64, "sparsemax", beta=4.0)
         248548.0
@@ -205,8 +205,7 @@ def capacity(
 
     Reference: Santos et al. (ICML 2024), with the area of a cap in place of its order of magnitude.
     """
-    if not is_integer(dimension) or dimension < 2:
-        raise ValueError(f"capacity: dimension must be a whole number >= 2, got {dimension!r}")
+    dimension = check_integer("capacity", "dimension", dimension, least=2)
     if not 0 < failure < 1:
         raise ValueError(f"capacity: failure must lie in (0, 1), got {failure!r}")
     check_above("capacity", "norm", norm, 0.0)
@@ -226,7 +225,7 @@ def capacity(
 
 
 def _pairs(patterns: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """``x_i (x_i - x_j)``, the distance of i and j, and whether there is such a pair, all ``[*, N, N]``."""
+    """Return ``x_i (x_i - x_j)``, the distance of i and j, and whether there is such a pair, all ``[*, N, N]``."""
     x = patterns.to(working_dtype(patterns))
     gram = x @ x.transpose(-1, -2)
     ahead = gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) - gram
@@ -245,9 +244,7 @@ def _check_single(name: str, omega: Omega, advice: str = "") -> None:
 
 
 def _check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:
-    if not isinstance(patterns, Tensor) or not patterns.is_floating_point():
-        given = patterns.dtype if isinstance(patterns, Tensor) else type(patterns).__name__
-        raise TypeError(f"{name}: patterns must be a floating-point tensor, got {given}")
+    check_floating(name, "patterns", patterns)
     if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
         raise ValueError(f"{name}: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
     if mask is not None:

@@ -38,7 +38,7 @@ import transformers
 from torch import Tensor
 
 from omegamax.integrations._layer import attend
-from omegamax.maps import TRANSFORMS, get
+from omegamax.maps import get, records
 from omegamax.nn import Alpha, Entmax, Normmax
 
 _active_collector: Any = None
@@ -140,7 +140,7 @@ def _function(name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
     if kind in LEARNT and parameter == LEARNABLE:
         fixed = None
     elif parameter and kind not in PARAMETER:
-        known = f"takes no parameter; {', '.join(PARAMETER)} do" if kind in TRANSFORMS else "is not known"
+        known = f"takes no parameter; {', '.join(PARAMETER)} do" if kind in records() else "is not known"
         raise ValueError(f"register: in {name!r} the map {kind!r} {known}")
     else:
         try:

@@ -5,9 +5,11 @@ scores, parameters with the rank of the scores, and the axis; they know nothing 
 precision only where :func:`takes_half` says so.
 """
 
+from omegamax.kernels._dispatch import TABLE as TABLE
 from omegamax.kernels._dispatch import backend as backend
 from omegamax.kernels._dispatch import current_backend as current_backend
 from omegamax.kernels._dispatch import is_compiled as is_compiled
 from omegamax.kernels._dispatch import load as load
 from omegamax.kernels._dispatch import solve as solve
 from omegamax.kernels._dispatch import takes_half as takes_half
+from omegamax.kernels._library import name_build as name_build

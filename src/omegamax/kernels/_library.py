@@ -41,15 +41,27 @@ def is_available(package: str) -> bool:
     return True
 
 
+def name_build(package: str) -> str | None:
+    """Return the name of the build that holds the operations of a package on this machine, None without one."""
+    for name in BUILDS.get(package, ()):
+        if _find_file(name) is not None:
+            return name.removeprefix("_")
+    return None
+
+
 @functools.cache
 def _open(*builds: str) -> ctypes.CDLL | None:
     """Open the first of these builds that is there."""
     for name in builds:
-        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-            path = Path(__file__).with_name(name + suffix)
-            if path.exists():
-                return ctypes.CDLL(str(path))
+        path = _find_file(name)
+        if path is not None:
+            return ctypes.CDLL(str(path))
     return None
+
+
+def _find_file(build: str) -> Path | None:
+    paths = (Path(__file__).with_name(build + suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((path for path in paths if path.exists()), None)
 
 
 def _open_all() -> None:

@@ -51,7 +51,7 @@ def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
     q = 1 + exponent
 
     def solve(u: Tensor) -> Tensor:
-        tau = torch.zeros_like(u[..., :1])
+        tau = 0 * u.amax(-1, keepdim=True)
         for _ in range(NEWTON_STEPS):
             h = (1 + u - tau).clamp(min=0)
             weight = _keep(h.pow(exponent), h > 0)
@@ -85,10 +85,9 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
         least, most = l.sum(-1, keepdim=True), u.sum(-1, keepdim=True)
         wanted = torch.minimum(torch.maximum(goal.expand(least.shape), least), most)
         kinks, order = torch.cat([x - u, x - l], -1).sort(-1)
-        change = torch.cat([torch.ones_like(x), -torch.ones_like(x)], -1).gather(-1, order)
-        count = change.cumsum(-1)
+        count = (1 - 2 * (order >= x.shape[-1]).to(x.dtype)).cumsum(-1)
         fall = count[..., :-1] * (kinks[..., 1:] - kinks[..., :-1])
-        at_kink = most - torch.cat([torch.zeros_like(least), fall.cumsum(-1)], -1)
+        at_kink = most - pad(fall.cumsum(-1), (1, 0))
         last = ((at_kink >= wanted).long().sum(-1, keepdim=True) - 1).clamp(min=0)
         excess, free = at_kink.gather(-1, last) - wanted, count.gather(-1, last)
         tau = kinks.gather(-1, last) + excess / free.clamp(min=1)
@@ -123,8 +122,8 @@ def capped_softmax(z: Tensor, upper: Parameter, dim: int) -> Tensor:
             return _keep(weight * left / weight.sum(-1, keepdim=True), free)
 
         size = u.shape[-1]
-        low = torch.zeros_like(rank[..., :1])
-        most = torch.full_like(low, size)
+        low = 0 * rank[..., :1]
+        most = low + size
         for _ in range(_count_rounds(size)):
             middle = torch.div(low + most, 2, rounding_mode="floor")
             following = order.gather(-1, middle.clamp(max=size - 1))
@@ -154,7 +153,7 @@ def tv_chain(x: Tensor, strength: Parameter, dim: int) -> Tensor:
     y = _keep(row, ~gone)
     # An absent entry has no edges.
     limits = _keep(_move_last(strength, x, dim).expand(row.shape)[..., 1:], ~(gone[..., 1:] | gone[..., :-1]))
-    side = torch.zeros_like(limits)  # 1 on an edge between two parts where w falls, -1 where it rises
+    side = 0 * limits  # 1 on an edge between two parts where w falls, -1 where it rises
     for _ in range(size.bit_length() + MORE_ROUNDS):
         free = _keep(limits, side == 0)
         excess = _pull(y, limits, side) - _average(y, limits, side)
@@ -199,7 +198,7 @@ def _messages(excess: Tensor, limits: Tensor, size: int) -> Tensor:
         before_low = pad(low, (step, 0), value=-HUGE)[..., :size]
         before_high = pad(high, (step, 0), value=HUGE)[..., :size]
         low, high = (torch.minimum(torch.maximum(a, low), high) for a in (before_low, before_high))
-    return torch.minimum(torch.maximum(torch.zeros_like(low), low), high) + s
+    return torch.minimum(low.clamp(min=0), high) + s
 
 
 def _solve_rows(solve: Callable[[Tensor], Tensor], z: Tensor, dim: int, shift: bool = True) -> Tensor:
@@ -208,7 +207,8 @@ def _solve_rows(solve: Callable[[Tensor], Tensor], z: Tensor, dim: int, shift: b
     top = row.amax(-1, keepdim=True)
     sound = top.abs() < math.inf
     p = solve(_keep(row - top if shift else row, sound))
-    p = torch.where(sound, p, torch.full_like(top, math.nan).masked_fill(top == -math.inf, 0.0))
+    # Zero times what is infinite is NaN.
+    p = torch.where(sound, p, (0 * top).masked_fill(top == -math.inf, 0.0))
     return _back(p, dim)
 
 
@@ -249,6 +249,14 @@ def _fix_size(x: Tensor, dim: int) -> int:
         return int(x.shape[dim])
 
 
+def _positions(u: Tensor) -> Tensor:
+    """Return 0, 1, ... along the rows. Nothing here has the shape of a batch but what is computed from scores.
+
+    An exporter may take such a constant for one, and with it the size of the batch.
+    """
+    return torch.arange(u.shape[-1], device=u.device).to(u.dtype)
+
+
 def _softmax(u: Tensor) -> Tensor:
     return u.softmax(-1)
 
@@ -260,7 +268,7 @@ def _argmax(u: Tensor) -> Tensor:
 def _sparsemax(u: Tensor) -> Tensor:
     """Martins & Astudillo (2016), Alg. 1: the n largest are the support if ``1 + n u_(n)`` exceeds their sum."""
     top = u.sort(-1, descending=True)[0]
-    n = torch.ones_like(u).cumsum(-1)
+    n = _positions(u) + 1
     support = 1 + n * top > top.cumsum(-1)
     tau = (_keep(top, support).sum(-1, keepdim=True) - 1) / support.to(u.dtype).sum(-1, keepdim=True)
     return (u - tau).clamp(min=0)
@@ -273,7 +281,7 @@ def _entmax15(u: Tensor) -> Tensor:
     """
     v = u / 2
     top = v.sort(-1, descending=True)[0]
-    n = torch.ones_like(u).cumsum(-1)
+    n = _positions(u) + 1
     support = n * top * top - 2 * top * top.cumsum(-1) + (top * top).cumsum(-1) < 1
     size = support.to(u.dtype).sum(-1, keepdim=True)
     mean = _keep(top, support).sum(-1, keepdim=True) / size
@@ -284,7 +292,7 @@ def _entmax15(u: Tensor) -> Tensor:
 
 def _entmax_up_to_two(u: Tensor, e: Parameter) -> Tensor:
     """Solve ``e = alpha - 1 <= 1``: Newton on ``(s^e - 1) / e``, s the sum, convex and decreasing in tau, from 0."""
-    tau = torch.zeros_like(u[..., :1])
+    tau = 0 * u.amax(-1, keepdim=True)
     for _ in range(NEWTON_STEPS):
         base = (1 + e * (u - tau)).clamp(min=0)
         p = base.pow(1 / e)
@@ -301,8 +309,8 @@ def _entmax_above_two(u: Tensor, e: Parameter) -> Tensor:
     of the last of the support. Their sum is convex and increasing in y: Newton from above.
     """
     top = u.sort(-1, descending=True)[0]
-    low = torch.ones_like(top[..., :1], dtype=torch.long)
-    high = torch.full_like(low, u.shape[-1])
+    low = (0 * top[..., :1]).long() + 1
+    high = 0 * low + u.shape[-1]
     for _ in range(_count_rounds(u.shape[-1])):  # the most entries that those above the last leave some mass
         middle = torch.div(low + high + 1, 2, rounding_mode="floor")
         ahead = (e * (top - top.gather(-1, middle - 1))).clamp(min=0)
@@ -328,9 +336,7 @@ def _entmax_above_two(u: Tensor, e: Parameter) -> Tensor:
 def _entmax_by_row(u: Tensor, e: Tensor) -> Tensor:
     """Solve entmax for one alpha for each row, ``e = alpha - 1 [*, 1]``."""
     steep, endless = e > 1, e == math.inf
-    p = torch.where(
-        endless, _argmax(u), _entmax_above_two(u, torch.where(steep & ~endless, e, torch.full_like(e, 2.0)))
-    )
-    e = torch.where(steep, torch.full_like(e, 0.5), e)
-    e = torch.where(e.abs() < LEAST, torch.full_like(e, LEAST), e)
-    return torch.where(steep, p, _entmax_up_to_two(u, e))
+    above = _entmax_above_two(u, e.masked_fill(~steep | endless, 2.0))
+    e = e.masked_fill(steep, 0.5)
+    below = _entmax_up_to_two(u, e.masked_fill(e.abs() < LEAST, LEAST))
+    return torch.where(steep, torch.where(endless, _argmax(u), above), below)

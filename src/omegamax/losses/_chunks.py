@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.losses import _rows
-from omegamax.losses._fenchel_young import full_precision, non_negative
+from omegamax.losses._fenchel_young import clip_negative, full_precision
 from omegamax.losses._support import Support
 from omegamax.losses._targets import at_class
 from omegamax.maps import Tsallis
-from omegamax.maps.conjugate import _times_move, conjugate_minus, move_to
+from omegamax.maps.conjugate import conjugate_minus, residual, scale_residual
 
 
 class Projection(NamedTuple):
@@ -72,7 +72,7 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
             d_bias,
         ):
             dz = dz if change is None else dz + change.to(z.dtype)
-        move = (dz * move_to(p, index[part], work.smoothing)).sum(-1)
+        move = (dz * residual(p, index[part], work.smoothing)).sum(-1)
         if d_alpha is not None:
             slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
             move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())  # type: ignore[union-attr]
@@ -133,9 +133,9 @@ def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
     p = omega.argmax(z)
     y = at_class(z, work.smoothing)
     value = conjugate_minus(omega, z, index, p=p, smoothing=work.smoothing)
-    losses.copy_(non_negative(value + omega(y)))
+    losses.copy_(clip_negative(value + omega(y)))
     if any(sums.wanted[:3]):
-        sums.add(part, _times_move(each.unsqueeze(-1), p, index, work.smoothing).to(scores.dtype))
+        sums.add(part, scale_residual(each.unsqueeze(-1), p, index, work.smoothing).to(scores.dtype))
     if sums.wanted[3]:
         slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
         sums.add_alpha(each * slope.squeeze(-1))

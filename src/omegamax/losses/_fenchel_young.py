@@ -15,7 +15,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def fenchel_young_loss(z: Tensor, y: Tensor, omega: str | Omega, reduction: str = "mean") -> Tensor:
-    r"""How far the probabilities of the scores are from the target, as the regulariser sees it.
+    r"""Measure how far the probabilities of the scores are from the target, as the regulariser sees it.
 
     .. math:: L_\Omega(z; y) = \Omega(y) + \Omega^*(z) - \langle y, z \rangle, \qquad
               \nabla_z L_\Omega(z; y) = \hat p(z) - y
@@ -64,13 +64,13 @@ def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
 
 
 def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> Tensor:
-    """The loss of each row, ``[*, K], [*, K] -> [*]``, against a target whose entries were ``rounded_in`` a dtype."""
+    """Return the loss of each row, ``[*, K], [*, K] -> [*]``, against a target with entries ``rounded_in`` a dtype."""
     at_y = omega.within(z)(y)
     # An Omega over more than the last axis (a grid) shows it in the rank of its value.
     axes = tuple(range(at_y.dim() - z.dim(), 0))
     if getattr(omega, "at_most", False):
         # Points of the domain differ in their sum, so that a shift of the scores counts.
-        return non_negative(conjugate_minus(omega, z, y) + at_y)
+        return clip_negative(conjugate_minus(omega, z, y) + at_y)
     # Before the shift, which rounds the scores.
     p = omega.argmax(z)
     top = row_max(z, axes)
@@ -78,19 +78,19 @@ def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> T
     # The rounding of K entries adds up, and a large common score would multiply it: it counts as none.
     slack = z.shape[-1] * torch.finfo(rounded_in).eps
     short = short - torch.where(short.abs() <= slack, short, 0.0).detach()
-    return non_negative(conjugate_minus(omega, z - top, y, p=p) + at_y + (short * top).reshape(at_y.shape))
+    return clip_negative(conjugate_minus(omega, z - top, y, p=p) + at_y + (short * top).reshape(at_y.shape))
 
 
-def non_negative(loss: Tensor) -> Tensor:
-    """Rounding below zero taken off the value, not off the gradient; adds rather than subtracts, for ``inf``."""
+def clip_negative(loss: Tensor) -> Tensor:
+    """Take rounding below zero off the value, not off the gradient; adds rather than subtracts, for ``inf``."""
     return loss + (-loss).detach().clamp(min=0)
 
 
 def full_precision(z: Tensor) -> Tensor:
-    """``z`` in the dtype of the computation."""
+    """Return ``z`` in the dtype of the computation."""
     return z.to(working_dtype(z))
 
 
 def returned_precision(loss: Tensor, z: Tensor) -> Tensor:
-    """``loss`` in the dtype of the scores; in that of the computation under autocast, as torch's losses."""
+    """Return ``loss`` in the dtype of the scores; in that of the computation under autocast, as torch's losses."""
     return loss.to(returned_dtype(z))

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
-from omegamax._checks import check_above, check_budget, check_scores, row_parameter
-from omegamax.losses import _rows
-from omegamax.losses._fenchel_young import (
-    REDUCTIONS,
-    divergence,
-    full_precision,
-    non_negative,
-    returned_precision,
-)
-from omegamax.losses._targets import (
-    Target,
-    at_class,
-    check_smoothing,
-    check_weight,
-    class_axis,
-    class_indices,
-    index_sets,
-    probabilities,
-)
-from omegamax.maps import KSubsets, NormEntropy, Omega, Shannon, Tsallis
-from omegamax.maps.conjugate import conjugate_minus
+from omegamax._checks import check_above
+from omegamax.losses._classification import classification_loss
 
 
 def softmax_loss(
@@ -40,7 +17,7 @@ def softmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Cross-entropy, as the member of the family it is: the loss of softmax.
+    r"""Return the loss of softmax: cross-entropy, as the member of the family it is.
 
     .. math:: \log \sum_j \exp z_j - \langle y, z \rangle + \sum_i y_i \log y_i
 
@@ -59,12 +36,13 @@ def softmax_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> softmax_loss(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
         tensor(0.5550)
 
     Reference: Blondel, Martins & Niculae (JMLR 2020).
     """
-    return _loss("softmax_loss", z, target, Shannon, weight, ignore_index, reduction, label_smoothing)
+    return classification_loss("softmax", z, target, {}, weight, ignore_index, reduction, label_smoothing)
 
 
 def sparsemax_loss(
@@ -76,7 +54,7 @@ def sparsemax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of sparsemax: zero once the target's score leads by 1.
+    r"""Return the loss of sparsemax: zero once the target's score leads by 1.
 
     .. math:: \tfrac12 \lVert y - z \rVert^2 - \tfrac12 \lVert \mathrm{sparsemax}(z) - z \rVert^2
 
@@ -86,13 +64,14 @@ def sparsemax_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> z = torch.tensor([[1.0, 0.5, -1.0], [2.0, 1.0, 0.0]])
         >>> sparsemax_loss(z, torch.tensor([0, 0]), reduction="none")
         tensor([0.0625, 0.0000])
 
     Reference: Martins & Astudillo (ICML 2016).
     """
-    return _loss("sparsemax_loss", z, target, lambda: Tsallis(2.0), weight, ignore_index, reduction, label_smoothing)
+    return classification_loss("sparsemax", z, target, {}, weight, ignore_index, reduction, label_smoothing)
 
 
 def entmax15_loss(
@@ -104,7 +83,7 @@ def entmax15_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of 1.5-entmax: zero once the target's score leads by 2.
+    r"""Return the loss of 1.5-entmax: zero once the target's score leads by 2.
 
     .. math:: \langle p - y, z \rangle + \tfrac43 \textstyle\sum_i y_i^{3/2} - \tfrac43 \sum_i p_i^{3/2},
               \qquad p = \mathrm{entmax}_{1.5}(z)
@@ -115,12 +94,13 @@ def entmax15_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> entmax15_loss(torch.tensor([[1.0, 0.0], [3.0, 0.5]]), torch.tensor([0, 0]), reduction="none")
         tensor([0.0617, 0.0000])
 
     Reference: Peters, Niculae & Martins (ACL 2019).
     """
-    return _loss("entmax15_loss", z, target, lambda: Tsallis(1.5), weight, ignore_index, reduction, label_smoothing)
+    return classification_loss("entmax15", z, target, {}, weight, ignore_index, reduction, label_smoothing)
 
 
 def entmax_loss(
@@ -133,7 +113,7 @@ def entmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of entmax: zero once the target's score leads by ``1 / (alpha - 1)``, if alpha > 1.
+    r"""Return the loss of entmax: zero once the target's score leads by ``1 / (alpha - 1)``, if alpha > 1.
 
     .. math:: \langle p - y, z \rangle + \frac{\sum_i y_i^\alpha - \sum_i p_i^\alpha}{\alpha (\alpha - 1)},
               \qquad p = \mathrm{entmax}_\alpha(z)
@@ -146,24 +126,14 @@ def entmax_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> entmax_loss(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]), alpha=1.25)
         tensor(0.3035)
 
     Reference: Peters, Niculae & Martins (ACL 2019); margins: Blondel, Martins & Niculae (JMLR 2020).
     """
     check_above("entmax_loss", "alpha", alpha, 0.0)
-    return _loss(
-        "entmax_loss",
-        z,
-        target,
-        Tsallis,
-        weight,
-        ignore_index,
-        reduction,
-        label_smoothing,
-        argument="alpha",
-        value=alpha,
-    )
+    return classification_loss("entmax", z, target, {"alpha": alpha}, weight, ignore_index, reduction, label_smoothing)
 
 
 def normmax_loss(
@@ -176,7 +146,7 @@ def normmax_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of normmax: zero once the target's score leads by 1, for every alpha.
+    r"""Return the loss of normmax: zero once the target's score leads by 1, for every alpha.
 
     .. math:: \langle p - y, z \rangle + \lVert y \rVert_\alpha - \lVert p \rVert_\alpha,
               \qquad p = \mathrm{normmax}_\alpha(z)
@@ -189,24 +159,14 @@ def normmax_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> normmax_loss(torch.tensor([[1.0, 0.5, -1.0], [2.0, 1.0, 0.0]]), torch.tensor([0, 0]), reduction="none")
         tensor([0.0886, 0.0000])
 
     Reference: Blondel, Martins & Niculae (JMLR 2020).
     """
     check_above("normmax_loss", "alpha", alpha, 1.0)
-    return _loss(
-        "normmax_loss",
-        z,
-        target,
-        NormEntropy,
-        weight,
-        ignore_index,
-        reduction,
-        label_smoothing,
-        argument="alpha",
-        value=alpha,
-    )
+    return classification_loss("normmax", z, target, {"alpha": alpha}, weight, ignore_index, reduction, label_smoothing)
 
 
 def k_subsets_loss(
@@ -219,7 +179,7 @@ def k_subsets_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""The loss of k-subsets: zero once each of the k scores of the target leads every other by 1.
+    r"""Return the loss of k-subsets: zero once each of the k scores of the target leads every other by 1.
 
     .. math:: \langle p - y, z \rangle + \tfrac12 \lVert y \rVert^2 - \tfrac12 \lVert p \rVert^2,
               \qquad p = \mathrm{k\text{-}subsets}(z)
@@ -235,6 +195,7 @@ def k_subsets_loss(
     Returns:
         A scalar, or one loss for each sample without reduction.
 
+        >>> import torch
         >>> z = torch.tensor([[1.0, 0.75, 0.5, 0.25, 0.0]])
         >>> k_subsets_loss(z, torch.tensor([[1.0, 1.0, 0.0, 0.0, 0.0]]), k=2)
         tensor(0.1562)
@@ -243,71 +204,4 @@ def k_subsets_loss(
 
     Reference: Niculae et al. (ICML 2018), for the loss of SparseMAP.
     """
-    return _loss(
-        "k_subsets_loss", z, target, KSubsets, weight, ignore_index, reduction, label_smoothing, argument="k", value=k
-    )
-
-
-def _loss(
-    name: str,
-    z: Tensor,
-    target: Tensor,
-    make: Callable[..., Omega],
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    *,
-    argument: str | None = None,
-    value: float | Tensor = 1,
-) -> Tensor:
-    """Every loss above. ``make`` builds the Omega from the ``value`` of its ``argument``, if it has one."""
-    axis = class_axis(name, z)
-    check_scores(name, z, axis)
-    check_choice(name, "reduction", reduction, REDUCTIONS)
-    check_smoothing(name, label_smoothing)
-    check_weight(name, weight, z.shape[axis])
-    if argument == "k":
-        check_budget(name, value, z.shape[axis], at_most=False)
-    if argument is not None and isinstance(value, Tensor):
-        value = row_parameter(name, argument, value, z, axis).movedim(axis, -1)
-    omega = make() if argument is None else make(value)
-
-    if not isinstance(target, Tensor) or target.is_floating_point():
-        goal = probabilities(name, z, target, axis, omega.total, weight, ignore_index)
-    elif argument == "k" and (target.dim() == z.dim() or isinstance(value, Tensor) or value != 1):
-        goal = index_sets(name, z, target, axis, value, weight, ignore_index)
-    else:
-        goal = class_indices(name, z, target, axis, weight, ignore_index)
-
-    if _rows.applies(z, omega, goal.value):
-        loss = _fused_losses(z.movedim(axis, -1), goal, omega, label_smoothing)
-    else:
-        loss = _row_losses(full_precision(z).movedim(axis, -1), goal, omega, label_smoothing)
-    if goal.ignored is not None:
-        loss = torch.where(goal.ignored, 0.0, loss)
-    if goal.weight is not None:
-        loss = goal.weight * loss
-    if reduction == "sum":
-        loss = loss.sum()
-    elif reduction == "mean":
-        loss = loss.sum() / goal.count
-    return returned_precision(loss, z)
-
-
-def _row_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
-    """Loss of each row against the smoothed target, ``[*, C] -> [*]``."""
-    size = z.shape[-1]
-    if target.dense:
-        y = target.value.to(z.dtype)
-        if smoothing:
-            y = (1 - smoothing) * y + (smoothing / size) * omega.total
-        return divergence(z, y, omega, rounded_in=target.value.dtype)
-    value = conjugate_minus(omega, z, target.value, smoothing=smoothing)
-    return non_negative(value + omega(at_class(z, smoothing)))
-
-
-def _fused_losses(z: Tensor, target: Target, omega: Omega, smoothing: float) -> Tensor:
-    """The same where a kernel takes the scores as they are."""
-    value = _rows.row_losses(z, target.value, omega, smoothing)
-    return non_negative(value + omega(at_class(z, smoothing)) if smoothing and not target.dense else value)
+    return classification_loss("k_subsets", z, target, {"k": k}, weight, ignore_index, reduction, label_smoothing)

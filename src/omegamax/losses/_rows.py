@@ -10,7 +10,7 @@ from omegamax._checks import is_plain
 from omegamax._operation import Operation, refuse_forward_mode
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
 from omegamax.maps import Omega, Shannon, Tsallis
-from omegamax.maps.conjugate import _times_move
+from omegamax.maps.conjugate import scale_residual
 
 
 def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
@@ -88,7 +88,7 @@ def _differentiable(g, z, target, alpha, number, smoothing, wanted):
         target = (1 - smoothing) * target.float() + smoothing / target.shape[-1]
     dz = d_alpha = None
     if wanted[0]:
-        dz = _times_move(g, p, target, smoothing).to(z.dtype)
+        dz = scale_residual(g, p, target, smoothing).to(z.dtype)
     if wanted[2]:
         slope = omega.parameter_gradients(scores, p)[0]
         slope = slope - omega.parameter_gradients(scores, target)[0] if dense else slope

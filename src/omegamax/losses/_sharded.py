@@ -12,7 +12,7 @@ from torch.distributed import ProcessGroup
 from omegamax._arguments import check_choice
 from omegamax._checks import check_above, check_scores
 from omegamax.kernels.rows import MAX_STEPS, deformed_exp
-from omegamax.losses._fenchel_young import REDUCTIONS, full_precision, non_negative, returned_precision
+from omegamax.losses._fenchel_young import REDUCTIONS, clip_negative, full_precision, returned_precision
 from omegamax.losses._targets import check_smoothing
 from omegamax.maps import Tsallis
 
@@ -75,7 +75,7 @@ def sharded_entmax_loss(
         high = 1 - label_smoothing + label_smoothing / classes
         y = scores.new_full((classes,), label_smoothing / classes)
         loss = loss + Tsallis(a)(torch.cat([y.new_tensor([high]), y[1:]]))
-    loss = torch.where(ignored, 0.0, non_negative(loss))
+    loss = torch.where(ignored, 0.0, clip_negative(loss))
     if reduction == "sum":
         loss = loss.sum()
     elif reduction == "mean":

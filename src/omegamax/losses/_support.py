@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from omegamax.kernels.losses.triton.support import Lists
+    from omegamax.kernels.losses.triton.launcher import SupportLists
     from omegamax.losses._chunks import Projection
 
 # By the bytes of a number: so many numbers of a product of matrices take as long, on Hopper, as one that is fetched.
@@ -20,27 +20,27 @@ class Support:
 
     def __init__(self, inputs: Projection):
         self.inputs = inputs
-        self.lists: Lists | None = None
+        self.lists: SupportLists | None = None
         self.given_up = not isinstance(inputs.alpha, Tensor) and inputs.alpha <= 1
 
     def takes(
         self, part: slice, scores: Tensor, index: Tensor, state: Tensor, each: Tensor, alpha, d_hidden: Tensor | None
     ) -> bool:
         """Whether these scores are listed, given what their loss has left, and the gradient in ``hidden`` written."""
-        from omegamax.kernels.losses.triton import support as loss_support
+        from omegamax.kernels.losses.triton import launcher
 
         if self.given_up:
             return False
         if self.lists is None:
-            tried = loss_support.listed(scores, index, state, each, alpha, loss_support.Lists.empty(scores, 1))
+            tried = launcher.list_support(scores, index, state, each, alpha, launcher.SupportLists.empty(scores, 1))
             room = self._room(tried.counts, scores)
             if not room:
                 self.given_up = True
                 return False
-            self.lists = loss_support.Lists.empty(self.inputs.hidden, room)
-        lists = loss_support.listed(scores, index, state, each, alpha, self.lists.of(part))
+            self.lists = launcher.SupportLists.empty(self.inputs.hidden, room)
+        lists = launcher.list_support(scores, index, state, each, alpha, self.lists.of(part))
         if d_hidden is not None:
-            loss_support.gathered(lists, self.inputs.weight, d_hidden[part])
+            launcher.gather_rows(lists, self.inputs.weight, d_hidden[part])
         return True
 
     def _room(self, counts: Tensor, scores: Tensor) -> int:
@@ -66,7 +66,7 @@ class Support:
         """The gradients in the weights and the bias, times ``scale``, added to what is there."""
         if self.lists is None or (weight is None and bias is None):
             return
-        from omegamax.kernels.losses.triton import support as loss_support
+        from omegamax.kernels.losses.triton import launcher
 
         counts, columns, values = self.lists
         there = torch.arange(columns.shape[1], device=columns.device) < counts[:, None]
@@ -77,4 +77,4 @@ class Support:
             bias.index_add_(0, columns, values.to(bias.dtype))
         if weight is not None:
             tokens = places.div_(there.shape[1], rounding_mode="floor")
-            loss_support.summed(tokens, columns, values, self.inputs.hidden, weight)
+            launcher.scatter_rows(tokens, columns, values, self.inputs.hidden, weight)

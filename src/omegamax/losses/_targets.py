@@ -24,7 +24,7 @@ class Target:
 
 
 def class_indices(name: str, z: Tensor, target: Tensor, axis: int, weight: Tensor | None, ignore_index: int) -> Target:
-    """One class for each row."""
+    """Return one class for each row."""
     _check_integer(name, target)
     wanted = z.shape[:axis] + z.shape[axis + 1 :]
     if target.shape != wanted:
@@ -42,7 +42,7 @@ def class_indices(name: str, z: Tensor, target: Tensor, axis: int, weight: Tenso
 def index_sets(
     name: str, z: Tensor, target: Tensor, axis: int, k: float | Tensor, weight: Tensor | None, ignore_index: int
 ) -> Target:
-    """A set of k classes for each row, listed along the class axis."""
+    """Return a set of k classes for each row, listed along the class axis."""
     _check_integer(name, target)
     if isinstance(k, Tensor) or k != int(k):
         raise ValueError(f"{name}: with class indices as target, k must be a whole number, got {k}")
@@ -74,7 +74,7 @@ def probabilities(
     weight: Tensor | None,
     ignore_index: int,
 ) -> Target:
-    """A point of the domain, whose entries sum to ``total``, for each row."""
+    """Return a point of the domain, whose entries sum to ``total``, for each row."""
     check_probabilities(name, "target", target, z)
     if ignore_index >= 0:
         raise ValueError(f"{name}: ignore_index goes with class indices, got {ignore_index} and probabilities")
@@ -87,14 +87,14 @@ def probabilities(
 
 
 def at_class(z: Tensor, smoothing: float) -> Tensor:
-    """The first class, smoothed, ``[1, ..., C]``: Omega is the same for all, so that no target needs its own row."""
+    """Return the first class, smoothed, ``[1, ..., C]``: Omega is the same for all, so no target needs its own row."""
     size = z.shape[-1]
     one_hot = (torch.arange(size, device=z.device) == 0).to(working_dtype(z))
     return ((1 - smoothing) * one_hot + smoothing / size).expand((1,) * (z.dim() - 1) + (size,))
 
 
 def class_axis(name: str, z: Tensor) -> int:
-    """1, or 0 for a single sample."""
+    """Return 1, or 0 for a single sample."""
     if not isinstance(z, Tensor):
         raise TypeError(f"{name}: z must be a torch.Tensor, got {type(z).__name__}")
     if z.dim() == 0:
@@ -128,7 +128,7 @@ def _check_integer(name: str, target: Tensor) -> None:
 
 
 def in_range(name: str, size: int, target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Indices that are safe to look up, and which of them stand for ``ignore_index``."""
+    """Return indices that are safe to look up, and which of them stand for ``ignore_index``."""
     target = target.long()
     ignored = target == ignore_index
     index = torch.where(ignored, 0, target)

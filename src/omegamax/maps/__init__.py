@@ -6,11 +6,15 @@ is made. The functions themselves are in :mod:`omegamax.functional`.
 
 # ruff: noqa: I001  (the order in which tables list the maps)
 
-from omegamax.maps._registry import TRANSFORMS as TRANSFORMS
-from omegamax.maps._registry import Transform as Transform
-from omegamax.maps._registry import get as get
-from omegamax.maps._registry import register as register
 from omegamax.maps.omega import Omega as Omega
+from omegamax.maps.record import Learnable as Learnable
+from omegamax.maps.record import MapRecord as MapRecord
+from omegamax.maps.registry import find as find
+from omegamax.maps.registry import find_companion as find_companion
+from omegamax.maps.registry import get as get
+from omegamax.maps.registry import records as records
+from omegamax.maps.registry import register as register
+from omegamax.maps.registry import unregister as unregister
 from omegamax.maps.entmax import Shannon as Shannon
 from omegamax.maps.entmax import Tsallis as Tsallis
 from omegamax.maps.normmax import NormEntropy as NormEntropy
@@ -20,4 +24,4 @@ from omegamax.maps.fusedmax import Fused as Fused
 from omegamax.maps.tvmax import TotalVariation2d as TotalVariation2d
 from omegamax.maps.graph_fusedmax import GraphFused as GraphFused
 from omegamax.maps.oscarmax import Oscar as Oscar
-from omegamax.maps._sequential_omega import SequentialKSubsets as SequentialKSubsets
+from omegamax.maps.sequential_k_subsets import SequentialKSubsets as SequentialKSubsets

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def conjugate_minus(
     omega: Omega, z: Tensor, y: Tensor | None = None, *, p: Tensor | None = None, smoothing: float = 0.0
 ) -> Tensor:
-    """``Omega*(z) - <y, z>`` over the last axis, ``[*, K] -> [*]``; its gradient is ``argmax(z) - y``.
+    """Return ``Omega*(z) - <y, z>`` over the last axis, ``[*, K] -> [*]``; its gradient is ``argmax(z) - y``.
 
     Args:
         y: a target shaped like ``z``; or one class for each row, ``[*]``, which shares ``smoothing`` of its mass with
@@ -30,7 +30,7 @@ def conjugate_minus(
     given = (a for a in (z, p, y, *parameters) if isinstance(a, Tensor))
     if is_plain(*given):
         return _ConjugateMinus.apply(z, y, p, smoothing, omega, *parameters)
-    return _by_slopes(omega, z, y, p, smoothing)
+    return _attach_gradients(omega, z, y, p, smoothing)
 
 
 class _ConjugateMinus(torch.autograd.Function):
@@ -41,12 +41,12 @@ class _ConjugateMinus(torch.autograd.Function):
         omega = omega.with_parameters(*parameters)
         if y is None:
             return omega.conjugate_at(z, p)
-        if _dense(y):
-            return _gap(omega, z, y, p)
-        meeting = _meeting(z, y, smoothing)
-        value = omega.conjugate_at(z, p, meeting)
+        if _is_dense(y):
+            return _conjugate_minus_dense(omega, z, y, p)
+        at_target = _target_score(z, y, smoothing)
+        value = omega.conjugate_at(z, p, at_target)
         # A target without a score would leave inf - inf.
-        return torch.where(meeting.squeeze(-1) == -math.inf, math.inf, value)
+        return torch.where(at_target.squeeze(-1) == -math.inf, math.inf, value)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -60,14 +60,14 @@ class _ConjugateMinus(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        z, p, y, parameters = _restored(ctx)
+        z, p, y, parameters = _restore(ctx)
         wanted = ctx.needs_input_grad
         g = g.reshape(g.shape + (1,) * (z.dim() - g.dim()))
         dz = dy = None
         if wanted[0]:
-            dz = _times_move(g, p, y, ctx.smoothing)
+            dz = scale_residual(g, p, y, ctx.smoothing)
         if wanted[1]:
-            dy = -g * _met(z, p - y)
+            dy = -g * _drop_unmet(z, p - y)
         grads = [None] * len(parameters)
         if any(wanted[5:]):
             for i, slope in enumerate(ctx.omega.with_parameters(*parameters).parameter_gradients(z, p)):
@@ -77,10 +77,10 @@ class _ConjugateMinus(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, dz, dy, dp, _smoothing, _omega, *dparameters):
-        z, p, y, parameters = _restored(ctx)
-        out = torch.zeros_like(p) if dz is None else _times_move(dz, p, y, ctx.smoothing, spread=False)
+        z, p, y, parameters = _restore(ctx)
+        out = torch.zeros_like(p) if dz is None else scale_residual(dz, p, y, ctx.smoothing, spread=False)
         if dy is not None:
-            out = out - dy * _met(z, p - y)
+            out = out - dy * _drop_unmet(z, p - y)
         out = out.sum(ctx.axes)
         if any(tangent is not None for tangent in dparameters):
             slopes = ctx.omega.with_parameters(*parameters).parameter_gradients(z, p)
@@ -90,22 +90,22 @@ class _ConjugateMinus(torch.autograd.Function):
         return out
 
 
-def _restored(ctx) -> tuple[Tensor, Tensor, Tensor | None, list[float | Tensor]]:
+def _restore(ctx) -> tuple[Tensor, Tensor, Tensor | None, list[float | Tensor]]:
     z, p, *tensors = ctx.saved_tensors
     tensors, numbers = iter(tensors), iter(ctx.numbers)
     y, *parameters = [next(tensors) if is_tensor else next(numbers) for is_tensor in ctx.is_tensor]
     return z, p, y, parameters
 
 
-def _dense(y: Tensor) -> bool:
+def _is_dense(y: Tensor) -> bool:
     return y.is_floating_point()
 
 
-def _times_move(g: Tensor, p: Tensor, y: Tensor | None, smoothing: float, spread: bool = True) -> Tensor:
-    """``g (p - y)`` for each entry; ``g`` is ``[*, 1]``, or ``[*, K]`` if not to be ``spread`` over the row."""
+def scale_residual(g: Tensor, p: Tensor, y: Tensor | None, smoothing: float, spread: bool = True) -> Tensor:
+    """Return ``g (p - y)`` for each entry; ``g`` is ``[*, 1]``, or ``[*, K]`` if not to be ``spread`` over the row."""
     if y is None:
         return g * p
-    if _dense(y):
+    if _is_dense(y):
         return g * (p - y)
     # The target of a class has one entry of its own, so that it needs no row of its own.
     index = y.unsqueeze(-1)
@@ -114,43 +114,43 @@ def _times_move(g: Tensor, p: Tensor, y: Tensor | None, smoothing: float, spread
     return out.scatter_add_(-1, index, taken.expand(index.shape))
 
 
-def _meeting(z: Tensor, y: Tensor, smoothing: float) -> Tensor:
-    """``<y, z>`` for the class ``y`` of each row, ``[*, 1]``."""
+def _target_score(z: Tensor, y: Tensor, smoothing: float) -> Tensor:
+    """Return ``<y, z>`` for the class ``y`` of each row, ``[*, 1]``."""
     own = z.gather(-1, y.unsqueeze(-1))
     return (1 - smoothing) * own + smoothing * z.mean(-1, keepdim=True) if smoothing else own
 
 
-def _met(z: Tensor, move: Tensor) -> Tensor:
-    """Scores with 0 in place of the ``-inf`` that no mass meets."""
-    return torch.where((z == -math.inf) & (move == 0), 0.0, z)
+def _drop_unmet(z: Tensor, difference: Tensor) -> Tensor:
+    """Return the scores with 0 in place of ``-inf`` where ``difference`` is 0: their product would be NaN."""
+    return torch.where((z == -math.inf) & (difference == 0), 0.0, z)
 
 
-def _gap(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor) -> Tensor:
-    """``<p - y, z> - Omega(p)``. One difference, so that it cancels exactly where ``p = y``."""
-    move = p if y is None else p - y
+def _conjugate_minus_dense(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor) -> Tensor:
+    """Return ``<p - y, z> - Omega(p)``: one difference, so that it cancels exactly where ``p = y``."""
+    difference = p if y is None else p - y
     at_p = omega.within(z)(p)
-    return (move * _met(z, move)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p
+    return (difference * _drop_unmet(z, difference)).sum(tuple(range(at_p.dim() - z.dim(), 0))) - at_p
 
 
-def _by_slopes(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: float) -> Tensor:
-    """The same in operations that are traced, mapped over and intercepted; again, the slopes have graphs."""
+def _attach_gradients(omega: Omega, z: Tensor, y: Tensor | None, p: Tensor, smoothing: float) -> Tensor:
+    """Return the same in operations that can be traced, mapped over and intercepted; its gradients have graphs too."""
     parameters = omega.parameters
     constant = [a.detach() if isinstance(a, Tensor) else a for a in (z, y, p, smoothing, omega, *parameters)]
-    value = _with_slope(_ConjugateMinus.forward(*constant), z, move_to(p, y, smoothing))
-    if y is not None and _dense(y):
-        value = _with_slope(value, y, -_met(z, p - y))
+    value = _attach_gradient(_ConjugateMinus.forward(*constant), z, residual(p, y, smoothing))
+    if y is not None and _is_dense(y):
+        value = _attach_gradient(value, y, -_drop_unmet(z, p - y))
     if any(isinstance(a, Tensor) for a in parameters):
         for a, slope in zip(parameters, omega.parameter_gradients(z, p), strict=True):
             if isinstance(a, Tensor):
-                value = _with_slope(value, a, slope)
+                value = _attach_gradient(value, a, slope)
     return value
 
 
-def move_to(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
-    """``p - y`` for each entry, ``y`` as in :func:`conjugate_minus`; nothing is written in place."""
+def residual(p: Tensor, y: Tensor | None, smoothing: float) -> Tensor:
+    """Return ``p - y`` for each entry, ``y`` as in :func:`conjugate_minus`; nothing is written in place."""
     if y is None:
         return p
-    if _dense(y):
+    if _is_dense(y):
         return p - y
     index = y.unsqueeze(-1)
     taken = torch.full_like(index, smoothing - 1, dtype=p.dtype)
@@ -180,11 +180,11 @@ def _slope_vmap(info, in_dims, *tensors):
     value, x, slope = all_in_front(info.batch_size, in_dims, *tensors)
     # An input of fewer axes broadcasts from the last one on.
     x = x.reshape(info.batch_size, *(1,) * (slope.dim() - x.dim()), *x.shape[1:])
-    return _with_slope(value, x, slope), 0
+    return _attach_gradient(value, x, slope), 0
 
 
 # The value as it is, with one more derivative: ``slope``, in an input that broadcasts to it.
-_with_slope = Operation(
+_attach_gradient = Operation(
     "with_slope",
     "(Tensor value, Tensor x, Tensor slope) -> Tensor",
     lambda value, x, slope: value.clone(memory_format=torch.contiguous_format),
@@ -198,7 +198,7 @@ _with_slope = Operation(
 
 
 def row_max(z: Tensor, axes: tuple[int, ...] = (-1,)) -> Tensor:
-    """What to take off the scores: sums of products with large common scores would cancel. A constant."""
+    """Return the maximum of each row, a constant: without it, sums of products with large common scores cancel."""
     top = z.detach().amax(axes, keepdim=True)
     # A row of -inf stays as it is, -inf minus -inf being NaN; one with NaN or +inf is NaN whatever we do.
     return torch.where(top.isfinite(), top, 0.0)

@@ -14,9 +14,10 @@ from omegamax._checks import apply_mask, check_bounds, check_scores, entry_param
 from omegamax._operation import Map
 from omegamax.kernels import export
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
-from omegamax.maps._registry import Transform, get, register
 from omegamax.maps.k_subsets import threshold
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import MapRecord
+from omegamax.maps.registry import get, register
 
 Bound = float | Tensor
 
@@ -91,7 +92,7 @@ class Bounded(Omega):
 
 
 def log_threshold(z: Tensor, p: Tensor, upper: float | Tensor) -> Tensor:
-    """lambda with ``p = min(upper, exp(z - lambda))``, ``[*, 1]``; where no entry is free, the most it may be."""
+    """Return lambda of ``p = min(upper, exp(z - lambda))``, ``[*, 1]``; where no entry is free, its upper limit."""
     kept = (z != -math.inf) & (p > 0)
     scores = torch.where(kept, z, 0.0)
     gap = scores - torch.where(kept, p, 1.0).log()
@@ -103,7 +104,7 @@ def log_threshold(z: Tensor, p: Tensor, upper: float | Tensor) -> Tensor:
 
 
 def constrained_softmax(z: Tensor, upper: float | Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Softmax with a ceiling on each probability.
+    r"""Return softmax with a ceiling on each probability.
 
     .. math:: \arg\max_{p \in \Delta,\; p \le u} \langle p, z \rangle - \sum_i p_i \log p_i
               = \min(u, c \exp z)
@@ -123,7 +124,7 @@ def constrained_softmax(z: Tensor, upper: float | Tensor, dim: int = -1, *, mask
     """
     name = "constrained_softmax"
     dim = check_scores(name, z, dim)
-    upper = _bound(name, "upper", upper, z)
+    upper = _to_bound(name, "upper", upper, z)
     z = apply_mask(name, z, mask)
     if isinstance(upper, Tensor):
         check_bounds(name, z, upper, None, dim)
@@ -138,7 +139,7 @@ def constrained_sparsemax(
     lower: float | Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Sparsemax with a ceiling, and if wanted a floor, on each probability.
+    r"""Return sparsemax with a ceiling, and if wanted a floor, on each probability.
 
     .. math:: \arg\max_{p \in \Delta,\; l \le p \le u} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2
               = \mathrm{clip}(z - \tau(z), l, u)
@@ -161,8 +162,8 @@ def constrained_sparsemax(
     """
     name = "constrained_sparsemax"
     dim = check_scores(name, z, dim)
-    upper = _bound(name, "upper", upper, z)
-    floor = _bound(name, "lower", 0.0 if lower is None else lower, z)
+    upper = _to_bound(name, "upper", upper, z)
+    floor = _to_bound(name, "lower", 0.0 if lower is None else lower, z)
     z = apply_mask(name, z, mask)
     if isinstance(upper, Tensor) and isinstance(floor, Tensor):
         check_bounds(name, z, upper, floor, dim)
@@ -173,8 +174,8 @@ def constrained_sparsemax(
     return _sparsemax(z, upper, floor, dim=dim)
 
 
-def _bound(name: str, argument: str, value: Bound, z: Tensor) -> Bound:
-    """A bound as its kernel takes it: for GPUs a number stays one, which need not be read for each entry."""
+def _to_bound(name: str, argument: str, value: Bound, z: Tensor) -> Bound:
+    """Return a bound as its kernel takes it: on GPUs a scalar stays one, which is not read for each entry."""
     if z.is_cuda and is_number(value):
         return float(value)
     return entry_parameter(name, argument, value, z)
@@ -205,7 +206,7 @@ def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
 
 
 def _softmax_parts(p: Tensor, upper: Bound, dim: int) -> tuple[Tensor, Tensor]:
-    """Which entries sit at their bound, and the probabilities of the others as shares of what is left."""
+    """Return which entries are at their bound, and the probabilities of the others as shares of what is left."""
     capped = p == upper
     free = torch.where(capped, 0.0, p)
     mass = free.sum(dim, keepdim=True)
@@ -236,7 +237,7 @@ def _sparsemax_jvp(tangents, p: Tensor, upper: Bound, lower: Bound, *, dim: int)
 
 
 def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Which entries are free, at their upper and at their lower bound; no bound moves anything if none is free."""
+    """Return which entries are free, at their upper and at their lower bound; if none is free, no bound counts."""
     free = is_free(p, lower, upper)
     some = free.any(dim, keepdim=True)
     return free, some & (p == upper) & (upper > lower), some & (p == lower)
@@ -267,7 +268,7 @@ _sparsemax = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "constrained_softmax",
         constrained_softmax,
         lambda upper: Bounded("softmax", upper),
@@ -275,12 +276,16 @@ register(
         complexity="O(K log K)",
         cite="martins2017learning",
         example={"upper": 0.6},
+        example_of_one={"upper": 1.0},
+        colour="#8a6a52",
+        domain="bounded",
+        program=lambda cp, p, omega: -cp.sum(cp.entr(p)),
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "constrained_sparsemax",
         constrained_sparsemax,
         lambda upper, lower=None: Bounded("sparsemax", upper, lower),
@@ -288,5 +293,9 @@ register(
         complexity="O(K log K)",
         cite="malaviya2018sparse",
         example={"upper": 0.6},
+        example_of_one={"upper": 1.0},
+        colour="#c9609f",
+        domain="bounded",
+        program=lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
     )
 )

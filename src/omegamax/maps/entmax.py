@@ -15,8 +15,9 @@ from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
 from omegamax._operation import Map
 from omegamax.kernels import export
 from omegamax.kernels.rows import alpha_vjp, entmax_in_alpha, entmax_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 
 
 class Shannon(Omega):
@@ -89,7 +90,7 @@ class Tsallis(Omega):
         if isinstance(alpha, Tensor):
             flat = alpha.isinf()
             alpha = torch.where(flat, 2.0, alpha)
-            return torch.where(_last(flat), 0.0, (p * tsallis_log(p, alpha)).sum(-1) / _last(alpha))
+            return torch.where(_squeeze(flat), 0.0, (p * tsallis_log(p, alpha)).sum(-1) / _squeeze(alpha))
         if alpha == math.inf:
             return torch.zeros_like(p[..., 0])
         if alpha == 2:
@@ -111,7 +112,7 @@ class Tsallis(Omega):
 
 
 def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | None) -> Tensor:
-    """The conjugate without a pass over the scores but for their maximum.
+    """Return the conjugate without a pass over the scores but for their maximum.
 
     On the support ``z = l + (p^e - 1) / e``, so that ``<p, z> - Omega(p) = l + (sum p^alpha - 1) / alpha``; the entry
     with the largest probability gives ``l``.
@@ -120,11 +121,11 @@ def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | 
     largest = p.amax(-1)
     flat = None
     if isinstance(alpha, Tensor):
-        flat = _last(alpha.isinf())
+        flat = _squeeze(alpha.isinf())
         alpha = torch.where(alpha.isinf(), 2.0, alpha)
     elif alpha == math.inf:
         return torch.where(largest == 0, 0.0, top)
-    value = top - tsallis_log(largest, _last(alpha)) + (_sum_of_powers(p, alpha) - 1) / _last(alpha)
+    value = top - tsallis_log(largest, _squeeze(alpha)) + (_sum_of_powers(p, alpha) - 1) / _squeeze(alpha)
     if flat is not None:
         value = torch.where(flat, top, value)
     return torch.where(largest == 0, 0.0, value)  # a row with nothing left
@@ -139,20 +140,20 @@ def _sum_of_powers(p: Tensor, alpha: float | Tensor) -> Tensor | float:
 
 
 @overload
-def _last(alpha: Tensor) -> Tensor: ...
+def _squeeze(alpha: Tensor) -> Tensor: ...
 
 
 @overload
-def _last(alpha: float | Tensor) -> float | Tensor: ...
+def _squeeze(alpha: float | Tensor) -> float | Tensor: ...
 
 
-def _last(alpha: float | Tensor) -> float | Tensor:
-    """A parameter ``[*, 1]`` in the shape of the values, ``[*]``."""
+def _squeeze(alpha: float | Tensor) -> float | Tensor:
+    """Return a parameter ``[*, 1]`` in the shape of the values, ``[*]``."""
     return alpha.squeeze(-1) if isinstance(alpha, Tensor) and alpha.dim() else alpha
 
 
 def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""The baseline: positive everywhere, Shannon's entropy as regulariser.
+    r"""Return the baseline: positive everywhere, Shannon's entropy as regulariser.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \sum_i p_i \log p_i
               = \frac{\exp z}{\sum_j \exp z_j}
@@ -176,7 +177,7 @@ def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
 
 def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Sparse counterpart of softmax: Euclidean projection of the scores onto the simplex.
+    r"""Return the Euclidean projection of the scores onto the simplex: the sparse counterpart of softmax.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2 = [z - \tau(z)]_+
 
@@ -197,7 +198,7 @@ def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor
 
 
 def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Half-way between softmax and sparsemax: sparse, yet smooth. Exact.
+    r"""Return what is half-way between softmax and sparsemax: sparse, yet smooth. Exact.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \tfrac43 \bigl(\textstyle\sum_i p_i^{3/2} - 1\bigr)
               = [z/2 - \tau(z)]_+^2
@@ -221,7 +222,7 @@ def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
 
 def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""The whole Tsallis family: softmax at alpha = 1, sparsemax at 2, argmax at infinity, heavy tails below 1.
+    r"""Return a member of the Tsallis family: softmax at alpha = 1, sparsemax at 2, argmax at infinity.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \frac{\sum_i p_i^\alpha - 1}{\alpha(\alpha - 1)}
               = \bigl[(\alpha - 1) z - \tau(z)\bigr]_+^{1/(\alpha - 1)}
@@ -280,44 +281,57 @@ _entmax = Map(
 )
 
 
+def _program(cp, p, omega: Tsallis):
+    return (cp.sum(cp.power(p, omega.alpha)) - 1) / (omega.alpha * (omega.alpha - 1))
+
+
 register(
-    Transform(
+    MapRecord(
         "softmax",
         softmax,
         lambda: Shannon(),  # a function, whose signature torch.compile can read
         summary="dense baseline: every entry positive",
         complexity="O(K)",
         cite="bridle1990probabilistic",
+        colour="#6b7785",
+        program=lambda cp, p, omega: -cp.sum(cp.entr(p)),
+        loss="softmax_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "sparsemax",
         sparsemax,
         lambda: Tsallis(2.0),
         summary="Euclidean projection onto the simplex: exact zeros, piecewise linear",
         complexity="O(K) expected",
         cite="martins2016softmax",
+        colour="#d1495b",
+        program=lambda cp, p, omega: (cp.sum_squares(p) - 1) / 2,
+        loss="sparsemax_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "entmax15",
         entmax15,
         lambda: Tsallis(1.5),
         summary="exact zeros and a smooth gradient: the safest first choice",
         complexity="O(K) expected",
         cite="peters2019sparse",
+        colour="#2176ae",
+        program=_program,
+        loss="entmax15_loss",
     )
 )
 
 
 register(
-    Transform(
+    MapRecord(
         "entmax",
         entmax,
         Tsallis,
@@ -325,5 +339,9 @@ register(
         complexity="O(K) a step, 2-6 steps",
         cite="correia2019adaptively",
         example={"alpha": 1.25},
+        colour="#2a9d8f",
+        program=_program,
+        learnable=Learnable("alpha", bounds=(1.0, 2.0), above=0.0),
+        loss="entmax_loss",
     )
 )

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
-from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.penalised import Penalised, check_base, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import prox_1d, tv_prox_1d
 
 
-class Fused(Variation):
+class Fused(Penalised):
     r"""``base(p) + strength * sum_i |p_{i+1} - p_i|``: the regulariser of :func:`omegamax.fusedmax`.
 
     Args:
@@ -34,11 +35,11 @@ class Fused(Variation):
         # two leaders, where there are several, by two.
         return 3.0 if isinstance(self.base.total, float) and self.base.total <= 1 else 4.0
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         at = torch.arange(p.shape[-1], device=p.device)
         return self._between(p, at[1:], at[:-1]).sum(-1)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         return tv_prox_1d(z, self.strength)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -53,7 +54,7 @@ def fusedmax(
     base: str | Omega = "sparsemax",
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Probabilities in runs: a penalty on the difference of neighbours in a row.
+    r"""Return probabilities in runs: a penalty on the difference of neighbours in a row.
 
     .. math:: \arg\max_p \langle p, z \rangle - \Omega(p) - \lambda \sum_i |p_{i+1} - p_i|
 
@@ -79,7 +80,7 @@ def fusedmax(
     Reference: Niculae & Blondel (NeurIPS 2017), Prop. 2; Martins et al. (ICIP 2021), Prop. 1, for a graph.
     """
     dim = check_scores("fusedmax", z, dim)
-    omega = keeps_order("fusedmax", base)
+    omega = check_base("fusedmax", base)
 
     def solve(x: Tensor) -> Tensor:
         return omega.argmax(prox_1d("fusedmax", x, strength, dim, "z"), dim)
@@ -87,8 +88,12 @@ def fusedmax(
     return solve_in_working_dtype(apply_mask("fusedmax", z, mask), omega, (dim,), solve)
 
 
+def _program(cp, p, omega: Fused):
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[1:] - p[:-1]))
+
+
 register(
-    Transform(
+    MapRecord(
         "fusedmax",
         fusedmax,
         Fused,
@@ -96,5 +101,9 @@ register(
         complexity="O(K)",
         cite="niculae2017regularized",
         example={"strength": 0.25},
+        colour="#1b4965",
+        program=_program,
+        learnable=Learnable("strength"),
+        equivariant=False,
     )
 )

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
-from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.penalised import Penalised, check_base, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import check_edges, prox_graph, tv_prox_graph
 
 
-class GraphFused(Variation):
+class GraphFused(Penalised):
     r"""``base(p) + strength * sum_e w_e |p_i - p_j|``: the regulariser of :func:`omegamax.graph_fusedmax`.
 
     Args:
@@ -62,11 +63,11 @@ class GraphFused(Variation):
         degree.index_add_(0, self.edges.flatten(), weights.repeat(2))
         return 2 * degree.max().item()
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         gap = self._between(p, *self.edges)
         return gap.sum(-1) if self.weights is None else (gap * self.weights.to(p.dtype)).sum(-1)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         return tv_prox_graph(z, self.edges, self.strength, weights=self.weights)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -83,7 +84,7 @@ def graph_fusedmax(
     base: str | Omega = "sparsemax",
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Probabilities in connected clusters: a penalty on the difference of neighbours in a graph.
+    r"""Return probabilities in connected clusters: a penalty on the difference of neighbours in a graph.
 
     .. math:: \arg\max_p \langle p, z \rangle - \Omega(p) - \lambda \sum_{(i, j) \in E} w_{ij} |p_i - p_j|
 
@@ -106,7 +107,7 @@ def graph_fusedmax(
     Reference: Martins et al. (ICIP 2021), Prop. 1.
     """
     dim = check_scores("graph_fusedmax", z, dim)
-    omega = keeps_order("graph_fusedmax", base)
+    omega = check_base("graph_fusedmax", base)
 
     def solve(x: Tensor) -> Tensor:
         return omega.argmax(prox_graph("graph_fusedmax", x, edges, strength, dim, weights, "z"), dim)
@@ -114,8 +115,13 @@ def graph_fusedmax(
     return solve_in_working_dtype(apply_mask("graph_fusedmax", z, mask), omega, (dim,), solve)
 
 
+def _program(cp, p, omega: GraphFused):
+    first, second = omega.edges.tolist()
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
+
+
 register(
-    Transform(
+    MapRecord(
         "graph_fusedmax",
         graph_fusedmax,
         lambda edges, strength=1.0, weights=None, base="sparsemax": GraphFused(base, edges, strength, weights),
@@ -123,5 +129,9 @@ register(
         complexity="a few cuts of the graph",
         cite="martins2021tvmax",
         example={"edges": torch.tensor([[0, 1], [1, 2]]), "strength": 0.25},
+        colour="#4a5aa8",
+        program=_program,
+        learnable=Learnable("strength"),
+        equivariant=False,
     )
 )

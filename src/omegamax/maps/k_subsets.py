@@ -14,8 +14,9 @@ from omegamax._numerics import working_dtype
 from omegamax._operation import Map
 from omegamax.kernels import export
 from omegamax.kernels.bounds import k_subsets_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import MapRecord
+from omegamax.maps.registry import register
 
 
 class KSubsets(Omega):
@@ -70,7 +71,7 @@ class KSubsets(Omega):
 
 
 def threshold(z: Tensor, p: Tensor, lower: float | Tensor, upper: float | Tensor) -> Tensor:
-    """tau of ``p = clip(z - tau, lower, upper)``, ``[*, 1]``; where no entry is free, the middle of what it may be."""
+    """Return tau of ``p = clip(z - tau, lower, upper)``, ``[*, 1]``; the middle of its range if no entry is free."""
     kept = z != -math.inf
     scores = torch.where(kept, z, 0.0)
     high, low = kept & (p >= upper), kept & (p <= lower)
@@ -87,7 +88,7 @@ def threshold(z: Tensor, p: Tensor, lower: float | Tensor, upper: float | Tensor
 def k_subsets(
     z: Tensor, k: float | Tensor, dim: int = -1, *, at_most: bool = False, mask: Tensor | None = None
 ) -> Tensor:
-    r"""Marginals of a sparse distribution over the subsets of size k.
+    r"""Return the marginals of a sparse distribution over the subsets of size k.
 
     .. math:: \arg\max_{0 \le p \le 1,\; \sum_i p_i = k} \langle p, z \rangle - \tfrac12 \lVert p \rVert^2
               = \mathrm{clip}(z - \tau(z), 0, 1)
@@ -157,7 +158,7 @@ _k_subsets = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "k_subsets",
         k_subsets,
         KSubsets,
@@ -165,5 +166,10 @@ register(
         complexity="O(K) expected",
         cite="niculae2018sparsemap",
         example={"k": 2},
+        example_of_one={"k": 1},
+        colour="#e09f3e",
+        domain="budget",
+        program=lambda cp, p, omega: cp.sum_squares(p) / 2,
+        loss="k_subsets_loss",
     )
 )

@@ -14,8 +14,9 @@ from omegamax._numerics import on_support
 from omegamax._operation import Map
 from omegamax.kernels import export
 from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 
 
 class NormEntropy(Omega):
@@ -64,7 +65,7 @@ class NormEntropy(Omega):
 
 
 def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-    r"""Sparse map that prefers equal shares: regularised by a norm instead of an entropy.
+    r"""Return sparse probabilities that prefer equal shares: regularised by a norm instead of an entropy.
 
     .. math:: \arg\max_{p \in \Delta} \langle p, z \rangle - \lVert p \rVert_\alpha
               \propto [z - \tau(z)]_+^{1/(\alpha - 1)}, \qquad \lVert [z - \tau]_+ \rVert_{\alpha/(\alpha-1)} = 1
@@ -120,7 +121,7 @@ _normmax = Map(
 
 
 register(
-    Transform(
+    MapRecord(
         "normmax",
         normmax,
         NormEntropy,
@@ -128,5 +129,9 @@ register(
         complexity="O(K) a step, 2-6 steps",
         cite="santos2024sparse",
         example={"alpha": 3.0},
+        colour="#7d5ba6",
+        program=lambda cp, p, omega: cp.pnorm(p, omega.alpha) - 1,
+        learnable=Learnable("alpha", bounds=(1.1, 4.0), above=1.0),
+        loss="normmax_loss",
     )
 )

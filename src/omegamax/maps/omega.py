@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from omegamax._checks import apply_mask, check_scores
+from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.maps.conjugate import conjugate_minus
 
 
@@ -29,29 +31,29 @@ class Omega(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name of the map, as :func:`omegamax.get` takes it."""
+        """Give the name of the map, as :func:`omegamax.get` takes it."""
 
     @property
     @abstractmethod
     def margin(self) -> float:
-        """Smallest gap between the target's score and all others at which the loss is exactly 0; ``inf`` if none."""
+        """Give the smallest lead of the target's score over all others for a loss of exactly 0; ``inf`` if none is."""
 
     @property
     def total(self) -> float | Tensor:
-        """What the probabilities of the domain sum to."""
+        """Give the sum of the probabilities in the domain."""
         return 1.0
 
     @property
     def parameters(self) -> tuple[float | Tensor, ...]:
-        """The constructor's numbers that the conjugate has gradients for."""
+        """Give the scalars of the constructor that the conjugate has gradients for."""
         return ()
 
     def with_parameters(self, *parameters: float | Tensor) -> Omega:
-        """The same regulariser with other :attr:`parameters`."""
+        """Return the same regulariser with other :attr:`parameters`."""
         return self
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        """Derivatives of ``Omega*(z)`` in :attr:`parameters`, given ``p = argmax(z)``; differentiable in both.
+        """Return the derivatives of ``Omega*(z)`` in :attr:`parameters` at ``p = argmax(z)``; differentiable in both.
 
         One for each parameter, broadcastable to ``z``: ``[*, 1]`` for a number for each row, ``[*, K]`` for one for
         each entry. By the envelope theorem the change of ``p`` does not count: it is the derivative of ``-Omega(p)``
@@ -60,23 +62,36 @@ class Omega(ABC):
         return ()
 
     def within(self, z: Tensor) -> Omega:
-        """The regulariser of what the scores leave: ``-inf`` ones may take more with them than their own entry."""
+        """Return the regulariser of what the scores leave: masked entries may take more than themselves out of it."""
         return self
 
     @abstractmethod
     def __call__(self, p: Tensor) -> Tensor:
-        """Omega(p) over the last axis, ``[*, K] -> [*]``."""
+        """Return Omega(p) over the last axis, ``[*, K] -> [*]``."""
 
-    @abstractmethod
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
-        """The map: probabilities along ``dim``, shaped like ``z``."""
+        """Return the probabilities along ``dim``, shaped like ``z``; by default :meth:`solve` of each row."""
+        dim = check_scores(self.name, z, dim)
+        z = apply_mask(self.name, z, mask)
+        if z.dim() == 0:  # a row of one
+            return self.argmax(z.reshape(1)).reshape(())
+        rows = z.to(working_dtype(z)).movedim(dim, -1)
+        return self.solve(rows).movedim(-1, dim).to(returned_dtype(z))
+
+    def solve(self, z: Tensor) -> Tensor:
+        """Return the probabilities along the last axis of scores that are float32 or float64, ``-inf`` where masked.
+
+        A subclass gives this or :meth:`argmax`. Its gradient is that of its operations, or of an
+        ``autograd.Function`` among them.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: give solve(z), the map along the last axis, or argmax")
 
     def conjugate(self, z: Tensor) -> Tensor:
-        """``Omega*(z)`` over the last axis, ``[*, K] -> [*]``; its gradient is :meth:`argmax`."""
+        """Return ``Omega*(z)`` over the last axis, ``[*, K] -> [*]``; its gradient is :meth:`argmax`."""
         return conjugate_minus(self, z)
 
     def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
-        """The value ``<p, z - origin> - Omega(p)`` at ``p = argmax(z)``; ``origin`` is one score a row, ``[*, 1]``.
+        """Return ``<p, z - origin> - Omega(p)`` at ``p = argmax(z)``; ``origin`` is one score a row, ``[*, 1]``.
 
         Nothing is differentiated through it. A subclass overrides it if the optimum gives the value away for less.
         """

@@ -13,13 +13,14 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_scores
 from omegamax._operation import Map, check_not_exporting
 from omegamax.kernels.isotonic import pool_mean, pool_rank
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
-from omegamax.maps.penalised import Variation, from_top, keeps_order
-from omegamax.maps.total_variation import check_values, strength_of
+from omegamax.maps.penalised import Penalised, check_base, subtract_top
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
+from omegamax.maps.total_variation import check_values, to_strength
 
 
-class Oscar(Variation):
+class Oscar(Penalised):
     r"""``base(p) + strength * sum_{i<j} max(p_i, p_j)``: the regulariser of :func:`omegamax.oscarmax`.
 
     Args:
@@ -42,16 +43,16 @@ class Oscar(Variation):
 
     @property
     def reach(self) -> float:
-        """Infinite: the more entries there are, the more of a lead is lost on them. See :meth:`lead`."""
+        """Give infinity: the more entries there are, the more of a lead is lost on them. See :meth:`lead`."""
         return math.inf
 
     @property
     def margin(self) -> float:
-        """That of ``base`` without a price; with one, no lead is enough for rows of every length: see :meth:`lead`."""
+        """Give that of ``base`` at strength 0; above, no lead is enough for rows of every length: see :meth:`lead`."""
         return self.base.margin if self._most == 0 else math.inf
 
     def lead(self, size: int) -> float:
-        """The margin for rows of ``size`` entries: that of ``base`` plus ``strength * size / 2``.
+        """Return the margin for rows of ``size`` entries: that of ``base`` plus ``strength * size / 2``.
 
         A one-hot p has the price of ``size - 1`` pairs, which each of the others, if all are alike, would share in half
         of its pairs with them: ``(size - 2) / 2`` on average.
@@ -62,8 +63,8 @@ class Oscar(Variation):
     def _most(self) -> float:
         return float(self.strength.max()) if isinstance(self.strength, Tensor) else float(self.strength)
 
-    def differences(self, p: Tensor) -> Tensor:
-        """``max(p_i, p_j)`` over the pairs, summed: the largest entry once for each of the others, and so on."""
+    def penalty(self, p: Tensor) -> Tensor:
+        """Return ``max(p_i, p_j)`` summed over the pairs: the largest entry once for each of the others, and so on."""
         rank = torch.arange(p.shape[-1], dtype=p.dtype, device=p.device)
         if self.present is None:
             others = p.shape[-1] - 1 - rank
@@ -71,7 +72,7 @@ class Oscar(Variation):
             others = self.present.sum(-1, keepdim=True) - 1 - rank
         return (p.sort(-1, descending=True).values * others).sum(-1)
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         return oscar_prox(z, self.strength)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -86,7 +87,7 @@ def oscarmax(
     base: str | Omega = "sparsemax",
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Probabilities in clusters: a penalty on the larger of every pair, whether they are neighbours or not.
+    r"""Return probabilities in clusters: a penalty on the larger of every pair, neighbours or not.
 
     .. math:: \arg\max_p \langle p, z \rangle - \Omega(p) - \lambda \sum_{i<j} \max(p_i, p_j)
 
@@ -116,18 +117,18 @@ def oscarmax(
     name = "oscarmax"
     dim = check_scores(name, z, dim)
     check_not_exporting(name)
-    omega = keeps_order(name, base)
+    omega = check_base(name, base)
 
     def solve(z: Tensor) -> Tensor:
         if getattr(omega, "at_most", False):  # to which the scores matter, not their differences only
             return omega.argmax(_prox(name, z, strength, dim), dim)
-        return omega.argmax(_clustered(from_top(z, omega, dim), strength_of(name, strength, z, dim), dim=dim), dim)
+        return omega.argmax(_cluster(subtract_top(z, omega, dim), to_strength(name, strength, z, dim), dim=dim), dim)
 
-    return _rounded(apply_mask(name, z, mask), solve)
+    return _round_once(apply_mask(name, z, mask), solve)
 
 
 def oscar_prox(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
-    r"""Proximal operator of the sum of the larger of every pair: sorted, close values become equal.
+    r"""Apply the proximal operator of the sum of the larger of every pair: close values become equal.
 
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2 + \lambda \sum_{i<j} \max(w_i, w_j)
 
@@ -151,40 +152,40 @@ def oscar_prox(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     """
     dim = check_values("oscar_prox", "x", x, dim)
     check_not_exporting("oscar_prox")
-    return _rounded(x, lambda x: _prox("oscar_prox", x, strength, dim))
+    return _round_once(x, lambda x: _prox("oscar_prox", x, strength, dim))
 
 
 def _prox(name: str, x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    strength = strength_of(name, strength, x, dim)
-    clustered = _clustered(x, strength, dim=dim)
+    strength = to_strength(name, strength, x, dim)
+    clustered = _cluster(x, strength, dim=dim)
     present = x.detach() != -math.inf
     others = present.sum(dim, keepdim=True).to(x.dtype) - 1
     return torch.where(present, clustered - strength * others, clustered)
 
 
-def _rounded(z: Tensor, solve: Callable[[Tensor], Tensor]) -> Tensor:
-    """``solve`` in float64, rounded once (for half scores to float32 first, which autocast keeps).
+def _round_once(z: Tensor, solve: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return ``solve`` in float64, rounded once (for half scores to float32 first, which autocast keeps).
 
     Differences of scores that went from one step to the next in float32 would have lost what makes them different.
     """
     if z.dtype in (torch.float16, torch.bfloat16):
-        p = _rounded(z.float(), solve)
+        p = _round_once(z.float(), solve)
         return p if torch.is_autocast_enabled(z.device.type) else p.to(z.dtype)
     return solve(z.double()).to(z.dtype)
 
 
 def _vjp(g: Tensor, u: Tensor, strength: float | Tensor, *, dim: int):
-    return _pooled(u, g, strength, dim), lambda: (g * pool_rank(u, dim)).sum(dim, keepdim=True)
+    return _pool(u, g, strength, dim), lambda: (g * pool_rank(u, dim)).sum(dim, keepdim=True)
 
 
 def _jvp(tangents, u: Tensor, strength: float | Tensor, *, dim: int) -> Tensor:
     dz, change = tangents
-    out = torch.zeros_like(u) if dz is None else _pooled(u, dz, strength, dim)
+    out = torch.zeros_like(u) if dz is None else _pool(u, dz, strength, dim)
     return out if change is None else out + change * pool_rank(u, dim)
 
 
-def _pooled(u: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
-    """``J g``: the mean over each cluster. Without a penalty ties are no clusters, and J is the identity."""
+def _pool(u: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
+    """Return ``J g``, the mean over each cluster. Without a penalty ties are no clusters, and J is the identity."""
     kept = torch.where(u == -math.inf, 0.0, g)
     if not isinstance(strength, Tensor):
         return pool_mean(u, g, dim) if strength > 0 else kept
@@ -192,11 +193,16 @@ def _pooled(u: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
 
 
 # prox(z) + strength (K - 1).
-_clustered = Map("oscar", ["strength"], partial(kernels.solve, "oscar"), _vjp, _jvp)
+_cluster = Map("oscar", ["strength"], partial(kernels.solve, "oscar"), _vjp, _jvp)
+
+
+def _program(cp, p, omega: Oscar):
+    pairs = [cp.maximum(p[i], p[j]) for i in range(p.size) for j in range(i)]
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * sum(pairs)
 
 
 register(
-    Transform(
+    MapRecord(
         "oscarmax",
         oscarmax,
         Oscar,
@@ -204,5 +210,8 @@ register(
         complexity="O(K log K)",
         cite="niculae2017regularized",
         example={"strength": 0.1},
+        colour="#b5651d",
+        program=_program,
+        learnable=Learnable("strength"),
     )
 )

@@ -12,44 +12,44 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax.maps._registry import get
 from omegamax.maps.omega import Omega
+from omegamax.maps.registry import get
 from omegamax.maps.total_variation import check_strength
 
-Self = TypeVar("Self", bound="Variation")
+Self = TypeVar("Self", bound="Penalised")
 
 
-class Variation(Omega):
+class Penalised(Omega):
     r"""``base(p) + strength * sum of |p_i - p_j|`` over the edges of a graph.
 
-    A subclass says which edges there are (:meth:`differences`) and how scores are smoothed along them
-    (:meth:`smoothed`). A masked entry takes its edges with it; which ones are masked, only the scores know, so that
+    A subclass says which edges there are (:meth:`penalty`) and how scores are smoothed along them
+    (:meth:`smooth`). A masked entry takes its edges with it; which ones are masked, only the scores know, so that
     the value of probabilities alone counts all edges.
     """
 
     present: Tensor | None = None
 
     def __init__(self, base: str | Omega, strength: float | Tensor):
-        self.base = keeps_order(type(self).__name__, base)
+        self.base = check_base(type(self).__name__, base)
         check_strength(type(self).__name__, strength)
         self.strength = strength
 
     @abstractmethod
-    def differences(self, p: Tensor) -> Tensor:
-        """``|p_i - p_j|`` over the edges, times their weights, summed: ``[*, K] -> [*]``."""
+    def penalty(self, p: Tensor) -> Tensor:
+        """Return the sum of ``|p_i - p_j|`` over the edges, times their weights: ``[*, K] -> [*]``."""
 
     @abstractmethod
-    def smoothed(self, z: Tensor) -> Tensor:
-        """The proximal operator of the differences, to which the base map is applied."""
+    def smooth(self, z: Tensor) -> Tensor:
+        """Apply the proximal operator of the penalty; the base map of the result is the map."""
 
     @property
     @abstractmethod
     def reach(self) -> float:
-        """By how much, in units of ``strength``, smoothing can shrink the lead of one entry over another."""
+        """Give how much of a lead of one entry over another smoothing can take, in units of ``strength``."""
 
     @property
     def margin(self) -> float:
-        """That of ``base`` and what smoothing may take off a lead: enough, though not always the least."""
+        """Give that of ``base`` plus what smoothing may take off a lead: enough, though not always the least."""
         strength = float(self.strength.max()) if isinstance(self.strength, Tensor) else self.strength
         return self.base.margin + self.reach * strength
 
@@ -59,7 +59,7 @@ class Variation(Omega):
 
     @property
     def at_most(self) -> bool:
-        """Whether ``base`` lets smaller sums in, so that the level of the scores counts."""
+        """Tell whether ``base`` lets smaller sums in, so that the level of the scores counts."""
         return getattr(self.base, "at_most", False)
 
     @property
@@ -78,20 +78,20 @@ class Variation(Omega):
         return twin
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        price = self.within(z).differences(p)
-        return (*self.base.parameter_gradients(self.smoothed(z), p), -price.unsqueeze(-1))
+        price = self.within(z).penalty(p)
+        return (*self.base.parameter_gradients(self.smooth(z), p), -price.unsqueeze(-1))
 
     def __call__(self, p: Tensor) -> Tensor:
         strength = self.strength
         if isinstance(strength, Tensor) and strength.dim():
             strength = strength.squeeze(-1)
-        return self.base(p) + strength * self.differences(p)
+        return self.base(p) + strength * self.penalty(p)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r}, strength={self.strength})"
 
     def _between(self, p: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """``|p_i - p_j|`` for the edges from ``first`` to ``second``, indices of the last axis; 0 at masked ones."""
+        """Return ``|p_i - p_j|`` for the edges from ``first`` to ``second``, indices of the last axis; 0 if masked."""
         gap = (p.index_select(-1, first) - p.index_select(-1, second)).abs()
         if self.present is None:
             return gap
@@ -99,8 +99,8 @@ class Variation(Omega):
         return torch.where(both, gap, 0.0)
 
 
-def keeps_order(name: str, base: str | Omega) -> Omega:
-    """The Omega of ``base``; refuses one whose probabilities are not one non-decreasing function of their scores."""
+def check_base(name: str, base: str | Omega) -> Omega:
+    """Return the Omega of ``base``; refuse one that does not keep the order of the scores."""
     omega = get(base)
     if not getattr(omega, "keeps_order", False):
         raise ValueError(
@@ -110,8 +110,8 @@ def keeps_order(name: str, base: str | Omega) -> Omega:
     return omega
 
 
-def from_top(z: Tensor, omega: Omega, *axes: int) -> Tensor:
-    """Scores less the largest, on the whole simplex: means of groups then lose no digits to what all scores share.
+def subtract_top(z: Tensor, omega: Omega, *axes: int) -> Tensor:
+    """Return scores less the largest, on the simplex: means of groups then lose no digits to what all scores share.
 
     A budget or a ceiling has entries that the largest says nothing about, and which it may be far above; and without
     a fixed sum the level of the scores counts.
@@ -125,5 +125,5 @@ def from_top(z: Tensor, omega: Omega, *axes: int) -> Tensor:
 
 
 def solve_in_working_dtype(z: Tensor, omega: Omega, axes: tuple[int, ...], solve: Callable[[Tensor], Tensor]) -> Tensor:
-    """``solve`` in the working precision, rounded once: in float32 for half scores, kept under autocast."""
-    return solve(from_top(z.to(working_dtype(z)), omega, *axes)).to(returned_dtype(z))
+    """Return ``solve`` in the working precision, rounded once: in float32 for half scores, kept under autocast."""
+    return solve(subtract_top(z.to(working_dtype(z)), omega, *axes)).to(returned_dtype(z))

@@ -26,7 +26,7 @@ Parameter = TypeVar("Parameter", Tensor, float, float | Tensor)
 
 
 def tv_prox_1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
-    r"""A row smoothed into pieces that are level: the proximal operator of total variation on a chain.
+    r"""Smooth a row into pieces that are level, by the proximal operator of total variation on a chain.
 
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2 + \lambda \sum_i |w_{i+1} - w_i|
 
@@ -52,7 +52,7 @@ def tv_prox_1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
 
 
 def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
-    r"""An image smoothed into regions that are level: the proximal operator of (anisotropic) total variation.
+    r"""Smooth an image into regions that are level, by the proximal operator of (anisotropic) total variation.
 
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2
               + \lambda \sum_{i,j} |w_{i+1,j} - w_{i,j}| + |w_{i,j+1} - w_{i,j}|
@@ -82,7 +82,7 @@ def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
 def tv_prox_graph(
     x: Tensor, edges: Tensor, strength: float | Tensor, dim: int = -1, *, weights: Tensor | None = None
 ) -> Tensor:
-    r"""Values on a graph smoothed into connected groups that are level.
+    r"""Smooth values on a graph into connected groups that are level.
 
     .. math:: \arg\min_w \tfrac12 \lVert w - x \rVert^2 + \lambda \sum_{(i, j) \in E} a_{ij} |w_i - w_j|
 
@@ -110,19 +110,19 @@ def tv_prox_graph(
 
 
 def prox_1d(name: str, x: Tensor, strength: float | Tensor, dim: int, argument: str = "x") -> Tensor:
-    """:func:`tv_prox_1d` as a part of the map ``name``, whose errors speak of it and of its ``argument``."""
+    """Return :func:`tv_prox_1d` as a part of the map ``name``, whose errors speak of it and of its ``argument``."""
     dim = check_values(name, argument, x, dim)
-    return chain_map(x, strength_of(name, strength, x, dim), dim=dim)
+    return chain_map(x, to_strength(name, strength, x, dim), dim=dim)
 
 
 def prox_2d(name: str, x: Tensor, strength: float | Tensor, argument: str = "x") -> Tensor:
-    """:func:`tv_prox_2d`, likewise."""
+    """Return :func:`tv_prox_2d`, likewise."""
     check_not_exporting(name)
     if isinstance(x, Tensor) and x.dim() < 2:
         raise ValueError(f"{name}: {argument} must have at least two axes [*, H, W], got shape {tuple(x.shape)}")
     rank = check_values(name, argument, x, -1) + 1
     check_values(name, argument, x, -2)
-    return grid_map(x, strength_of(name, strength, x, rank - 2, rank - 1), dim=rank - 1)
+    return grid_map(x, to_strength(name, strength, x, rank - 2, rank - 1), dim=rank - 1)
 
 
 def prox_graph(
@@ -134,14 +134,14 @@ def prox_graph(
     weights: Tensor | None,
     argument: str = "x",
 ) -> Tensor:
-    """:func:`tv_prox_graph`, likewise."""
+    """Return :func:`tv_prox_graph`, likewise."""
     check_not_exporting(name)
     dim = check_values(name, argument, x, dim)
     if x.dim() == 0:
         return prox_graph(name, x.reshape(1), edges, strength, 0, weights, argument).reshape(())
-    strength = strength_of(name, strength, x, dim)
+    strength = to_strength(name, strength, x, dim)
     edges = check_edges(name, edges, x.shape[dim])
-    weights = weights_of(name, weights, edges, x)
+    weights = to_weights(name, weights, edges, x)
     last = x.dim() - 1
     if isinstance(strength, Tensor):
         strength = strength.movedim(dim, last)
@@ -168,8 +168,8 @@ def check_strength(name: str, strength: float | Tensor) -> None:
         raise ValueError(f"{name}: strength must be >= 0 everywhere, got a minimum of {strength.min().item():g}")
 
 
-def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
-    """A strength that is not below 0, a float or with the rank of ``x`` and size 1 along ``axes``; finite."""
+def to_strength(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> float | Tensor:
+    """Return a finite strength, a float or with the rank of ``x`` and size 1 along ``axes``; refuse one below 0."""
     check_strength(name, strength)
     # Infinity levels everything, and so does any number that is large enough; it is no trouble as a factor.
     most = torch.finfo(working_dtype(x)).max
@@ -181,7 +181,7 @@ def strength_of(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> f
 
 
 def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
-    """Edges ``[2, E]`` between ``nodes`` nodes as int64; refuses loops and indices that are out of range, if known."""
+    """Return edges ``[2, E]`` as int64; refuse loops, and indices beyond ``nodes`` if that is known."""
     if not isinstance(edges, Tensor):
         raise TypeError(f"{name}: edges must be a torch.Tensor of integers, got {type(edges).__name__}")
     if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
@@ -202,8 +202,8 @@ def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
     return edges.long()
 
 
-def weights_of(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> Tensor:
-    """One weight for each edge, >= 0, in the dtype of the computation; ones if there are none."""
+def to_weights(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> Tensor:
+    """Return one weight for each edge, >= 0, in the dtype of the computation; ones if there are none."""
     count = edges.shape[1]
     if weights is None:
         return x.new_ones(count, dtype=working_dtype(x))
@@ -218,12 +218,12 @@ def weights_of(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> T
     return weights.to(working_dtype(x))
 
 
-def _constant(a: Parameter) -> Parameter:
+def _detach(a: Parameter) -> Parameter:
     return a.detach() if isinstance(a, Tensor) else a
 
 
 def _spread(name: str, parameters: list[str], solve: Callable[..., Tensor]) -> Map:
-    """The mean over each group as a map of what is averaged, ``solve(g, w, *parameters, dim)``: linear, symmetric."""
+    """Make the map ``solve(g, w, *parameters, dim)`` of ``g`` to its mean over each group: linear, symmetric."""
 
     def vjp(g: Tensor, _: Tensor, *given, dim: int):
         return (spread(g, *given, dim=dim), *(lambda a=a: torch.zeros_like(a) for a in given))
@@ -243,21 +243,21 @@ def _lattice(
     axes: Callable[[int], tuple[int, ...]],
     export: Callable[..., Tensor] | None = None,
 ) -> Map:
-    """A chain or a grid. ``pull(w, dim)`` is minus the derivative of its total variation, taken along ``axes(dim)``."""
+    """Make the map of a chain or grid; ``pull(w, dim)`` is minus the derivative of its variation on ``axes(dim)``."""
     spread = _spread(name, ["strength"], lambda g, w, strength, dim: mean(w.expand(g.shape), g, strength, dim))
 
     def vjp(g: Tensor, w: Tensor, strength: float | Tensor, *, dim: int):
-        w = _constant(w)
-        credit = spread(g, w, _constant(strength), dim=dim)
+        w = _detach(w)
+        credit = spread(g, w, _detach(strength), dim=dim)
         return credit, lambda: (credit * pull(w, dim)).sum(axes(dim), keepdim=True)
 
     def jvp(tangents, w: Tensor, strength: float | Tensor, *, dim: int) -> Tensor:
         dx, dstrength = tangents
-        w = _constant(w)
+        w = _detach(w)
         move = torch.zeros_like(w) if dx is None else dx
         if dstrength is not None:
             move = move + dstrength * pull(w, dim)
-        return spread(move, w, _constant(strength), dim=dim)
+        return spread(move, w, _detach(strength), dim=dim)
 
     return Map(name, ["strength"], solve, vjp, jvp, export=export)
 
@@ -282,7 +282,7 @@ grid_map = _lattice(
 )
 
 
-def _by_weights(op: str, *tensors: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
+def _solve_graph(op: str, *tensors: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:
     """Run ``op`` on one graph. Its kernels share the weights between rows: if these differ, each row goes alone."""
     # Weights are [1, ..., 1, E]. Edges are [2, E], but vmap puts an axis in front of them as of every parameter.
     graphs, count = edges.shape[:-2].numel(), weights.shape[-1]
@@ -303,7 +303,7 @@ def _by_weights(op: str, *tensors: Tensor, edges: Tensor, weights: Tensor, stren
 _graph_spread = _spread(
     "tv_prox_graph",
     ["strength", "weights", "edges"],
-    lambda g, w, strength, weights, edges, dim: _by_weights(
+    lambda g, w, strength, weights, edges, dim: _solve_graph(
         "tv_graph_vjp", w.expand(g.shape), g, edges=edges, weights=weights, strength=strength
     ),
 )
@@ -315,11 +315,11 @@ def _ends(v: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _graph_vjp(g: Tensor, w: Tensor, strength: float | Tensor, weights: Tensor, edges: Tensor, *, dim: int):
-    w = _constant(w)
-    credit = _graph_spread(g, w, _constant(strength), _constant(weights), edges, dim=dim)
+    w = _detach(w)
+    credit = _graph_spread(g, w, _detach(strength), _detach(weights), edges, dim=dim)
 
     def limits() -> Tensor:
-        """The derivative in the limit of each edge."""
+        """Return the derivative in the limit of each edge."""
         a, b = _ends(credit, edges)
         return (b - a) * drop(*_ends(w, edges))
 
@@ -328,7 +328,7 @@ def _graph_vjp(g: Tensor, w: Tensor, strength: float | Tensor, weights: Tensor, 
 
 def _graph_jvp(tangents, w: Tensor, strength: float | Tensor, weights: Tensor, edges: Tensor, *, dim: int) -> Tensor:
     dx, dstrength, dweights, _ = tangents
-    w = _constant(w)
+    w = _detach(w)
     move = torch.zeros_like(w) if dx is None else dx
     limits = [] if dstrength is None else [dstrength * weights]
     limits += [] if dweights is None else [strength * dweights]
@@ -336,13 +336,13 @@ def _graph_jvp(tangents, w: Tensor, strength: float | Tensor, weights: Tensor, e
         i, j = edges.reshape(2, -1)
         falls = sum(limits) * drop(*_ends(w, edges))
         move = move.index_add(-1, j, falls).index_add(-1, i, -falls)
-    return _graph_spread(move, w, _constant(strength), _constant(weights), edges, dim=dim)
+    return _graph_spread(move, w, _detach(strength), _detach(weights), edges, dim=dim)
 
 
 graph_map = Map(
     "tv_prox_graph",
     ["strength", "weights", "edges"],
-    lambda x, strength, weights, edges, dim: _by_weights(
+    lambda x, strength, weights, edges, dim: _solve_graph(
         "tv_graph", x, edges=edges, weights=weights, strength=strength
     ),
     _graph_vjp,

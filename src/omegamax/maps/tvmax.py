@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
+import numpy as np
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
-from omegamax.maps._registry import Transform, register
 from omegamax.maps.omega import Omega
-from omegamax.maps.penalised import Variation, keeps_order, solve_in_working_dtype
+from omegamax.maps.penalised import Penalised, check_base, solve_in_working_dtype
+from omegamax.maps.record import Learnable, MapRecord
+from omegamax.maps.registry import register
 from omegamax.maps.total_variation import prox_2d, tv_prox_2d
 
 
-class TotalVariation2d(Variation):
+class TotalVariation2d(Penalised):
     r"""``base(p) + strength * sum of |differences|`` along both axes: the regulariser of :func:`omegamax.tvmax`.
 
     Args:
@@ -59,7 +61,7 @@ class TotalVariation2d(Variation):
         total = self.base.total
         return total.unsqueeze(-1) if self._by_image(total) else total
 
-    def differences(self, p: Tensor) -> Tensor:
+    def penalty(self, p: Tensor) -> Tensor:
         p, present = self._image(p), None if self.present is None else self._image(self.present)
         down, right = (p[..., 1:, :] - p[..., :-1, :]).abs(), (p[..., 1:] - p[..., :-1]).abs()
         if present is not None:
@@ -67,7 +69,7 @@ class TotalVariation2d(Variation):
             right = right * (present[..., 1:] & present[..., :-1])
         return down.sum((-2, -1)) + right.sum((-2, -1))
 
-    def smoothed(self, z: Tensor) -> Tensor:
+    def smooth(self, z: Tensor) -> Tensor:
         strength = self.strength
         if self.shape is None:
             return tv_prox_2d(z, strength)
@@ -88,8 +90,8 @@ class TotalVariation2d(Variation):
         return self.shape is None and isinstance(a, Tensor) and a.dim() > 0
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        price = self.within(z).differences(p)
-        v = self.smoothed(z)
+        price = self.within(z).penalty(p)
+        v = self.smooth(z)
         if self.shape is not None:
             return (*self.base.parameter_gradients(v, p), -price.unsqueeze(-1))
         slopes = self.base.parameter_gradients(v.flatten(-2), p.flatten(-2))
@@ -99,7 +101,7 @@ class TotalVariation2d(Variation):
         strength = self.strength
         if isinstance(strength, Tensor) and strength.dim():
             strength = strength.reshape(strength.shape[: -2 if self.shape is None else -1])
-        return self.base(p if self.shape is not None else p.flatten(-2)) + strength * self.differences(p)
+        return self.base(p if self.shape is not None else p.flatten(-2)) + strength * self.penalty(p)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         if self.shape is None:
@@ -135,7 +137,7 @@ def tvmax(
     base: str | Omega = "sparsemax",
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Probabilities in patches: a penalty on the difference of neighbours in an image.
+    r"""Return probabilities in patches: a penalty on the difference of neighbours in an image.
 
     .. math:: \arg\max_p \langle p, z \rangle - \Omega(p)
               - \lambda \sum_{i,j} |p_{i+1,j} - p_{i,j}| + |p_{i,j+1} - p_{i,j}|
@@ -161,7 +163,7 @@ def tvmax(
         raise ValueError(f"tvmax: z must have at least two axes [*, H, W], got shape {tuple(z.shape)}")
     for axis in (-1, -2):
         check_scores("tvmax", z, axis)
-    omega = keeps_order("tvmax", base)
+    omega = check_base("tvmax", base)
     shape = z.shape[-2:]
 
     def solve(x: Tensor) -> Tensor:
@@ -170,8 +172,16 @@ def tvmax(
     return solve_in_working_dtype(apply_mask("tvmax", z, mask), omega, (-2, -1), solve)
 
 
+def _program(cp, p, omega: TotalVariation2d):
+    """Return Omega of the image ``p``, which comes as a row."""
+    cell = np.arange(p.size).reshape(omega.shape)
+    first = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])
+    second = np.concatenate([cell[:-1].ravel(), cell[:, :-1].ravel()])
+    return (cp.sum_squares(p) - 1) / 2 + omega.strength * cp.sum(cp.abs(p[first] - p[second]))
+
+
 register(
-    Transform(
+    MapRecord(
         "tvmax",
         tvmax,
         TotalVariation2d,
@@ -179,6 +189,11 @@ register(
         complexity="a few cuts of the grid",
         cite="martins2021tvmax",
         example={"strength": 0.25},
-        image=True,
+        colour="#5f7c2b",
+        domain="image",
+        program=_program,
+        learnable=Learnable("strength"),
+        module="TVmax",
+        equivariant=False,
     )
 )

@@ -46,7 +46,7 @@ class Frame:
         self.cells: torch.Size | None = None if self.size is None else torch.Size(self.size)
 
     def rows(self, argument: str, p: Map) -> Tensor:
-        """A map as ``[*, L]``, in its own dtype."""
+        """Return a map as ``[*, L]``, in its own dtype."""
         if isinstance(p, Distribution):
             if self.size is None:
                 raise ValueError(f"{self.name}: {argument} is a density, whose map needs size, the cells of each axis")
@@ -75,7 +75,7 @@ class Frame:
         return p.flatten(-len(self.axes))
 
     def beside(self, argument: str, t: Tensor) -> Tensor:
-        """What accompanies a map and broadcasts to it, cells included, as rows ``[*, L]``."""
+        """Return what accompanies a map and broadcasts to it, cells included, as rows ``[*, L]``."""
         assert self.cells is not None
         whole = [1] * -min(self.axes)
         for axis, k in zip(self.axes, self.cells, strict=True):
@@ -87,7 +87,7 @@ class Frame:
         return self.rows(argument, t.expand(shape))
 
     def kept(self, mask: Tensor | None) -> Tensor | None:
-        """The mask as rows ``[*, L]``."""
+        """Return the mask as rows ``[*, L]``."""
         if mask is None:
             return None
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
@@ -102,7 +102,7 @@ class Frame:
 
 
 def common_dtype(*maps: Tensor) -> torch.dtype:
-    """The dtype in which maps meet: float32, or float64 if one of them has it."""
+    """Return the dtype in which maps meet: float32, or float64 if one of them has it."""
     dtype = torch.float32
     for p in maps:
         dtype = torch.promote_types(dtype, p.dtype)
@@ -110,7 +110,10 @@ def common_dtype(*maps: Tensor) -> torch.dtype:
 
 
 def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """A map's shares of its sum, ``[*, L]``, and where there are none, ``[*]``; its shares there are 0, or negative."""
+    """Return the shares of a map in its sum, ``[*, L]``, and where there are none, ``[*]``.
+
+    Its shares there are 0, or negative.
+    """
     rows = rows.to(dtype)
     if keep is not None:
         rows = torch.where(keep, rows, 0.0)
@@ -124,12 +127,12 @@ def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype
 
 
 def held_zeros(rows: Tensor) -> Tensor:
-    """The same cells; those that are exactly zero pass no gradient on."""
+    """Return the same cells; those that are exactly zero pass no gradient on."""
     return torch.where(rows == 0, 0, rows)
 
 
 def check_base(name: str, base: float) -> float:
-    """The natural logarithm of a base > 1."""
+    """Return the natural logarithm of a base > 1."""
     if not is_number(base):
         raise TypeError(f"{name}: base must be a number, got {type(base).__name__}")
     if not 1 < base < math.inf:
@@ -138,7 +141,7 @@ def check_base(name: str, base: float) -> float:
 
 
 def _axes(name: str, dim: object, rank: int | None) -> tuple[int, ...]:
-    """Axes of one map, counted from the end."""
+    """Return the axes of one map, counted from the end."""
     axes = dim if isinstance(dim, tuple | list) else (dim,)
     if not axes or not all(type(a) is int for a in axes):
         raise TypeError(f"{name}: dim must be an int or a tuple of ints, got {dim!r}")

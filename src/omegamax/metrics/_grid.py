@@ -11,7 +11,7 @@ from omegamax.basis import grid_positions
 
 
 def on_grid(density: Distribution, size: int | tuple[int, ...], *, samples: int = 1) -> Tensor:
-    r"""The map of a density: its share of each cell of a regular grid over :math:`[0, 1]^n`; ``[*, H, W]``.
+    r"""Return the map of a density: its share of each cell of a regular grid over :math:`[0, 1]^n`; ``[*, H, W]``.
 
     .. math:: P_c = \frac{\sum_{t \in T_c} p(t)}{\sum_{c'} \sum_{t \in T_{c'}} p(t)}
 
@@ -58,7 +58,7 @@ def on_grid(density: Distribution, size: int | tuple[int, ...], *, samples: int 
 
 
 def dimension(name: str, density: Distribution) -> int:
-    """n of a density over n-vectors."""
+    """Return n of a density over n-vectors."""
     if len(density.event_shape) != 1:
         raise ValueError(f"{name}: densities must be over vectors, got event shape {tuple(density.event_shape)}")
     return density.event_shape[0]

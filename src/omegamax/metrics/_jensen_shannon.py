@@ -22,7 +22,7 @@ def jensen_shannon(
     samples: int = 1,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""The Jensen-Shannon divergence between two maps, or its square root; ``[*]``.
+    r"""Return the Jensen-Shannon divergence between two maps, or its square root; ``[*]``.
 
     .. math:: \mathrm{JS}(p, q) = \tfrac12 \sum_c p_c \log \frac{p_c}{m_c} + \tfrac12 \sum_c q_c \log \frac{q_c}{m_c},
               \qquad m = \tfrac12 (p + q), \quad 0 \log 0 = 0
@@ -73,7 +73,7 @@ def jensen_shannon(
 
 
 def _twice(p: Tensor, q: Tensor) -> Tensor:
-    """Each cell's part of twice the divergence, in nats."""
+    """Return each cell's part of twice the divergence, in nats."""
     both = p + q
     x = (p - q) / torch.where(both == 0, 1.0, both)
     # With p, q = m (1 +- x) it is m (log(1 - x^2) + 2 x artanh(x)): maps that are nearly equal lose no digits to a

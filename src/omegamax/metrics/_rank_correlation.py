@@ -20,7 +20,7 @@ def rank_correlation(
     samples: int = 1,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Spearman's rank correlation of two maps, in [-1, 1]; ``[*]``.
+    r"""Return Spearman's rank correlation of two maps, in [-1, 1]; ``[*]``.
 
     .. math:: \rho(p, q) = \frac{\sum_c (r_c - \bar r)(s_c - \bar s)}
               {\sqrt{\sum_c (r_c - \bar r)^2 \sum_c (s_c - \bar s)^2}}

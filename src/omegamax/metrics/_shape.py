@@ -21,7 +21,7 @@ def mass_inside(
     samples: int = 1,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""The share of a map's attention that falls in a region, in [0, 1]; ``[*]``.
+    r"""Return the share of a map's attention that falls in a region, in [0, 1]; ``[*]``.
 
     .. math:: \frac{\sum_c p_c \, r_c}{\sum_c p_c}
 
@@ -59,7 +59,7 @@ def entropy(
     samples: int = 1,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""Shannon's entropy of a map, from 0 for a single cell to :math:`\log L` for equal ones; ``[*]``.
+    r"""Return Shannon's entropy of a map, from 0 for a single cell to :math:`\log L` for equal ones; ``[*]``.
 
     .. math:: H(p) = - \sum_c p_c \log p_c, \qquad 0 \log 0 = 0
 
@@ -93,7 +93,7 @@ def zero_area(
     samples: int = 1,
     mask: Tensor | None = None,
 ) -> Tensor:
-    r"""The share of the cells that have exactly no attention, in [0, 1]; ``[*]``.
+    r"""Return the share of the cells that have exactly no attention, in [0, 1]; ``[*]``.
 
     .. math:: \frac{|\{c : p_c = 0\}|}{L}
 

@@ -38,7 +38,7 @@ class _Mean(Metric):
         return ", ".join(f"{k}={v!r}" for k, v in {**self.options, "undefined": self.undefined}.items())
 
     def compute(self) -> Tensor:
-        """The mean; NaN if there was no example."""
+        """Return the mean; NaN if there was no example."""
         return getattr(self, self._sum) / self.count
 
     def _add(self, values: Tensor) -> None:
@@ -252,7 +252,7 @@ class VQAAccuracy(Metric):
         self.count = self.count.index_add(0, kind, torch.ones_like(kind, dtype=torch.int64))
 
     def compute(self) -> dict[str, Tensor]:
-        """The mean accuracies by name."""
+        """Return the mean accuracies by name."""
         by_kind = self.total / self.count
         overall = self.total.sum() / self.count.sum()
         return {"overall": overall, **dict(zip(self.kinds, by_kind, strict=True))}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def vqa_accuracy(matches: Tensor | int, people: int = 10) -> Tensor:
-    r"""The VQA accuracy of an answer that ``matches`` of the people gave too, float64 ``[*]``.
+    r"""Return the VQA accuracy of an answer that ``matches`` of the people gave too, float64 ``[*]``.
 
     .. math:: \frac1n \sum_{i=1}^n \min\Bigl(\frac{\#\{j \ne i : a_j = a\}}{3}, 1\Bigr)
               = \frac{m \min(\frac{m-1}3, 1) + (n - m) \min(\frac m3, 1)}{n}

@@ -1,4 +1,4 @@
-"""Mixed distributions: laws on the faces of a simplex, discrete and continuous at once."""
+"""Mixed distributions: distributions on the faces of a simplex, discrete and continuous at once."""
 
 from omegamax.mixed import _kl as _kl  # registers with torch
 from omegamax.mixed._base import Mixed as Mixed

@@ -1,4 +1,4 @@
-"""What every law on the faces of a simplex has."""
+"""What every distribution on the faces of a simplex has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omegamax.mixed._faces import check_face, face_of, faces, on_faces
 
 
 class Mixed(torch.distributions.Distribution):
-    r"""A law on the closed simplex that may give mass to each of its faces: vertices, edges, ..., the interior.
+    r"""A distribution on the closed simplex that may give mass to each of its faces: vertices, ..., the interior.
 
     Points are ``[*, K]``, non-negative and of sum one. The face of a point is its support, a non-empty set of k of the
     K vertices, written as a bool tensor ``[*, K]``; the relative interiors of the faces split the simplex.
@@ -40,35 +40,38 @@ class Mixed(torch.distributions.Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=1)
     def support(self) -> Any:
-        """The closed simplex; unlike torch's ``constraints.simplex`` its slack follows the dtype."""
+        """Return the closed simplex; unlike torch's ``constraints.simplex`` its slack follows the dtype."""
         return on_faces
 
     @property
     def vertices(self) -> int:
-        """K, the number of entries of a point."""
+        """Return K, the number of entries of a point."""
         return self._event_shape[0]
 
     @staticmethod
     def face(value: Tensor) -> Tensor:
-        """The face of points ``[*, K]``, bool of the same shape: where they are positive."""
+        """Return the face of points ``[*, K]``, bool of the same shape: where they are positive."""
         return face_of(value)
 
     def prob(self, value: Tensor) -> Tensor:
-        """The density at points ``[*, K]``, with respect to the direct sum measure; at a vertex, its probability."""
+        """Return the density at points ``[*, K]``, with respect to the direct sum measure.
+
+        At a vertex that is its probability.
+        """
         return self.log_prob(value).exp()
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
+        """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
         raise NotImplementedError
 
     def face_probs(self) -> Tensor:
-        """Probabilities of all faces, ``[*, 2^K - 1]``, in the order of :func:`omegamax.mixed.faces`."""
+        """Return probabilities of all faces, ``[*, 2^K - 1]``, in the order of :func:`omegamax.mixed.faces`."""
         every = faces(self.vertices, self._device)
         every = every.reshape(-1, *(1,) * len(self._batch_shape), self.vertices)
         return self.log_face_prob(every).exp().movedim(0, -1)
 
     def nonzeros(self) -> Tensor:
-        """Expected number of non-zero entries, ``[*]``."""
+        """Return the expected number of non-zero entries, ``[*]``."""
         size = faces(self.vertices, self._device).sum(-1)
         probs = self.face_probs()
         return probs @ size.to(probs.dtype)

@@ -1,4 +1,4 @@
-"""Parameters of the laws that start from Gumbel noise."""
+"""Parameters of the distributions that start from Gumbel noise."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
 from omegamax._arguments import is_number
+from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 
 
 def concrete_parameters(
-    name: str, probs: Tensor | None, logits: Tensor | None, **numbers: Tensor | float
+    name: str, probs: Tensor | None, logits: Tensor | None, **scalars: Tensor | float
 ) -> tuple[Tensor, list[Tensor]]:
-    """Normalised logits ``[*, K]`` and each of ``numbers`` as ``[*]``, in one dtype and with one batch shape."""
+    """Return normalised logits ``[*, K]`` and each of ``scalars`` as ``[*]``, in one dtype and with one batch shape."""
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
     argument, given = ("logits", logits) if probs is None else ("probs", probs)
-    if not isinstance(given, Tensor) or not given.is_floating_point():
-        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
+    check_floating(name, argument, given)
     if given.dim() == 0 or given.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, K] with K >= 1, got {tuple(given.shape)}")
     dtype = working_dtype(given)
@@ -33,7 +32,7 @@ def concrete_parameters(
     else:
         scores = scores - scores.logsumexp(-1, keepdim=True)
     tensors = []
-    for key, value in numbers.items():
+    for key, value in scalars.items():
         if is_number(value):
             value = scores.new_tensor(float(value))  # type: ignore[arg-type]
         if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -43,7 +42,7 @@ def concrete_parameters(
     try:
         batch = torch.broadcast_shapes(scores.shape[:-1], *(t.shape for t in tensors))
     except RuntimeError:
-        shapes = ", ".join(f"{key} {tuple(t.shape)}" for key, t in zip(numbers, tensors, strict=True))
+        shapes = ", ".join(f"{key} {tuple(t.shape)}" for key, t in zip(scalars, tensors, strict=True))
         raise ValueError(
             f"{name}: must broadcast with the batch shape {tuple(scores.shape[:-1])} of {argument}: {shapes}"
         ) from None
@@ -51,7 +50,7 @@ def concrete_parameters(
 
 
 def concrete_sample(logits: Tensor, temperature: Tensor, sample_shape: Any) -> Tensor:
-    """Points ``sample_shape + [*, K]`` of torch's ``RelaxedOneHotCategorical``, with gradients."""
+    """Return points ``sample_shape + [*, K]`` of torch's ``RelaxedOneHotCategorical``, with gradients."""
     if not logits.numel():  # torch's checks of vectors fail on a batch of none
         return logits.new_empty((*sample_shape, *logits.shape))
     base = RelaxedOneHotCategorical(temperature.unsqueeze(-1), logits=logits, validate_args=False)

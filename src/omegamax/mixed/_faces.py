@@ -11,11 +11,11 @@ from torch.distributions.constraints import Constraint
 
 from omegamax._numerics import working_dtype
 
-_MOST = 16  # vertices up to which all faces are listed: 65535 of them
+_MOST_VERTICES = 16  # vertices up to which all faces are listed: 65535 of them
 
 
 def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
-    """All non-empty faces of a simplex, ``[2^K - 1, K]`` bool: True at the vertices a face has.
+    """Return all non-empty faces of a simplex, ``[2^K - 1, K]`` bool: True at the vertices a face has.
 
     Small faces come first (vertices, edges, triangles and so on), those of a size in lexicographic order.
 
@@ -24,8 +24,8 @@ def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
     """
     if isinstance(vertices, bool) or not isinstance(vertices, int):
         raise TypeError(f"faces: vertices must be an int, got {type(vertices).__name__}")
-    if not 1 <= vertices <= _MOST:
-        raise ValueError(f"faces: vertices must lie in [1, {_MOST}], there are 2^K - 1 faces; got {vertices}")
+    if not 1 <= vertices <= _MOST_VERTICES:
+        raise ValueError(f"faces: vertices must lie in [1, {_MOST_VERTICES}], there are 2^K - 1 faces; got {vertices}")
     return _faces(vertices).to(device, copy=True)
 
 
@@ -41,7 +41,7 @@ def _faces(vertices: int) -> Tensor:
 
 
 def face_of(value: Tensor) -> Tensor:
-    """The face in whose relative interior points ``[*, K]`` of the simplex lie, ``[*, K]`` bool: their support.
+    """Return the face in whose relative interior points ``[*, K]`` of the simplex lie, ``[*, K]`` bool: their support.
 
     >>> face_of(torch.tensor([0.25, 0.75, 0.0]))
     tensor([ True,  True, False])

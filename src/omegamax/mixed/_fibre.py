@@ -16,7 +16,7 @@ _BISECTIONS = 48
 def log_line_integral(
     centre: Tensor, variance: Tensor, offset: Tensor, slope: Tensor, order: int, positive: bool = False
 ) -> Tensor:
-    r"""Log of a Gaussian times Gaussian distribution functions, integrated over the line or over :math:`t > 0`.
+    r"""Return the log of the integral of a Gaussian times Gaussian distribution functions, over the line or t > 0.
 
     .. math:: \log \int \exp\Bigl(-\frac{(t - m)^2}{2v}\Bigr) \prod_j \Phi(c_j + d_j t) \, dt
 
@@ -84,7 +84,7 @@ def _nodes(m: Tensor, v: Tensor, c: Tensor, d: Tensor, order: int, positive: boo
 
 
 def log_density_diagonal(loc: Tensor, scale: Tensor, value: Tensor, face: Tensor, order: int) -> Tensor:
-    r"""Log density of a projected Gaussian of independent entries at ``value`` on ``face``, both ``[*, K]``.
+    r"""Return log density of a projected Gaussian of independent entries at ``value`` on ``face``, both ``[*, K]``.
 
     On the face I of k vertices, :math:`x_I = y_I + t` and :math:`x_J \le t` for the others, and
     :math:`|\partial x_I / \partial (y, t)| = k`:

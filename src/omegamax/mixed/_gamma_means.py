@@ -49,25 +49,28 @@ class GammaMeans:
         self.joint = (each + (log_product - some).unsqueeze(-2)).exp()  # [*, K, Q]
 
     def lgamma(self) -> Tensor:
-        """Mean of log Gamma(A), ``[*]``."""
+        """Return mean of log Gamma(A), ``[*]``."""
         t = self.t
         total = (self.marginals * self.alpha).sum(-1, keepdim=True)
         return _STEP * ((total - 1) * (-t).exp() + 1 - self.drop / (-t).expm1()).sum(-1)
 
     def digamma_times(self, weights: Tensor) -> Tensor:
-        """Mean of digamma(A) times the sum of ``weights [*, K]`` over the set, ``[*]``."""
+        """Return mean of digamma(A) times the sum of ``weights [*, K]`` over the set, ``[*]``."""
         t = self.t
         mean = (self.marginals * weights).sum(-1, keepdim=True)
         moved = (weights.unsqueeze(-1) * self.joint).sum(-2)
         return _STEP * (mean * (-t).exp() + t * moved / (-t).expm1()).sum(-1)
 
     def shares(self) -> Tensor:
-        """Mean of ``alpha_i / A`` on the sets that hold i, ``[*, K]``."""
+        """Return mean of ``alpha_i / A`` on the sets that hold i, ``[*, K]``."""
         return self.alpha * _STEP * (self.t * self.joint).sum(-1)
 
 
 def _nodes(alpha: Tensor) -> Tensor:
-    """Points t, equally spaced in their logarithm, from where the integrands are rounding errors to where they end."""
+    """Return points t, equally spaced in their logarithm.
+
+    They reach from where the integrands are rounding errors to where they end.
+    """
     if not alpha.numel():
         return alpha.new_ones(1)
     tiny = torch.finfo(alpha.dtype).eps / 100

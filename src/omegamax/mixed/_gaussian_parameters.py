@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax._checks import check_scale
+from omegamax._checks import check_floating, check_scale
 from omegamax._numerics import working_dtype
 
 # Axes of each parameter that are not of the batch.
@@ -17,24 +17,20 @@ TAILS = {"loc": 1, "scale": 1, "cov": 2, "scale_tril": 2, "cov_factor": 2, "cov_
 
 def as_vector(loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, K]``."""
-    if not isinstance(loc, Tensor) or not loc.is_floating_point():
-        given = loc.dtype if isinstance(loc, Tensor) else type(loc).__name__
-        raise TypeError(f"GaussianSparsemax: loc must be a floating-point tensor, got {given}")
+    check_floating("GaussianSparsemax", "loc", loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
         raise ValueError(f"GaussianSparsemax: loc must have shape [*, K] with K >= 1, got {tuple(loc.shape)}")
     return loc
 
 
 def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
-    """The parameters in one dtype and with one batch shape."""
+    """Return the parameters in one dtype and with one batch shape."""
     size = loc.shape[-1]
     tensors: dict[str, Tensor] = {"loc": loc}
     for name, value in given.items():
         if name == "scale" and is_number(value):
             value = loc.new_full((1,), check_scale("GaussianSparsemax", "scale", value, loc))
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"GaussianSparsemax: {name} must be a floating-point tensor, got {kind}")
+        check_floating("GaussianSparsemax", name, value)
         if name == "scale" and value.dim() == 0:
             value = value.unsqueeze(0)
         tail = TAILS[name]

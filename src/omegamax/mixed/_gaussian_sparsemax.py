@@ -142,7 +142,7 @@ class GaussianSparsemax(Mixed):
 
     @lazy_property
     def cov(self) -> Tensor:
-        """Covariance of the Gaussian vector (not of its projection), ``[*, K, K]``."""
+        """Return the covariance of the Gaussian vector (not of its projection), ``[*, K, K]``."""
         if self._diagonal:
             return torch.diag_embed(self.scale.square())
         if self._low_rank:
@@ -156,19 +156,19 @@ class GaussianSparsemax(Mixed):
 
     @lazy_property
     def scale(self) -> Tensor:
-        """Deviations of the entries of the Gaussian vector, ``[*, K]``."""
+        """Return the deviations of the entries of the Gaussian vector, ``[*, K]``."""
         if self._low_rank:
             return (self.cov_factor.square().sum(-1) + self.cov_diag).sqrt()
         return self.scale_tril.square().sum(-1).sqrt()
 
     @lazy_property
     def cov_factor(self) -> Tensor:
-        """``W`` of the covariance ``W W' + D``, if it was given so."""
+        """Return ``W`` of the covariance ``W W' + D``, if it was given so."""
         raise AttributeError("GaussianSparsemax: no cov_factor, the covariance was given in another form")
 
     @lazy_property
     def cov_diag(self) -> Tensor:
-        """The diagonal D of the covariance ``W W' + D``, if it was given so."""
+        """Return the diagonal D of the covariance ``W W' + D``, if it was given so."""
         raise AttributeError("GaussianSparsemax: no cov_diag, the covariance was given in another form")
 
     @property
@@ -186,11 +186,11 @@ class GaussianSparsemax(Mixed):
     # --- Samples
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, K]``, with gradients to every parameter."""
+        """Return points ``sample_shape + [*, K]``, with gradients to every parameter."""
         return sparsemax(self.rsample_scores(sample_shape))
 
     def rsample_scores(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """The Gaussian vectors themselves, before their projection."""
+        """Return the Gaussian vectors themselves, before their projection."""
         shape = self._extended_shape(sample_shape)
         noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         if self._diagonal:
@@ -204,7 +204,7 @@ class GaussianSparsemax(Mixed):
     # --- Densities
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, K]``; the density of the face on which a point lies, the probability of a vertex."""
+        """Return the log-density at points ``[*, K]``, on the face of each; at a vertex, its log-probability."""
         self._check_value(value)
         value = value.to(torch.promote_types(value.dtype, self.loc.dtype))
         if self.vertices == 2:
@@ -231,7 +231,7 @@ class GaussianSparsemax(Mixed):
         return torch.cat(done).reshape(batch)
 
     def _cells(self) -> int:
-        """Numbers that one row needs."""
+        """Return how many entries one row needs."""
         nodes = 2 * self.order * self.loc.shape[-1]
         rank = self.cov_factor.shape[-1] if self._low_rank else -1
         if rank in FACTOR_ORDER:
@@ -249,7 +249,7 @@ class GaussianSparsemax(Mixed):
 
     @property
     def _edge(self) -> tuple[Tensor, Tensor]:
-        """Two vertices: centre and deviation of the first entry before it is cut off."""
+        """Return centre and deviation of the first of two entries before it is clipped."""
         if self._diagonal:
             variance = self.scale.square().sum(-1)
         elif self._low_rank:
@@ -260,7 +260,7 @@ class GaussianSparsemax(Mixed):
         return 0.5 * (1 + self.loc[..., 0] - self.loc[..., 1]), 0.5 * variance.sqrt()
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch).
+        """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch).
 
         In closed form with two vertices; otherwise the probability of a polytope, see :mod:`._polytope`, by rules that
         serve all scales from 1e-6 to 1e6 alike. While scales differ by a factor of up to 10, the error is below 1e-11
@@ -293,7 +293,7 @@ class GaussianSparsemax(Mixed):
         return torch.cat(done).reshape(self._batch_shape)
 
     def _root(self) -> Tensor:
-        """A root of the covariance, ``[*, K, m]``: with more columns than rows if it has a low rank besides."""
+        """Return a root of the covariance, ``[*, K, m]``: with more columns than rows if it has a low rank besides."""
         if self._diagonal:
             return torch.diag_embed(self.scale)
         if self._low_rank:
@@ -303,12 +303,12 @@ class GaussianSparsemax(Mixed):
     # --- Closed forms for two vertices
 
     def entropy(self) -> Tensor:
-        """Direct-sum entropy in nats, ``[*]``; with two vertices only, else :func:`omegamax.mixed.entropy`."""
+        """Return the direct-sum entropy in nats, ``[*]``; two vertices only, else :func:`omegamax.mixed.entropy`."""
         return _rectified.entropy(*self._needs_edge("entropy"))
 
     @property
     def mean(self) -> Tensor:
-        """``[*, 2]``, with two vertices only."""
+        """Return ``[*, 2]``, with two vertices only."""
         return _rectified.mean(*self._needs_edge("mean"))
 
     def _needs_edge(self, what: str) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from omegamax.mixed._concrete import concrete_parameters, concrete_sample
 
 
 class GumbelSoftmax(Mixed):
-    r"""Softmax of Gumbel noise: torch's ``RelaxedOneHotCategorical`` with the interface of a mixed law.
+    r"""Softmax of Gumbel noise: torch's ``RelaxedOneHotCategorical`` with the interface of a mixed distribution.
 
     .. math:: Y = \mathrm{softmax}\bigl((z + G) / \lambda\bigr)
 
@@ -66,11 +66,11 @@ class GumbelSoftmax(Mixed):
 
     @property
     def probs(self) -> Tensor:
-        """Of the nearest vertex, ``[*, K]``."""
+        """Return the probabilities of the nearest vertex, ``[*, K]``."""
         return self.logits.softmax(-1)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, K]``; with ``hard``, vertices with the gradients of the soft points."""
+        """Return points ``sample_shape + [*, K]``; with ``hard``, vertices with the gradients of the soft points."""
         # A soft entry that rounds to 0 would leave the interior.
         soft = concrete_sample(self.logits, self.temperature, sample_shape).clamp(
             min=torch.finfo(self.logits.dtype).tiny
@@ -81,7 +81,7 @@ class GumbelSoftmax(Mixed):
         return vertex + (soft - soft.detach())
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, K]``; -inf on faces without mass."""
+        """Return the log-density at points ``[*, K]``; -inf on faces without mass."""
         self._check_value(value)
         face = self.face(value)
         if self.hard:
@@ -95,14 +95,14 @@ class GumbelSoftmax(Mixed):
         return torch.where(face.sum(-1) == 1, torch.where(face, self.logits, 0.0).sum(-1), -math.inf)
 
     def _log_concrete(self, value: Tensor) -> Tensor:
-        """Maddison et al.'s density. That of torch broadcasts a batch of temperatures along the wrong axis."""
+        """Return the log-density of Maddison et al.; torch broadcasts a batch of temperatures along the wrong axis."""
         log_y = value.log()
         score = self.logits - self.temperature.unsqueeze(-1) * log_y
         parts = score - score.logsumexp(-1, keepdim=True) - log_y
         return parts.sum(-1) + math.lgamma(self.vertices) + (self.vertices - 1) * self.temperature.log()
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
+        """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
         face = self._check_face(face)
         if self.hard:
             return self._log_vertex(face)
@@ -110,18 +110,18 @@ class GumbelSoftmax(Mixed):
         return inside.expand(torch.broadcast_shapes(face.shape[:-1], self._batch_shape))
 
     def nonzeros(self) -> Tensor:
-        """1 with ``hard``, else K, ``[*]``."""
+        """Return 1 with ``hard``, else K, ``[*]``."""
         return torch.full_like(self.temperature, 1 if self.hard else self.vertices)
 
     @property
     def mean(self) -> Tensor:
-        """``[*, K]``, with ``hard`` only."""
+        """Return ``[*, K]``, with ``hard`` only."""
         if not self.hard:
             raise NotImplementedError("GumbelSoftmax.mean: closed form for hard=True only")
         return self.probs
 
     def entropy(self) -> Tensor:
-        """In nats, ``[*]``; with ``hard`` only, else :func:`omegamax.mixed.entropy`."""
+        """Return the entropy in nats, ``[*]``; with ``hard`` only, else :func:`omegamax.mixed.entropy`."""
         if not self.hard:
             raise NotImplementedError(
                 "GumbelSoftmax.entropy: closed form for hard=True only; use omegamax.mixed.entropy"

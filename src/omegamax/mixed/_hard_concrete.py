@@ -21,14 +21,15 @@ class HardConcrete(Mixed):
 
     .. math:: Y = \mathrm{sparsemax}(\tau Y'), \qquad Y' \sim \mathrm{Concrete}(z, \lambda), \qquad \tau \ge 1
 
-    With two vertices it is the usual binary law on the line, stretched to :math:`((1 - \tau)/2, (1 + \tau)/2)` and
-    clipped to [0, 1]; ``log_prob`` and ``log_face_prob`` exist for two vertices only. Densities are with respect to the
-    direct sum of the Lebesgue measures of the faces, see :class:`Mixed`. Samples carry gradients to all parameters.
+    With two vertices it is the usual binary distribution on the line, stretched to :math:`((1 - \tau)/2, (1 + \tau)/2)`
+    and clipped to [0, 1]; ``log_prob`` and ``log_face_prob`` exist for two vertices only. Densities are with respect to
+    the direct sum of the Lebesgue measures of the faces, see :class:`Mixed`. Samples carry gradients to all parameters.
 
     Args:
         temperature: lambda, positive; a number or a tensor that broadcasts with the batch.
         probs, logits: of the vertices, ``[*, K]``, one of the two, as in torch's ``RelaxedOneHotCategorical``.
-        stretch: tau, at least 1, where it is the Concrete law itself; a number or a tensor like ``temperature``.
+        stretch: tau, at least 1, where it is the Concrete distribution itself; a number or a tensor like
+        ``temperature``.
             1.2 stretches two vertices to the usual (-0.1, 1.1).
 
         >>> p = HardConcrete(0.5, logits=torch.tensor([0.5, 0.0]), stretch=1.2)
@@ -75,15 +76,15 @@ class HardConcrete(Mixed):
 
     @property
     def probs(self) -> Tensor:
-        """Of the vertices that the Concrete point is nearest to, ``[*, K]``."""
+        """Return the probabilities of the vertices that the Concrete point is nearest to, ``[*, K]``."""
         return self.logits.softmax(-1)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, K]``, with gradients to every parameter."""
+        """Return points ``sample_shape + [*, K]``, with gradients to every parameter."""
         return sparsemax(self.stretch.unsqueeze(-1) * concrete_sample(self.logits, self.temperature, sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, 2]``; for two vertices only."""
+        """Return the log-density at points ``[*, 2]``; for two vertices only."""
         self._needs_edge("log_prob")
         self._check_value(value)
         one, zero, _ = self._log_faces()
@@ -98,7 +99,7 @@ class HardConcrete(Mixed):
         return torch.where(inside, inner, torch.where(first > 0, one, zero))
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, 2]`` (bool, broadcasts with the batch); for two vertices only."""
+        """Return the log-probability of faces ``[*, 2]`` (bool, broadcasts with the batch); for two vertices only."""
         self._needs_edge("log_face_prob")
         face = self._check_face(face)
         one, zero, edge = self._log_faces()
@@ -109,7 +110,7 @@ class HardConcrete(Mixed):
         return self.logits[..., 0] - self.logits[..., 1]
 
     def _log_faces(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Logs of the probabilities of (1, 0), of (0, 1) and of the edge, each ``[*]``."""
+        """Return the log-probabilities of (1, 0), of (0, 1) and of the edge, each ``[*]``."""
         beyond = self.stretch > 1
         tau = torch.where(beyond, self.stretch, 2.0)
         end = self.temperature * ((tau + 1) / (tau - 1)).log()  # logit of the point that lands on the vertex

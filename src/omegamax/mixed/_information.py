@@ -1,4 +1,4 @@
-"""Entropy, divergence and mutual information of mixed laws, with the error of their estimates."""
+"""Entropy, divergence and mutual information of mixed distributions, with the error of their estimates."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Estimate(NamedTuple):
 
     ``error`` is exactly 0 for a closed form, the standard error of a Monte Carlo mean, and the change from a coarser
     rule to a finer one for a quadrature, and more where the rule misses mass: infinite if that is above a hundredth,
-    as it is for laws much narrower than the distance of the nodes. The truth lies within two standard errors 95 times
-    out of 100.
+    as it is for distributions much narrower than the distance of the nodes. The truth lies within two standard errors
+    95 times out of 100.
     """
 
     value: Tensor
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def entropy(p: Distribution, *, samples: int = 4096, order: int | None = None) -> Estimate:
-    r"""Direct-sum entropy in nats: of the face, and on average of the point on it.
+    r"""Return the direct-sum entropy in nats: of the face, and on average of the point on it.
 
     .. math:: H(Y) = -\sum_f \int_{\mathrm{ri} f} p(y) \log p(y) \, dy = H(F) + \sum_f P_F(f) \, h(Y \mid f)
 
@@ -61,7 +61,7 @@ def entropy(p: Distribution, *, samples: int = 4096, order: int | None = None) -
 
 
 def kl_divergence(p: Distribution, q: Distribution, *, samples: int = 4096, order: int | None = None) -> Estimate:
-    r"""Kullback-Leibler divergence in nats: of the face, and on average of the point on it.
+    r"""Return the Kullback-Leibler divergence in nats: of the face, and on average of the point on it.
 
     .. math:: \mathrm{KL}(p \| q) = \sum_f \int_{\mathrm{ri} f} p(y) \log \frac{p(y)}{q(y)} \, dy
 
@@ -88,15 +88,15 @@ def kl_divergence(p: Distribution, q: Distribution, *, samples: int = 4096, orde
 def mutual_information(
     p: Distribution, weights: Tensor | None = None, *, samples: int = 1024, order: int | None = None
 ) -> Estimate:
-    r"""Mutual information in nats between a message and which of M senders, or inputs, it comes from.
+    r"""Return the mutual information in nats between a message and which of M senders, or inputs, it comes from.
 
     .. math:: I(X; Y) = \sum_x w_x \, \mathrm{KL}\bigl(p(y \mid x) \,\big\|\, p(y)\bigr),
               \qquad p(y) = \sum_x w_x \, p(y \mid x)
 
     Args:
-        p: the laws of the message for each x, along the last axis of the batch: ``batch_shape [*, M]``.
+        p: the distributions of the message for each x, along the last axis of the batch: ``batch_shape [*, M]``.
         weights: probabilities of x, ``[*, M]``; equal ones if none are given.
-        samples: draws from each law.
+        samples: draws from each distribution.
         order: quadrature with ``order^(K-1)`` nodes in place of draws.
 
     Returns:
@@ -109,7 +109,7 @@ def mutual_information(
         True
     """
     if not p.batch_shape:
-        raise ValueError("mutual_information: p needs a last batch axis, one law for each x; got an empty batch_shape")
+        raise ValueError("mutual_information: p needs a last batch axis, one entry for each x; got no batch_shape")
     count = p.batch_shape[-1]
     like = p.sample()
     if weights is None:
@@ -122,7 +122,8 @@ def mutual_information(
         return _information_by_quadrature(p, weights, log_w, order)
     y = _draw("mutual_information", p, samples)  # [S, *, M, K]
     event = len(p.event_shape)
-    # The law drawn from goes in front, so that the last axis of the batch is free for the law evaluated.
+    # The distribution drawn from goes in front, so that the last axis of the batch is free for the distribution
+    # evaluated.
     every = p.log_prob(y.movedim(-1 - event, 1).unsqueeze(-1 - event))  # [S, M drawn, *, M evaluated]
     own = every.diagonal(dim1=1, dim2=-1)  # [S, *, M]
     mixture = (every + log_w).logsumexp(-1).movedim(1, -1)  # [S, *, M]
@@ -131,7 +132,7 @@ def mutual_information(
 
 
 def code_length(p: Mixed, bits: float, *, samples: int = 4096, order: int | None = None) -> Estimate:
-    r"""Bits of the best code that keeps the face exactly and each of its k - 1 coordinates to ``bits`` bits.
+    r"""Return the bits of the best code that keeps the face exactly and each of its k - 1 coordinates to ``bits`` bits.
 
     .. math:: \frac{H(Y)}{\log 2} + N \, (E[k] - 1)
 
@@ -156,7 +157,7 @@ def _draw(name: str, p: Distribution, samples: int) -> Tensor:
 
 
 def _mean(f: Tensor, log_p: Tensor) -> Estimate:
-    """The mean of ``f [S, *]`` at draws of log-density ``log_p``, with the gradient of its expectation."""
+    """Return the mean of ``f [S, *]`` at draws of log-density ``log_p``, with the gradient of its expectation."""
     count = len(f)
     value = f.mean(0)
     if log_p.requires_grad:
@@ -172,10 +173,10 @@ def _mean(f: Tensor, log_p: Tensor) -> Estimate:
 
 def _by_quadrature(name: str, p: Distribution, order: int, integrand) -> Estimate:
     if not isinstance(p, Mixed):
-        raise TypeError(f"{name}: a quadrature (order) needs a mixed law, got {type(p).__name__}")
+        raise TypeError(f"{name}: a quadrature (order) needs a mixed distribution, got {type(p).__name__}")
 
     def total(order: int) -> tuple[Tensor, Tensor]:
-        """The integral, and how much of the mass the rule misses times the largest size of the integrand."""
+        """Return the integral, and how much of the mass the rule misses times the largest size of the integrand."""
         y, w = _nodes_like(p, order)
         log_p = p.log_prob(y)
         f = integrand(y, log_p)
@@ -200,7 +201,7 @@ def _information_by_quadrature(p: Distribution, weights: Tensor, log_w: Tensor, 
 
 
 def _nodes_like(p: Mixed, order: int) -> tuple[Tensor, Tensor]:
-    """Nodes ``[Q, 1..., K]`` and weights ``[Q, 1...]`` that broadcast with the batch of ``p``."""
+    """Return nodes ``[Q, 1..., K]`` and weights ``[Q, 1...]`` that broadcast with the batch of ``p``."""
     like = p.sample()
     y, w = face_nodes(p.vertices, order, dtype=like.dtype, device=like.device)
     ones = (1,) * len(p.batch_shape)
@@ -208,7 +209,7 @@ def _nodes_like(p: Mixed, order: int) -> tuple[Tensor, Tensor]:
 
 
 def _weighted(log_p: Tensor, f: Tensor) -> Tensor:
-    """``p f``, 0 where p is 0 whatever f is."""
+    """Return ``p f``, 0 where p is 0 whatever f is."""
     kept = log_p > -math.inf
     return torch.where(kept, log_p, 0.0).exp() * torch.where(kept, f, 0.0) * kept
 

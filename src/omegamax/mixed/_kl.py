@@ -17,7 +17,7 @@ from omegamax.mixed._mixed_dirichlet import MixedDirichlet, dirichlet_divergence
 
 @register_kl(GaussianSparsemax, GaussianSparsemax)
 def _kl_gaussian_sparsemax(p: GaussianSparsemax, q: GaussianSparsemax) -> Tensor:
-    """Two rectified Gaussians; more than two vertices have no closed form."""
+    """Return the divergence of two rectified Gaussians; more than two vertices have no closed form."""
     _check_vertices(p, q)
     if p.vertices != 2:
         raise NotImplementedError(
@@ -34,15 +34,15 @@ def _kl_mixed_dirichlet(p: MixedDirichlet, q: MixedDirichlet) -> Tensor:
 
 @register_kl(Mixed, MaxEntropyMixed)
 def _kl_to_max_entropy(p: Mixed, q: MaxEntropyMixed) -> Tensor:
-    """The density of ``q`` depends on the number of non-zero entries alone: what is missing of the entropy."""
+    """Return what is missing of the entropy: the density of ``q`` depends on the number of non-zero entries alone."""
     _check_vertices(p, q)
-    entropy = p.entropy()  # first: laws without a closed one may take long to count non-zero entries
+    entropy = p.entropy()  # first: distributions without a closed one may take long to count non-zero entries
     return q._log_normaliser - (p.nonzeros() - 1) * q.bits * math.log(2) - entropy
 
 
 @register_kl(GumbelSoftmax, GumbelSoftmax)
 def _kl_gumbel_softmax(p: GumbelSoftmax, q: GumbelSoftmax) -> Tensor:
-    """Two categorical laws on the vertices; soft ones have no closed form."""
+    """Return the divergence of two categorical distributions on the vertices; soft ones have no closed form."""
     _check_vertices(p, q)
     if not (p.hard and q.hard):
         raise NotImplementedError("kl_divergence: closed form for hard=True only; use omegamax.mixed.kl_divergence")

@@ -1,4 +1,4 @@
-"""The law of largest entropy on the faces of a simplex, and its value."""
+"""The distribution of largest entropy on the faces of a simplex, and its value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omegamax.mixed._base import Mixed
 
 
 def max_entropy(vertices: int, bits: Tensor | float = 0.0) -> Tensor | float:
-    r"""Largest code length, in bits, of a point on a simplex of K vertices whose coordinates have N bits each.
+    r"""Return the largest code length, in bits, of a point on a simplex of K vertices with coordinates of N bits.
 
     .. math:: \log_2 \sum_{k=1}^K \binom{K}{k} \frac{2^{N(k - 1)}}{(k - 1)!} = \log_2 L^{(1)}_{K-1}(-2^N)
 
@@ -38,7 +38,7 @@ def max_entropy(vertices: int, bits: Tensor | float = 0.0) -> Tensor | float:
 
 
 class MaxEntropyMixed(Mixed):
-    r"""The law of largest entropy when coordinates have N bits each: uniform on every face.
+    r"""The distribution of largest entropy when coordinates have N bits each: uniform on every face.
 
     .. math:: P_F(f) \propto \frac{2^{N(k - 1)}}{(k - 1)!}, \qquad p(y) = \frac{2^{N(k - 1)}}{L^{(1)}_{K-1}(-2^N)}
 
@@ -83,21 +83,21 @@ class MaxEntropyMixed(Mixed):
 
     @property
     def size_probs(self) -> Tensor:
-        """Probabilities of 1, 2, ..., K non-zero entries, ``[*, K]``."""
+        """Return probabilities of 1, 2, ..., K non-zero entries, ``[*, K]``."""
         return _log_weights(self.vertices, self.bits).softmax(-1)
 
     def nonzeros(self) -> Tensor:
-        """Expected number of non-zero entries, ``[*]``."""
+        """Return the expected number of non-zero entries, ``[*]``."""
         size = torch.arange(1, self.vertices + 1, dtype=self.bits.dtype, device=self._device)
         return self.size_probs @ size
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, K]``."""
+        """Return the log-density at points ``[*, K]``."""
         self._check_value(value)
         return self._log_height(self.face(value))
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
+        """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch)."""
         face = self._check_face(face)
         size = face.sum(-1).to(self.bits.dtype)
         return torch.where(size > 0, self._log_height(face) - size.clamp(min=1).lgamma(), -math.inf)
@@ -107,7 +107,7 @@ class MaxEntropyMixed(Mixed):
         return (size - 1) * self.bits * math.log(2) - self._log_normaliser
 
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, K]``: how many vertices, which ones, and a uniform point on their face."""
+        """Return points ``sample_shape + [*, K]``: how many vertices, which ones, and a uniform point on their face."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             sizes = torch.distributions.Categorical(logits=_log_weights(self.vertices, self.bits), validate_args=False)
@@ -122,16 +122,16 @@ class MaxEntropyMixed(Mixed):
 
     @property
     def mean(self) -> Tensor:
-        """The centre, ``[*, K]``."""
+        """Return the centre, ``[*, K]``."""
         return torch.full_like(self.bits, 1 / self.vertices).unsqueeze(-1).expand(self._batch_shape + self._event_shape)
 
     def entropy(self) -> Tensor:
-        """Direct-sum entropy in nats, ``[*]``; the largest there is at ``bits = 0``."""
+        """Return the direct-sum entropy in nats, ``[*]``; the largest there is at ``bits = 0``."""
         return self._log_normaliser - (self.nonzeros() - 1) * self.bits * math.log(2)
 
 
 def _log_weights(vertices: int, bits: Tensor) -> Tensor:
-    """Log of ``C(K, k) 2^(N (k - 1)) / (k - 1)!`` for k = 1 to K, ``[*, K]``."""
+    """Return log of ``C(K, k) 2^(N (k - 1)) / (k - 1)!`` for k = 1 to K, ``[*, K]``."""
     k = torch.arange(1, vertices + 1, dtype=bits.dtype, device=bits.device)
     log_count = math.lgamma(vertices + 1) - (k + 1).lgamma() - (vertices - k + 1).lgamma()
     return log_count + (k - 1) * bits.unsqueeze(-1) * math.log(2) - k.lgamma()

@@ -1,4 +1,4 @@
-"""A face at random, then a Dirichlet law on it."""
+"""A face at random, then a Dirichlet distribution on it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.distributions import Gamma, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid
 
+from omegamax._checks import check_floating
 from omegamax._constraints import finite_positive_vector
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
@@ -25,9 +26,9 @@ class MixedDirichlet(Mixed):
               Y \mid f \sim \mathrm{Dirichlet}(\alpha_i : i \in f)
 
     Faces are sets of independent vertices of odds :math:`e^{2 s_i}`, given that there is one: probabilities,
-    marginals, entropy and divergence of the face cost O(K), no sum over :math:`2^K` faces. What the Dirichlet laws add,
-    expectations of :math:`\log\Gamma` and :math:`\psi` of the sum of random concentrations, are integrals over a line
-    of products over vertices: O(K) too, to about 1e-13 for any concentrations.
+    marginals, entropy and divergence of the face cost O(K), no sum over :math:`2^K` faces. What the Dirichlet
+    distributions add, expectations of :math:`\log\Gamma` and :math:`\psi` of the sum of random concentrations, are
+    integrals over a line of products over vertices: O(K) too, to about 1e-13 for any concentrations.
 
     The face is discrete, so samples carry no gradient (``has_rsample`` is False). :meth:`sample_face` and
     :meth:`rsample_on` split a draw into a face and a point with gradients to the concentrations.
@@ -55,8 +56,7 @@ class MixedDirichlet(Mixed):
 
     def __init__(self, face_scores: Tensor, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         scores, concentration = broadcast_all(face_scores, concentration)
-        if not scores.is_floating_point():
-            raise TypeError(f"MixedDirichlet: face_scores must be a floating-point tensor, got {scores.dtype}")
+        check_floating("MixedDirichlet", "face_scores", scores)
         if scores.dim() == 0 or scores.shape[-1] == 0:
             raise ValueError(f"MixedDirichlet: face_scores must have shape [*, K], K >= 1; got {tuple(scores.shape)}")
         dtype = torch.promote_types(working_dtype(scores), concentration.dtype)
@@ -79,19 +79,19 @@ class MixedDirichlet(Mixed):
 
     @property
     def _log_odds(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-probabilities that a vertex is in, that it is out (``[*, K]``), and that there is one (``[*]``)."""
+        """Return log-probabilities that a vertex is in, that it is out, ``[*, K]``, and that there is one, ``[*]``."""
         inside, outside = logsigmoid(2 * self.face_scores), logsigmoid(-2 * self.face_scores)
         return inside, outside, self._log_first(inside, outside).logsumexp(-1)
 
     @staticmethod
     def _log_first(inside: Tensor, outside: Tensor) -> Tensor:
-        """Log-probability that a vertex is the first one in, ``[*, K]``. One minus a product would round to 0."""
+        """Return the log-probability that a vertex is the first one in, ``[*, K]``, without 1 minus a product."""
         before = outside.cumsum(-1).roll(1, -1)
         start = torch.arange(outside.shape[-1], device=outside.device) == 0
         return inside + torch.where(start, 0.0, before)
 
     def log_face_prob(self, face: Tensor) -> Tensor:
-        """Log-probability of faces ``[*, K]`` (bool, broadcasts with the batch), in O(K)."""
+        """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch), in O(K)."""
         face = self._check_face(face)
         inside, outside, some = self._log_odds
         log_p = torch.where(face, inside, outside).sum(-1) - some
@@ -99,32 +99,32 @@ class MixedDirichlet(Mixed):
 
     @property
     def face_marginals(self) -> Tensor:
-        """Probability that an entry is not zero, ``[*, K]``."""
+        """Return the probability that an entry is not zero, ``[*, K]``."""
         inside, _, some = self._log_odds
         return (inside - some.unsqueeze(-1)).exp().clamp(max=1)
 
     def nonzeros(self) -> Tensor:
-        """Expected number of non-zero entries, ``[*]``; in O(K)."""
+        """Return the expected number of non-zero entries, ``[*]``; in O(K)."""
         return self.face_marginals.sum(-1)
 
     def face_entropy(self) -> Tensor:
-        """Entropy of the face, ``[*]``; in O(K)."""
+        """Return the entropy of the face, ``[*]``; in O(K)."""
         return -self._face_mean(*self._log_odds)
 
     def face_divergence(self, other: MixedDirichlet) -> Tensor:
-        """Kullback-Leibler divergence of the face from that of ``other``, ``[*]``; in O(K)."""
+        """Return the Kullback-Leibler divergence of the face from that of ``other``, ``[*]``; in O(K)."""
         pairs = zip(self._log_odds, other._log_odds, strict=True)
         return self._face_mean(*(_minus(mine, theirs) for mine, theirs in pairs))
 
     def _face_mean(self, inside: Tensor, outside: Tensor, some: Tensor) -> Tensor:
-        """Mean over faces of the sum of ``inside`` or ``outside`` at each vertex, less ``some``."""
+        """Return mean over faces of the sum of ``inside`` or ``outside`` at each vertex, less ``some``."""
         q = self.face_marginals
         return (_times(q, inside) + _times(1 - q, outside)).sum(-1) - some
 
     # --- Samples
 
     def sample_face(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Faces ``sample_shape + [*, K]``, bool."""
+        """Draw faces ``sample_shape + [*, K]``, bool."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             inside, outside, _ = self._log_odds
@@ -135,7 +135,7 @@ class MixedDirichlet(Mixed):
             return (position == at) | (free & (position > at))
 
     def rsample_on(self, face: Tensor) -> Tensor:
-        """Points on faces ``[*, K]`` (bool, broadcasts with the batch), with gradients to the concentrations."""
+        """Return points on faces ``[*, K]`` (bool, broadcasts with the batch), with gradients to the concentrations."""
         face = check_face("MixedDirichlet.rsample_on", face, self.vertices, bool(self._validate_args))
         alpha, face = torch.broadcast_tensors(self.concentration, face)
         # A gamma variable of small shape underflows; that of shape alpha + 1 times U^(1/alpha) has a logarithm.
@@ -148,14 +148,14 @@ class MixedDirichlet(Mixed):
         return torch.where(face, y.clamp(min=tiny), 0.0)
 
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Points ``sample_shape + [*, K]``."""
+        """Return points ``sample_shape + [*, K]``."""
         with torch.no_grad():
             return self.rsample_on(self.sample_face(sample_shape))
 
     # --- The density and its means
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """At points ``[*, K]``: of the face, and of the Dirichlet law on it."""
+        """Return the log-density at points ``[*, K]``: of the face, and of the Dirichlet distribution on it."""
         self._check_value(value)
         face = self.face(value)
         alpha = torch.where(face, self.concentration, 1.0)
@@ -167,11 +167,11 @@ class MixedDirichlet(Mixed):
 
     @property
     def mean(self) -> Tensor:
-        """``[*, K]``; in O(K)."""
+        """Return ``[*, K]``; in O(K)."""
         return self._gamma_means.shares().to(self.concentration)
 
     def entropy(self) -> Tensor:
-        """Direct-sum entropy in nats, ``[*]``; in O(K)."""
+        """Return the direct-sum entropy in nats, ``[*]``; in O(K)."""
         alpha, q, means = self._wide_concentration, self._wide_marginals, self._gamma_means
         own = (q * (alpha.lgamma() - (alpha - 1) * alpha.digamma())).sum(-1)
         sums = means.digamma_times(alpha - 1) - means.lgamma()
@@ -180,7 +180,8 @@ class MixedDirichlet(Mixed):
     @property
     def _gamma_means(self) -> GammaMeans:
         inside, _, some = self._log_odds
-        # If every vertex is unlikely, odds scaled up to exp(-40) give the same law to rounding, and do not underflow.
+        # If every vertex is unlikely, odds scaled up to exp(-40) give the same distribution to rounding, and do not
+        # underflow.
         lift = (inside.detach().amax(-1) + 40).clamp(max=0)
         return GammaMeans(_wide(inside - lift.unsqueeze(-1)), _wide(some - lift), self._wide_concentration)
 
@@ -195,7 +196,7 @@ class MixedDirichlet(Mixed):
 
 
 def dirichlet_divergence(p: MixedDirichlet, q: MixedDirichlet) -> Tensor:
-    """Kullback-Leibler divergence of two mixed Dirichlet laws, ``[*]``; in O(K)."""
+    """Return the Kullback-Leibler divergence of two mixed Dirichlet distributions, ``[*]``; in O(K)."""
     a, b, share = p._wide_concentration, q._wide_concentration, p._wide_marginals
     means = p._gamma_means
     other = GammaMeans(means.log_in, means.log_some, b)  # the faces of p, the concentrations of q
@@ -209,10 +210,10 @@ def _wide(t: Tensor) -> Tensor:
 
 
 def _times(p: Tensor, log_ratio: Tensor) -> Tensor:
-    """``p * log_ratio``, 0 where p is 0 whatever the ratio."""
+    """Return ``p * log_ratio``, 0 where p is 0 whatever the ratio."""
     return p * torch.where(p > 0, log_ratio, 0.0)
 
 
 def _minus(a: Tensor, b: Tensor) -> Tensor:
-    """``a - b`` of log-probabilities, 0 where they agree, both -inf too."""
+    """Return ``a - b`` of log-probabilities, 0 where they agree, both -inf too."""
     return torch.where(a == b, 0.0, a - torch.where(a == b, 0.0, b))

@@ -18,7 +18,7 @@ _COARSE = 17
 
 
 def log_orthant(mean: Tensor, cov: Tensor, there: Tensor, order: int, points: int) -> Tensor:
-    r"""``log P(V_j > 0 for every j that is there)`` of Gaussian vectors V, ``[*]``.
+    r"""Return ``log P(V_j > 0 for every j that is there)`` of Gaussian vectors V, ``[*]``.
 
     Up to three entries by Gauss-Legendre rules, accurate to rounding in the tails too unless the matrix is almost
     singular; for more, Genz's separation of variables at ``points`` fixed Sobol points.
@@ -34,7 +34,7 @@ def log_orthant(mean: Tensor, cov: Tensor, there: Tensor, order: int, points: in
 
 
 def by_rows(chosen: Tensor, yes: Callable[..., Tensor], no: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """``yes`` of the rows that are chosen (``[*]`` bool) and ``no`` of the others; tensors are ``[*, ...]``."""
+    """Return ``yes`` of the rows that are chosen (``[*]`` bool) and ``no`` of the others; tensors are ``[*, ...]``."""
     if bool(chosen.all()):
         return yes(*tensors)
     if not bool(chosen.any()):
@@ -45,7 +45,7 @@ def by_rows(chosen: Tensor, yes: Callable[..., Tensor], no: Callable[..., Tensor
 
 
 def _sorted(mean: Tensor, cov: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
-    """Standardised, without the entries that no row has; those that a row lacks are independent, and sure."""
+    """Standardise, and drop entries that no row has; those that a row lacks become independent, and sure."""
     count = int(there.sum(-1).max()) if there.numel() else 0
     scale = torch.where(there, cov.diagonal(dim1=-2, dim2=-1), 1.0).sqrt()
     mean = torch.where(there, mean / scale, _SURE)
@@ -70,7 +70,7 @@ def _few(mean: Tensor, cov: Tensor, there: Tensor, order: int) -> Tensor:
 
 
 def _two(mean: Tensor, cov: Tensor, order: int) -> Tensor:
-    """Two entries: the second, given the first, is a distribution function under an integral over the first."""
+    """Integrate, over the first of two entries, the distribution function of the second given the first."""
     first, rest, _ = _condition(mean, cov)
     offset, slope, scale = rest[0], rest[1], rest[2]
     variance = cov[..., 0, 0]
@@ -79,7 +79,10 @@ def _two(mean: Tensor, cov: Tensor, order: int) -> Tensor:
 
 
 def _condition(mean: Tensor, cov: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor], Tensor]:
-    """The mean of the first entry, ``offset + slope * V_1`` for the others with their deviations and covariance."""
+    """Return the mean of the first entry, ``offset + slope * V_1``.
+
+    The other results are the deviations and the covariance of the others.
+    """
     slope = cov[..., 1:, 0] / cov[..., :1, 0]
     offset = mean[..., 1:] - slope * mean[..., :1]
     rest = cov[..., 1:, 1:] - slope.unsqueeze(-1) * cov[..., :1, 1:]
@@ -89,7 +92,7 @@ def _condition(mean: Tensor, cov: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor,
 
 
 def _three(mean: Tensor, cov: Tensor, order: int) -> Tensor:
-    """Three entries: the probability of two, under an integral over the first."""
+    """Integrate the probability of two entries over the third."""
     first, (offset, slope, _), rest = _condition(mean, cov)
     variance = cov[..., 0, 0]
 
@@ -120,7 +123,7 @@ def _three(mean: Tensor, cov: Tensor, order: int) -> Tensor:
 
 
 def _many(mean: Tensor, cov: Tensor, there: Tensor, points: int) -> Tensor:
-    """Genz's separation of variables: each entry drawn given that it and those before it are positive."""
+    """Integrate by Genz's separation of variables: each entry given that it and those before it are positive."""
     log_u = sobol(mean.shape[-1] - 1, points).log().to(mean)
     mean, corr = _sorted(mean, cov, there)
     count = mean.shape[-1]

@@ -29,12 +29,12 @@ _ORDERS = {1: 128, 2: 80}  # nodes along each axis
 NODES = 8192
 _GENERATOR = (1, 3457, 1833, 507, 235, 849, 2225, 633, 1745, 1733, 825, 1345, 1913, 1019)
 _SURE = 40.0  # deviations beyond which nothing is left
-_FAR = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
+_FARTHEST_DEVIATIONS = 1e7  # what is further out than so many deviations counts as if it were there: exp(-5e13)
 _NARROW, _LINEAR = 1e-2, 1e-5
 
 
 def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
-    """Log-probability ``[*]`` that sparsemax of ``N(loc, root root')`` lies on a face.
+    """Return the log-probability ``[*]`` that sparsemax of ``N(loc, root root')`` lies on a face.
 
     Args:
         loc: ``[*, K]``.
@@ -57,9 +57,11 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
             rest, middle = rest - part * axis, middle + part * e
         deviation = rest.norm(dim=-1, keepdim=True)
         axes.append(rest / deviation)
-        low = (-middle / deviation).clamp(-_FAR, _FAR)
+        low = (-middle / deviation).clamp(-_FARTHEST_DEVIATIONS, _FARTHEST_DEVIATIONS)
         bounded = inside[..., i, None]
-        width = torch.where(bounded, (room / deviation).clamp(max=3 * _FAR), low.clamp(min=0) + _SURE - low)
+        width = torch.where(
+            bounded, (room / deviation).clamp(max=3 * _FARTHEST_DEVIATIONS), low.clamp(min=0) + _SURE - low
+        )
         interval = _Interval(low, width.clamp(min=torch.finfo(width.dtype).tiny))
         total = total + interval.log_p
         if i < count - 1:
@@ -70,7 +72,10 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
 
 
 def _distances(loc: Tensor, root: Tensor, face: Tensor, one: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Means ``[*, K]`` and roots ``[*, K, m]`` of v, and where it belongs to the face ``[*, K]``; ``one [*, 1]``."""
+    """Return means ``[*, K]`` and roots ``[*, K, m]`` of v, and where it belongs to the face ``[*, K]``.
+
+    ``one`` is ``[*, 1]``.
+    """
     size = int(face.sum())
     share = face.to(loc.dtype) / size
     sign = torch.where(face, 1.0, -1.0).to(loc)
@@ -83,7 +88,7 @@ def _distances(loc: Tensor, root: Tensor, face: Tensor, one: Tensor) -> tuple[Te
 
 
 def _ordered(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The least likely first; last, and never used, the likeliest of the face."""
+    """Order entries by likelihood, the least first; the last, never used, is the likeliest of the face."""
     with torch.no_grad():
         deviation = rows.square().sum(-1).sqrt()
         score = mean / torch.where(deviation > 0, deviation, 1.0)
@@ -115,7 +120,7 @@ class _Interval:
         return torch.where(narrow, thin, at_end + torch.log(-torch.expm1(at_start - at_end)))
 
     def draw(self, log_u: Tensor, log_rest: Tensor) -> Tensor:
-        """How far from ``low`` the share u of the probability lies."""
+        """Return how far from ``low`` the share u of the probability lies."""
         narrow = self.width * self.middle.abs().clamp(min=1) < _LINEAR
         share = torch.where(self.left, log_u, log_rest) + self.log_p
         x = quantile(torch.logaddexp(torch.special.log_ndtr(self.start), share))
@@ -129,7 +134,7 @@ class _Interval:
 
 @functools.cache
 def _nodes(dimension: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``log u`` and ``log(1 - u)`` ``[Q, D]`` and log-weights ``[Q]`` for means over the unit cube; float64."""
+    """Return ``log u`` and ``log(1 - u)`` ``[Q, D]`` and log-weights ``[Q]`` for means over the unit cube; float64."""
     if dimension in _ORDERS:
         nodes, weights = legendre(_ORDERS[dimension], torch.empty(0, dtype=torch.float64))
         x = torch.stack(torch.meshgrid(*[nodes] * dimension, indexing="ij"), -1).reshape(-1, dimension)

@@ -16,7 +16,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 def log_density_full(loc: Tensor, cov: Tensor, value: Tensor, face: Tensor, order: int, points: int) -> Tensor:
-    r"""At ``value`` on ``face``, both ``[*, K]``, for a covariance ``[*, K, K]``.
+    r"""Return the log-density at ``value`` on ``face``, both ``[*, K]``, for a covariance ``[*, K, K]``.
 
     On the face I of k vertices :math:`x_I = y_I + t` and :math:`x_J \le t`; given the differences within I, t is
     Gaussian, and so is :math:`t - x_J`:
@@ -52,7 +52,9 @@ def log_density_full(loc: Tensor, cov: Tensor, value: Tensor, face: Tensor, orde
 def log_density_low_rank(
     loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor, order: int, points: int
 ) -> Tensor:
-    r"""For a covariance :math:`W W' + D`, ``factor [*, K, r]`` and ``diag [*, K]``: diagonal once :math:`u` is known.
+    r"""Return the log-density for a covariance :math:`W W' + D`, which is diagonal once :math:`u` is known.
+
+    ``factor`` is ``[*, K, r]``, ``diag`` ``[*, K]``.
 
     .. math:: p(y) = E_{u \sim N(0, I_r)} \, p_D(y; \mu + W u)
 
@@ -103,7 +105,7 @@ def _log_density_by_factor(
 
 
 def _within_face(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and root of the covariance of ``u`` given the differences between the entries of the face."""
+    """Return mean and root of the covariance of ``u`` given the differences between the entries of the face."""
     p = torch.where(face, diag.reciprocal(), 0.0).unsqueeze(-1)
     within = factor - (p * factor).sum(-2, keepdim=True) / p.sum(-2, keepdim=True)
     eye = torch.eye(factor.shape[-1], dtype=loc.dtype, device=loc.device)
@@ -114,7 +116,10 @@ def _within_face(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face:
 
 
 def _placed(centre: Tensor, root: Tensor, nodes: Tensor, log_w: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes of the standard normal law moved to another one, with log-weights for means under the standard one."""
+    """Return nodes of the standard normal distribution moved to another one.
+
+    Their log-weights are for means under the standard one.
+    """
     x = nodes.to(centre)
     u = centre.unsqueeze(-2) + x @ root.mT  # [*, Q, r]
     log_det = root.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1, keepdim=True)

@@ -19,7 +19,7 @@ def _legendre(order: int) -> tuple[Tensor, Tensor]:
 
 
 def legendre(order: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Gauss-Legendre nodes and weights ``[order]`` on the interval [0, 1]."""
+    """Return Gauss-Legendre nodes and weights ``[order]`` on the interval [0, 1]."""
     x, w = _legendre(order)
     return x.to(like), w.to(like)
 
@@ -31,7 +31,7 @@ def _hermite(order: int) -> tuple[Tensor, Tensor]:
 
 
 def normal_nodes(dimension: int, order: int) -> tuple[Tensor, Tensor]:
-    """Nodes ``[Q, r]`` and log-weights ``[Q]`` of a product of Gauss-Hermite rules for N(0, I); float64."""
+    """Return nodes ``[Q, r]`` and log-weights ``[Q]`` of a product of Gauss-Hermite rules for N(0, I); float64."""
     x, log_w = _hermite(order)
     grid = torch.cartesian_prod(*[x] * dimension).reshape(-1, dimension)
     weights = torch.cartesian_prod(*[log_w] * dimension).reshape(-1, dimension).sum(-1)
@@ -40,7 +40,7 @@ def normal_nodes(dimension: int, order: int) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def sobol(dimension: int, points: int) -> Tensor:
-    """Scrambled Sobol points ``[points, dimension]`` inside the unit cube, always the same ones; float64."""
+    """Return scrambled Sobol points ``[points, dimension]`` inside the unit cube, always the same ones; float64."""
     if dimension == 0:
         return torch.empty(points, 0, dtype=torch.float64)
     if dimension > torch.quasirandom.SobolEngine.MAXDIM:
@@ -64,7 +64,7 @@ def _conical(vertices: int, order: int) -> tuple[Tensor, Tensor]:
 
 
 def _break_stick(cube: Tensor) -> Tensor:
-    """``[Q, k]`` from shares ``[Q, k - 1]``, each of what those before it left."""
+    """Return ``[Q, k]`` from shares ``[Q, k - 1]``, each of what those before it left."""
     one = cube.new_ones(len(cube), 1)
     return torch.cat([one, (1 - cube).cumprod(-1)], -1) * torch.cat([cube, one], -1)
 
@@ -76,7 +76,7 @@ def face_nodes(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Nodes and weights that integrate over the direct sum of all faces, for a few vertices.
+    r"""Return nodes and weights that integrate over the direct sum of all faces, for a few vertices.
 
     .. math:: \sum_f \int_{\mathrm{ri} f} g(y) \, dy \approx \sum_q w_q \, g(y_q)
 

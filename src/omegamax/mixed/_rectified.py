@@ -11,7 +11,7 @@ _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def log_density(centre: Tensor, scale: Tensor, value: Tensor) -> Tensor:
-    """Of ``clip(N(centre, scale^2), 0, 1)``, the first entry of ``value [*, 2]``."""
+    """Return the log-density of ``clip(N(centre, scale^2), 0, 1)`` at the first entry of ``value [*, 2]``."""
     first, second = value[..., 0], value[..., 1]
     # The nearer end is the reference: the smaller entry is the one without a rounding error.
     x = torch.where(first <= second, (first - centre) / scale, ((1 - centre) - second) / scale)
@@ -21,13 +21,13 @@ def log_density(centre: Tensor, scale: Tensor, value: Tensor) -> Tensor:
 
 
 def log_ends(centre: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probabilities of the first vertex (1, 0), of the second, and of the edge between them."""
+    """Return the log-probabilities of the first vertex (1, 0), of the second, and of the edge between them."""
     low, high = -centre / scale, (1 - centre) / scale
     return torch.special.log_ndtr(-high), torch.special.log_ndtr(low), _log_between(low, high)
 
 
 def _log_between(low: Tensor, high: Tensor) -> Tensor:
-    """``log(Phi(high) - Phi(low))``, from the tail in which both lie."""
+    """Return ``log(Phi(high) - Phi(low))``, from the tail in which both lie."""
     flip = low + high > 0
     low, high = torch.where(flip, -high, low), torch.where(flip, -low, high)
     large, small = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
@@ -35,7 +35,7 @@ def _log_between(low: Tensor, high: Tensor) -> Tensor:
 
 
 def _moments(centre: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Integrals of 1, x and x^2 under the standard normal density over the edge, x the standardised coordinate."""
+    """Integrate 1, x and x^2 under the standard normal density over the edge, x the standardised coordinate."""
     low, high = -centre / scale, (1 - centre) / scale
     at_low = (-0.5 * low.square() - _LOG_SQRT_2PI).exp()
     at_high = (-0.5 * high.square() - _LOG_SQRT_2PI).exp()
@@ -44,7 +44,7 @@ def _moments(centre: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def entropy(centre: Tensor, scale: Tensor) -> Tensor:
-    """Of the direct sum: two masses and a density."""
+    """Return the entropy of the direct sum: two masses and a density."""
     one, zero, _ = log_ends(centre, scale)
     mass, _, second = _moments(centre, scale)
     ends = -_times(one.exp(), one) - _times(zero.exp(), zero)
@@ -52,7 +52,7 @@ def entropy(centre: Tensor, scale: Tensor) -> Tensor:
 
 
 def divergence(p: tuple[Tensor, Tensor], q: tuple[Tensor, Tensor]) -> Tensor:
-    """Of one rectified Gaussian from another, each given by its centre and scale."""
+    """Return the divergence of one rectified Gaussian from another, each given by its centre and scale."""
     one, zero, _ = log_ends(*p)
     other_one, other_zero, _ = log_ends(*q)
     ends = _times(one.exp(), one - other_one) + _times(zero.exp(), zero - other_zero)
@@ -63,7 +63,7 @@ def divergence(p: tuple[Tensor, Tensor], q: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def mean(centre: Tensor, scale: Tensor) -> Tensor:
-    """Of both entries, ``[*, 2]``."""
+    """Return the mean of both entries, ``[*, 2]``."""
     one, zero, _ = log_ends(centre, scale)
     mass, first, _ = _moments(centre, scale)
     inside = scale * first
@@ -71,6 +71,6 @@ def mean(centre: Tensor, scale: Tensor) -> Tensor:
 
 
 def _times(p: Tensor, log_ratio: Tensor) -> Tensor:
-    """``p * log_ratio``, 0 where p is 0 whatever the ratio."""
+    """Return ``p * log_ratio``, 0 where p is 0 whatever the ratio."""
     kept = p > 0
     return p * torch.where(kept, log_ratio, 0.0)

@@ -12,7 +12,7 @@ from omegamax.mixtures._packed import pack, unpack
 
 
 def hold_at_floor(packed: Tensor, floor: Tensor, e: float | Tensor, n: int) -> Tensor:
-    r"""The covariance that fits a scatter matrix S best, among those with all eigenvalues >= ``floor``; packed.
+    r"""Return the covariance that fits a scatter matrix S best, among those with all eigenvalues >= ``floor``; packed.
 
     .. math:: \arg\min_{C \succeq f I} \; \tfrac12 \operatorname{tr}(P_C S) + \Omega_\alpha^*(P_C)
 
@@ -34,7 +34,7 @@ def hold_at_floor(packed: Tensor, floor: Tensor, e: float | Tensor, n: int) -> T
 
 
 def _hold_in_plane(packed: Tensor, floor: Tensor, e: float | Tensor) -> Tensor:
-    """Two eigenvalues in closed form: ``mid +- radius``."""
+    """Return two eigenvalues in closed form: ``mid +- radius``."""
     a, b, c = packed.unbind(-1)
     mid, half = (a + c) / 2, (a - c) / 2
     square = half.square() + b.square()
@@ -89,7 +89,7 @@ class _Spectral(torch.autograd.Function):
 
 
 def _raise_eigenvalues(values: Tensor, floor: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues ``[*, n]``, ascending, held at the floor, and rho, ``[*, 1]``."""
+    """Return eigenvalues ``[*, n]``, ascending, held at the floor, and rho, ``[*, 1]``."""
     n = values.shape[-1]
     floor, e = floor.unsqueeze(-1), e.unsqueeze(-1)
     ratios = values.clamp(min=0) / floor

@@ -7,24 +7,24 @@ from torch import Tensor
 
 
 def pairs(n: int) -> list[tuple[int, int]]:
-    """Where the entries of a packed n x n matrix are: (0, 0), (1, 0), (1, 1), (2, 0) and so on."""
+    """Return where the entries of a packed n x n matrix are: (0, 0), (1, 0), (1, 1), (2, 0) and so on."""
     return [(i, j) for i in range(n) for j in range(i + 1)]
 
 
 def pack(matrix: Tensor) -> Tensor:
-    """The lower triangle of ``[*, n, n]``, ``[*, n(n+1)/2]``."""
+    """Return the lower triangle of ``[*, n, n]``, ``[*, n(n+1)/2]``."""
     rows, columns = zip(*pairs(matrix.shape[-1]), strict=True)
     return matrix[..., list(rows), list(columns)]
 
 
 def unpack(packed: Tensor, n: int) -> Tensor:
-    """The whole matrix, ``[*, n, n]``."""
+    """Return the whole matrix, ``[*, n, n]``."""
     index = [i * (i + 1) // 2 + j if i >= j else j * (j + 1) // 2 + i for i in range(n) for j in range(n)]
     return packed[..., index].unflatten(-1, (n, n))
 
 
 def products(x: Tensor) -> Tensor:
-    """``x x'`` of vectors ``[*, n]``, packed."""
+    """Return ``x x'`` of vectors ``[*, n]``, packed."""
     if x.shape[-1] == 1:
         return x.square()
     rows, columns = zip(*pairs(x.shape[-1]), strict=True)
@@ -32,12 +32,12 @@ def products(x: Tensor) -> Tensor:
 
 
 def diagonal(n: int) -> list[int]:
-    """Which entries are on the diagonal."""
+    """Return which entries are on the diagonal."""
     return [i * (i + 3) // 2 for i in range(n)]
 
 
 def times(packed: Tensor, x: Tensor) -> Tensor:
-    """Matrix times vector ``[*, n]``."""
+    """Return matrix times vector, ``[*, n]``."""
     n = x.shape[-1]
     if n == 1:
         return packed * x
@@ -49,7 +49,7 @@ def times(packed: Tensor, x: Tensor) -> Tensor:
 
 
 def inverse(packed: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The inverse of a positive definite matrix, packed, and the logarithm of its determinant, ``[*]``."""
+    """Return the inverse of a positive definite matrix, packed, and the logarithm of its determinant, ``[*]``."""
     if n == 1:
         return 1 / packed, packed.squeeze(-1).log()
     if n == 2:

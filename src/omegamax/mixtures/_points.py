@@ -155,7 +155,10 @@ def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, sha
 
 
 def _normalise(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Rows that sum to one, and which of them, ``[*]``, held what is not finite. A row of zeros becomes uniform."""
+    """Return rows that sum to one, and which of them, ``[*]``, held what is not finite.
+
+    A row of zeros becomes uniform.
+    """
     if present is not None:
         weights = torch.where(present, weights, 0.0)
     if readable(weights) and bool((weights < 0).any()):
@@ -177,7 +180,7 @@ def _box(x: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
-    """Of a uniform density along one side of a cell, ``[*]``: 1 / 12 k^2 for a grid of k cells along each unit.
+    """Return the variance of a uniform density along one side of a cell, ``[*]``: 1 / 12 k^2 for k cells a unit.
 
     A cell is the share of one place in a box that has, along each axis, as many times the usual (median) gap between
     coordinates as there are coordinates. Repeated places count once, and neither their order nor a few far ones matter.

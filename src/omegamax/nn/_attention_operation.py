@@ -9,8 +9,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._operation import Operation, refuse_forward_mode
-from omegamax.kernels.attention.call import FAR as FAR
-from omegamax.kernels.attention.call import Attention, state_of
+from omegamax.kernels.attention.call import UNLIMITED as UNLIMITED
+from omegamax.kernels.attention.call import Attention, empty_state
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 WIDEST = 256  # features of a query or a value
@@ -95,9 +95,9 @@ def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest
 
 def _counts(q, k, v, t, *options):
     """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
-    from omegamax.kernels.attention.triton.support import counts
+    from omegamax.kernels.attention.triton.launcher import count_zeros
 
-    return counts(_call(q, k, v, *options), t)
+    return count_zeros(_call(q, k, v, *options), t)
 
 
 def _save(ctx, inputs, results):
@@ -124,7 +124,7 @@ _attention = Operation(
     "attention",
     f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _forward,
-    lambda q, k, v, *options: tuple(state_of(_call(q, k, v, *options))),
+    lambda q, k, v, *options: tuple(empty_state(_call(q, k, v, *options))),
     save=_save,
     backward=_backward,
     jvp=_jvp,

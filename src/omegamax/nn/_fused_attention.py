@@ -15,7 +15,7 @@ from omegamax._torch_internals import in_forward_mode, in_jit_trace, in_transfor
 from omegamax.maps import Omega, Tsallis
 from omegamax.nn import _attention_operation as operation
 from omegamax.nn._pairs import Pairs, broadcast
-from omegamax.nn._support import Support, shares
+from omegamax.nn._support import AttentionSupport, share_of_zeros
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
 
@@ -34,7 +34,7 @@ class Fused(NamedTuple):
     scale: float
     shape: tuple[int, ...]
 
-    def __call__(self, deterministic: bool, support: bool) -> tuple[Tensor, Support | None]:
+    def __call__(self, deterministic: bool, support: bool) -> tuple[Tensor, AttentionSupport | None]:
         pairs = self.pairs
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
         place = (pairs.offset, pairs.left, pairs.right)
@@ -43,7 +43,7 @@ class Fused(NamedTuple):
         out = out.reshape(*self.shape, out.shape[-1])
         if counts is None:
             return out, None
-        return out, Support(*(x.reshape(self.shape[:-1]) for x in shares(*counts.unbind())))
+        return out, AttentionSupport(*(x.reshape(self.shape[:-1]) for x in share_of_zeros(*counts.unbind())))
 
 
 def fused(

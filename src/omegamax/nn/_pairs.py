@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
-from omegamax.nn._attention_operation import FAR
+from omegamax.nn._attention_operation import UNLIMITED
 
 Window = int | tuple[int | None, int | None] | None
 
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
     @property
     def local(self) -> bool:
         """Whether places limit what is seen."""
-        return self.left < FAR or self.right < FAR
+        return self.left < UNLIMITED or self.right < UNLIMITED
 
 
 def checked_pairs(
@@ -103,7 +103,7 @@ def _sides(window: Window) -> tuple[int, int]:
         raise ValueError(
             f"attention: window must be a whole number of keys, or two of them (before, after), got {window!r}"
         )
-    left, right = (FAR if side is None else min(int(side), FAR) for side in sides)
+    left, right = (UNLIMITED if side is None else min(int(side), UNLIMITED) for side in sides)
     return left, right
 
 

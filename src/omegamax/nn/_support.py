@@ -11,7 +11,7 @@ from torch import Tensor
 BLOCK = 64  # queries and keys of a block
 
 
-class Support(NamedTuple):
+class AttentionSupport(NamedTuple):
     """What :func:`omegamax.attention` leaves out, for each head: ``[*, H]`` in float32, no gradient.
 
     ``entries`` is the share of pairs without weight among those that may be seen; ``blocks`` the share of blocks of 64
@@ -22,18 +22,19 @@ class Support(NamedTuple):
     blocks: Tensor
 
 
-def shares(seen: Tensor, zero: Tensor, blocks: Tensor, bare: Tensor) -> Support:
-    """From counts ``[*, H]``."""
+def share_of_zeros(seen: Tensor, zero: Tensor, blocks: Tensor, bare: Tensor) -> AttentionSupport:
+    """Return the shares that follow from counts ``[*, H]``."""
     # Counts above 2^24 are not exact in single precision, their ratio is.
-    return Support(*((part.double() / whole.clamp(min=1)).float() for part, whole in ((zero, seen), (bare, blocks))))
+    pairs = ((zero, seen), (bare, blocks))
+    return AttentionSupport(*((part.double() / whole.clamp(min=1)).float() for part, whole in pairs))
 
 
-def support_of(z: Tensor, p: Tensor) -> Support:
-    """Of scores and weights ``[*, L, S]``."""
+def measure_support(z: Tensor, p: Tensor) -> AttentionSupport:
+    """Return the support of scores and weights ``[*, L, S]``."""
     seen = (z != -math.inf).detach()
     weight = (p != 0).detach() & seen
     blocks, some = _any_in_blocks(seen), _any_in_blocks(weight)
-    return shares(_count(seen), _count(seen & ~weight), _count(blocks), _count(blocks & ~some))
+    return share_of_zeros(_count(seen), _count(seen & ~weight), _count(blocks), _count(blocks & ~some))
 
 
 def _count(x: Tensor) -> Tensor:
@@ -41,7 +42,7 @@ def _count(x: Tensor) -> Tensor:
 
 
 def _any_in_blocks(x: Tensor) -> Tensor:
-    """Whether a block has any True, ``[*, L / 64, S / 64]``."""
+    """Tell whether a block has any True, ``[*, L / 64, S / 64]``."""
     rows, columns = (-size % BLOCK for size in x.shape[-2:])
     x = F.pad(x, (0, columns, 0, rows))
     return x.unflatten(-2, (-1, BLOCK)).unflatten(-1, (-1, BLOCK)).any(-1).any(-2)

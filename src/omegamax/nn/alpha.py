@@ -39,8 +39,8 @@ class Alpha(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        self.low, self.high = _checked_bounds(bounds)
-        self.axis, size = _checked_per(per)
+        self.low, self.high = _check_bounds(bounds)
+        self.axis, size = _check_per(per)
         start = torch.as_tensor(init, dtype=torch.float64)
         if not bool(((start > self.low) & (start < self.high)).all()):
             raise ValueError(
@@ -54,7 +54,7 @@ class Alpha(torch.nn.Module):
 
     @property
     def value(self) -> Tensor:
-        """Alpha, ``[]`` or ``[size]``; at least in single precision, lest a bound be rounded over."""
+        """Give alpha, ``[]`` or ``[size]``; at least in single precision, lest a bound be rounded over."""
         raw = self.raw.float() if self.raw.dtype in (torch.float16, torch.bfloat16) else self.raw
         # A saturated sigmoid gives the bound itself, up to the rounding of the sum.
         return (self.low + (self.high - self.low) * raw.sigmoid()).clamp(self.low, self.high)
@@ -103,11 +103,11 @@ def hold_alpha(
 
 
 def alpha_for(alpha: float | Tensor | Alpha, z: Tensor) -> float | Tensor:
-    """A stored alpha as a function of the scores takes it."""
+    """Return a stored alpha as a function of the scores takes it."""
     return alpha(z) if isinstance(alpha, Alpha) else alpha
 
 
-def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     try:
         low, high = (float(b) for b in bounds)
     except (TypeError, ValueError):
@@ -117,8 +117,8 @@ def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def _checked_per(per: int | tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """Axis and size."""
+def _check_per(per: int | tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """Return axis and size; refuse what is neither a count nor such a pair."""
     if per is None:
         return None, None
     axis, size = (-3, per) if isinstance(per, int) else tuple(per)

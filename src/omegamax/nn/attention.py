@@ -13,7 +13,7 @@ from omegamax._checks import check_floating
 from omegamax.maps import Omega
 from omegamax.nn._fused_attention import fused
 from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
-from omegamax.nn._support import Support, support_of
+from omegamax.nn._support import AttentionSupport, measure_support
 from omegamax.nn.transforms import apply, resolve
 
 
@@ -76,7 +76,7 @@ def attention(
     return_support: Literal[True],
     deterministic: bool = ...,
     enable_gqa: bool = ...,
-) -> tuple[Tensor, Support]: ...
+) -> tuple[Tensor, AttentionSupport]: ...
 @overload
 def attention(
     q: Tensor,
@@ -96,7 +96,7 @@ def attention(
     return_support: Literal[True],
     deterministic: bool = ...,
     enable_gqa: bool = ...,
-) -> tuple[Tensor, Tensor, Support]: ...
+) -> tuple[Tensor, Tensor, AttentionSupport]: ...
 def attention(
     q: Tensor,
     k: Tensor,
@@ -139,7 +139,7 @@ def attention(
         offset: place of the first query among the keys; ``S - L`` where queries continue cached keys.
         dropout: probability with which a weight is dropped, whenever it is called.
         return_weights: also return the weights that met the values, ``[*, H, L, S]``.
-        return_support: also return a :class:`~omegamax.nn.Support`: shares of entries and of blocks without weight.
+        return_support: also return a :class:`~omegamax.nn.AttentionSupport`: shares of entries and blocks that are 0.
         deterministic: gradients that are the same to the last bit in every run; so does
             :func:`torch.use_deterministic_algorithms`.
         enable_gqa: as in torch, for callers that set it: heads of ``k`` and ``v`` are shared where there are fewer of
@@ -187,7 +187,7 @@ def _plain(
     """The definition, in operations of torch."""
     z = paired(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
     p = apply(transform, z)
-    support = (support_of(z, p),) if return_support else ()
+    support = (measure_support(z, p),) if return_support else ()
     if dropout > 0:
         p = F.dropout(p, dropout)
     # Under autocast p is float32, and the product settles the dtype; outside it is what v is.

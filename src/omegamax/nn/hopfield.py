@@ -9,15 +9,14 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
-from omegamax.hopfield import Memory, Psi
-from omegamax.hopfield._limit import check_beta
-from omegamax.hopfield._psi import psi_of
-from omegamax.hopfield._settle import check_steps, settle
+from omegamax._arguments import check_integer
+from omegamax._checks import check_floating
+from omegamax.hopfield import Memory, Psi, resolve_psi
+from omegamax.hopfield.steps import check_beta, check_steps, settle
 from omegamax.maps import Omega
 from omegamax.nn.alpha import hold
 from omegamax.nn.attention import attention
-from omegamax.nn.hopfield_heads import ROLES, joined_masks, linear, role_sizes, static_roles
+from omegamax.nn.hopfield_heads import ROLES, join_masks, linear, role_sizes, static_roles
 from omegamax.nn.transforms import resolve
 
 
@@ -93,17 +92,14 @@ class Hopfield(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        check_steps("Hopfield", steps, tol)
-        if steps < 1:
-            raise ValueError(f"Hopfield: steps must be at least 1, got {steps}")
-        if not is_integer(num_heads) or num_heads < 1:
-            raise ValueError(f"Hopfield: num_heads must be a whole number >= 1, got {num_heads!r}")
+        steps = check_steps("Hopfield", steps, tol, least=1)
+        num_heads = check_integer("Hopfield", "num_heads", num_heads, least=1)
         if not 0 <= dropout < 1:
             raise ValueError(f"Hopfield: dropout must lie in [0, 1), got {dropout}")
         self.omega = resolve("Hopfield", omega)
-        self.steps = int(steps)
-        self.num_heads = int(num_heads)
-        self.psi = psi_of("Hopfield", psi)
+        self.steps = steps
+        self.num_heads = num_heads
+        self.psi = resolve_psi("Hopfield", psi)
         self.tol = tol
         self.dropout = dropout
         self.embed_dim = embed_dim
@@ -165,13 +161,13 @@ class Hopfield(torch.nn.Module):
         q = self._split("query", query)  # [*, H, L, d]
         k = self._split("stored", stored)  # [*, H, N, d]
         v = k if own else self._split("value", stored if values is None else values)
-        seen = joined_masks(stored, mask, attn_mask)
+        seen = join_masks(stored, mask, attn_mask)
         omega, beta = (self.omega, self._beta(q)) if self._limit is None else (self._limit, 1.0)
 
-        def retrieved(state: Tensor) -> Tensor:
+        def retrieve(state: Tensor) -> Tensor:
             return self.psi.argmax(attention(state * beta, k, k, omega, seen, scale=1.0))
 
-        q = settle(retrieved, q, self.steps - 1, self.tol).state
+        q = settle(retrieve, q, self.steps - 1, self.tol).state
         dropout = self.dropout if self.training else 0.0
         out, weights = attention(q * beta, k, v, omega, seen, scale=1.0, dropout=dropout, return_weights=True)
         out = self.psi.argmax(out) if own else out
@@ -179,7 +175,7 @@ class Hopfield(torch.nn.Module):
         return (out, weights) if return_weights else out
 
     def memory(self, stored: Tensor, mask: Tensor | None = None) -> Memory:
-        """What the heads remember of ``stored [*, N, D']``: a memory of ``[*, H, N, d]``, with its energy."""
+        """Return what the heads remember of ``stored [*, N, D']``: a memory of ``[*, H, N, d]``, with its energy."""
         if isinstance(self.omega, torch.nn.Module):
             raise TypeError(f"Hopfield.memory: omega must be an Omega, which has an energy, got {self.omega!r}")
         k = self._split("stored", stored)
@@ -221,7 +217,7 @@ class Hopfield(torch.nn.Module):
         return beta.reshape(-1, 1, 1).to(q.dtype) if isinstance(beta, Tensor) else beta
 
     def _split(self, role: str, x: Tensor) -> Tensor:
-        """Normalised and projected, ``[*, L, D] -> [*, H, L, d]``."""
+        """Normalise and project, ``[*, L, D] -> [*, H, L, d]``."""
         x = getattr(self, f"{role}_proj")(getattr(self, f"{role}_norm")(x))
         if x.shape[-1] % self.num_heads:
             raise ValueError(f"Hopfield: num_heads={self.num_heads} must divide the {x.shape[-1]} features of {role}")
@@ -231,9 +227,7 @@ class Hopfield(torch.nn.Module):
         for name, x in (("query", query), ("stored", stored), ("values", values)):
             if x is None:
                 continue
-            if not isinstance(x, Tensor) or not x.is_floating_point():
-                given = x.dtype if isinstance(x, Tensor) else type(x).__name__
-                raise TypeError(f"Hopfield: {name} must be a floating-point tensor, got {given}")
+            check_floating("Hopfield", name, x)
             if x.dim() < 2:
                 raise ValueError(f"Hopfield: {name} must have at least two axes, [*, L, D], got {tuple(x.shape)}")
         if values is not None and values.shape[-2] != stored.shape[-2]:

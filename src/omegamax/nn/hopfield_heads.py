@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer, is_integer
 
 ROLES = ("query", "stored", "value", "out")
 
@@ -17,14 +17,13 @@ ROLES = ("query", "stored", "value", "out")
 def role_sizes(
     embed: int, heads: int, hidden: int | None, stored: int | None, value: int | None, out: int | None
 ) -> dict[str, tuple[int, int]]:
-    """Features of each role before and after its projection."""
+    """Return the features of each role before and after its projection."""
     hidden = embed if hidden is None else hidden
     stored = embed if stored is None else stored
     value = stored if value is None else value
     out = embed if out is None else out
     for name, size in (("embed_dim", embed), ("stored_dim", stored), ("value_dim", value), ("out_dim", out)):
-        if not is_integer(size) or size < 1:
-            raise ValueError(f"Hopfield: {name} must be a whole number >= 1, got {size!r}")
+        check_integer("Hopfield", name, size, least=1)
     if not is_integer(hidden) or hidden < 1 or hidden % heads:
         raise ValueError(f"Hopfield: hidden_dim must be a multiple of num_heads={heads}, got {hidden!r}")
     embed, hidden, stored, value, out = (int(size) for size in (embed, hidden, stored, value, out))
@@ -32,7 +31,7 @@ def role_sizes(
 
 
 def static_roles(static: Collection[str], sizes: dict[str, tuple[int, int]]) -> set[str]:
-    """The roles left unprojected; refuses unknown ones, and those whose features would have to change."""
+    """Return the roles left unprojected; refuses unknown ones, and those whose features would have to change."""
     roles = {static} if isinstance(static, str) else set(static)
     if roles - set(ROLES):
         unknown = ", ".join(sorted(roles - set(ROLES)))
@@ -45,7 +44,7 @@ def static_roles(static: Collection[str], sizes: dict[str, tuple[int, int]]) -> 
 
 
 def linear(here: int, there: int, bias: bool, made: dict[str, Any]) -> torch.nn.Linear:
-    """A projection that starts as those of attention do."""
+    """Return a projection that starts as those of attention do."""
     layer = torch.nn.Linear(here, there, bias, **made)
     torch.nn.init.xavier_uniform_(layer.weight)
     if bias:
@@ -53,8 +52,8 @@ def linear(here: int, there: int, bias: bool, made: dict[str, Any]) -> torch.nn.
     return layer
 
 
-def joined_masks(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
-    """Both masks as one of :func:`attention`, broadcastable to ``[*, H, L, N]``."""
+def join_masks(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
+    """Return both masks as one of :func:`attention`, broadcastable to ``[*, H, L, N]``."""
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__

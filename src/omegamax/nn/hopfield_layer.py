@@ -91,7 +91,7 @@ class HopfieldLayer(torch.nn.Module):
         *,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """``mask [N]`` says which patterns are in use; the rest is as in :class:`Hopfield`."""
+        """Return ``mask [N]`` says which patterns are in use; the rest is as in :class:`Hopfield`."""
         out, weights = self.association(query, self.patterns, self.values, mask, attn_mask, return_weights=True)
         return (out, weights) if return_weights else out
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.maps import Omega
 from omegamax.nn.hopfield import Hopfield
 
@@ -48,8 +48,7 @@ class HopfieldPooling(torch.nn.Module):
     ):
         super().__init__()
         for name, size in (("embed_dim", embed_dim), ("queries", 1 if queries is None else queries)):
-            if not is_integer(size) or size < 1:
-                raise ValueError(f"HopfieldPooling: {name} must be a whole number >= 1, got {size!r}")
+            check_integer("HopfieldPooling", name, size, least=1)
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.queries = queries
         self.association = Hopfield(omega, beta, steps, embed_dim=embed_dim if project else None, **options, **made)
@@ -64,7 +63,7 @@ class HopfieldPooling(torch.nn.Module):
         *,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """``return_weights`` adds those of the patterns, ``[*, H, queries, N]``."""
+        """Return ``return_weights`` adds those of the patterns, ``[*, H, queries, N]``."""
         batch = stored.shape[:-2] if isinstance(stored, Tensor) else ()
         query = self.query.expand(*batch, *self.query.shape)
         out, weights = self.association(query, stored, values, mask, return_weights=True)

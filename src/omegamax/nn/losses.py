@@ -1,18 +1,22 @@
-"""Every loss as a module, constructed as :class:`torch.nn.CrossEntropyLoss` is."""
+"""Every loss as a module, made from the record of its map, constructed as :class:`torch.nn.CrossEntropyLoss` is."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax import losses
 from omegamax._arguments import check_choice
-from omegamax.losses._fenchel_young import REDUCTIONS
-from omegamax.losses._targets import check_smoothing
-from omegamax.maps import Omega, get
-from omegamax.nn.alpha import Alpha, alpha_for, hold, hold_alpha
+from omegamax.losses import REDUCTIONS, check_smoothing
+from omegamax.maps import MapRecord, Omega, find, get
+from omegamax.maps.record import capitalize
+from omegamax.nn._generated import bind, current, describe, document, hold_arguments, learning_arguments
 
 
 class FenchelYoungLoss(torch.nn.Module):
@@ -35,176 +39,81 @@ class FenchelYoungLoss(torch.nn.Module):
         return f"{self.omega!r}, reduction={self.reduction!r}"
 
 
-class _ClassificationLoss(torch.nn.Module):
-    """What the losses below share: the options of cross-entropy, with ``weight`` as a buffer."""
+class MapLoss(torch.nn.Module):
+    """The loss of a map as a module: constructed with its parameters and the options of cross-entropy.
 
+    A subclass names the map, ``class SparsemaxLoss(MapLoss, of="sparsemax")``. ``weight`` is a buffer.
+    """
+
+    record: ClassVar[MapRecord]
+    arguments: ClassVar[dict[str, inspect.Parameter]]  # of the map
+    function: ClassVar[Callable[..., Tensor]]
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float):
-        super().__init__()
-        check_choice(type(self).__name__, "reduction", reduction, REDUCTIONS)
-        check_smoothing(type(self).__name__, label_smoothing)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction = reduction
-        self.label_smoothing = label_smoothing
+    def __init_subclass__(cls, of: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if of is None:
+            return
+        cls.record = record = find(of)
+        function = getattr(losses, record.loss or "")
+        cls.function = staticmethod(function)
+        by_name, either = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+        _, _, *parameters = inspect.signature(function).parameters.values()
+        cls.arguments = {a.name: a for a in parameters if a.kind is not by_name}
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [*(a.replace(kind=either) for a in parameters), *learning_arguments(record, by_name)]
+        )
+        cls.__doc__ = document(cls.__name__, function, record, inputs=2)
 
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of the function."""
-        return {
-            "weight": self.weight,
-            "ignore_index": self.ignore_index,
-            "reduction": self.reduction,
-            "label_smoothing": self.label_smoothing,
-        }
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__()
+        title = type(self).__name__
+        arguments = bind(title, inspect.signature(type(self)), given, options)
+        self.register_buffer("weight", arguments.pop("weight"))
+        self.ignore_index = arguments.pop("ignore_index")
+        self.reduction = arguments.pop("reduction")
+        self.label_smoothing = arguments.pop("label_smoothing")
+        check_choice(title, "reduction", self.reduction, REDUCTIONS)
+        check_smoothing(title, self.label_smoothing)
+        self._names = hold_arguments(self, self.record, arguments)
+
+    def forward(self, z: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of the scores against the target."""
+        return type(self).function(
+            z,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+            **{name: current(getattr(self, name), z) for name in self._names},
+        )
 
     def extra_repr(self) -> str:
-        return f"reduction={self.reduction!r}"
+        return ", ".join(filter(None, (describe(self, self.arguments), f"reduction={self.reduction!r}")))
 
 
-class SoftmaxLoss(_ClassificationLoss):
-    """Module of :func:`omegamax.softmax_loss`.
-
-    >>> SoftmaxLoss()(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
-    tensor(0.5550)
-    """
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.softmax_loss(z, target, **self.options())
+class SoftmaxLoss(MapLoss, of="softmax"): ...
 
 
-class SparsemaxLoss(_ClassificationLoss):
-    """Module of :func:`omegamax.sparsemax_loss`.
-
-    >>> SparsemaxLoss()(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
-    tensor(0.0625)
-    """
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.sparsemax_loss(z, target, **self.options())
+class SparsemaxLoss(MapLoss, of="sparsemax"): ...
 
 
-class Entmax15Loss(_ClassificationLoss):
-    """Module of :func:`omegamax.entmax15_loss`.
-
-    >>> Entmax15Loss()(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
-    tensor(0.0617)
-    """
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.entmax15_loss(z, target, **self.options())
+class Entmax15Loss(MapLoss, of="entmax15"): ...
 
 
-class EntmaxLoss(_ClassificationLoss):
-    """Module of :func:`omegamax.entmax_loss`, alpha fixed or learnt.
-
-    Args:
-        alpha, learnable, per, bounds: as in :class:`~omegamax.nn.Entmax`; an axis of ``per`` is one of the scores.
-        weight, ignore_index, reduction, label_smoothing: as in the function.
-
-    >>> EntmaxLoss(alpha=1.25)(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
-    tensor(0.3035)
-    """
-
-    alpha: float | Tensor | Alpha
-
-    def __init__(
-        self,
-        alpha: float | Tensor = 1.5,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-        *,
-        learnable: bool = False,
-        per: int | tuple[int, int] | None = None,
-        bounds: tuple[float, float] = (1.0, 2.0),
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-        hold_alpha(self, alpha, learnable, per, bounds, above=0.0)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.entmax_loss(z, target, alpha_for(self.alpha, z), **self.options())
+class EntmaxLoss(MapLoss, of="entmax"): ...
 
 
-class NormmaxLoss(_ClassificationLoss):
-    """Module of :func:`omegamax.normmax_loss`, alpha fixed or learnt.
-
-    Args:
-        alpha, learnable, per, bounds: as in :class:`~omegamax.nn.Normmax`; an axis of ``per`` is one of the scores.
-        weight, ignore_index, reduction, label_smoothing: as in the function.
-
-    >>> NormmaxLoss()(torch.tensor([[1.0, 0.5, -1.0]]), torch.tensor([0]))
-    tensor(0.0886)
-    """
-
-    alpha: float | Tensor | Alpha
-
-    def __init__(
-        self,
-        alpha: float | Tensor = 2.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-        *,
-        learnable: bool = False,
-        per: int | tuple[int, int] | None = None,
-        bounds: tuple[float, float] = (1.1, 4.0),
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-        hold_alpha(self, alpha, learnable, per, bounds, above=1.0)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.normmax_loss(z, target, alpha_for(self.alpha, z), **self.options())
+class NormmaxLoss(MapLoss, of="normmax"): ...
 
 
-class KSubsetsLoss(_ClassificationLoss):
-    """Module of :func:`omegamax.k_subsets_loss`.
+class KSubsetsLoss(MapLoss, of="k_subsets"): ...
 
-    >>> KSubsetsLoss(k=2)(torch.tensor([[1.0, 0.75, 0.5, 0.25, 0.0]]), torch.tensor([[0, 1]]))
-    tensor(0.1562)
-    """
 
-    k: float | Tensor
-
-    def __init__(
-        self,
-        k: float | Tensor,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ):
-        super().__init__(weight, ignore_index, reduction, label_smoothing)
-        hold(self, "k", k)
-
-    def forward(self, z: Tensor, target: Tensor) -> Tensor:
-        return losses.k_subsets_loss(z, target, self.k, **self.options())
+@functools.cache
+def make_loss_module(record: MapRecord) -> type[MapLoss]:
+    """Make the Module of the loss of a map that has no class here: one that was registered."""
+    place = {"__module__": "omegamax.nn"}  # where pickle looks for it
+    title = capitalize(record.loss or "")
+    return types.new_class(title, (MapLoss,), {"of": record.name}, lambda namespace: namespace.update(place))

@@ -7,20 +7,20 @@ import copy
 import torch
 from torch import Tensor
 
-from omegamax import functional, structured
-from omegamax._arguments import check_choice, check_integer, check_type, is_number
-from omegamax.losses._fenchel_young import REDUCTIONS
+from omegamax import structured
+from omegamax._arguments import check_choice, check_type
+from omegamax.losses import REDUCTIONS
 from omegamax.nn.alpha import hold
 from omegamax.structured import Factor, Structures
 
 
-class _WithFactor(torch.nn.Module):
+class _FactorModule(torch.nn.Module):
     """A module that owns the tensors of a factor, so that they move, train and are saved with it."""
 
     def __init__(self, factor: Factor):
         super().__init__()
-        check_type(type(self).__name__, "factor", factor, Factor)
-        self._bare = factor
+        check_type(type(self).__name__, "factor", factor, Factor)  # type: ignore[type-abstract]
+        self._factor = factor
         self._held = [n for n, v in vars(factor).items() if isinstance(v, Tensor) and v.is_floating_point()]
         for name in self._held:
             hold(self, name, getattr(factor, name))
@@ -29,14 +29,14 @@ class _WithFactor(torch.nn.Module):
     def factor(self) -> Factor:
         """The factor, with the tensors as they are now."""
         if not self._held:
-            return self._bare
-        factor = copy.copy(self._bare)
+            return self._factor
+        factor = copy.copy(self._factor)
         for name in self._held:
             setattr(factor, name, getattr(self, name))
         return factor
 
 
-class SparseMAP(_WithFactor):
+class SparseMAP(_FactorModule):
     """Module of :func:`omegamax.structured.sparsemap`.
 
     Floating tensors of the factor become its own: parameters stay parameters, others are buffers.
@@ -64,10 +64,10 @@ class SparseMAP(_WithFactor):
         )
 
     def extra_repr(self) -> str:
-        return f"{self._bare!r}{', two_state=True' if self.two_state else ''}"
+        return f"{self._factor!r}{', two_state=True' if self.two_state else ''}"
 
 
-class SparseMAPLoss(_WithFactor):
+class SparseMAPLoss(_FactorModule):
     """Module of :func:`omegamax.structured.sparsemap_loss`.
 
     >>> SparseMAPLoss(structured.Subsets(2))(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([1.0, 1.0, 0.0]))
@@ -92,30 +92,4 @@ class SparseMAPLoss(_WithFactor):
         )
 
     def extra_repr(self) -> str:
-        return f"{self._bare!r}, reduction={self.reduction!r}"
-
-
-class SequentialKSubsets(torch.nn.Module):
-    """Module of :func:`omegamax.sequential_k_subsets`; a ``transition`` given as a parameter is learnt.
-
-    >>> SequentialKSubsets(k=2, transition=1.0)(torch.tensor([2.0, 0.5, 0.0, 1.5, 0.0]))
-    tensor([1.0000, 0.5000, 0.0000, 0.5000, 0.0000])
-    """
-
-    transition: float | Tensor
-
-    def __init__(self, k: int, transition: float | Tensor = 0.0, dim: int = -1, at_most: bool = False):
-        super().__init__()
-        self.k = check_integer("SequentialKSubsets", "k", k, least=0)
-        if not is_number(transition):
-            check_type("SequentialKSubsets", "transition", transition, Tensor, "a number or a tensor")
-        hold(self, "transition", transition)
-        self.dim = dim
-        self.at_most = at_most
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.sequential_k_subsets(z, self.k, self.transition, self.dim, at_most=self.at_most, mask=mask)
-
-    def extra_repr(self) -> str:
-        at = tuple(self.transition.shape) if isinstance(self.transition, Tensor) else self.transition
-        return f"k={self.k}, transition={at}, dim={self.dim}{', at_most=True' if self.at_most else ''}"
+        return f"{self._factor!r}, reduction={self.reduction!r}"

@@ -1,210 +1,106 @@
-"""Every map as a module. Each ``forward(z, mask=None)`` calls the function of the same name."""
+"""Every map as a module, made from its record. Each ``forward(z, mask=None)`` calls the function of the map."""
 
 from __future__ import annotations
+
+import functools
+import inspect
+import types
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import functional, maps
-from omegamax.maps import Omega, get
-from omegamax.nn.alpha import Alpha, alpha_for, hold, hold_alpha
+from omegamax.maps import MapRecord, Omega, find, get
+from omegamax.nn._generated import bind, current, describe, document, hold_arguments, learning_arguments
+from omegamax.nn.alpha import Alpha
 
 
-class Softmax(torch.nn.Module):
-    """Module of :func:`omegamax.softmax`.
+class MapModule(torch.nn.Module):
+    """A map as a module: constructed with its parameters, called with scores.
 
-    >>> Softmax()(torch.tensor([1.0, 0.5, -1.0]))
-    tensor([0.5741, 0.3482, 0.0777])
+    A subclass names the map, ``class Sparsemax(MapModule, of="sparsemax")``, and takes the arguments of its function
+    but for ``z`` and ``mask``. Tensors among them are buffers, parameters stay parameters.
     """
 
-    def __init__(self, dim: int = -1):
+    record: ClassVar[MapRecord]
+    arguments: ClassVar[dict[str, inspect.Parameter]]
+
+    def __init_subclass__(cls, of: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if of is None:
+            return
+        cls.record = record = find(of)
+        given = inspect.signature(record.function).parameters
+        cls.arguments = {name: a for i, (name, a) in enumerate(given.items()) if i and name != "mask"}
+        either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [*(a.replace(kind=either) for a in cls.arguments.values()), *learning_arguments(record, either)]
+        )
+        cls.__doc__ = document(cls.__name__, record.function, record, inputs=1)
+
+    def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__()
-        self.dim = dim
+        arguments = bind(type(self).__name__, inspect.signature(type(self)), given, options)
+        self._names = hold_arguments(self, self.record, arguments)
 
     def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.softmax(z, self.dim, mask=mask)
+        """Return the probabilities of the scores."""
+        return self.record.function(z, mask=mask, **{name: current(getattr(self, name), z) for name in self._names})
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return describe(self, self.arguments)
 
 
-class Sparsemax(torch.nn.Module):
-    """Module of :func:`omegamax.sparsemax`.
-
-    >>> Sparsemax()(torch.tensor([1.0, 0.5, -1.0]))
-    tensor([0.7500, 0.2500, 0.0000])
-    """
-
-    def __init__(self, dim: int = -1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.sparsemax(z, self.dim, mask=mask)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+class Softmax(MapModule, of="softmax"): ...
 
 
-class Entmax15(torch.nn.Module):
-    """Module of :func:`omegamax.entmax15`.
-
-    >>> Entmax15()(torch.tensor([3.0, 0.5, -1.0]))
-    tensor([1., 0., 0.])
-    """
-
-    def __init__(self, dim: int = -1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.entmax15(z, self.dim, mask=mask)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+class Sparsemax(MapModule, of="sparsemax"): ...
 
 
-class Entmax(torch.nn.Module):
-    """Module of :func:`omegamax.entmax`, alpha fixed or learnt.
+class Entmax15(MapModule, of="entmax15"): ...
 
-    Args:
-        alpha: as in the function; where it starts, if learnt.
-        dim: axis of normalisation.
-        learnable: make it an :class:`~omegamax.nn.Alpha`.
-        per: one alpha for each head, ``n``, or for each index of an axis, ``(axis, size)``, if learnt.
-        bounds: interval that a learnt alpha cannot leave.
 
-    >>> Entmax(alpha=1.25)(torch.tensor([1.0, 0.5, -1.0]))
-    tensor([0.6315, 0.3451, 0.0235])
-    >>> Entmax(learnable=True, per=8)
-    Entmax(
-      dim=-1
-      (alpha): Alpha(bounds=(1, 2), per=(-3, 8))
-    )
-    """
-
+class Entmax(MapModule, of="entmax"):
     alpha: float | Tensor | Alpha
 
-    def __init__(
-        self,
-        alpha: float | Tensor = 1.5,
-        dim: int = -1,
-        learnable: bool = False,
-        per: int | tuple[int, int] | None = None,
-        bounds: tuple[float, float] = (1.0, 2.0),
-    ):
-        super().__init__()
-        self.dim = dim
-        hold_alpha(self, alpha, learnable, per, bounds, above=0.0)
 
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.entmax(z, alpha_for(self.alpha, z), self.dim, mask=mask)
-
-    def extra_repr(self) -> str:
-        return _alpha_and_dim(self)
-
-
-class Normmax(torch.nn.Module):
-    """Module of :func:`omegamax.normmax`, alpha fixed or learnt.
-
-    Args:
-        alpha, dim, learnable, per: as in :class:`Entmax`.
-        bounds: as there, above 1.
-
-    >>> Normmax()(torch.tensor([1.0, 0.5, -1.0]))
-    tensor([0.6890, 0.3110, 0.0000])
-    """
-
+class Normmax(MapModule, of="normmax"):
     alpha: float | Tensor | Alpha
 
-    def __init__(
-        self,
-        alpha: float | Tensor = 2.0,
-        dim: int = -1,
-        learnable: bool = False,
-        per: int | tuple[int, int] | None = None,
-        bounds: tuple[float, float] = (1.1, 4.0),
-    ):
-        super().__init__()
-        self.dim = dim
-        hold_alpha(self, alpha, learnable, per, bounds, above=1.0)
 
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.normmax(z, alpha_for(self.alpha, z), self.dim, mask=mask)
-
-    def extra_repr(self) -> str:
-        return _alpha_and_dim(self)
+class KSubsets(MapModule, of="k_subsets"): ...
 
 
-class KSubsets(torch.nn.Module):
-    """Module of :func:`omegamax.k_subsets`.
-
-    >>> KSubsets(k=2)(torch.tensor([1.0, 0.75, 0.5, 0.25, 0.0]))
-    tensor([0.8750, 0.6250, 0.3750, 0.1250, 0.0000])
-    """
-
-    k: float | Tensor
-
-    def __init__(self, k: float | Tensor, dim: int = -1, at_most: bool = False):
-        super().__init__()
-        maps.KSubsets(k, at_most)  # refuses what is no budget
-        hold(self, "k", k)
-        self.dim = dim
-        self.at_most = at_most
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.k_subsets(z, self.k, self.dim, at_most=self.at_most, mask=mask)
-
-    def extra_repr(self) -> str:
-        return f"k={self.k}, dim={self.dim}{', at_most=True' if self.at_most else ''}"
+class ConstrainedSoftmax(MapModule, of="constrained_softmax"): ...
 
 
-class ConstrainedSoftmax(torch.nn.Module):
-    """Module of :func:`omegamax.constrained_softmax`.
-
-    >>> ConstrainedSoftmax(upper=0.5)(torch.tensor([2.0, 1.0, 0.0]))
-    tensor([0.5000, 0.3655, 0.1345])
-    """
-
-    upper: float | Tensor
-
-    def __init__(self, upper: float | Tensor, dim: int = -1):
-        super().__init__()
-        hold(self, "upper", upper)
-        self.dim = dim
-
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.constrained_softmax(z, self.upper, self.dim, mask=mask)
-
-    def extra_repr(self) -> str:
-        return f"upper={self.upper}, dim={self.dim}"
+class ConstrainedSparsemax(MapModule, of="constrained_sparsemax"): ...
 
 
-class ConstrainedSparsemax(torch.nn.Module):
-    """Module of :func:`omegamax.constrained_sparsemax`.
+class Fusedmax(MapModule, of="fusedmax"): ...
 
-    >>> ConstrainedSparsemax(upper=0.75)(torch.tensor([2.0, 1.0, 0.0]))
-    tensor([0.7500, 0.2500, 0.0000])
-    """
 
-    upper: float | Tensor
-    lower: float | Tensor | None
+class TVmax(MapModule, of="tvmax"): ...
 
-    def __init__(self, upper: float | Tensor, dim: int = -1, lower: float | Tensor | None = None):
-        super().__init__()
-        hold(self, "upper", upper)
-        hold(self, "lower", lower)
-        self.dim = dim
 
-    def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:
-        return functional.constrained_sparsemax(z, self.upper, self.dim, lower=self.lower, mask=mask)
+class GraphFusedmax(MapModule, of="graph_fusedmax"): ...
 
-    def extra_repr(self) -> str:
-        return f"upper={self.upper}, dim={self.dim}, lower={self.lower}"
+
+class Oscarmax(MapModule, of="oscarmax"): ...
+
+
+class SequentialKSubsets(MapModule, of="sequential_k_subsets"): ...
+
+
+@functools.cache
+def make_module(record: MapRecord) -> type[MapModule]:
+    """Make the Module of a map that has no class here: one that was registered."""
+    place = {"__module__": "omegamax.nn"}  # where pickle looks for it
+    return types.new_class(record.module, (MapModule,), {"of": record.name}, lambda namespace: namespace.update(place))
 
 
 def resolve(name: str, transform: str | Omega | torch.nn.Module) -> Omega | torch.nn.Module:
-    """What an argument ``transform`` stands for: the Omega of a name, an Omega, or a module along the last axis."""
+    """Return what an argument ``transform`` stands for: the Omega of a name, an Omega, or a module."""
     if not isinstance(transform, torch.nn.Module):
         return get(transform)
     if getattr(transform, "dim", -1) != -1:
@@ -213,10 +109,5 @@ def resolve(name: str, transform: str | Omega | torch.nn.Module) -> Omega | torc
 
 
 def apply(transform: Omega | torch.nn.Module, z: Tensor) -> Tensor:
-    """Probabilities of scores along the last axis; ``-inf`` scores are masked."""
+    """Return the probabilities of scores along the last axis; ``-inf`` scores are masked."""
     return transform(z) if isinstance(transform, torch.nn.Module) else transform.argmax(z)
-
-
-def _alpha_and_dim(module: Entmax | Normmax) -> str:
-    fixed = "" if isinstance(module.alpha, torch.nn.Module) else f"alpha={module.alpha}, "
-    return f"{fixed}dim={module.dim}"

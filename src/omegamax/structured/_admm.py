@@ -57,7 +57,7 @@ def admm(problem: Relaxation, tol: float, max_iter: int) -> Outcome:
         left = (~done).nonzero()[:, 0]
         if round == max_iter or not len(left):
             break
-        if round >= MAX_PATIENCE or (round >= PATIENCE and problem.order.affordable(len(left))):
+        if round >= MAX_PATIENCE or (round >= PATIENCE and problem.order.is_affordable(len(left))):
             newton(outcome, rows, iterate, left, tol, round, max_iter)
             break
         change = torch.ones_like(iterate.rho)
@@ -89,7 +89,7 @@ def first_step(problem: Relaxation) -> Iterate:
     high, low = (f(problem.scores, 1, keepdim=True) for f in (torch.amax, torch.amin))
     z = torch.where(problem.forbidden, low - problem.size * (high - low + 1), problem.scores)
     iterate = step(problem, problem.copy(z), torch.ones_like(problem.scores[:, 0]))
-    # The same number, but for the rounding of scores as large as 1e30.
+    # The same value, but for the rounding of scores as large as 1e30.
     iterate.u = torch.where(problem.degree == 1, problem.average(iterate.marginals), iterate.u)
     return iterate
 

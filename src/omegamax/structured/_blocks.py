@@ -179,14 +179,14 @@ class _StructuresFace(Face):
             moved = self.projector @ d_scores.reshape(len(self.parts), -1).gather(1, self.parts)[..., None]
         if d_additional is not None:
             moved = moved + self.basis.mT @ (self.slopes @ d_additional.flatten(0, 1)[..., None])
-        whole = moved.new_zeros(len(moved), self.shape[-1])
-        return whole.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
+        out = moved.new_zeros(len(moved), self.shape[-1])
+        return out.scatter(1, self.parts, moved[..., 0]).reshape(self.shape)
 
     def matrix(self) -> Tensor:
         rows, size = len(self.projector), self.shape[-1]
         at = self.parts[:, :, None] * size + self.parts[:, None]
-        whole = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
-        return whole.reshape(*self.shape, size)
+        out = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
+        return out.reshape(*self.shape, size)
 
 
 @dataclass

@@ -25,7 +25,7 @@ class EliminationOrder:
 
     The groups are the levels of a breadth-first search that starts at the far end of the graph, several small ones
     joined. Long chains, and trees of moderate width, have narrow groups; graphs in which everything is near everything
-    have wide ones, and elimination does not pay (:meth:`affordable`).
+    have wide ones, and elimination does not pay (:meth:`is_affordable`).
 
     Args:
         size: number of variables.
@@ -63,7 +63,7 @@ class EliminationOrder:
             self.targets.append(torch.from_numpy(np.where(lower, under, at).reshape(-1)))
         self.ends = torch.from_numpy(diagonal[group] + first * (sizes[group] + 1))
 
-    def affordable(self, examples: int) -> bool:
+    def is_affordable(self, examples: int) -> bool:
         """Tell whether to factorise so many matrices rather than iterate."""
         work = sum(float(w) ** 3 for w in self.widths)
         pairs = sum(target.numel() for target in self.targets)

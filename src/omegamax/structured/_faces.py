@@ -88,7 +88,7 @@ class CommonFace:
     def solve(self, b: Tensor, scale: Tensor) -> Tensor:
         """Return the smallest x with ``L x = b`` for b in the range of L.
 
-        ``scale [B]`` is the size of the numbers that b is a difference of: up to their rounding, b is in the range.
+        ``scale [B]`` is the size of the values that b is a difference of: up to their rounding, b is in the range.
         """
         x, done = self._conjugate_gradients(b, scale, self.laplacian, None, PLAIN_STEPS)
         if done:
@@ -100,7 +100,7 @@ class CommonFace:
         """Return x with ``x + rho L x = b``, for ``rho [B]``; pinned variables stay where they are."""
         free = 1 - self.pinned
         weight, b = rho[:, None], free * b
-        if self.problem.order.affordable(len(b)):
+        if self.problem.order.is_affordable(len(b)):
             matrices = [weight[..., None, None] * matrix for matrix in self._factor_matrices(free)]
             return Elimination(self.problem.order, matrices, torch.ones_like(b)).solve(b)
 
@@ -113,7 +113,7 @@ class CommonFace:
     def _preconditioner(self) -> Elimination | None:
         """L with a ridge, factorised; None where that is more than iterations cost."""
         order, size = self.problem.order, self.problem.size
-        if not order.affordable(len(self.pinned)):
+        if not order.is_affordable(len(self.pinned)):
             return None
         ridge = min(max(1 / size**2, MIN_RIDGE), MAX_RIDGE)
         return Elimination(order, self._factor_matrices(torch.ones_like(self.pinned)), self.pinned + ridge)

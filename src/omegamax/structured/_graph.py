@@ -165,6 +165,7 @@ def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor |
 def _place_structured(
     name: str, graph: FactorGraph, factor: Factor, variables: Variable, additional: Tensor | None
 ) -> Placement:
+    """Place a structured factor, once for each of the leading axes of the variables."""
     rank = len(variables.shape) - factor.event_dims
     if rank < 0 or not variables.index.size:
         raise ValueError(
@@ -172,13 +173,13 @@ def _place_structured(
             f"{variables.shape}"
         )
     lead, event = variables.shape[:rank], variables.shape[rank:]
-    whole = (*graph.batch_shape, *lead)
-    like = torch.zeros(*whole, *event, dtype=torch.float64, device=graph._scores[0].device)
+    batch = (*graph.batch_shape, *lead)
+    like = torch.zeros(*batch, *event, dtype=torch.float64, device=graph._scores[0].device)
     factor.check(name, like)
     if additional is None:
         additional = factor.additional_scores(like)
     if additional is not None:
-        additional = _expand_additional(name, factor, additional, whole, factor.additional_size(event))
+        additional = _expand_additional(name, factor, additional, batch, factor.additional_size(event))
         additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
     count = math.prod(lead)
     return Placement(
@@ -193,8 +194,9 @@ def _place_structured(
 
 
 def _expand_additional(
-    name: str, factor: Factor, additional: Tensor, whole: tuple[int, ...], size: int | None
+    name: str, factor: Factor, additional: Tensor, batch: tuple[int, ...], size: int | None
 ) -> Tensor:
+    """Refuse additional scores that are not ``[*, m]``; return them with the axes of the batch."""
     check_floating(name, "additional", additional)
     if additional.dim() < 1 or size not in (None, additional.shape[-1]):
         raise ValueError(
@@ -202,10 +204,10 @@ def _expand_additional(
             f"{tuple(additional.shape)}"
         )
     try:
-        return additional.expand(*whole, additional.shape[-1])
+        return additional.expand(*batch, additional.shape[-1])
     except RuntimeError:
         raise ValueError(
-            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {whole}"
+            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {batch}"
         ) from None
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice
 from omegamax._checks import check_floating
-from omegamax.losses._fenchel_young import REDUCTIONS, non_negative
+from omegamax.losses import REDUCTIONS, clip_negative
 from omegamax.structured._factor import Factor
 from omegamax.structured._solution import tangent
 from omegamax.structured._sparsemap import F64, Problem
@@ -70,7 +70,7 @@ def sparsemap_loss(
         parts = _additional_target(name, factor, target, target_additional, problem)
         loss = loss + _weigh_difference(v.detach(), parts, problem.additional).sum(-1)
         bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
-    loss = non_negative(loss) + bend / 2
+    loss = clip_negative(loss) + bend / 2
     if reduction == "none":
         return problem.reshape(loss, problem.batch)
     return problem.reshape(loss.mean() if reduction == "mean" else loss.sum(), ())

@@ -18,11 +18,11 @@ from omegamax.kernels.structures.matching import Plan, column_laplacian, project
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution
 
-LIMIT = 500  # steps of Newton's method; twenty is many
+MAX_STEPS = 500  # steps of Newton's method; twenty is many
 
 
 class Potentials(NamedTuple):
-    """The prices of rows and columns at a solution, to start from for similar scores."""
+    """The dual variables a and b of rows and columns at a solution, to start from for similar scores."""
 
     rows: Tensor  # [B, n]
     columns: Tensor  # [B, m]
@@ -60,9 +60,9 @@ class Matching(Factor):
         return 0
 
     def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
-        """Best matchings as 0/1 matrices, ``[B, n, m]``: linear assignment, on the CPU wherever the scores are."""
+        """Return best matchings as 0/1 matrices ``[B, n, m]``: linear assignment, always on the CPU."""
         known = scores.detach().to("cpu", torch.float64)
-        # A power of two less, so that sums of the largest numbers there are stay numbers.
+        # A power of two less, so that sums of the largest floats there are stay finite.
         known = torch.where(known.isfinite() | (known == -math.inf), known * 2.0**-16, 0.0)
         wide = known.shape[1] <= known.shape[2]
         choice = torch.from_numpy(assign((known if wide else known.mT).numpy()).choice)
@@ -94,26 +94,26 @@ class Matching(Factor):
         tol: float = TOLERANCE,
         max_iter: int | None = None,
     ) -> MatchingSolution:
-        """The projections of a flat batch, without gradients.
+        """Project a flat batch, without gradients.
 
         ``start`` takes the ``potentials`` of an earlier solution; structures are of no help here. ``tol`` is how far
         off the sum of a column may be, beyond what rounding makes of it.
         """
         tol = max(tol, TOLERANCE)
         scores = scores.detach()
-        spoilt = ~(scores < math.inf).all(-1).all(-1)  # NaN fails every comparison
-        known = torch.where(spoilt[:, None, None], 0.0, scores)
-        turned = known.shape[1] > known.shape[2]
+        invalid = ~(scores < math.inf).all(-1).all(-1)  # NaN fails every comparison
+        known = torch.where(invalid[:, None, None], 0.0, scores)
+        transposed = known.shape[1] > known.shape[2]
         first = None
         if isinstance(start, Potentials):
-            rows, columns = (start.columns, start.rows) if turned else start
+            rows, columns = (start.columns, start.rows) if transposed else start
             first = rows[:, :, None].nan_to_num(0.0), columns[:, None].nan_to_num(0.0)
-        limit = LIMIT if max_iter is None else max_iter
-        plan = project(known.mT.contiguous() if turned else known, first, tol, limit)
-        barred = plan.residual == math.inf
-        if bool(barred.any()):
+        limit = MAX_STEPS if max_iter is None else max_iter
+        plan = project(known.mT.contiguous() if transposed else known, first, tol, limit)
+        infeasible = plan.residual == math.inf
+        if bool(infeasible.any()):
             raise Infeasible(
-                f"{self!r}: scores leave no matching in row {int(barred.nonzero()[0])}: "
+                f"{self!r}: scores leave no matching in row {int(infeasible.nonzero()[0])}: "
                 "each has a part whose score is -inf (or masked)"
             )
         short = plan.residual > tol
@@ -122,9 +122,9 @@ class Matching(Factor):
                 f"{self!r}: {int(short.sum())} of {len(short)} problems stopped after {limit} steps; the sum of a "
                 f"column is wrong by up to {float(plan.residual.max()):.3g}"
             )
-        solution = MatchingSolution(plan, spoilt, turned)
+        solution = MatchingSolution(plan, invalid, transposed)
         if structures:
-            solution.active = _structures(solution.marginals, plan, spoilt, turned, limit)
+            solution.active = _decompose(solution.marginals, plan, invalid, transposed, limit)
         return solution
 
 
@@ -133,12 +133,12 @@ class MatchingSolution(Solution):
 
     additional_marginals = None
 
-    def __init__(self, plan: Plan, spoilt: Tensor, turned: bool):
-        self.turned = turned
-        inner = torch.where(spoilt[:, None, None], math.nan, plan.marginals)
-        self.marginals = inner.mT.contiguous() if turned else inner
+    def __init__(self, plan: Plan, invalid: Tensor, transposed: bool):
+        self.transposed = transposed
+        inner = torch.where(invalid[:, None, None], math.nan, plan.marginals)
+        self.marginals = inner.mT.contiguous() if transposed else inner
         sides = plan.rows[:, :, 0], plan.columns[:, 0]
-        self.potentials = Potentials(*(sides[::-1] if turned else sides))
+        self.potentials = Potentials(*(sides[::-1] if transposed else sides))
         self.support = inner > 0
         square = inner.shape[1] == inner.shape[2]
         self.tight = torch.ones_like(plan.columns, dtype=torch.bool) if square else plan.columns > 0
@@ -148,20 +148,20 @@ class MatchingSolution(Solution):
     def _inverse(self) -> tuple[Tensor, Tensor, Tensor]:
         """Entries of the support, their shares of the rows, and the inverse of the columns' Laplacian."""
         entries = self.support.to(torch.float64)
-        laplacian, joined, adrift = column_laplacian(self.support, self.tight)
-        together = joined * (adrift / joined.sum(2, keepdim=True))
+        laplacian, connected, floating = column_laplacian(self.support, self.tight)
+        together = connected * (floating / connected.sum(2, keepdim=True))
         inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(laplacian + together)[0])
         free = self.tight.to(torch.float64)
         return entries, entries / entries.sum(2, keepdim=True).clamp(min=1), inverse * free * free.mT
 
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The change of the scores on the support, less what keeps the sums of rows and full columns as they are."""
+        """Return the change of the scores on the support, less what would change the sums of rows and full columns."""
         entries, share, inverse = self._inverse
-        change = d_scores.mT if self.turned else d_scores
+        change = d_scores.mT if self.transposed else d_scores
         change = entries * (change - (share * change).sum(2, keepdim=True))
-        price = change.sum(1, keepdim=True) @ inverse
-        change = change - entries * (price - (share * price).sum(2, keepdim=True))
-        return change.mT if self.turned else change, None
+        db = change.sum(1, keepdim=True) @ inverse  # of the columns' dual variables
+        change = change - entries * (db - (share * db).sum(2, keepdim=True))
+        return change.mT if self.transposed else change, None
 
 
 def _check_absent(name: str, rows: Tensor, columns: Tensor, shape: tuple[int, ...]) -> None:
@@ -178,17 +178,17 @@ def _check_absent(name: str, rows: Tensor, columns: Tensor, shape: tuple[int, ..
         )
 
 
-def _structures(marginals: Tensor, plan: Plan, spoilt: Tensor, turned: bool, limit: int) -> ActiveSet:
-    """A mixture of matchings with these marginals."""
-    inner = marginals.mT if turned else marginals
+def _decompose(marginals: Tensor, plan: Plan, invalid: Tensor, transposed: bool, limit: int) -> ActiveSet:
+    """Decompose marginals into a mixture of matchings."""
+    inner = marginals.mT if transposed else marginals
     choice, weights, count = (torch.from_numpy(a).to(marginals.device) for a in decompose(inner.cpu().numpy()))
     used = (weights > 0)[..., None, None]
     unary = marginals.new_zeros(*choice.shape, inner.shape[2]).scatter_(3, choice[..., None], 1.0) * used
     return ActiveSet(
-        unary=(unary.mT if turned else unary).flatten(2),
+        unary=(unary.mT if transposed else unary).flatten(2),
         additional=marginals.new_zeros(*weights.shape, 0),
         weights=weights,
         count=count,
         iterations=plan.iterations.clamp(max=limit - 1),
-        residual=torch.where(spoilt, math.nan, 0.0).to(marginals),
+        residual=torch.where(invalid, math.nan, 0.0).to(marginals),
     )

@@ -12,7 +12,7 @@ from omegamax.structured._logic import BatchedFace, Face, LogicFactor, Polytope,
 
 
 class OrPolytope(Polytope):
-    r"""Inputs :math:`a_1, \dots, a_n` and, in last place, the output b = a_1 or ... or a_n.
+    r"""Inputs :math:`a_1, \dots, a_n` and, last, the output b = a_1 or ... or a_n.
 
     .. math:: \{(a, b) \in [0, 1]^{n+1} : a_i \le b \le \textstyle\sum_j a_j\}
 

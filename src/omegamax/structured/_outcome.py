@@ -43,6 +43,11 @@ class Outcome:
     duality_gap: Tensor  # [B]
     local: list[LocalSolution] | None = None  # if all were done at once
 
+    @property
+    def residual(self) -> Tensor:
+        """The larger of both residuals, ``[B]``."""
+        return torch.maximum(self.primal_residual, self.dual_residual)
+
     @classmethod
     def blank(cls, problem: Relaxation) -> Outcome:
         """Make room for the solutions of a problem."""

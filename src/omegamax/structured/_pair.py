@@ -89,7 +89,8 @@ class Pair(LogicFactor):
             raise ValueError(f"Pair: first and second must have one shape, got {first.shape} and {second.shape}")
         if is_number(score):
             score = torch.tensor(float(score), dtype=torch.float64)
-        check_floating("Pair", "score", check_type("Pair", "score", score, Tensor, "a number or a tensor"))
+        score = check_type("Pair", "score", score, Tensor, "a number or a tensor")
+        check_floating("Pair", "score", score)
         if first.index.size == 0:
             raise ValueError(f"Pair: first and second must hold at least one variable, got shape {first.shape}")
         if first.graph is not second.graph:

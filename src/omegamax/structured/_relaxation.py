@@ -48,6 +48,7 @@ class Relaxation:
 
     @cached_property
     def sign(self) -> Tensor:
+        """-1 where a variable is negated, else 1, ``[E]``."""
         return 1 - 2 * self.shift
 
     @cached_property

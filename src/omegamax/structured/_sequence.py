@@ -63,12 +63,13 @@ class Sequence(BuiltIn):
                 f"Sequence: transition must be [{states}, {states}] or [*, {length - 1}, {states}, {states}] for "
                 f"scores of shape {tuple(scores.shape)}, got shape {tuple(pairs.shape)}"
             )
-        start = self._spread("start", self.start, scores, (*batch, states))
-        transition = self._spread("transition", pairs, scores, (*batch, length - 1, states, states))
-        end = self._spread("end", self.end, scores, (*batch, states))
+        start = self._expand("start", self.start, scores, (*batch, states))
+        transition = self._expand("transition", pairs, scores, (*batch, length - 1, states, states))
+        end = self._expand("end", self.end, scores, (*batch, states))
         return torch.cat([start, transition.flatten(-3), end], -1)
 
-    def _spread(self, argument: str, value: Tensor | None, scores: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _expand(self, argument: str, value: Tensor | None, scores: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Broadcast a parameter to a shape; zeros where there is none."""
         if value is None:
             return scores.new_zeros(shape)
         try:

@@ -174,6 +174,7 @@ class _SparseMAP(torch.autograd.Function):
 
 
 def _own_solution(ctx) -> Solution:
+    """Return the solution of the rows that the context was made for."""
     solution = ctx.call.solution
     if len(solution.marginals) != ctx.rows:
         raise NotImplementedError("sparsemap: no derivatives inside torch.vmap over scores; give them leading axes")

@@ -8,7 +8,6 @@ factor f, and :math:`K_f` is the derivative of its marginals, by itself, in its 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omegamax._operation import needs_derivative
-from omegamax._warnings import ConvergenceWarning
+from omegamax._warnings import warn_of_limit
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
 from omegamax.structured._faces import CommonFace, Projection
@@ -127,14 +126,11 @@ class Solver:
     def _judge(self) -> Report:
         """Report on the outcome, and warn of examples that did not converge."""
         outcome = self.outcome
-        residual = torch.maximum(outcome.primal_residual, outcome.dual_residual)
-        late = residual > self.tol
+        late = outcome.residual > self.tol
         if bool(late.any()):
-            warnings.warn(
+            warn_of_limit(
                 f"FactorGraph.solve: {int(late.sum())} of {len(late)} examples stopped after {self.max_iter} "
-                f"iterations; factors disagree by up to {float(residual.max()):.3g}",
-                ConvergenceWarning,
-                stacklevel=8,
+                f"iterations; factors disagree by up to {float(outcome.residual.max()):.3g}"
             )
 
         def reshape(row: Tensor) -> Tensor:
@@ -161,12 +157,11 @@ class Solver:
         with torch.no_grad():
             local = outcome.local or self.problem.solve_factors(outcome.z, outcome.rho)
             pinned = self.problem.forbidden | (outcome.u <= near) | (outcome.u >= 1 - near) | self.invalid[:, None]
-            weight_tol = 10 * torch.maximum(outcome.primal_residual, outcome.dual_residual).clamp(max=self.tol)
-            return CommonFace(self.problem, local, near, pinned, weight_tol)
+            return CommonFace(self.problem, local, near, pinned, weight_tol=10 * outcome.residual.clamp(max=self.tol))
 
 
 class _Run(torch.autograd.Function):
-    """The solution as a constant: is_interior, tensors are plain ones whatever torch.func makes of them outside."""
+    """The solution as a constant: inside, tensors are plain ones whatever torch.func makes of them outside."""
 
     @staticmethod
     def forward(solver: Solver, scores: Tensor, *additional: Tensor | None) -> Tensor:

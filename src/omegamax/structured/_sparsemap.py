@@ -82,7 +82,7 @@ def sparsemap(
     Returns:
         Marginals shaped like ``scores``; with ``return_structures`` also the
         :class:`~omegamax.structured.Structures` with their probabilities and the marginals of the additional parts.
-        Computed in float64. NaN or ``+inf`` spoils its own problem.
+        Computed in float64. NaN or ``+inf`` makes its own problem NaN, no other.
 
         >>> from omegamax.structured import DependencyTree
         >>> scores = torch.tensor([[1.5, 0.0], [0.75, 1.0]])
@@ -128,7 +128,7 @@ class Problem:
         two_state: bool,
     ):
         self.name, self.factor = name, factor
-        check_type(name, "factor", factor, Factor)
+        check_type(name, "factor", factor, Factor)  # type: ignore[type-abstract]
         if factor.variables is not None:
             raise ValueError(f"{name}: factor must hold no variables of a FactorGraph, got {factor!r} with some")
         check_floating(name, "scores", scores)
@@ -155,6 +155,7 @@ class Problem:
         self.additional = None if extra is None else extra.reshape(len(self.scores), extra.shape[-1])
 
     def _check_additional(self, additional: Tensor, scores: Tensor) -> Tensor:
+        """Refuse additional scores that are not ``[*, m]``; return them with the batch axes of the scores."""
         check_floating(self.name, "additional", additional)
         size = self.factor.additional_size(self.event)
         if additional.dim() < 1 or size not in (None, additional.shape[-1]):

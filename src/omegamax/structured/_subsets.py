@@ -37,6 +37,7 @@ class _SizedSubsets(BuiltIn):
             )
 
     def _largest(self, size: int) -> int:
+        """Return the largest number of ones out of ``size`` items."""
         return min(self.k, size) if self.at_most else self.k
 
 

@@ -36,6 +36,7 @@ class Variable:
         return torch.where(torch.from_numpy(self.negated).to(found.device), 1 - found, found)
 
     def _like(self, index: Any, negated: Any) -> Variable:
+        """Make an array of other variables of the same graph."""
         return Variable(self.graph, np.asarray(index), np.asarray(negated), self.dtype)
 
     def __getitem__(self, key: Any) -> Variable:

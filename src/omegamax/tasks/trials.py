@@ -8,14 +8,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omegamax.tasks.csv_text import guard, unguard
 
 Job = Mapping[str, Any]
+T = TypeVar("T")
 Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
 
 
@@ -47,7 +49,7 @@ class Trials:
             raise ValueError(f"Trials: keys must be among the columns {list(self.columns)}, got {unknown}")
 
     def rows(self) -> list[dict[str, str]]:
-        """What is there, as text."""
+        """Return what is there, as text."""
         if not self.path.exists():
             return []
         with self.path.open(newline="", encoding="utf-8") as file:
@@ -57,7 +59,7 @@ class Trials:
             return [{name: unguard(cell or "") for name, cell in row.items() if name is not None} for row in reader]
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
-        """The jobs that have no row."""
+        """Return the jobs that have no row."""
         there = {self._key(row) for row in self.rows()}
         return [job for job in jobs if self._key(job) not in there]
 
@@ -99,7 +101,7 @@ class Trials:
             The jobs that failed.
         """
         left, failed, began = self.missing(jobs), [], time.perf_counter()
-        for count, (job, result) in enumerate(_each(left, work, workers), 1):
+        for count, (job, result) in enumerate(work_through(left, work, workers), 1):
             if isinstance(result, str):
                 failed.append(job)
                 print(f"{_named(job)} failed\n{result}", file=sys.stderr, flush=True)
@@ -114,18 +116,42 @@ class Trials:
         return tuple(str(row[name]) for name in self.keys)
 
 
-def _each(jobs: Sequence[Job], work: Work, workers: int) -> Iterator[tuple[Job, Any]]:
-    if workers == 1:
-        yield from ((job, _attempt(work, job)) for job in jobs)
-        return
-    # Fresh processes: CUDA and OpenMP do not outlive a fork.
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        futures = {pool.submit(_attempt, work, job): job for job in jobs}
-        yield from ((futures[future], future.result()) for future in as_completed(futures))
+def work_through(
+    jobs: Iterable[T], work: Callable[[T], Any], workers: int = 1, can_begin: Callable[[T], bool] | None = None
+) -> Iterator[tuple[T, Any]]:
+    """Do jobs, several at a time; yield each when it is done, with its outcome or as text what went wrong.
+
+        >>> list(work_through([1, 0], lambda number: 1 / number))[0]
+        (1, 1.0)
+
+    Args:
+        jobs: in the order in which they begin.
+        work: from a job to its outcome; with several workers a function of a module.
+        workers: processes; with one, all is done in this one.
+        can_begin: tells whether what a job needs is there; asked again whenever another is done. A job that never can
+            begin has failed.
+    """
+    left, running = list(jobs), dict[Future[Any], T]()
+    with ExitStack() as stack:
+        # Fresh processes: CUDA and OpenMP do not outlive a fork.
+        pool = stack.enter_context(ProcessPoolExecutor(workers, get_context("spawn"))) if workers > 1 else None
+        while left or running:
+            ready = [job for job in left if can_begin is None or can_begin(job)][: workers - len(running)]
+            left = [job for job in left if not any(job is other for other in ready)]
+            if pool is None:
+                yield from ((job, _attempt(work, job)) for job in ready)
+            else:
+                running |= {pool.submit(_attempt, work, job): job for job in ready}
+            if not ready and not running:
+                break
+            if running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+    yield from ((job, "what it needs was not made") for job in left)
 
 
-def _attempt(work: Work, job: Job) -> Any:
-    """The outcome, or as text what went wrong."""
+def _attempt(work: Callable[[T], Any], job: T) -> Any:
+    """Return the outcome, or as text what went wrong."""
     try:
         return work(job)
     except Exception:

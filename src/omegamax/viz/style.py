@@ -7,6 +7,8 @@ import zlib
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from omegamax.maps import records
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -17,17 +19,7 @@ INK = "#1f2933"
 MUTED = "#7b8794"
 LINE = "#d9dee4"
 
-# Softmax is the grey that the others are read against.
-_COLOURS = {
-    "softmax": "#6b7785",
-    "sparsemax": "#d1495b",
-    "entmax15": "#2176ae",
-    "entmax": "#2a9d8f",
-    "normmax": "#7d5ba6",
-    "k_subsets": "#e09f3e",
-    "constrained_softmax": "#8a6a52",
-    "constrained_sparsemax": "#c9609f",
-}
+# For names of no map, and maps without a colour of their own.
 _SPARE = ("#3d7068", "#5f7c2b", "#1b4965", "#b5651d", "#9a2a4c", "#4a5aa8")
 
 _RC: dict[str, Any] = {
@@ -54,12 +46,13 @@ _WIDTH, _BAR, _TITLE = 5.6, 0.85, 0.35  # inches: of a new figure, and what a ba
 
 
 def colour(name: str) -> str:
-    """Return the colour of a map, the same in every picture; a name not listed draws one of the spare colours.
+    """Return the colour of a map, the same in every picture; other names draw one of the spare colours.
 
     >>> colour("sparsemax")
     '#d1495b'
     """
-    return _COLOURS.get(name) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
+    record = records().get(name)
+    return (record.colour if record else None) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
 
 
 def style() -> AbstractContextManager[None]:

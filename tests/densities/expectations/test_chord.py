@@ -16,8 +16,8 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities.expectations._chord import _SHORT, chord
-from omegamax.densities.expectations._interval import order
+from omegamax.densities.expectations._chord import _SHORT, integrate_chords
+from omegamax.densities.expectations._windows import find_order
 
 F64 = torch.float64
 every_m = pytest.mark.parametrize("m", [1, 2, 3, 4])
@@ -96,7 +96,7 @@ def test_agrees_with_the_contour(m):
     for part in torch.arange(300).split(10):
         some = BetaGaussian(loc[part], scale_tril=density.scale_tril[part], alpha=1 + 1 / m)
         basis = GaussianRBF(center[part], covariance[part])
-        error = (chord(some, basis) - some.expect(basis)).diagonal() / peak(some, covariance[part])
+        error = (integrate_chords(some, basis) - some.expect(basis)).diagonal() / peak(some, covariance[part])
         worst = max(worst, float(error.abs().max()))
     assert worst < 1e-9
 
@@ -112,7 +112,7 @@ def test_is_exact_on_the_disk(m):
     center[::2] = edge[::2] * torch.rand(1000, 1, generator=g, dtype=F64)
     density = density_of(torch.zeros(2, dtype=F64), torch.eye(2, dtype=F64), m)
     basis = GaussianRBF(center, std.square())
-    error = (chord(density, basis) - density.expect(basis)) / peak(density, basis.covariance)
+    error = (integrate_chords(density, basis) - density.expect(basis)) / peak(density, basis.covariance)
     assert error.abs().max() < 1e-12
 
 
@@ -133,7 +133,7 @@ def test_is_exact_on_the_disk(m):
 def test_agrees_with_quadrature(m, center, std):
     density = density_of(torch.zeros(2, dtype=F64), torch.eye(2, dtype=F64), m)
     basis = GaussianRBF(torch.tensor([center], dtype=F64), torch.tensor([std], dtype=F64).square())
-    value = chord(density, basis) / density.log_peak.exp()
+    value = integrate_chords(density, basis) / density.log_peak.exp()
     unit = min(1.0, 1 / (2 * math.pi * std[0] * std[1]))
     assert abs(float(value) - by_quadrature(m, center, std)) < 1e-12 * unit
 
@@ -145,7 +145,7 @@ def test_closed_form_and_nodes_meet():
         std = torch.tensor([(1 - 1e-13) / least, (1 + 1e-13) / least], dtype=F64)
         for distance in torch.linspace(0, 8, 17, dtype=F64):
             center = torch.stack([0 * std, distance * std], -1)
-            below, above = chord(density, GaussianRBF(center, std.square()))
+            below, above = integrate_chords(density, GaussianRBF(center, std.square()))
             assert abs(below - above) < 3e-12 * density.log_peak.exp()
 
 
@@ -156,7 +156,7 @@ def test_many_densities_with_many_bumps():
     density = BetaGaussian(loc, scale, alpha=1.5)
     for variance in (0.001, [0.01, 0.25]):
         basis = GaussianRBF.grid(5, 2, variance=variance)
-        value = chord(density, basis)
+        value = integrate_chords(density, basis)
         assert value.shape == (3, 4, len(basis)) and value.dtype == F64
         torch.testing.assert_close(value, density.expect(basis), rtol=1e-9, atol=1e-10)
 
@@ -173,7 +173,7 @@ def test_gradients(m, scale):
     sigma = torch.tensor(scale, dtype=F64, requires_grad=True)
 
     def value(loc: Tensor, sigma: Tensor) -> Tensor:
-        return chord(BetaGaussian(loc, sigma, alpha=1 + 1 / m), basis)
+        return integrate_chords(BetaGaussian(loc, sigma, alpha=1 + 1 / m), basis)
 
     assert gradcheck(value, (loc, sigma), eps=1e-6, atol=1e-6, rtol=1e-5)
     assert gradgradcheck(value, (loc, sigma), eps=1e-6, atol=1e-5, rtol=1e-5)
@@ -192,7 +192,7 @@ def test_gradients_agree_with_the_contour(m):
         narrowest = torch.linalg.eigvalsh(torch.linalg.solve_triangular(support, half.mT, upper=False))[0].sqrt()
         unit = peak(density, s).detach() / narrowest.clamp(max=1)
         ours, theirs = (
-            torch.autograd.grad(f(density, basis).sum(), (mu, factor)) for f in (chord, BetaGaussian.expect)
+            torch.autograd.grad(f(density, basis).sum(), (mu, factor)) for f in (integrate_chords, BetaGaussian.expect)
         )
         assert (support.mT @ (ours[0] - theirs[0])).abs().max() < 1e-9 * unit
         assert (factor.detach().mT @ (ours[1] - theirs[1]).tril()).abs().max() < 1e-9 * unit
@@ -204,7 +204,9 @@ def test_narrow_functions_read_the_density():
     center = torch.tensor([0.3, 0.1], dtype=F64)
     for std in ([1e-3, 1e-3], [1e-7, 1e-3], [1e-2, 1e-7], [1e-9, 1e-10]):
         variance = torch.tensor(std, dtype=F64).square()
-        value = chord(density, GaussianRBF(center.unsqueeze(0), variance.unsqueeze(0))) / density.log_peak.exp()
+        value = (
+            integrate_chords(density, GaussianRBF(center.unsqueeze(0), variance.unsqueeze(0))) / density.log_peak.exp()
+        )
         torch.testing.assert_close(value, (1 - center.square().sum() - variance.sum()).reshape(1), rtol=1e-13, atol=0)
 
 
@@ -213,7 +215,7 @@ def test_out_of_reach_is_exactly_zero():
     root = torch.eye(2, dtype=F64, requires_grad=True)
     centers = torch.tensor([[5.0, 0.0], [-3.0, 3.0], [0.0, 1e6], [1e200, -1e200]], dtype=F64)
     for variance in (1e-2, 1e-6, 1e-12):
-        value = chord(BetaGaussian(loc, scale_tril=root, alpha=1.5), GaussianRBF(centers, variance))
+        value = integrate_chords(BetaGaussian(loc, scale_tril=root, alpha=1.5), GaussianRBF(centers, variance))
         assert torch.equal(value, torch.zeros(4, dtype=F64))
         first = torch.autograd.grad(value.sum(), (loc, root), create_graph=True)
         second = torch.autograd.grad(sum(t.sum() for t in first), (loc, root))
@@ -227,7 +229,7 @@ def test_extreme_widths_are_finite():
         root = (scale * torch.eye(2, dtype=F64)).requires_grad_()
         density = BetaGaussian(loc, scale_tril=root, alpha=4 / 3)
         basis = GaussianRBF(torch.tensor([[0.0, 0.0], [0.3, 0.2]], dtype=F64), torch.tensor([1e-16, 1e16], dtype=F64))
-        value = chord(density, basis)
+        value = integrate_chords(density, basis)
         assert value.isfinite().all()
         assert all(t.isfinite().all() for t in torch.autograd.grad(value.sum(), (loc, root)))
         # What is narrow reads the density, or what is wide is read by it.
@@ -243,7 +245,7 @@ def test_vmap_and_compile():
     root = torch.eye(2, dtype=F64) + 0.3 * torch.rand(5, 2, 2, generator=g, dtype=F64).tril()
 
     def value(loc: Tensor, root: Tensor) -> Tensor:
-        return chord(BetaGaussian(loc, scale_tril=root, alpha=1.5, validate_args=False), basis)
+        return integrate_chords(BetaGaussian(loc, scale_tril=root, alpha=1.5, validate_args=False), basis)
 
     expected = value(loc, root)
     torch.testing.assert_close(torch.func.vmap(value)(loc, root), expected, rtol=1e-12, atol=1e-14)
@@ -256,9 +258,9 @@ def test_vmap_and_compile():
 
 def test_refuses_what_it_cannot():
     basis = GaussianRBF(torch.zeros(1, 2), 1.0)
-    assert all(order(1 + 1 / m) == m for m in _SHORT)
-    assert order(1.9) is None and order(1.0) is None and order(0.5) is None and order(3.0) is None
-    with pytest.raises(ValueError, match="chord: needs 2 dimensions"):
-        chord(BetaGaussian(torch.zeros(2), 1.0, alpha=1.9), basis)
-    with pytest.raises(ValueError, match="chord: needs 2 dimensions"):
-        chord(BetaGaussian(torch.zeros(3), 1.0, alpha=2.0), GaussianRBF(torch.zeros(1, 3), 1.0))
+    assert all(find_order(1 + 1 / m) == m for m in _SHORT)
+    assert find_order(1.9) is None and find_order(1.0) is None and find_order(0.5) is None and find_order(3.0) is None
+    with pytest.raises(ValueError, match="integrate_chords: needs 2 dimensions"):
+        integrate_chords(BetaGaussian(torch.zeros(2), 1.0, alpha=1.9), basis)
+    with pytest.raises(ValueError, match="integrate_chords: needs 2 dimensions"):
+        integrate_chords(BetaGaussian(torch.zeros(3), 1.0, alpha=2.0), GaussianRBF(torch.zeros(1, 3), 1.0))

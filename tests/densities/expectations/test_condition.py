@@ -14,7 +14,7 @@ import omegamax
 from densities.expectations import thin_oracle
 from omegamax.basis import Fourier, GaussianRBF, Polynomial, Rectangles, TruncatedParaboloidRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities.expectations._jacobi import orthogonalise_rows
+from omegamax.densities.expectations._frame import orthogonalise_rows
 
 F64 = torch.float64
 ALPHAS = [0.7, 0.99, 1.0, 1.00005, 1.5, 2.0, 3.0]

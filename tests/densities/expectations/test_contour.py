@@ -7,8 +7,8 @@ import torch
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities import BetaGaussian
-from omegamax.densities.expectations._contour import _integral, contour, on_path
-from omegamax.densities.expectations._frame import frame, widen
+from omegamax.densities.expectations._contour import _integral, integrate_contour, integrate_on_path
+from omegamax.densities.expectations._frame import make_frame, widen
 
 F64 = torch.float64
 
@@ -19,8 +19,8 @@ def example(n: int, grad: bool = False) -> list:
     factor = torch.randn(2, n, n, dtype=F64, generator=g)
     density = BetaGaussian(loc, factor @ factor.mT / 4 + 0.1 * torch.eye(n, dtype=F64), alpha=1.7)
     wide = widen(density, 1.7)
-    pair = frame(wide, GaussianRBF(torch.rand(3, n, dtype=F64, generator=g), 0.05))
-    scalars = [t.unsqueeze(-1) for t in (1 + 1 / wide.e, wide.dilation / wide.e, wide.log_peak)]
+    pair = make_frame(wide, GaussianRBF(torch.rand(3, n, dtype=F64, generator=g), 0.05))
+    scalars = [t.unsqueeze(-1) for t in (1 + 1 / wide.e, wide.c / wide.e, wide.B)]
     return [t.detach().clone().requires_grad_(grad) for t in (*pair, *scalars)]
 
 
@@ -35,7 +35,7 @@ def test_operator_has_the_gradients_of_the_integrand(n: int):
     inputs = example(n, grad=True)
     g = torch.randn(2, 3, dtype=F64)
     value, _ = _integral.op(*inputs, True)
-    plain = on_path(*inputs)
+    plain = integrate_on_path(*inputs)
     torch.testing.assert_close(value, plain, rtol=1e-11, atol=0.0)
     ours = torch.autograd.grad((value * g).sum(), inputs)
     theirs = torch.autograd.grad((plain * g).sum(), inputs)
@@ -51,7 +51,7 @@ def test_third_derivatives_are_those_of_the_integrand():
 
     def value(loc):
         wide = widen(density, 1.7)._replace(loc=loc)
-        return contour(frame(wide, basis), wide).sum()
+        return integrate_contour(make_frame(wide, basis), wide).sum()
 
     def slopes(f):
         def g(loc):

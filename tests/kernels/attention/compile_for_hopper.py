@@ -7,7 +7,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from omegamax.kernels.attention import call
-from omegamax.kernels.attention.triton import candidates, dense, dense_backward, lists, lists_backward
+from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel, mark_candidates_kernel
+from omegamax.kernels.attention.triton.dense import attention_dense_kernel
+from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
+from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.kinds import Kind
 
 HOPPER = GPUTarget("cuda", 90, 32)
 INTEGERS = {"heads", "tiles", "first_tile", "queries"}
@@ -41,18 +45,20 @@ def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None
 
 
 def main() -> None:
-    for dtype, kind, options in (("bf16", call.ENTMAX15, False), ("fp32", call.ENTMAX, True), ("fp16", 4, False)):
-        marked = {"KIND": kind, "FLAGS": FULL if options else call.RAW, "DEPTH": 40, "D": 64, "BM": 64, "BN": 64}
-        compiled(candidates.bound, dtype, options, 4, **marked, MOST=56)
-        compiled(candidates.mark, dtype, options, 4, **marked)
+    calls = (("bf16", Kind.ENTMAX15, 0, False), ("fp32", Kind.ENTMAX, 0, True), ("fp16", Kind.ENTMAX_POWER, 4, False))
+    for dtype, kind, exponent, options in calls:
+        marked = {"KIND": kind.value, "N": exponent, "FLAGS": FULL if options else call.RAW}
+        marked |= {"DEPTH": 40, "D": 64, "BM": 64, "BN": 64}
+        compiled(bound_thresholds_kernel, dtype, options, 4, **marked, MAX_SUPPORT=56)
+        compiled(mark_candidates_kernel, dtype, options, 4, **marked)
         sizes = {**marked, "FLAGS": FULL if options else call.LOCAL, "WIDTH": 64, "W": 64}
-        compiled(lists.gather, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
+        compiled(attend_lists_kernel, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
         blocks = {**sizes, "BN": 32, "PART": 2, "EXACT": dtype == "fp32"}
-        compiled(dense.forward, dtype, options, 4, **blocks, WIDE=2)
-        compiled(dense_backward.queries_backward, dtype, options, 4, **blocks)
-        compiled(dense_backward.keys_backward, dtype, options, 4, **blocks)
+        compiled(attention_dense_kernel, dtype, options, 4, **blocks, WIDE=2)
+        compiled(dense_queries_vjp_kernel, dtype, options, 4, **blocks)
+        compiled(dense_keys_vjp_kernel, dtype, options, 4, **blocks)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
-        compiled(lists_backward.scatter, dtype, options, 1, **kept, LENGTH=128, C=8)
+        compiled(lists_vjp_kernel, dtype, options, 1, **kept, LENGTH=128, C=8)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import omegamax
 from omegamax import nn
 from omegamax.kernels.attention import call
 from omegamax.kernels.attention.triton import launcher as kernels
-from omegamax.kernels.attention.triton import support as attention_support
 from omegamax.nn import _attention_operation, _fused_attention, attention
 from omegamax.nn import _support as plain_support
 
@@ -40,11 +39,11 @@ def fused(monkeypatch, run_time_loops):
 
     monkeypatch.setattr(_attention_operation, "attend", spy)
     if not GPU:
-        way = call.Attention.way.fget
+        tiling = call.Attention.tiling.fget
         small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
-        monkeypatch.setattr(call.Attention, "way", property(lambda call: way(call)._replace(**small)))
+        monkeypatch.setattr(call.Attention, "tiling", property(lambda call: tiling(call)._replace(**small)))
         monkeypatch.setattr(_attention_operation, "usable", lambda q: q.dtype != torch.float64)
-        monkeypatch.setattr(attention_support, "BLOCK", 32)
+        monkeypatch.setattr(kernels, "COUNT_BLOCK", 32)
         monkeypatch.setattr(plain_support, "BLOCK", 32)
     return calls
 
@@ -52,8 +51,8 @@ def fused(monkeypatch, run_time_loops):
 @pytest.fixture
 def listed(monkeypatch):
     """Lists of keys, also where there are few."""
-    monkeypatch.setattr(call, "LENGTH", 32)
-    monkeypatch.setattr(kernels, "LENGTH", 32)
+    monkeypatch.setattr(call, "LIST_LENGTH", 32)
+    monkeypatch.setattr(kernels, "LIST_LENGTH", 32)
     monkeypatch.setattr(call.Attention, "listed", property(lambda call: not call.deterministic))
 
 
@@ -113,7 +112,7 @@ def test_options_with_lists(name, fused, listed):
 
 
 def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
-    monkeypatch.setattr(kernels, "MARKS", 1)
+    monkeypatch.setattr(kernels, "MARK_BYTES", 1)
     check(heads(2), fused, 2e-6, is_causal=True)
 
 
@@ -122,7 +121,7 @@ def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
     [
         (4096, {}, True),
         (2048, {}, False),
-        (2048, {"right": call.FAR}, True),
+        (2048, {"right": call.UNLIMITED}, True),
         (8192, {"left": 1024}, False),
         (2048, {"alpha": 2.0}, True),
         (4096, {"alpha": 1.3}, False),
@@ -133,7 +132,7 @@ def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
 def test_lists_are_tried_where_they_are_short_and_keys_many(keys, options, wanted):
     q = torch.empty(1, 2, keys, 64, device="meta")
     numbers = {"alpha": 1.5, "alphas": None, "mask": None, "slopes": None, "lengths": None, "offset": 0, "scale": 1.0}
-    assert call.Attention(q, q, q, **{**numbers, "left": call.FAR, "right": 0, **options}).listed == wanted
+    assert call.Attention(q, q, q, **{**numbers, "left": call.UNLIMITED, "right": 0, **options}).listed == wanted
 
 
 def test_whole_powers(fused):
@@ -251,7 +250,7 @@ def test_compiles_to_one_graph(fused):
 def test_operations_keep_the_rules_of_torch(fused):
     q, k, v = heads(queries=2, keys=3)
     alphas = torch.tensor([1.3, 1.7], device=DEVICE, requires_grad=True)
-    arguments = (q, k, v, alphas, None, None, None, 0.0, 0, call.FAR, 0, 0.5, False)
+    arguments = (q, k, v, alphas, None, None, None, 0.0, 0, call.UNLIMITED, 0, 0.5, False)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(torch.ops.omegamax.attention.default, arguments, test_utils=tests)
     state = torch.ops.omegamax.attention(*arguments)

@@ -6,10 +6,11 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from omegamax.kernels.losses.triton import long as long_kernels
-from omegamax.kernels.losses.triton import soft, support_kernels
-from omegamax.kernels.losses.triton import tile as tile_kernels
-from omegamax.kernels.rows.triton import general
+from omegamax.kernels.kinds import Kind
+from omegamax.kernels.losses.triton.long import entmax_loss_long_kernel
+from omegamax.kernels.losses.triton.projection import gather_rows_kernel, list_support_kernel, scatter_rows_kernel
+from omegamax.kernels.losses.triton.soft_targets import entmax_loss_soft_kernel, entmax_loss_soft_vjp_kernel
+from omegamax.kernels.losses.triton.tile import entmax_loss_kernel, entmax_loss_vjp_kernel
 
 HOPPER = GPUTarget("cuda", 90, 32)
 SCORES = ("z_ptr", "y_ptr", "out_ptr", "weight_ptr", "hidden_ptr")
@@ -29,20 +30,19 @@ def compiled(kernel, dtype: str, **constants) -> None:
 
 
 def main() -> None:
-    kinds = [getattr(general, name).value for name in ("SPARSEMAX", "ENTMAX15", "ENTMAX", "SOFTMAX", "STEEP")]
-    for kind in kinds:
-        steep = kind == kinds[-1]
-        which = {"KIND": kind, "PER_ROW": steep}
-        compiled(tile_kernels.forward, "fp32", **which, SMOOTH=steep, SLOPE=steep, R=2, BLOCK=256)
-        compiled(tile_kernels.backward, "bf16", **which, R=1, BLOCK=1024)
-        compiled(soft.forward, "bf16", **which, SLOPE=steep, BLOCK=256)
-        compiled(soft.backward, "fp32", **which, R=2, BLOCK=256)
-        compiled(support_kernels.listed, "bf16", **which, K=50000, BLOCK=256)
-        if not steep:
-            compiled(long_kernels.forward, "bf16", **which, SMOOTH=False, SLOPE=False, K=50000, BLOCK=256)
-    learnt = {"KIND": kinds[2], "PER_ROW": True, "SMOOTH": True, "SLOPE": True}
-    compiled(long_kernels.forward, "fp32", **learnt, K=50000, BLOCK=256)
-    for kernel in (support_kernels.gathered, support_kernels.summed):
+    for kind in (Kind.SPARSEMAX, Kind.ENTMAX15, Kind.ENTMAX, Kind.SOFTMAX, Kind.ENTMAX_ABOVE_2):
+        tensor = kind is Kind.ENTMAX_ABOVE_2
+        which = {"KIND": kind.value, "PER_ROW": tensor}
+        compiled(entmax_loss_kernel, "fp32", **which, SMOOTH=tensor, SLOPE=tensor, R=2, BLOCK=256)
+        compiled(entmax_loss_vjp_kernel, "bf16", **which, R=1, BLOCK=1024)
+        compiled(entmax_loss_soft_kernel, "bf16", **which, SLOPE=tensor, BLOCK=256)
+        compiled(entmax_loss_soft_vjp_kernel, "fp32", **which, R=2, BLOCK=256)
+        compiled(list_support_kernel, "bf16", **which, K=50000, BLOCK=256)
+        if not tensor:
+            compiled(entmax_loss_long_kernel, "bf16", **which, SMOOTH=False, SLOPE=False, K=50000, BLOCK=256)
+    learnt = {"KIND": Kind.ENTMAX.value, "PER_ROW": True, "SMOOTH": True, "SLOPE": True}
+    compiled(entmax_loss_long_kernel, "fp32", **learnt, K=50000, BLOCK=256)
+    for kernel in (gather_rows_kernel, scatter_rows_kernel):
         compiled(kernel, "bf16", EACH=4, BLOCK=256)
 
 

@@ -10,9 +10,10 @@ from torch import Tensor
 
 pytest.importorskip("triton", minversion="3.4")
 
+from kernels.conftest import choose_as_if_long
+from omegamax.kernels import choice
 from omegamax.kernels.rows import reference
 from omegamax.kernels.rows.triton import launcher as rows
-from omegamax.kernels.triton import layout
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = (1, 2, 3, 17, 64, 1000, 4096, 30000) if DEVICE == "cuda" else (1, 3, 17)
@@ -117,8 +118,8 @@ def test_odd_rows_with_an_alpha_each():
 
 def test_more_rows_of_other_alphas_than_a_program_takes(monkeypatch):
     """Programs that have several tiles to look through."""
-    monkeypatch.setattr(rows, "turns_of", lambda tiles, warps: 2)
-    count = 2 * layout.tile(40).rows * 3 - 5
+    monkeypatch.setattr(rows, "tiles_per_program", lambda tiles, warps: 2)
+    count = 2 * choice.row_tile(40).rows * 3 - 5
     z = scores(count, 40)
     alpha = torch.full((count, 1), 1.7, device=DEVICE)
     alpha[3], alpha[count - 1] = 2.5, 0.8
@@ -205,9 +206,9 @@ def test_any_layout(layout: str):
 @pytest.mark.parametrize("alpha", [1.05, 1.12, 1.25, 1.3, 1.5, 1.8, 2.0])
 @pytest.mark.parametrize("form", [(1, 4, 8, 1), (4, 8, 4, 1), (1, 1, 32, 1)])
 def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
-    monkeypatch.setattr(rows, "sheaf", lambda size, itemsize, linear=False: layout.Sheaf(*form))
-    monkeypatch.setattr(rows, "heavy_sheaf", rows.sheaf)
-    monkeypatch.setattr(rows, "again", lambda key, z: None)  # launches of the usual form
+    monkeypatch.setattr(rows, "folded_tile", lambda size, itemsize, sparsemax=False: choice.FoldedTile(*form))
+    monkeypatch.setattr(rows, "any_alpha_tile", rows.folded_tile)
+    monkeypatch.setattr(rows, "launch_again", lambda key, z: None)  # launches of the usual form
     z = scores(6, 30) * torch.tensor([0.001, 0.1, 1.0, 10.0, 1.0, 1.0], device=DEVICE)[:, None]
     z[4] = z[4].round()
     z[5, :20] = -INF
@@ -215,8 +216,15 @@ def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
 
 
+def test_alpha_within_rounding_of_an_exact_one():
+    """Exponents next to 1, 2 and 3 are compiled as these."""
+    z = scores(4, 17)
+    for alpha in (2 - 1e-9, 1.5 + 1e-9, 1.5 - 1e-9, 4 / 3 + 1e-9):
+        torch.testing.assert_close(rows.entmax(z, alpha, 1).double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+
+
 def test_more_rows_than_a_program_takes():
-    count = layout.sheaf(16, 4).rows
+    count = choice.folded_tile(16, 4).rows
     assert count > 1
     z = scores(count + 1, 16)
     p = rows.entmax(z, 2.0, 1)
@@ -276,11 +284,11 @@ def test_double_precision_stays_double():
 def long_rows(monkeypatch, run_time_loops):
     """Rows of more than 8 entries count as long, and are read 4 at a time."""
     if DEVICE == "cpu":
-        monkeypatch.setattr(rows, "LONGEST", 8)
-        monkeypatch.setattr(rows, "LONG", layout.Tile(1, 4, 1))
-        monkeypatch.setattr(rows, "stretch", lambda size, itemsize, dense: layout.Stretch(2, 4, 1))
-        monkeypatch.setattr(rows, "STRETCH", layout.Stretch(2, 4, 1))
-        monkeypatch.setattr(rows, "LISTED", (16, 16))  # two groups
+        monkeypatch.setattr(rows, "choose", choose_as_if_long)
+        monkeypatch.setattr(rows, "LONG_BLOCK", choice.Tile(1, 4, 1))
+        monkeypatch.setattr(rows, "candidate_blocks", lambda size, power: choice.Blocks(2, 4, 1))
+        monkeypatch.setattr(rows, "LONG_BLOCKS", choice.Blocks(2, 4, 1))
+        monkeypatch.setattr(rows, "MAX_CANDIDATES", {False: 16, True: 16})  # two groups
 
 
 LONG = 70001 if DEVICE == "cuda" else 18

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import CommandError, at_least
-from omegamax.cli._explain import Explanation, explain_runs
+from omegamax.cli.explanation import Explanation, explain_runs
 
 if TYPE_CHECKING:
     from omegamax.tasks.mil import MILTask

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least, check_folder
-from omegamax.cli._explain import drawing
+from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa import VQAData, VQATask

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_choice
 from omegamax.maps import Tsallis
 from omegamax.nn.attention import attention
 
@@ -18,7 +19,7 @@ def adasplash(
     varlen: Tensor | None = None,
     niter: int | None = None,
 ) -> Tensor:
-    """:func:`omegamax.attention` of ``[B, H, L, D]`` with entmax; queries beyond ``varlen [B]`` get zeros."""
+    """Attend by :func:`omegamax.attention` to ``[B, H, L, D]`` with entmax; queries beyond ``varlen [B]`` get zeros."""
     return entmax_attention(q, k, v, alpha, varlen, is_causal)
 
 
@@ -31,7 +32,7 @@ def adasplash_v1(
     varlen: Tensor | None = None,
     niter: int = 10,
 ) -> Tensor:
-    """As :func:`adasplash`, not causal by default."""
+    """Attend as :func:`adasplash` does, not causal by default."""
     return entmax_attention(q, k, v, alpha, varlen, is_causal)
 
 
@@ -39,7 +40,7 @@ adasplash_no_block_mask = adasplash_v1
 
 
 def adasplash_v2(q: Tensor, k: Tensor, v: Tensor, niter: int = 1, varlen: Tensor | None = None) -> Tensor:
-    """Causal attention with 1.5-entmax."""
+    """Attend with 1.5-entmax to the past."""
     return entmax_attention(q, k, v, 1.5, varlen, True)
 
 
@@ -57,27 +58,26 @@ def entmax_attention(
     niter: int = 2,
     alibi_slopes: Tensor | None = None,
 ) -> Tensor:
-    """:func:`omegamax.attention` with entmax; the last query stands beside the last key.
+    """Attend by :func:`omegamax.attention` with entmax; the last query stands beside the last key.
 
     ``varlen [B]`` tells how many of the keys, the first or (``padding="left"``) the last, are there; as many queries
     get an output where there are as many as keys, the others zeros. Slopes are added times ``j - i``.
     """
-    if padding not in ("right", "left"):
-        raise ValueError(f"entmax_attention: padding must be 'right' or 'left', got {padding!r}")
+    check_choice("entmax_attention", "padding", padding, ("right", "left"))
     queries, keys = q.shape[-2], k.shape[-2]
-    mask = there = None
+    mask = present = None
     if varlen is not None:
         if varlen.shape != q.shape[:1]:
             raise ValueError(f"entmax_attention: varlen must have shape ({q.shape[0]},), got {tuple(varlen.shape)}")
-        place, count = torch.arange(keys, device=q.device), varlen.to(q.device)[:, None]
-        there = place < count if padding == "right" else place >= keys - count
-        mask = there[:, None, None, :]
+        position, count = torch.arange(keys, device=q.device), varlen.to(q.device)[:, None]
+        present = position < count if padding == "right" else position >= keys - count
+        mask = present[:, None, None, :]
     if alibi_slopes is not None:
         ahead = torch.arange(keys, device=q.device) - torch.arange(queries, device=q.device)[:, None]
         ahead = ahead - (keys - 1 if queries == 1 else 0)
         bias = alibi_slopes.to(q.device, q.dtype)[:, None, None] * ahead
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     out = attention(q, k, v, Tsallis(alpha), mask, is_causal, offset=keys - queries if is_causal else 0)
-    if there is not None and queries == keys:
-        out = out.masked_fill(~there[:, None, :, None], 0)
+    if present is not None and queries == keys:
+        out = out.masked_fill(~present[:, None, :, None], 0)
     return out

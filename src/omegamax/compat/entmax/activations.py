@@ -12,12 +12,12 @@ from omegamax._numerics import working_dtype
 
 
 def sparsemax(X: Tensor, dim: int = -1, k: int | None = None) -> Tensor:
-    """Projection of ``X`` onto the simplex along ``dim``: :func:`omegamax.sparsemax`."""
+    """Project ``X`` onto the simplex along ``dim``: :func:`omegamax.sparsemax`."""
     return functional.sparsemax(X, dim)
 
 
 def entmax15(X: Tensor, dim: int = -1, k: int | None = None) -> Tensor:
-    """Tsallis 1.5 along ``dim``: :func:`omegamax.entmax15`."""
+    """Compute 1.5-entmax along ``dim``: :func:`omegamax.entmax15`."""
     return functional.entmax15(X, dim)
 
 
@@ -51,8 +51,8 @@ class Entmax15(nn.Module):
         return f"dim={self.dim}"
 
 
-def in_single(X: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """``compute(X)``, in float32 where ``X`` has half precision; half comes out again except under autocast."""
+def compute_in_single(X: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return ``compute(X)``, in float32 where ``X`` has half precision; half comes out again except under autocast."""
     working = working_dtype(X)
     if X.dtype == working:
         return compute(X)
@@ -61,7 +61,7 @@ def in_single(X: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _sparsemax_threshold_and_support(X: Tensor, dim: int = -1, k: int | None = None) -> tuple[Tensor, Tensor]:
-    """``tau`` with ``sum [X - tau]_+ = 1`` and how many entries exceed it, both with size 1 along ``dim``.
+    """Find ``tau`` with ``sum [X - tau]_+ = 1`` and how many entries exceed it, both with size 1 along ``dim``.
 
     A row with nothing left has support size 0.
 
@@ -72,14 +72,14 @@ def _sparsemax_threshold_and_support(X: Tensor, dim: int = -1, k: int | None = N
     size = support.sum(dim, keepdim=True)
 
     def threshold(X: Tensor) -> Tensor:
-        mean, _ = _moments(X, support, size, dim)
+        mean, _ = _compute_moments(X, support, size, dim)
         return mean - 1 / size.clamp(min=1).to(X.dtype)  # an int alone would divide in float32
 
-    return in_single(X, threshold), size
+    return compute_in_single(X, threshold), size
 
 
 def _entmax_threshold_and_support(X: Tensor, dim: int = -1, k: int | None = None) -> tuple[Tensor, Tensor]:
-    """``tau`` with ``sum [X - tau]_+^2 = 1`` (``X`` being half the scores) and how many entries reach it.
+    """Find ``tau`` with ``sum [X - tau]_+^2 = 1`` (``X`` being half the scores) and how many entries reach it.
 
     >>> _entmax_threshold_and_support(torch.tensor([1.0, 0.0, -1.0]))
     (tensor([0.]), tensor([2]))
@@ -88,16 +88,16 @@ def _entmax_threshold_and_support(X: Tensor, dim: int = -1, k: int | None = None
     size = support.sum(dim, keepdim=True)
 
     def threshold(X: Tensor) -> Tensor:
-        mean, spread = _moments(X, support, size, dim)
+        mean, spread = _compute_moments(X, support, size, dim)
         return mean - ((1 - spread).clamp(min=0) / size.clamp(min=1)).sqrt()
 
-    tau = in_single(X, threshold)
+    tau = compute_in_single(X, threshold)
     # An entry that only touches the threshold counts here, unlike in sparsemax.
     return tau, (support | (X >= tau)).sum(dim, keepdim=True)
 
 
-def _moments(X: Tensor, support: Tensor, size: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Mean of ``X`` over the support, and the sum of squared deviations from it; 0 where the support is empty."""
+def _compute_moments(X: Tensor, support: Tensor, size: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the mean of ``X`` over the support and the sum of squared deviations from it; 0 on an empty support."""
     count = size.clamp(min=1)
     # Deviations from the maximum are small on the support; sums of large scores would lose them.
     top = torch.where(size > 0, X.detach().amax(dim, keepdim=True), 0.0)

@@ -11,14 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from omegamax._arguments import check_choice
-from omegamax.compat.entmax.activations import in_single
-from omegamax.compat.entmax.root_finding import entmax_bisect, halvings, normmax_bisect, per_row, split_at_one
+from omegamax.compat.entmax.activations import compute_in_single
+from omegamax.compat.entmax.root_finding import (
+    count_halvings,
+    entmax_bisect,
+    normmax_bisect,
+    split_at_one,
+    to_working_dtype,
+)
 from omegamax.maps import NormEntropy, Omega, Tsallis
 from omegamax.maps.conjugate import conjugate_minus, row_max
 
 
 def sparsemax_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
-    """Loss of sparsemax: scores ``[N, C]`` and labels ``[N]`` to ``[N]``; ``k`` is accepted and changes nothing.
+    """Compute the sparsemax loss of scores ``[N, C]`` and labels ``[N]``, ``[N]``; ``k`` is accepted and changes nothing.
 
     >>> sparsemax_loss(torch.tensor([[2.0, 1.0, 0.0], [2.0, 1.5, 0.0]]), torch.tensor([0, 0]))
     tensor([0.0000, 0.0625])
@@ -27,29 +33,29 @@ def sparsemax_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
 
 
 def sparsemax_bisect_loss(X: Tensor, target: Tensor, n_iter: int | None = 50) -> Tensor:
-    """:func:`sparsemax_loss` at the result of ``n_iter`` halvings."""
+    """Compute :func:`sparsemax_loss` at the result of ``n_iter`` halvings."""
     return entmax_bisect_loss(X, target, 2.0, n_iter)
 
 
 def entmax15_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
-    """Loss of 1.5-entmax: scores ``[N, C]`` and labels ``[N]`` to ``[N]``; ``k`` is accepted and changes nothing."""
+    """Compute the 1.5-entmax loss of scores ``[N, C]`` and labels ``[N]``, ``[N]``; ``k`` changes nothing."""
     return _label_loss(X, target, Tsallis(1.5))
 
 
 def entmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 1.5, n_iter: int | None = 50) -> Tensor:
-    """Loss of entmax for any ``alpha`` > 0, a number or a tensor ``[]``, ``[1]`` or ``[N, 1]``; gradients reach it."""
-    alpha = per_row(alpha, X)
-    coarse = None if halvings(X, n_iter) is None else partial(entmax_bisect, alpha=alpha, n_iter=n_iter)
+    """Compute the entmax loss for ``alpha`` > 0, a number or a tensor ``[]``, ``[1]`` or ``[N, 1]``, differentiably."""
+    alpha = to_working_dtype(alpha, X)
+    coarse = None if count_halvings(X, n_iter) is None else partial(entmax_bisect, alpha=alpha, n_iter=n_iter)
     return _label_loss(X, target, Tsallis(alpha), coarse)
 
 
 def normmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 2, n_iter: int | None = 50) -> Tensor:
-    """Loss of normmax, ``alpha`` as in :func:`entmax_bisect_loss`; for ``alpha`` <= 1 it is ``max(x) - x[target]``."""
-    alpha = per_row(alpha, X)
+    """Compute the normmax loss, ``alpha`` as in :func:`entmax_bisect_loss`; up to 1 it is ``max(x) - x[target]``."""
+    alpha = to_working_dtype(alpha, X)
     hard, soft = split_at_one(alpha)
     if hard is True:
         return _label_loss(X, target, Tsallis(math.inf))
-    coarse = None if halvings(X, n_iter) is None else partial(normmax_bisect, alpha=soft, n_iter=n_iter)
+    coarse = None if count_halvings(X, n_iter) is None else partial(normmax_bisect, alpha=soft, n_iter=n_iter)
     loss = _label_loss(X, target, NormEntropy(soft), coarse)
     if hard is False:
         return loss
@@ -58,7 +64,7 @@ def normmax_bisect_loss(X: Tensor, target: Tensor, alpha: float | Tensor = 2, n_
 
 
 class _GenericLoss(nn.Module, ABC):
-    """What the losses share: samples to leave out, and how to sum up the others.
+    """Base of the losses: samples to leave out, and how to sum up the others.
 
     Args:
         ignore_index: label of samples that count for nothing, negative or not.
@@ -82,7 +88,7 @@ class _GenericLoss(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, X: Tensor, target: Tensor) -> Tensor:
-        """One value for each sample."""
+        """Return one value for each sample."""
 
 
 class SparsemaxLoss(_GenericLoss):
@@ -155,7 +161,7 @@ class NormmaxBisectLoss(_GenericLoss):
 
 
 def _label_loss(X: Tensor, target: Tensor, omega: Omega, coarse: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """The Fenchel-Young loss of one-hot targets, for which Omega is 0; at the probabilities of ``coarse`` if given."""
+    """Compute the Fenchel-Young loss of one-hot targets, whose Omega is 0; ``coarse`` gives other probabilities."""
     if X.dim() != 2 or target.shape != X.shape[:1]:
         raise ValueError(
             f"loss: wanted scores [N, C] and labels [N], got shapes {tuple(X.shape)} and {tuple(target.shape)}"
@@ -174,4 +180,4 @@ def _label_loss(X: Tensor, target: Tensor, omega: Omega, coarse: Callable[[Tenso
         # Rounding may leave -1e-17; the value becomes 0 and the gradient stays.
         return torch.where(loss < 0, loss - loss.detach(), loss)
 
-    return in_single(X, value)
+    return compute_in_single(X, value)

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from omegamax import functional
 from omegamax._checks import check_above, check_scores, row_parameter
 from omegamax._numerics import phi, working_dtype
-from omegamax.compat.entmax.activations import in_single
+from omegamax.compat.entmax.activations import compute_in_single
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.kernels.rows import entmax_in_alpha, entmax_vjp, normmax_vjp
 
-HUGE = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
+MAX_ALPHA = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
 
 
 def entmax_bisect(
     X: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, n_iter: int | None = 50, ensure_sum_one: bool = True
 ) -> Tensor:
-    """Tsallis entmax along ``dim`` for ``alpha`` > 0, a number or one for each row; 1 is softmax.
+    """Compute entmax along ``dim`` for ``alpha`` > 0, a number or one for each row; 1 is softmax.
 
     Args:
         n_iter: halvings of the bracket. 24 (float32 and half) or 50 (float64) and ``None`` give the exact result of
@@ -34,29 +34,29 @@ def entmax_bisect(
         >>> entmax_bisect(X, alpha=2.0, n_iter=2, ensure_sum_one=False)
         tensor([0.8333, 0.3333, 0.0000])
     """
-    alpha = per_row(alpha, X)
-    steps = halvings(X, n_iter)
+    alpha = to_working_dtype(alpha, X)
+    steps = count_halvings(X, n_iter)
     if steps is None:
         return functional.entmax(X, alpha, dim)
     dim = check_scores("entmax_bisect", X, dim)
     check_above("entmax_bisect", "alpha", alpha, 0.0)
 
     def solve(X: Tensor) -> Tensor:
-        a = _row("entmax_bisect", "alpha", alpha, X, dim)
-        p = _coarse_entmax(X.detach(), a.detach().clamp(max=HUGE), dim, steps, ensure_sum_one)
-        moved = p + entmax_vjp(p, _movement(X), a.detach(), dim)
-        return moved + _movement(a) * entmax_in_alpha(p, a.detach(), dim) if a.requires_grad else moved
+        a = _row_parameter("entmax_bisect", "alpha", alpha, X, dim)
+        p = _bisect_entmax(X.detach(), a.detach().clamp(max=MAX_ALPHA), dim, steps, ensure_sum_one)
+        moved = p + entmax_vjp(p, _tangent(X), a.detach(), dim)
+        return moved + _tangent(a) * entmax_in_alpha(p, a.detach(), dim) if a.requires_grad else moved
 
-    return in_single(X, solve)
+    return compute_in_single(X, solve)
 
 
 def sparsemax_bisect(X: Tensor, dim: int = -1, n_iter: int | None = 50, ensure_sum_one: bool = True) -> Tensor:
-    """Sparsemax along ``dim``; ``n_iter`` and ``ensure_sum_one`` as in :func:`entmax_bisect`."""
+    """Compute sparsemax along ``dim``; ``n_iter`` and ``ensure_sum_one`` as in :func:`entmax_bisect`."""
     return entmax_bisect(X, 2.0, dim, n_iter, ensure_sum_one)
 
 
 def normmax_bisect(X: Tensor, alpha: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50) -> Tensor:
-    """Norm-regularised map along ``dim``: :func:`omegamax.normmax`; ``n_iter`` as in :func:`entmax_bisect`.
+    """Compute :func:`omegamax.normmax` along ``dim``; ``n_iter`` as in :func:`entmax_bisect`.
 
     For ``alpha`` <= 1 every distribution has a norm of at least 1 and the one-hot ones attain it, so the result is
     the argmax (maxima share), which is also the limit as ``alpha`` falls to 1.
@@ -64,21 +64,21 @@ def normmax_bisect(X: Tensor, alpha: float | Tensor = 2, dim: int = -1, n_iter: 
         >>> normmax_bisect(torch.tensor([1.0, 0.5, -1.0]), alpha=0.5)
         tensor([1., 0., 0.])
     """
-    alpha = per_row(alpha, X)
+    alpha = to_working_dtype(alpha, X)
     check_above("normmax_bisect", "alpha", alpha, 0.0)
     hard, soft = split_at_one(alpha)
     if hard is True:
         return functional.entmax(X, math.inf, dim)
-    steps = halvings(X, n_iter)
+    steps = count_halvings(X, n_iter)
     if steps is None:
         p = functional.normmax(X, soft, dim)
     else:
-        p = _coarse_normmax(X, soft, check_scores("normmax_bisect", X, dim), steps)
+        p = _bisect_normmax(X, soft, check_scores("normmax_bisect", X, dim), steps)
     return p if hard is False else torch.where(hard, functional.entmax(X, math.inf, dim), p)
 
 
 def budget_bisect(X: Tensor, budget: float | Tensor = 2, dim: int = -1, n_iter: int | None = 50) -> Tensor:
-    """Marginals in [0, 1] that sum to ``budget`` along ``dim``: :func:`omegamax.k_subsets`.
+    """Return marginals in [0, 1] that sum to ``budget`` along ``dim``: :func:`omegamax.k_subsets`.
 
     A budget outside [0, K] counts as the nearer end; ``n_iter`` as in :func:`entmax_bisect`.
 
@@ -86,19 +86,19 @@ def budget_bisect(X: Tensor, budget: float | Tensor = 2, dim: int = -1, n_iter: 
         tensor([0.8750, 0.6250, 0.3750, 0.1250, 0.0000])
     """
     dim = check_scores("budget_bisect", X, dim)
-    budget = per_row(budget, X)
-    steps = halvings(X, n_iter)
+    budget = to_working_dtype(budget, X)
+    steps = count_halvings(X, n_iter)
     if steps is None:
         size = X.shape[dim] if X.dim() else 1
         budget = budget.clamp(0, size) if isinstance(budget, Tensor) else min(max(budget, 0.0), size)
         return functional.k_subsets(X, budget, dim)
 
     def solve(X: Tensor) -> Tensor:
-        b = _row("budget_bisect", "budget", budget, X, dim).detach()
-        p = _coarse_budget(X.detach(), b, dim, steps)
-        return p + k_subsets_vjp(p, _movement(X), dim)
+        b = _row_parameter("budget_bisect", "budget", budget, X, dim).detach()
+        p = _bisect_budget(X.detach(), b, dim, steps)
+        return p + k_subsets_vjp(p, _tangent(X), dim)
 
-    return in_single(X, solve)
+    return compute_in_single(X, solve)
 
 
 class SparsemaxBisect(nn.Module):
@@ -164,8 +164,8 @@ class BudgetBisect(nn.Module):
         return f"budget={self.budget}, dim={self.dim}, n_iter={self.n_iter}"
 
 
-def halvings(X: Tensor, n_iter: int | None) -> int | None:
-    """How often to halve the bracket; ``None`` where that leaves no error that the dtype of ``X`` could show."""
+def count_halvings(X: Tensor, n_iter: int | None) -> int | None:
+    """Return how often to halve the bracket; ``None`` where that leaves no error that the dtype of ``X`` could show."""
     if n_iter is None:
         return None
     if n_iter < 1:
@@ -173,76 +173,78 @@ def halvings(X: Tensor, n_iter: int | None) -> int | None:
     return n_iter if X.dim() and n_iter < (50 if X.dtype == torch.float64 else 24) else None
 
 
-def per_row(value: float | Tensor, X: Tensor) -> float | Tensor:
-    """A parameter as the library takes it: a float, or a tensor in the dtype that ``X`` is computed in."""
+def to_working_dtype(value: float | Tensor, X: Tensor) -> float | Tensor:
+    """Return a parameter as the library takes it: a float, or a tensor in the dtype that ``X`` is computed in."""
     if not isinstance(value, Tensor):
         return float(value)
     return value.to(working_dtype(X))
 
 
 def split_at_one(alpha: float | Tensor) -> tuple[bool | Tensor, float | Tensor]:
-    """Where the norm is least at the vertices (``alpha`` <= 1), and ``alpha`` with 2 in those places."""
+    """Tell where the norm is least at the vertices (``alpha`` <= 1), and return ``alpha`` with 2 there."""
     if not isinstance(alpha, Tensor):
         return alpha <= 1, alpha
     return alpha <= 1, torch.where(alpha <= 1, 2.0, alpha)
 
 
-def _row(name: str, argument: str, value: float | Tensor, X: Tensor, dim: int) -> Tensor:
+def _row_parameter(name: str, argument: str, value: float | Tensor, X: Tensor, dim: int) -> Tensor:
     return row_parameter(name, argument, torch.as_tensor(value, dtype=X.dtype, device=X.device), X, dim)
 
 
-def _movement(t: Tensor) -> Tensor:
-    """Zero, with the gradient of ``t``: what a linear model of a map around its result is fed with."""
+def _tangent(t: Tensor) -> Tensor:
+    """Return zeros with the gradient of ``t``, the input of a linear model of a map around its result."""
     return torch.where(t.isfinite(), t - t.detach(), 0.0)
 
 
-def _coarse_entmax(X: Tensor, alpha: Tensor, dim: int, n_iter: int, ensure_sum_one: bool) -> Tensor:
+def _bisect_entmax(X: Tensor, alpha: Tensor, dim: int, n_iter: int, ensure_sum_one: bool) -> Tensor:
     # With e = alpha - 1 and the maximum moved to 0, p = (1 + e (X - shift))^(1/e) for a shift between 0, where the
     # maximum alone has mass 1, and (1 - K^-e) / e, where no entry exceeds 1 / K. All of it is smooth through e = 0.
     e, log_size = alpha - 1, math.log(X.shape[dim])
-    top = _top(X, dim)
+    top = _row_maximum(X, dim)
     inverse = torch.where(e == 0, 0.0, 1 / e)
 
     def at(shift: Tensor) -> Tensor:
         t = X - top - shift
         return torch.where(e == 0, t, (e * t).clamp(min=-1).log1p() * inverse).exp()
 
-    p = _halve(torch.zeros_like(top), log_size * phi(-e * log_size), at, lambda p: p.sum(dim, keepdim=True) - 1, n_iter)
+    p = _bisect(
+        torch.zeros_like(top), log_size * phi(-e * log_size), at, lambda p: p.sum(dim, keepdim=True) - 1, n_iter
+    )
     return _normalise(p, dim) if ensure_sum_one else p
 
 
-def _coarse_normmax(X: Tensor, alpha: float | Tensor, dim: int, n_iter: int) -> Tensor:
+def _bisect_normmax(X: Tensor, alpha: float | Tensor, dim: int, n_iter: int) -> Tensor:
     def solve(X: Tensor) -> Tensor:
-        a = _row("normmax_bisect", "alpha", alpha, X, dim).detach()
-        e = a.clamp(max=HUGE) - 1
-        z, top = X.detach(), _top(X.detach(), dim)
+        a = _row_parameter("normmax_bisect", "alpha", alpha, X, dim).detach()
+        e = a.clamp(max=MAX_ALPHA) - 1
+        z, top = X.detach(), _row_maximum(X.detach(), dim)
 
         def excess(base: Tensor) -> Tensor:
             return base.pow(1 + 1 / e).sum(dim, keepdim=True) - 1
 
-        base = _halve(top - 1, top - (1 / X.shape[dim]) ** e, lambda tau: (z - tau).clamp(min=0), excess, n_iter)
+        base = _bisect(top - 1, top - (1 / X.shape[dim]) ** e, lambda tau: (z - tau).clamp(min=0), excess, n_iter)
         p = _normalise(base.pow(1 / e), dim)
-        return p + normmax_vjp(p, _movement(X), a, dim)
+        return p + normmax_vjp(p, _tangent(X), a, dim)
 
-    return in_single(X, solve)
+    return compute_in_single(X, solve)
 
 
-def _coarse_budget(X: Tensor, budget: Tensor, dim: int, n_iter: int) -> Tensor:
-    gone = X == -math.inf
-    share = budget / (~gone).sum(dim, keepdim=True).clamp(min=1)
-    low = torch.where(gone, math.inf, X).amin(dim, keepdim=True)
+def _bisect_budget(X: Tensor, budget: Tensor, dim: int, n_iter: int) -> Tensor:
+    masked = X == -math.inf
+    share = budget / (~masked).sum(dim, keepdim=True).clamp(min=1)
+    low = torch.where(masked, math.inf, X).amin(dim, keepdim=True)
     low = torch.where(low == math.inf, 0.0, low)
 
     def excess(p: Tensor) -> Tensor:
         return p.sum(dim, keepdim=True) - budget
 
-    return _halve(low - share, _top(X, dim) - share, lambda tau: (X - tau).clamp(0, 1), excess, n_iter)
+    return _bisect(low - share, _row_maximum(X, dim) - share, lambda tau: (X - tau).clamp(0, 1), excess, n_iter)
 
 
-def _halve(
+def _bisect(
     low: Tensor, high: Tensor, at: Callable[[Tensor], Tensor], excess: Callable[[Tensor], Tensor], n_iter: int
 ) -> Tensor:
-    """``at`` the last of ``n_iter`` midpoints on the way to where ``excess`` changes sign."""
+    """Return ``at`` the last of ``n_iter`` midpoints on the way to where ``excess`` changes sign."""
     step = high - low
     for _ in range(n_iter):
         step = step / 2
@@ -251,8 +253,8 @@ def _halve(
     return p
 
 
-def _top(X: Tensor, dim: int) -> Tensor:
-    """The maximum, 0 for a row with nothing left: -inf - (-inf) would be NaN there."""
+def _row_maximum(X: Tensor, dim: int) -> Tensor:
+    """Return the maximum, 0 for a row with nothing left: -inf - (-inf) would be NaN there."""
     top = X.amax(dim, keepdim=True)
     return torch.where(top == -math.inf, 0.0, top)
 

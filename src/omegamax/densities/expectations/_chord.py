@@ -1,7 +1,7 @@
 r"""Gaussian basis functions under compact beta-Gaussians in the plane, by chords of the support: large tensors only.
 
 The map :math:`t = \mu + \sqrt{2h} L R v` makes the support the unit disk and, with the right rotation R, a basis
-function one with axes along v. Where ``m = 1 / (alpha - 1)`` is a whole number,
+function one with axes along v. Where ``m = 1 / (alpha - 1)`` is an integer,
 
 .. math:: E_p[N(t; c_j, S_j)] = p(\mu) \int N(v_1; a_1, s_1^2) \int_{-c}^{c} (c^2 - v_2^2)^m \,
           N(v_2; a_2 + k (v_1 - a_1), s_2^2) \, dv_2 \, dv_1, \qquad c^2 = 1 - v_1^2.
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities.expectations._interval import order
+from omegamax.densities.expectations._windows import find_order
 
 # Beyond so many standard deviations a Gaussian counts as nothing: 6e-14 of it are there.
 REACH = 7.5
@@ -34,7 +34,10 @@ NODES = 56
 
 
 def _gegenbauer(count: int, m: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1] for ``(1 - y^2)^m / sqrt(2 pi)``, after Golub and Welsch (Math. Comp. 1969)."""
+    """Return nodes and weights on [-1, 1] for ``(1 - y^2)^m / sqrt(2 pi)``.
+
+    Reference: Golub and Welsch (Math. Comp. 1969).
+    """
     k = np.arange(1, count)
     side = np.sqrt(k * (k + 2 * m) / (4.0 * (k + m) ** 2 - 1))
     y, vectors = np.linalg.eigh(np.diag(side, 1) + np.diag(side, -1))
@@ -51,20 +54,22 @@ _SHORT = {
 }
 
 
-def chord(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
-    """``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`order`; in float64.
+def integrate_chords(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    """Return ``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`find_order`.
+
+    All is computed in float64.
 
     Differentiable any number of times in the location and the scale. Exactly 0 where the function does not reach the
     support.
 
     >>> p = BetaGaussian(torch.zeros(2, dtype=torch.float64), 1.0, alpha=2.0)
-    >>> chord(p, GaussianRBF(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), 0.01))
+    >>> integrate_chords(p, GaussianRBF(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), 0.01))
     tensor([0.5542, 0.0000], dtype=torch.float64)
     """
-    m = order(density.alpha)
+    m = find_order(density.alpha)
     if m is None or density.dimension != 2:
         raise ValueError(
-            f"chord: needs 2 dimensions and a float alpha of 1 + 1/m, m = 1 ... {max(_SHORT)}, "
+            f"integrate_chords: needs 2 dimensions and a float alpha of 1 + 1/m, m = 1 ... {max(_SHORT)}, "
             f"got {density.dimension} and {density.alpha}"
         )
     bump = _align(density, basis)
@@ -122,7 +127,7 @@ def _align(density: BetaGaussian, basis: GaussianRBF) -> Bump:
 
 
 def _rotation(x1: Tensor, x2: Tensor, f11: Tensor, f21: Tensor, f22: Tensor) -> tuple[Tensor, Tensor]:
-    """The direction of v1: along one of the axes of the function with centre x and covariance F F'."""
+    """Return the direction of v1: along one of the axes of the function with centre x and covariance F F'."""
     angle = 0.5 * torch.atan2(2 * f11 * f21, f11.square() - f21.square() - f22.square())
     cos, sin = angle.cos(), angle.sin()
     long = torch.hypot(cos * f11 + sin * f21, sin * f22)
@@ -136,7 +141,7 @@ def _rotation(x1: Tensor, x2: Tensor, f11: Tensor, f21: Tensor, f22: Tensor) -> 
 
 
 def _over_chord(r: Tensor, q: Tensor, m: int) -> Tensor:
-    r""":math:`r^{-2m} \int_{-r}^{r} (r^2 - y^2)^m \phi(y - q) \, dy`, elementwise."""
+    r"""Return :math:`r^{-2m} \int_{-r}^{r} (r^2 - y^2)^m \phi(y - q) \, dy`, elementwise."""
     least, (y, w) = _SHORT[m]
     smooth = r * ((-0.5 * (r.unsqueeze(-1) * y.to(r) - q.unsqueeze(-1)).square()).exp() @ w.to(r))
     closed = r > least

@@ -22,40 +22,46 @@ from omegamax.densities.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.contour import count_results, log_gamma_scale, log_one_plus, place_nodes
 
 
-def contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
-    """``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``; ``fine=False`` is for results that end up in single precision."""
-    size, height = 1 + 1 / wide.e, wide.dilation / wide.e
-    inputs = (*pair, size.unsqueeze(-1), height.unsqueeze(-1), wide.log_peak.unsqueeze(-1))
+def integrate_contour(pair: Frame, wide: Wide, fine: bool = True) -> Tensor:
+    """Return ``E_p[psi_j]`` for ``alpha > 1``, ``[*, J]``.
+
+    ``fine=False`` is for results that end up in single precision.
+    """
+    M, h = 1 + 1 / wide.e, wide.c / wide.e
+    inputs = (*pair, M.unsqueeze(-1), h.unsqueeze(-1), wide.B.unsqueeze(-1))
     return _integral(*inputs, fine)[0]
 
 
-def on_path(sigma: Tensor, delta: Tensor, spread: Tensor, size: Tensor, height: Tensor, log_peak: Tensor) -> Tensor:
-    """The integral, written so that torch can differentiate it any number of times; ``size`` is M, ``height`` h."""
+def integrate_on_path(sigma: Tensor, delta: Tensor, spread: Tensor, M: Tensor, h: Tensor, B: Tensor) -> Tensor:
+    """Return the integral, written so that torch can differentiate it any number of times."""
     with torch.no_grad():
-        width = 2 * height.unsqueeze(-1) * sigma.diagonal(dim1=-2, dim2=-1)
+        width = 2 * h.unsqueeze(-1) * sigma.diagonal(dim1=-2, dim2=-1)
         a, b = (spread / width).expand_as(delta), delta.square() / width
-        s0, zeta, weight = place_nodes(size.expand(delta.shape[:-1]), a, b)
+        s0, zeta, weight = place_nodes(M.expand(delta.shape[:-1]), a, b)
         s = s0.unsqueeze(-1) * (1 + zeta)
     # Everything is measured from s0: exp(s - M log s) Gamma(M) is a product of huge and tiny numbers.
-    lead = s0 / size - 1
-    start = log_peak + log_gamma_scale(size) + size * (lead - lead.log1p())
-    path = s0.unsqueeze(-1) * zeta - size.unsqueeze(-1) * log_one_plus(zeta)
-    log_f = start.unsqueeze(-1) + path + log_kernel(Frame(sigma, delta, spread), s / height.unsqueeze(-1))
+    lead = s0 / M - 1
+    start = B + log_gamma_scale(M) + M * (lead - lead.log1p())
+    path = s0.unsqueeze(-1) * zeta - M.unsqueeze(-1) * log_one_plus(zeta)
+    log_f = start.unsqueeze(-1) + path + log_kernel(Frame(sigma, delta, spread), s / h.unsqueeze(-1))
     return (log_f.exp() * weight).real.sum(-1)
 
 
-def _gradient_on_path(g: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return torch.func.vjp(on_path, *inputs)[1](g)
+def _differentiate_on_path(g: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return torch.func.vjp(integrate_on_path, *inputs)[1](g)
 
 
-# Axes of sigma, delta, spread, size, height and log_peak that are not batch.
+# Axes of sigma, delta, spread, M, h and B that are not batch.
 _RANKS = (3, 2, 2, 1, 1, 1)
 
 
-def _forward(sigma, delta, spread, size, height, log_peak, fine):
-    """The value, and with it all first derivatives ``[*, J, count_results(n)]``: they come out of the same sums."""
+def _forward(sigma, delta, spread, M, h, B, fine):
+    """Return the value, and with it all first derivatives ``[*, J, count_results(n)]``.
+
+    They come out of the same sums.
+    """
     diagonal = sigma.diagonal(dim1=-2, dim2=-1)
-    both = kernels.solve("contour", size, height, log_peak, diagonal, delta, spread, fine)
+    both = kernels.solve("contour", M, h, B, diagonal, delta, spread, fine)
     return both[..., 0].clone(), both  # an operation's results share no memory
 
 
@@ -101,7 +107,7 @@ class _ContourGradient(torch.autograd.Function):
     def jvp(ctx, g, _, *tangents):
         # torch makes no dual of an expanded tensor.
         at, along = ([t.contiguous() for t in group] for group in (ctx.saved_tensors, (g, *tangents)))
-        return torch.func.jvp(_gradient_on_path, tuple(at), tuple(along))[1]
+        return torch.func.jvp(_differentiate_on_path, tuple(at), tuple(along))[1]
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
@@ -110,7 +116,7 @@ class _ContourGradient(torch.autograd.Function):
 
 
 def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
-    """The derivatives for each row, with derivatives of their own where somebody may ask for these."""
+    """Return the derivatives for each row, with derivatives of their own where somebody may ask for these."""
     if not in_transform() and not any(x.requires_grad for x in inputs):
         return _partials(both)
     rows = both.shape[:-1]
@@ -119,29 +125,32 @@ def _slopes(both: Tensor, inputs: list[Tensor]) -> Sequence[Tensor]:
 
 
 def _partials(both: Tensor) -> list[Tensor]:
-    """Derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, size, height and log_peak ``[*, J]``."""
+    """Return derivatives in sigma ``[*, J, n, n]``, delta and spread ``[*, J, n]``, M, h and B ``[*, J]``."""
     n = next(n for n in range(1, both.shape[-1]) if count_results(n) == both.shape[-1])
     triangle = n * (n + 1) // 2
     value, in_sigma, in_delta, in_spread, last = both.split([1, triangle, n, n, 2], -1)
     if n > 1:
-        # The place of (i, j) in the lower triangle, row by row.
+        # The index of (i, j) in the lower triangle, row by row.
         i, j = torch.arange(n, device=both.device)[:, None], torch.arange(n, device=both.device)
         high, low = torch.maximum(i, j), torch.minimum(i, j)
         in_sigma = in_sigma.index_select(-1, (high * (high + 1) // 2 + low).flatten())
-    in_size, in_height = last.unbind(-1)
-    return [in_sigma.reshape(*both.shape[:-1], n, n), in_delta, in_spread, in_size, in_height, value.squeeze(-1)]
+    in_M, in_h = last.unbind(-1)
+    return [in_sigma.reshape(*both.shape[:-1], n, n), in_delta, in_spread, in_M, in_h, value.squeeze(-1)]
 
 
-def _in_front(size: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...]) -> list[Tensor]:
-    """Tensors of a mapped call with the mapped axis first and as many batch axes each, so that they broadcast."""
-    moved = [t.expand(size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=True)]
+def _in_front(count: int, in_dims: tuple, tensors: tuple, ranks: tuple[int, ...]) -> list[Tensor]:
+    """Return tensors of a mapped call with the mapped axis first and as many batch axes each.
+
+    They then broadcast.
+    """
+    moved = [t.expand(count, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(tensors, in_dims, strict=True)]
     batch = max(t.dim() - rank for t, rank in zip(moved, ranks, strict=True))
     return [
-        t.reshape(size, *(1,) * (batch - t.dim() + rank), *t.shape[1:]) for t, rank in zip(moved, ranks, strict=True)
+        t.reshape(count, *(1,) * (batch - t.dim() + rank), *t.shape[1:]) for t, rank in zip(moved, ranks, strict=True)
     ]
 
 
-def _shape(sigma, delta, spread, size, height, log_peak, fine):
+def _shape(sigma, delta, spread, M, h, B, fine):
     *rows, n = delta.shape
     return delta.new_empty(rows), delta.new_empty((*rows, count_results(n)))
 
@@ -153,8 +162,7 @@ def _vmap(info, in_dims, *inputs):
 
 _integral = Operation(
     "contour",
-    "(Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak, bool fine) "
-    "-> (Tensor, Tensor)",
+    "(Tensor sigma, Tensor delta, Tensor spread, Tensor M, Tensor h, Tensor B, bool fine) -> (Tensor, Tensor)",
     _forward,
     _shape,
     save=_save,
@@ -177,7 +185,7 @@ def _save_gradient(ctx, inputs, results):
 def _gradient_backward(ctx, *gradients):
     at = ctx.saved_tensors
     gradients = tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, at[1:], strict=True))
-    g, *inputs = torch.func.vjp(_gradient_on_path, *at)[1](gradients)
+    g, *inputs = torch.func.vjp(_differentiate_on_path, *at)[1](gradients)
     return (g, None, *inputs)
 
 
@@ -188,7 +196,7 @@ def _gradient_vmap(info, in_dims, *inputs):
 # The gradients as an operation, for rules of forward mode, in which there can be no Function.
 _gradient = Operation(
     "contour_gradient",
-    "(Tensor g, Tensor both, Tensor sigma, Tensor delta, Tensor spread, Tensor size, Tensor height, Tensor log_peak) "
+    "(Tensor g, Tensor both, Tensor sigma, Tensor delta, Tensor spread, Tensor M, Tensor h, Tensor B) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _run_gradient,
     lambda g, both, *inputs: tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in inputs),

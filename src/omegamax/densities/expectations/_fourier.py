@@ -28,7 +28,7 @@ from omegamax.basis import Fourier
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._nodes import gauss_tsallis
-from omegamax.densities.expectations._product import excess, widened
+from omegamax.densities.expectations._product import excess, to_double_precision
 from omegamax.kernels.contour import stirling
 
 # Tails are heavy below 2 / HEAVY degrees of freedom.
@@ -46,19 +46,21 @@ _HEAVY_NODES, _HEAVY_STEP, _DEPTH = 160, 0.3, 40.0
 
 @register_expectation(BetaGaussian, Fourier)
 def expect_fourier(density: BetaGaussian, basis: Fourier) -> Tensor:
-    """``[*, 2F]``: cosines, then sines."""
-    wide = widened(density)
+    """Return ``[*, 2F]``: cosines, then sines."""
+    wide = to_double_precision(density)
     w = basis.frequencies.to(wide.loc)
     # L'w for each frequency. Sums of products: autocast would take a matmul to half precision.
     folded = (wide.scale_tril.unsqueeze(-3) * w.unsqueeze(-1)).sum(-2)
-    square = wide.dilation.unsqueeze(-1) * folded.square().sum(-1)
+    square = wide.c.unsqueeze(-1) * folded.square().sum(-1)
     factor = characteristic(square, excess(density), basis.dimension)
     phase = (wide.loc.unsqueeze(-2) * w).sum(-1)
     return torch.cat([phase.cos() * factor, phase.sin() * factor], -1).to(density.loc.dtype)
 
 
 def characteristic(square: Tensor, e: float | Tensor, n: int) -> Tensor:
-    r""":math:`E[\cos(\omega z_1)]` under the density :math:`(1 - e |z|^2 / 2)_+^{1/e}` of n coordinates, ``e > -2/n``.
+    r"""Return :math:`E[\cos(\omega z_1)]` under the density :math:`(1 - e |z|^2 / 2)_+^{1/e}` of n coordinates.
+
+    ``e`` must be above ``-2/n``.
 
     The error is below 1e-12 for every e and omega, but for less than two degrees of freedom with omega below 1e-9.
 
@@ -87,7 +89,7 @@ def characteristic(square: Tensor, e: float | Tensor, n: int) -> Tensor:
 
 
 def _either(fast: Tensor | None, square: Tensor, e: float | Tensor, positive: Tensor, n: int) -> Tensor:
-    """Slow waves and, where there are any, fast ones; ``e`` has no entries for F, so that one rule serves all waves."""
+    """Compute slow waves and, where there are any, fast ones; ``e`` has no axis F: one rule serves all waves."""
     if fast is None or (readable(fast) and not bool(fast.any())):
         return _slow(square, e, n)
     rapid = _fast(torch.where(fast, square, 2.0 * (n + 2) ** 2), torch.where(fast, positive, 1.0), n)
@@ -95,7 +97,10 @@ def _either(fast: Tensor | None, square: Tensor, e: float | Tensor, positive: Te
 
 
 def _slow(square: Tensor, e: float | Tensor, n: int) -> Tensor:
-    r"""The mean of :math:`\cos(\omega z_1)`; one coordinate has the density :math:`(1 - ez^2/2)^{1/e + (n-1)/2}`."""
+    r"""Return the mean of :math:`\cos(\omega z_1)`.
+
+    One coordinate has the density :math:`(1 - ez^2/2)^{1/e + (n-1)/2}`.
+    """
     half, weight = (x.to(square.device) for x in gauss_tsallis(_SLOW_NODES, -0.5, e, 1 + e * ((n - 1) / 2)))
     gone = square > _SLOW_LIMIT * (1 + e * (n / 2 + 1))
     near = square < _NEAR
@@ -110,7 +115,7 @@ def _slow(square: Tensor, e: float | Tensor, n: int) -> Tensor:
 
 
 def _fast(square: Tensor, e: Tensor, n: int) -> Tensor:
-    r"""For ``e > 0``, :math:`\rho > 2v`: J is the real part of Hankel's function,
+    r"""Return the factor for ``e > 0``, :math:`\rho > 2v`, where J is the real part of Hankel's function,
 
     .. math:: H_v(\rho) = \frac{1}{\pi i} \int_{-\infty}^{\infty + i\pi} e^{\rho \sinh t - vt} dt
 
@@ -134,7 +139,7 @@ def _fast(square: Tensor, e: Tensor, n: int) -> Tensor:
 
 
 def _heavy(square: Tensor, e: Tensor, n: int) -> Tensor:
-    r"""For ``e < 0``, a mixture of Gaussians by the trapezoidal rule in the logarithm of their precision,
+    r"""Return the factor for ``e < 0``: Gaussians mixed by the trapezoidal rule in the log of their precision,
 
     .. math:: \frac{u^u}{\Gamma(u)} \int_{-\infty}^\infty e^{u (t - e^t) - b e^{-t}} dt, \qquad
               u = -\tfrac1e - \tfrac n2, \quad b = \frac{\omega^2}{2 + ne}

@@ -8,20 +8,19 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
-from omegamax._numerics import phi
+from omegamax._numerics import log_ratio, phi
 from omegamax.basis import Basis, GaussianRBF, Polynomial
 from omegamax.densities._base import register_expectation
 from omegamax.densities._laplace import BetaLaplace
-from omegamax.densities._normaliser import log_ratio
 from omegamax.densities.expectations._windows import (
     NODES,
     POWER,
     WEIGHTS,
     Flank,
     gauss_legendre,
-    integral,
-    phi_value,
-    wide,
+    integrate,
+    phi_of_negative,
+    to_double,
 )
 
 # Beyond so many standard deviations a Gaussian is below 1e-16 of its peak.
@@ -30,27 +29,30 @@ _ROOT2 = math.sqrt(2)
 # The closed form of the triangular density cancels where the basis function is wide, in units of the half-width; from
 # there on, that many nodes on each side leave 1e-15.
 _NARROW = 0.5
-_FEW, _FEW_WEIGHTS = gauss_legendre(16)
+_WIDE_NODES, _WIDE_WEIGHTS = gauss_legendre(16)
 # Coefficients of sqrt(pi) x erfcx(x) in powers of 1 / 2x^2: (-1)^n (2n - 1)!!.
 _ERFCX = [(-1.0) ** n * math.prod(range(1, 2 * n, 2)) for n in range(17)]
 
 
 @register_expectation(BetaLaplace, GaussianRBF)
 def expect_laplace(density: BetaLaplace, basis: GaussianRBF) -> Tensor:
-    """``E_p[psi_j]`` for Gaussian functions, ``[*, J]``: closed at alpha = 1 and 2, else by nodes in a window."""
+    """Return ``E_p[psi_j]`` for Gaussian functions, ``[*, J]``.
+
+    It is closed at alpha = 1 and 2, and otherwise a sum over nodes in a window.
+    """
     flank = Flank.of(density)
-    d = wide(basis.centers[:, 0]) - flank.loc
-    s = wide(basis.covariance[:, 0, 0]).sqrt()
+    d = to_double(basis.centers[:, 0]) - flank.loc
+    s = to_double(basis.covariance[:, 0, 0]).sqrt()
     if not isinstance(density.alpha, Tensor) and density.alpha in (1.0, 2.0):
         value = (_laplace if density.alpha == 1 else _triangular)(d, s, flank.unit)
     else:
         value = _windowed(flank, d / flank.unit, s / flank.unit) / flank.unit
-    return (value * wide(basis.log_weight).exp()).to(density.loc.dtype)
+    return (value * to_double(basis.log_weight).exp()).to(density.loc.dtype)
 
 
 @register_expectation(BetaLaplace, Basis)
 def expect_any(density: BetaLaplace, basis: Basis) -> Tensor:
-    """``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
+    """Return ``E_p[psi_j]`` for any other functions, ``[*, J]``, by 64 nodes on each side of the peak.
 
     Absolute error 1e-12 for functions that are smooth on the scale of the density (a wave that turns by less than 10
     radians over it); functions with kinks or narrow peaks need a rule of their own.
@@ -65,7 +67,7 @@ def expect_any(density: BetaLaplace, basis: Basis) -> Tensor:
 
 @register_expectation(BetaLaplace, Polynomial)
 def expect_polynomial(density: BetaLaplace, basis: Polynomial) -> Tensor:
-    r"""Moments, ``[*, J]``, closed: :math:`E|t - \mu|^q = s^q q! / \prod_{i \le q} (\alpha + i (\alpha - 1))`.
+    r"""Return moments ``[*, J]``, closed: :math:`E|t - \mu|^q = s^q q! / \prod_{i \le q} (\alpha + i (\alpha - 1))`.
 
     With heavy tails, from the first q on where the product is not positive, even moments are inf and odd ones NaN.
     """
@@ -82,7 +84,7 @@ def expect_polynomial(density: BetaLaplace, basis: Polynomial) -> Tensor:
 
 
 def _laplace(d: Tensor, s: Tensor, b: Tensor) -> Tensor:
-    r"""The normal density convolved with Laplace's, at d:
+    r"""Return the normal density convolved with Laplace's, at d:
 
     .. math:: \frac{1}{4b} e^{-d^2 / 2s^2} \Bigl[\operatorname{erfcx}\frac{s/b - d/s}{\sqrt2}
               + \operatorname{erfcx}\frac{s/b + d/s}{\sqrt2}\Bigr], \qquad
@@ -99,7 +101,10 @@ def _laplace(d: Tensor, s: Tensor, b: Tensor) -> Tensor:
 
 
 def _erfcx(x: Tensor) -> Tensor:
-    """``exp(x^2) erfc(x)`` for x >= 0; far out by its series, as torch's derivative there is a difference of equals."""
+    """Return ``exp(x^2) erfc(x)`` for x >= 0.
+
+    For large x it is a series, since torch's derivative there is a difference of nearly equal numbers.
+    """
     large = x > 8
     inner, outer = torch.where(large, 1.0, x), torch.where(large, x, 8.0)
     y = 0.5 / outer.square()
@@ -110,7 +115,7 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
-    r"""The normal density convolved with the triangular one on [-a, a], at d: a second difference,
+    r"""Return the normal density convolved with the triangular one on [-a, a], at d: a second difference,
 
     .. math:: \frac{G(d + a) - 2 G(d) + G(d - a)}{a^2}, \qquad G(x) = x \Phi(x / s) + s \varphi(x / s) = x_+ + g(|x|).
 
@@ -128,8 +133,8 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
         rest = rest + _decaying(torch.where(size < a, a - size, size - a), safe)
         closed = triangle + rest / a.square()
     if not every:
-        r = _FEW.to(d.device)
-        weight = _FEW_WEIGHTS.to(d.device) * (1 - r) / math.sqrt(2 * math.pi)
+        r = _WIDE_NODES.to(d.device)
+        weight = _WIDE_WEIGHTS.to(d.device) * (1 - r) / math.sqrt(2 * math.pi)
         safe = torch.where(narrow, a, s)
         left, right = ((d.unsqueeze(-1) + side * a.unsqueeze(-1) * r) / safe.unsqueeze(-1) for side in (-1, 1))
         by_nodes = (((left.square() / -2).exp() + (right.square() / -2).exp()) @ weight) / safe
@@ -137,13 +142,13 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
 
 
 def _decaying(x: Tensor, s: Tensor) -> Tensor:
-    """``s phi(x / s) - x Q(x / s)`` for x >= 0, with Q the upper tail."""
+    """Return ``s phi(x / s) - x Q(x / s)`` for x >= 0, with Q the upper tail."""
     z = x / s
     return s * ((-z.square() / 2).exp() / math.sqrt(2 * math.pi) - z * torch.erfc(z / _ROOT2) / 2)
 
 
 def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
-    """Centres ``d`` and widths ``w``, ``[*, J]``, in units of the density; any alpha."""
+    """Return centres ``d`` and widths ``w``, ``[*, J]``, in units of the density; any alpha."""
     d = torch.stack([d, -d])  # one side and the other
     heavy = flank.e < 0
     with torch.no_grad():
@@ -162,7 +167,7 @@ def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
 
 
 def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """From ``near`` to ``far``, in the coordinate x of the density.
+    """Integrate from ``near`` to ``far``, in the coordinate x of the density.
 
     Measured from the near end: x = start (1 - y). A narrow function far out would feel the rounding of each distance.
     """
@@ -185,14 +190,14 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
     def integrand(y: Tensor, still: bool) -> Tensor:
         further = -torch.log1p(-y.clamp(max=1 - 1e-15)) / flank.rate.unsqueeze(-1)
         bend = -flank.e.unsqueeze(-1) * further
-        r = offset + fall * further * (phi_value(bend) if fixed and still else phi(bend))
+        r = offset + fall * further * (phi_of_negative(bend) if fixed and still else phi(bend))
         return (1 - y).pow(POWER - 1) * _bump(r, w)
 
-    return POWER / 2 * start.pow(POWER) * integral(integrand, None, end)
+    return POWER / 2 * start.pow(POWER) * integrate(integrand, None, end)
 
 
 def _beyond(e: Tensor, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """From ``near`` to ``far`` in the cube root of the distance; alpha < 1."""
+    """Integrate from ``near`` to ``far`` in the cube root of the distance; alpha < 1."""
     with torch.no_grad():
         start, end = near.clamp(min=1e-300).pow(1 / 3), far.clamp(min=1e-300).pow(1 / 3)
         width = ((far - near) / (start.square() + start * end + end.square())).unsqueeze(-1)

@@ -26,14 +26,17 @@ Scalar = float | Tensor
 Function = TypeVar("Function", bound=Callable)
 
 
-def traced_as_constant(function: Function) -> Function:
-    """What :func:`torch.compiler.assume_constant_result` does, without loading the compiler, which takes a second."""
+def trace_as_constant(function: Function) -> Function:
+    """Mark a function as :func:`torch.compiler.assume_constant_result` does, without loading the compiler.
+
+    Loading it takes a second.
+    """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 def gauss_jacobi(order: int, a: Scalar, b: Scalar) -> tuple[Tensor, Tensor]:
-    r"""Nodes in (-1, 1) and weights for :math:`(1 - x)^a (1 + x)^b`, ``a, b > -1``; the weights sum to one.
+    r"""Return nodes in (-1, 1) and weights for :math:`(1 - x)^a (1 + x)^b`, ``a, b > -1``; the weights sum to one.
 
     Float exponents give ``[order]``, from a cache; tensors ``[*, order]``, differentiable. All in float64.
 
@@ -46,7 +49,7 @@ def gauss_jacobi(order: int, a: Scalar, b: Scalar) -> tuple[Tensor, Tensor]:
 
 
 def gauss_laguerre(order: int, a: Scalar) -> tuple[Tensor, Tensor]:
-    r"""Nodes > 0 and weights for :math:`x^a e^{-x}`, ``a > -1``; the weights sum to one. Shapes as in Jacobi's.
+    r"""Return nodes > 0 and weights for :math:`x^a e^{-x}`, ``a > -1``; the weights sum to one. Shapes as in Jacobi's.
 
     >>> x, w = gauss_laguerre(2, 0.0)
     >>> (w * x**3).sum().round(decimals=9)
@@ -56,7 +59,7 @@ def gauss_laguerre(order: int, a: Scalar) -> tuple[Tensor, Tensor]:
 
 
 def gauss_tsallis(order: int, a: Scalar, e: Scalar, rate: Scalar = 1.0) -> tuple[Tensor, Tensor]:
-    r"""Nodes and weights for :math:`x^a (1 - ex)^{\text{rate}/e}`, at e = 0 :math:`x^a e^{-\text{rate}\,x}`.
+    r"""Return nodes and weights for :math:`x^a (1 - ex)^{\text{rate}/e}`, at e = 0 :math:`x^a e^{-\text{rate}\,x}`.
 
     For e > 0 the range is (0, 1/e), and Jacobi's exponent ``rate / e > -1``. For e < 0 the range is the half-line, on
     which ``order`` nodes exist only for ``-e`` well below ``rate / (2 order)``.
@@ -96,7 +99,9 @@ def _rule(order: int, a: Tensor, e: Tensor, rate: Tensor) -> tuple[Tensor, Tenso
 
 
 def radial_nodes(order: int, n: int, e: Scalar) -> tuple[Tensor, Tensor]:
-    r"""Radii and weights of the standard beta-Gaussian in n dimensions, of density :math:`(1 - e |z|^2 / 2)_+^{1/e}`.
+    r"""Return radii and weights of the standard beta-Gaussian in n dimensions.
+
+    Its density is :math:`(1 - e |z|^2 / 2)_+^{1/e}`.
 
     ``E[f(|z|)] = sum_i w_i f(r_i)``, exact for e >= 0 if f is a polynomial of degree ``2 order - 1`` in the square.
     For e < 0, Student's t, the rule is Jacobi's in :math:`x = R / (1 - eR)`, which is in (0, -1/e).

@@ -1,9 +1,9 @@
-r"""A beta-Gaussian over the plane, as a law of one coordinate and a law of the other given that one.
+r"""A beta-Gaussian over the plane, as a distribution of one coordinate and a distribution of the other given that one.
 
-In coordinates in which the density is round, :math:`t = \mu + \sqrt c L z`, the law of :math:`z_1` is a beta-Gaussian
-of :math:`e' = e / (1 + e/2)` with ``e = alpha - 1``; given :math:`z_1`, the other coordinate is a beta-Gaussian of the
-same alpha, in units of :math:`\sqrt{1 - e z_1^2 / 2}`. Turning the plane changes nothing. An integral over a region is
-then one over :math:`z_1` of integrals over the line.
+In coordinates in which the density is round, :math:`t = \mu + \sqrt c L z`, the distribution of :math:`z_1` is a
+beta-Gaussian of :math:`e' = e / (1 + e/2)` with ``e = alpha - 1``; given :math:`z_1`, the other coordinate is a
+beta-Gaussian of the same alpha, in units of :math:`\sqrt{1 - e z_1^2 / 2}`. Turning the plane changes nothing. An
+integral over a region is then one over :math:`z_1` of integrals over the line.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._normaliser import log_volume
-from omegamax.densities.expectations._interval import closed_order
-from omegamax.densities.expectations._windows import Bell, Rule, excess, gauss_legendre, wide
+from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax.densities.expectations._windows import Bell, Rule, excess, find_closed_order, gauss_legendre, to_double
 
 # For the inner of two integrals.
 INNER: Rule = gauss_legendre(32)
@@ -32,27 +30,27 @@ class Plane:
 
     e: Tensor
     root: Tensor  # sqrt(c) L, [*, 2, 2]
-    first: Bell  # the law of the first coordinate
+    first: Bell  # the distribution of the first coordinate
     second: Bell  # that of the other in its units, with an axis more
     order: int | None  # 1 / (alpha - 1) if there is a closed form
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Plane:
-        e, root = excess(density), wide(density.scale_tril)
+        e, root = excess(density), to_double(density.scale_tril)
         log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
         level = (log_volume(e, 2) - math.log(2 * math.pi) - log_det) / (1 + e)
         number = e if isinstance(density.alpha, Tensor) else density.alpha - 1
         first = replace(Bell.standard(number / (1 + number / 2), root), unit=(1 + e / 2).rsqrt())
         second = Bell.standard(number, root).lifted()
-        return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, closed_order(density.alpha))
+        return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, find_closed_order(density.alpha))
 
     def chord(self, z: Tensor) -> Tensor:
-        """The unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""
+        """Return the unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""
         return (1 - self.e.unsqueeze(-1) * z.square() / 2).clamp(min=1e-40).sqrt()
 
 
-def by_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:
-    """``rule(plane, *pairs)`` for tensors ``[*, J, n]``, in parts of the J functions, ``[*, J]``.
+def integrate_in_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:
+    """Return ``rule(plane, *pairs)`` for tensors ``[*, J, n]``, in parts of the J functions, ``[*, J]``.
 
     ``outer`` is the number of nodes for each pair, each of which has as many again as its inner integral.
     """

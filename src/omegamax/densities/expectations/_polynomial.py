@@ -24,8 +24,8 @@ from omegamax._checks import readable
 from omegamax.basis import Polynomial
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities.expectations._nodes import traced_as_constant
-from omegamax.densities.expectations._product import excess, widened
+from omegamax.densities.expectations._nodes import trace_as_constant
+from omegamax.densities.expectations._product import excess, to_double_precision
 
 Exponents = tuple[int, ...]
 
@@ -41,8 +41,11 @@ class Step(NamedTuple):
 
 @register_expectation(BetaGaussian, Polynomial)
 def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
-    """``[*, J]``; where alpha < 1 leaves no finite mean, inf for a monomial with even exponents, otherwise NaN."""
-    wide, e, n = widened(density), excess(density), basis.dimension
+    """Return the means of the monomials, ``[*, J]``.
+
+    Where alpha < 1 leaves no finite mean, it is inf for a monomial with even exponents and NaN otherwise.
+    """
+    wide, e, n = to_double_precision(density), excess(density), basis.dimension
     select = None
     if readable(basis.exponents):
         wanted: tuple[Exponents, ...] = tuple(map(tuple, basis.exponents.tolist()))
@@ -52,7 +55,7 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
         select = (basis.exponents * torch.tensor([size ** (n - 1 - i) for i in range(n)]).to(basis.exponents)).sum(-1)
     places, degrees, even, *tables = (t.to(wide.loc.device) for t in _plan(wanted))
     steps = [Step(*tables[i : i + 4]) for i in range(0, len(tables), 4)]
-    levels = gaussian_moments(wide.loc, wide.dilation[..., None, None] * wide.scale, steps)
+    levels = gaussian_moments(wide.loc, wide.c[..., None, None] * wide.scale, steps)
     factors = _factors(e, n, len(steps) // 2).to(wide.loc.device)
     moments = torch.cat([(level * factors[..., None, : level.shape[-1]]).sum(-1) for level in levels], -1)
     value = moments[..., places]
@@ -63,7 +66,7 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
 
 
 def gaussian_moments(loc: Tensor, covariance: Tensor, steps: list[Step]) -> list[Tensor]:
-    r"""Moments of Gaussians by Stein's recurrence, each split by powers r of the covariance.
+    r"""Return moments of Gaussians by Stein's recurrence, each split by powers r of the covariance.
 
     .. math:: E[t_i \, f(t)] = \mu_i \, E[f(t)] + \sum_j \Sigma_{ij} \, E[\partial_j f(t)]
 
@@ -86,16 +89,16 @@ def gaussian_moments(loc: Tensor, covariance: Tensor, steps: list[Step]) -> list
 
 
 def _factors(e: float | Tensor, n: int, count: int) -> Tensor:
-    """``kappa_r`` for r from 0 to ``count``, ``[*, count + 1]``; something finite where there is no moment."""
+    """Return ``kappa_r`` for r from 0 to ``count``, ``[*, count + 1]``; something finite where there is no moment."""
     e = e.unsqueeze(-1) if isinstance(e, Tensor) else torch.tensor([e], dtype=torch.float64)
     pace = 1 + e * (n / 2 + torch.arange(1, count + 1, dtype=torch.float64, device=e.device))
     inverse = 1 / torch.where(pace > 0, pace, 1.0)
     return torch.cat([torch.ones_like(e), inverse.cumprod(-1)], -1)
 
 
-@traced_as_constant
+@trace_as_constant
 def _plan(wanted: tuple[Exponents, ...]) -> tuple[Tensor, ...]:
-    """For each monomial its place among all, its degree and whether its exponents are even; then the steps."""
+    """Return, for each monomial, its index, its degree and whether its exponents are even; then the steps."""
     return tuple(torch.tensor(table, device="cpu") for table in _tables(wanted))
 
 
@@ -127,10 +130,10 @@ def _tables(wanted: tuple[Exponents, ...]) -> list[np.ndarray]:
 
 
 def _axis(k: Exponents) -> int:
-    """The first variable of a monomial."""
+    """Return the first variable of a monomial."""
     return next(i for i, x in enumerate(k) if x)
 
 
 def _less(k: Exponents, i: int) -> Exponents:
-    """The monomial divided by one of its variables."""
+    """Return the monomial divided by one of its variables."""
     return (*k[:i], k[i] - 1, *k[i + 1 :])

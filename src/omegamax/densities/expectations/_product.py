@@ -1,8 +1,8 @@
 r"""The rule for any smooth basis: radii times directions.
 
 A beta-Gaussian is :math:`t = \mu + \sqrt c \, L r u` with a direction u that is uniform on the sphere and a radius r of
-which only alpha and n are needed to know the law. Radii by Gaussian quadrature, directions by a rule with a point
-opposite to each point: together they are exact for polynomials up to a high degree, at every alpha >= 1.
+which only alpha and n are needed to know the distribution. Radii by Gaussian quadrature, directions by a rule with a
+point opposite to each point: together they are exact for polynomials up to a high degree, at every alpha >= 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER = 4
 
 
 def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tensor, Tensor]:
-    r"""Points and weights for the mean of any smooth function, :math:`E_p[f(t)] \approx \sum_q w_q f(t_q)`.
+    r"""Return points and weights for the mean of any smooth function, :math:`E_p[f(t)] \approx \sum_q w_q f(t_q)`.
 
     The points move with ``loc`` and the scale, and points and weights with alpha: a sum over them has the gradients of
     the expectation, pathwise.
@@ -56,25 +56,25 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
         order = ORDERS.get(n, _ORDER)
     elif type(order) is not int or order < 1:
         raise ValueError(f"product_nodes: order must be an int of at least 1, got {order!r}")
-    wide = widened(density)
+    wide = to_double_precision(density)
     radii, weights = (x.to(wide.loc.device) for x in radial_nodes(order, n, excess(density)))
     directions, shares = (x.to(wide.loc.device) for x in sphere_nodes(n, order))
     z = (radii[..., None, None] * directions).flatten(-3, -2)
-    t = wide.loc.unsqueeze(-2) + (z @ wide.scale_tril.mT) * wide.dilation.sqrt()[..., None, None]
+    t = wide.loc.unsqueeze(-2) + (z @ wide.scale_tril.mT) * wide.c.sqrt()[..., None, None]
     return t, (weights.unsqueeze(-1) * shares).flatten(-2)
 
 
 @register_expectation(BetaGaussian, Basis)
 def expect_any(density: BetaGaussian, basis: Basis) -> Tensor:
-    """``[*, J]`` for any basis that is smooth on the scale of the density."""
+    """Return ``[*, J]`` for any basis that is smooth on the scale of the density."""
     t, w = product_nodes(density)
     values = basis(t.to(density.loc.dtype))
     # A sum of products and not a matmul, which autocast would take to half precision.
     return (values * w.unsqueeze(-1)).sum(-2).to(density.loc.dtype)
 
 
-def widened(density: BetaGaussian) -> BetaGaussian:
-    """The density in double precision."""
+def to_double_precision(density: BetaGaussian) -> BetaGaussian:
+    """Return the density in double precision."""
     if density.loc.dtype == torch.float64:
         return density
     loc, root = density.loc.double(), density.scale_tril.double()
@@ -82,7 +82,7 @@ def widened(density: BetaGaussian) -> BetaGaussian:
 
 
 def excess(density: BetaGaussian) -> float | Tensor:
-    """``alpha - 1``: a float, or a float64 tensor that broadcasts with the batch."""
+    """Return ``alpha - 1``: a float, or a float64 tensor that broadcasts with the batch."""
     alpha = density.alpha
     if not isinstance(alpha, Tensor):
         return alpha - 1.0

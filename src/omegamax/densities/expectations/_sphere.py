@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.densities.expectations._nodes import traced_as_constant
+from omegamax.densities.expectations._nodes import trace_as_constant
 
 # Beyond this dimension a product of rules takes too many points.
 PRODUCT_UP_TO = 4
 _PAIRS = 256
 
 
-@traced_as_constant
+@trace_as_constant
 def sphere_nodes(n: int, order: int) -> tuple[Tensor, Tensor]:
-    r"""Unit vectors ``[M, n]`` and weights ``[M]`` that sum to one: means over the directions in n dimensions.
+    r"""Return unit vectors ``[M, n]`` and weights ``[M]`` that sum to one: means over the directions in n dimensions.
 
     - n = 1: the two directions of a line;
     - n = 2: ``2 order`` equispaced angles;
@@ -63,7 +63,7 @@ def _cached(n: int, order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scattered(n: int, count: int) -> np.ndarray:
-    """Quasi-random directions ``[count, n]``: Kronecker's sequence for powers of a generalised golden ratio."""
+    """Return quasi-random directions ``[count, n]``: Kronecker's sequence for powers of a generalised golden ratio."""
     golden = 2.0
     for _ in range(64):
         golden = (1 + golden) ** (1 / (n + 1))
@@ -73,7 +73,10 @@ def _scattered(n: int, count: int) -> np.ndarray:
 
 
 def _matched(points: np.ndarray) -> np.ndarray:
-    """Weights ``[count]`` closest to equal ones with which even monomials, and so all lower ones, have their means."""
+    """Return the weights ``[count]`` closest to equal ones with which even monomials have their means.
+
+    All monomials of lower degree then have theirs.
+    """
     count, n = points.shape
     weights = np.full(count, 1 / count)
     degree = 0

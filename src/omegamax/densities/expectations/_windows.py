@@ -22,21 +22,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._numerics import phi
-from omegamax.densities._beta_gaussian import BetaGaussian
+from omegamax._numerics import log_ratio, phi
+from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
 from omegamax.densities._laplace import BetaLaplace
-from omegamax.densities._normaliser import log_ratio, log_volume
 
 POWER = 5
-_FAR = 1e150  # squared, it is still a number
-_DEEP = 36.0  # 1 - x^2 is 2e-16, the rounding of x
+_FARTHEST = 1e150  # in standard units: its square is still finite
+_DEEPEST = 36.0  # 1 - x^2 is 2e-16, the rounding of x
+ORDERS = (1, 2, 3, 4)  # of m = 1 / (alpha - 1) with a closed form
 
 
 Rule = tuple[Tensor, Tensor]
 
 
 def gauss_legendre(count: int) -> Rule:
-    """Nodes and weights on [0, 1], float64."""
+    """Return nodes and weights on [0, 1], float64."""
     x, w = np.polynomial.legendre.leggauss(count)
     return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / 2)
 
@@ -47,10 +47,10 @@ _X, _W = gauss_legendre(32)
 _PUSHED, _PUSHED_WEIGHTS = _X**3 * (10 - 15 * _X + 6 * _X**2), _W * 30 * (_X * (1 - _X)) ** 2
 
 
-def integral(
+def integrate(
     f: Callable[[Tensor, bool], Tensor], low: Tensor | None, high: Tensor, nodes: Rule = (NODES, WEIGHTS)
 ) -> Tensor:
-    """Of f from ``low`` to ``high``, elementwise and differentiable, also twice, in the ends and in what f holds.
+    """Integrate f from ``low`` to ``high``, elementwise; twice differentiable in the ends and in what f holds.
 
     ``f(x, still)`` takes points ``[*, Q]`` to values of that shape; ``still`` says that no derivative in x is wanted.
     Not called at ``low`` if that is None, which means 0. Exactly 0, with gradient 0, where ``high <= low``.
@@ -68,28 +68,35 @@ def integral(
     return inside + torch.where(end > start, swept, 0.0)
 
 
-def between(cuts: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes and weights from each of the ascending cuts ``[*, C]`` to the next, ``[*, Q]``; they move with the cuts."""
+def nodes_between(cuts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return nodes and weights from each of the ascending cuts ``[*, C]`` to the next, ``[*, Q]``.
+
+    They move with the cuts.
+    """
     width = (cuts[..., 1:] - cuts[..., :-1]).unsqueeze(-1)
     x = cuts[..., :-1].unsqueeze(-1) + width * _PUSHED.to(cuts.device)
     return x.flatten(-2), (width * _PUSHED_WEIGHTS.to(cuts.device)).flatten(-2)
 
 
-def wide(t: Tensor) -> Tensor:
-    """In double precision, where the device has it."""
+def to_double(t: Tensor) -> Tensor:
+    """Return a tensor in double precision, where the device has it."""
     return t if t.device.type == "mps" else t.double()
 
 
-def phi_value(y: Tensor) -> Tensor:
-    """``expm1(y) / y`` for y <= 0 by that formula: the value is accurate, derivatives at 0 are not."""
+def phi_of_negative(y: Tensor) -> Tensor:
+    """Return ``expm1(y) / y`` for y <= 0 by that formula: the value is accurate, derivatives at 0 are not."""
     y = y.clamp(max=-1e-300)
     return torch.expm1(y) / y
 
 
 def excess(density: BetaGaussian) -> Tensor:
-    """``alpha - 1`` as ``[*, 1]``, ``[1]`` for a number."""
+    """Return ``alpha - 1`` as ``[*, 1]``, ``[1]`` for a float."""
     alpha = density.alpha
-    return wide(alpha).unsqueeze(-1) - 1 if isinstance(alpha, Tensor) else wide(density.loc).new_tensor([alpha - 1])
+    return (
+        to_double(alpha).unsqueeze(-1) - 1
+        if isinstance(alpha, Tensor)
+        else to_double(density.loc).new_tensor([alpha - 1])
+    )
 
 
 @dataclass(frozen=True)
@@ -109,15 +116,15 @@ class Bell:
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Bell:
-        """Of a density over the line."""
-        loc, sigma, e = wide(density.loc), wide(density.scale_tril[..., 0]), excess(density)
+        """Return the bell of a density over the line."""
+        loc, sigma, e = to_double(density.loc), to_double(density.scale_tril[..., 0]), excess(density)
         bell = cls.standard(e if isinstance(density.alpha, Tensor) else density.alpha - 1, loc)
         level = (bell.peak.log() - sigma.log()) / (1 + e / 2)
         return replace(bell, loc=loc, unit=sigma * (e * level / 2).exp())
 
     @classmethod
     def standard(cls, e: float | Tensor, like: Tensor) -> Bell:
-        """At 0 in units of s, for alpha - 1 as ``[*, 1]`` or a number."""
+        """Return the bell at 0 in units of s, for alpha - 1 as ``[*, 1]`` or a float."""
         number = None if isinstance(e, Tensor) else e
         delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_tensor([log_volume(e, 1)])
         e = e if isinstance(e, Tensor) else like.new_tensor([e])
@@ -126,18 +133,18 @@ class Bell:
         return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, number)
 
     def lifted(self) -> Bell:
-        """With an axis more, for arrays of nodes."""
+        """Return the bell with an axis more, for arrays of nodes."""
         loc, unit, e, rate, peak = (t.unsqueeze(-1) for t in (self.loc, self.unit, self.e, self.rate, self.peak))
         return Bell(loc, unit, e, rate, peak, self.number)
 
     def place(self, t: Tensor) -> Tensor:
-        """x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
+        """Return x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
         with torch.no_grad():
             z = (t - self.loc) / self.unit
-            beyond = (self.e * z.square() >= 2) | (z.abs() > _FAR)
+            beyond = (self.e * z.square() >= 2) | (z.abs() > _FARTHEST)
             r = torch.where(beyond, 0.0, z).square() / 2
             # Far out in the tail, where nothing is left, derivatives are differences of huge numbers.
-            beyond = beyond | (self.rate * r * log_ratio(-self.e * r) > _DEEP)
+            beyond = beyond | (self.rate * r * log_ratio(-self.e * r) > _DEEPEST)
         z = (torch.where(beyond, self.loc, t) - self.loc) / self.unit
         r = z.square() / 2
         bend = log_ratio(-self.e * r)
@@ -145,14 +152,17 @@ class Bell:
         return torch.where(beyond, torch.where(t < self.loc, -1.0, 1.0), x.clamp(-1, 1))
 
     def point(self, x: Tensor, still: bool = False) -> tuple[Tensor, Tensor]:
-        """z at coordinates ``[*, J, Q]``, and the density of x there; ``still`` if no derivative in x is wanted."""
+        """Return z at coordinates ``[*, J, Q]``, and the density of x there.
+
+        ``still`` says that no derivative in x is wanted.
+        """
         e, rate, peak = self.e.unsqueeze(-1), self.rate.unsqueeze(-1), self.peak.unsqueeze(-1)
         square = x.square().clamp(1e-300, 1 - 1e-15)
         size = torch.where(e < 0, -e, e)
         if still and self.number is not None:
             logarithm = torch.log1p(-square)
             slope = -logarithm / (square * rate)
-            stretch = (2 * slope * phi_value(size / rate * logarithm)).sqrt()
+            stretch = (2 * slope * phi_of_negative(size / rate * logarithm)).sqrt()
         else:
             slope = log_ratio(-square) / rate
             stretch = (2 * slope * phi(-size * square * slope)).sqrt()
@@ -160,11 +170,11 @@ class Bell:
         return z, peak * 2 / rate * (1 - square).pow(POWER - 1) / stretch
 
     def smooth_over(self, center: Tensor, radius: Tensor) -> Tensor:
-        """Whether the density has no edge and no peak near the interval of z, ``[*, J]``: bool."""
+        """Tell whether the density has no edge and no peak near the interval of z, ``[*, J]``: bool."""
         return (radius < 0.25) & (self.e * (center.abs() + 2 * radius).square() < 2)
 
     def height(self, z: Tensor) -> Tensor:
-        """The density of z at points ``[*, J, Q]`` inside the support."""
+        """Return the density of z at points ``[*, J, Q]`` inside the support."""
         r = z.square() / 2
         if self.number is None:
             log = -r * log_ratio(-self.e.unsqueeze(-1) * r)
@@ -187,24 +197,40 @@ class Flank(NamedTuple):
 
     @classmethod
     def of(cls, density: BetaLaplace) -> Flank:
-        loc, scale = wide(density.loc), wide(density.scale)
+        loc, scale = to_double(density.loc), to_double(density.scale)
         alpha = density.alpha
-        alpha = wide(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
+        alpha = to_double(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
         level = (alpha / (2 * scale)).log() / alpha
         number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
         return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
 
     def place(self, r: Tensor) -> Tensor:
-        """x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
-        beyond = (self.e * r >= 1) | (r > _FAR)
+        """Return x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
+        beyond = (self.e * r >= 1) | (r > _FARTHEST)
         r = torch.where(beyond, 0.0, r)
         return torch.where(beyond, 0.0, (-self.rate * r * log_ratio(-self.e * r)).exp())
 
     def point(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """r at coordinates ``[*, J, Q]``, and the density of x there (1/2 over [0, 1])."""
+        """Return r at coordinates ``[*, J, Q]``, and the density of x there (1/2 over [0, 1])."""
         depth = -x.clamp(min=1e-60).log() / self.rate.unsqueeze(-1)
         return depth * phi(-self.e.unsqueeze(-1) * depth), POWER / 2 * x.pow(POWER - 1)
 
     def depth(self, x: Tensor) -> Tensor:
-        """``log(p(mu) / p(t))`` at coordinates x > 0 ``[*, J]``."""
+        """Return ``log(p(mu) / p(t))`` at coordinates x > 0 ``[*, J]``."""
         return -x.log() / self.rate
+
+
+def find_order(alpha: float | Tensor) -> int | None:
+    """Return ``m = 1 / (alpha - 1)`` if it is one of the integers that :func:`interval` covers, else None.
+
+    >>> find_order(1.5), find_order(4 / 3), find_order(1.7)
+    (2, 3, None)
+    """
+    if isinstance(alpha, Tensor):
+        return None
+    return next((m for m in ORDERS if abs((alpha - 1) * m - 1) < 1e-14), None)
+
+
+def find_closed_order(alpha: float | Tensor) -> int | None:
+    """Return :func:`find_order`, and 0 for the Gaussian."""
+    return 0 if not isinstance(alpha, Tensor) and alpha == 1 else find_order(alpha)

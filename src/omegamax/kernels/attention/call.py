@@ -1,4 +1,4 @@
-"""One call of the fused attention: its tensors and numbers, how it is cut, what it keeps. Plain Python and torch."""
+"""One call of the fused attention: its tensors and scalars, how it is tiled, what it keeps. Needs no Triton."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SPARSEMAX, ENTMAX15, ENTMAX = range(3)
-# Where 1 / (alpha - 1) is a whole number from 3 on, that is the kind: probabilities are powers by multiplication.
-KINDS = {2.0: SPARSEMAX, 1.5: ENTMAX15, **{1 + 1 / n: n for n in range(3, 9)}}
+from omegamax.kernels.kinds import Kind
 
-# What the scores have beside the products of queries and keys, as bits of one number.
+# Integer exponents 1 / (alpha - 1) that kernels are compiled for, as products, beside those of sparsemax and entmax15.
+INTEGER_EXPONENTS = {1 + 1 / n: n for n in range(3, 9)}
+
+# What the scores have beside the products of queries and keys, as bits of one integer.
 LOCAL = 1  # not every query sees every key
 LEFT = 2  # nor every key before it
 KEEP = 4  # a mask of bools, True keeps
@@ -21,37 +22,38 @@ BY_KEY = 16  # the mask is the same for all queries
 ALIBI = 32  # a slope times the distance, subtracted
 RAW = 64  # products as they are, not yet times the scale: for comparisons
 
-LENGTH = 128  # of a list; a query with more keys to look at makes its tile a dense one
-SEEN = 1536  # keys that a query sees on average, from which lists are tried
-FEW = 512  # the same for alpha near 2, whose lists are short
-LISTED = 1.42  # alpha from which lists are tried: below it they would be long
-FAR = 1 << 30  # a distance that limits nothing
+LIST_LENGTH = 128  # keys; a query with more candidates makes its tile a dense one
+MIN_SEEN_KEYS = 1536  # keys that a query sees on average, from which lists are tried
+MIN_SEEN_KEYS_NEAR_2 = 512  # the same from alpha = 1.75 on, where lists are short
+NEAR_2 = 1.75
+MIN_LISTED_ALPHA = 1.42  # alpha from which lists are tried: below it they would be long
+UNLIMITED = 1 << 30  # a distance between query and key that limits nothing
 
 
-class Way(NamedTuple):
-    """How the work is cut."""
+class Tiling(NamedTuple):
+    """How the work is divided into tiles of queries and blocks of keys."""
 
     tile: int  # queries to a program where lists are made
-    rows: int  # and where all keys are looked at: as many, or a part of them
+    rows: int  # queries to a program where all keys are read: as many, or a part of them
     block: int  # keys at a time in the backward passes
     warps: int
-    bounds: int  # keys at a time where the bounds are found
+    bounds: int  # keys at a time where the thresholds are bounded
     bound_warps: int
-    marks: int  # keys at a time where lists are made
+    marks: int  # keys at a time where candidates are marked
     mark_warps: int
     chunk: int  # keys of a list at a time
     wide: int = 1  # blocks at a time in the forward pass
-    stages: int = 1  # blocks of keys on their way
+    stages: int = 1  # blocks of keys being loaded
     back_stages: int = 1
-    registers: int | None = None  # of a thread, at most, so that more programs run side by side
+    registers: int | None = None  # of a thread, at most, so that more programs run at once
     back_registers: int | None = None
 
 
 class Attention(NamedTuple):
     """Tensors ``q [B, H, L, D]``, ``k [B, G, S, D]``, ``v [B, G, S, W]`` and all that makes the scores.
 
-    ``alphas [H]`` stands before ``alpha``; ``mask`` is expanded to ``[B, H, L, S]``, bool or float; ``slopes [H]`` and
-    ``lengths [B]`` may be None. A query at place ``i + offset`` sees keys ``left`` before it to ``right`` after it.
+    ``alphas [H]`` overrides ``alpha``; ``mask`` is expanded to ``[B, H, L, S]``, bool or float; ``slopes [H]`` and
+    ``lengths [B]`` may be None. A query at position ``i + offset`` sees keys ``left`` before it to ``right`` after it.
     """
 
     q: Tensor
@@ -69,46 +71,64 @@ class Attention(NamedTuple):
     deterministic: bool = False
 
     @property
-    def way(self) -> Way:
-        """Measured on Hopper; elsewhere, and in float32, small enough to fit."""
+    def tiling(self) -> Tiling:
+        """The tiling measured on Hopper; elsewhere, and in float32, one small enough to fit."""
         size = max(self.q.shape[-1], self.v.shape[-1])
-        if not hopper(self.q.device) or self.q.dtype == torch.float32:
-            return Way(64, 64, 32, 4, 64, 4, 64, 4, 16, 1, 2, 2) if size <= 64 else Way(32, 32, 32, 4, 64, 4, 64, 4, 8)
+        if not is_hopper(self.q.device) or self.q.dtype == torch.float32:
+            if size <= 64:
+                return Tiling(64, 64, 32, 4, 64, 4, 64, 4, 16, 1, 2, 2)
+            return Tiling(32, 32, 32, 4, 64, 4, 64, 4, 8)
         if size <= 64:
-            wide, registers = (2, 168) if self.kind > ENTMAX else (1, 128)
-            return Way(128, 64, 64, 4, 64, 8, 128, 4, 16 if self.alpha < 1.75 else 8, wide, 2, 3, registers, 168)
+            wide, registers = (2, 168) if self.kind is Kind.ENTMAX_POWER else (1, 128)
+            chunk = 16 if self.alpha < NEAR_2 else 8
+            return Tiling(128, 64, 64, 4, 64, 8, 128, 4, chunk, wide, 2, 3, registers, 168)
         if size <= 128:
-            return Way(128, 64, 64, 4, 64, 8, 64, 8, 8, 1, 3, 2)
-        return Way(64, 64, 32, 8, 64, 4, 64, 4, 8, 1, 2, 2)
+            return Tiling(128, 64, 64, 4, 64, 8, 64, 8, 8, 1, 3, 2)
+        return Tiling(64, 64, 32, 8, 64, 4, 64, 4, 8, 1, 2, 2)
 
     @property
     def listed(self) -> bool:
-        """Whether lists are worth a try. Their gradients are added up in any order."""
+        """Whether lists of keys are worth a try. Their gradients are accumulated in no fixed order."""
         if self.deterministic or (self.mask is not None and self.mask.stride(-2) != 0):
             return False
         seen = min(self.k.shape[-2], self.left + self.right + 1)
         if self.right < self.left and seen == self.k.shape[-2]:
             seen //= 2  # causal
-        return seen >= (SEEN if self.alpha < 1.75 else FEW) and (self.alphas is not None or self.alpha >= LISTED)
+        least = MIN_SEEN_KEYS if self.alpha < NEAR_2 else MIN_SEEN_KEYS_NEAR_2
+        return seen >= least and (self.alphas is not None or self.alpha >= MIN_LISTED_ALPHA)
 
     @property
     def tiles(self) -> int:
-        return -(-self.q.shape[-2] // self.way.tile)
+        """The number of tiles of queries where lists are made."""
+        return -(-self.q.shape[-2] // self.tiling.tile)
 
     @property
     def parts(self) -> int:
-        return -(-self.q.shape[-2] // self.way.rows)
+        """The number of tiles of queries where all keys are read."""
+        return -(-self.q.shape[-2] // self.tiling.rows)
 
     @property
-    def kind(self) -> int:
-        return ENTMAX if self.alphas is not None else KINDS.get(self.alpha, ENTMAX)
+    def kind(self) -> Kind:
+        """The formula of the weights."""
+        if self.alphas is not None:
+            return Kind.ENTMAX
+        if self.alpha in INTEGER_EXPONENTS:
+            return Kind.ENTMAX_POWER
+        return {2.0: Kind.SPARSEMAX, 1.5: Kind.ENTMAX15}.get(self.alpha, Kind.ENTMAX)
+
+    @property
+    def formula(self) -> dict[str, int]:
+        """The kind as constants of a kernel: with the integer exponent, 0 if there is none."""
+        power = self.kind is Kind.ENTMAX_POWER
+        return {"KIND": self.kind.value, "N": INTEGER_EXPONENTS[self.alpha] if power else 0}
 
     @property
     def flags(self) -> int:
+        """The bits of what the scores have beside products."""
         flags = 0
-        if min(self.left, self.right) < FAR:
+        if min(self.left, self.right) < UNLIMITED:
             flags |= LOCAL
-        if self.left < FAR:
+        if self.left < UNLIMITED:
             flags |= LEFT
         if self.mask is not None:
             flags |= KEEP if self.mask.dtype == torch.bool else ADD
@@ -119,62 +139,67 @@ class Attention(NamedTuple):
 
     @property
     def tensors(self) -> tuple[tuple, ...]:
-        """Queries, keys, values, mask and numbers as the kernels take them."""
+        """Queries, keys, values, mask and scalars as the kernels take them."""
         mask = self.q if self.mask is None else self.mask
         mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
         strides = (0, 0, 0, 0) if self.mask is None else self.mask.stride()
         heads = self.q.shape[1]
         shape = (heads, heads // self.k.shape[1], self.q.shape[-2], self.k.shape[-2])
-        place = (self.offset, self.left, self.right, self.scale)
-        numbers = (self.alpha, self.alphas, self.slopes, self.lengths, *shape, *place)
-        return strided(self.q), strided(self.k), strided(self.v), (mask, *strides), numbers
+        window = (self.offset, self.left, self.right, self.scale)
+        scalars = (self.alpha, self.alphas, self.slopes, self.lengths, *shape, *window)
+        return with_strides(self.q), with_strides(self.k), with_strides(self.v), (mask, *strides), scalars
 
     @property
     def sizes(self) -> dict[str, int]:
+        """Sizes of vectors and tiles as constants of a kernel."""
         depth, width = self.q.shape[-1], self.v.shape[-1]
         least = 128 // self.q.element_size()
         return {
             "DEPTH": depth,
-            "D": padded(depth, least),
+            "D": pad_to_power_of_2(depth, least),
             "WIDTH": width,
-            "W": padded(width, least),
-            "BM": self.way.tile,
+            "W": pad_to_power_of_2(width, least),
+            "BM": self.tiling.tile,
         }
 
 
 @functools.cache
-def hopper(device: torch.device) -> bool:
-    """Whether a device has the registers, shared memory and matrix units of Hopper."""
+def is_hopper(device: torch.device) -> bool:
+    """Return whether a device has the registers, shared memory and matrix units of Hopper."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
 
 
-def strided(x: Tensor) -> tuple:
+def with_strides(x: Tensor) -> tuple:
+    """Return a tensor with its strides of batch, head and row."""
     return x, x.stride(0), x.stride(1), x.stride(2)
 
 
-def padded(size: int, least: int) -> int:
-    """Matrix products want powers of two, and rows of 128 bytes at least: with less, Triton 3.6 gave wrong ones."""
+def pad_to_power_of_2(size: int, least: int) -> int:
+    """Return the size of a tile of vectors: matrix products want powers of two and rows of 128 bytes at least.
+
+    With shorter rows, Triton 3.6 gave wrong products.
+    """
     return max(1 << (size - 1).bit_length(), least)
 
 
-def state_of(call: Attention) -> list[Tensor]:
-    """What a forward pass fills.
+def empty_state(call: Attention) -> list[Tensor]:
+    """Return the tensors that a forward pass fills.
 
-    Outputs ``[B, H, L, W]``, thresholds ``[B, H, L]``, which blocks have support, which tiles are dense, and for the
-    others lists of keys ``[B, H, L, LENGTH]``, their probabilities, and how many.
+    They are outputs ``[B, H, L, W]``, thresholds ``[B, H, L]``, which blocks have support, which tiles are dense, and
+    for the others lists of keys ``[B, H, L, LIST_LENGTH]``, their probabilities, and how many.
     """
     q = call.q
     batch, heads, rows = q.shape[:3]
-    length = LENGTH if call.listed else 0
+    length = LIST_LENGTH if call.listed else 0
     keys = call.k.shape[-2]
-    number = torch.int16 if keys <= 1 << 15 else torch.int32
-    blocks = -(-keys // call.way.block)
+    index = torch.int16 if keys <= 1 << 15 else torch.int32
+    blocks = -(-keys // call.tiling.block)
     return [
         q.new_empty(batch, heads, rows, call.v.shape[-1]),
         q.new_empty(batch, heads, rows, dtype=torch.float32),
         q.new_empty(batch * heads, call.parts, blocks, dtype=torch.int8),
         q.new_empty(batch * heads * call.tiles, dtype=torch.int8),
-        q.new_empty(batch, heads, rows, length, dtype=number),
+        q.new_empty(batch, heads, rows, length, dtype=index),
         q.new_empty(batch, heads, rows, length, dtype=torch.float32),
         q.new_empty(batch, heads, rows if length else 0, dtype=torch.int32),
     ]

@@ -1,4 +1,4 @@
-"""Linear algebra on the affine hull of structures, measured from one of them, the anchor."""
+"""Compute on the affine hull of structures, measured from one of them, the anchor."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 
-def closed(step: Tensor, anchor: Tensor) -> Tensor:
-    """Steps of the others, and of the anchor such that they sum to zero."""
+def close_step(step: Tensor, anchor: Tensor) -> Tensor:
+    """Give the anchor the step that makes all steps sum to zero."""
     return step.scatter_add(1, anchor[:, None], -step.sum(-1, keepdim=True))
 
 
 def overlaps(gram: Tensor, others: Tensor, anchor: Tensor) -> Tensor:
-    """Inner products of the others' differences from the anchor; the identity in all other slots."""
+    """Compute inner products of the others' differences from the anchor; the identity in all other slots."""
     at = torch.arange(len(gram), device=gram.device)
     row = gram[at, anchor]
     moved = gram - row[:, None] - row[..., None] + row[at, anchor][:, None, None]
@@ -20,7 +20,7 @@ def overlaps(gram: Tensor, others: Tensor, anchor: Tensor) -> Tensor:
 
 
 def cholesky(gram: Tensor) -> Tensor:
-    """The lower factor of each matrix, also of one that rounding has left a little short of positive."""
+    """Compute the lower factor of each matrix, also of one that rounding has left a little short of positive."""
     factor, failed = torch.linalg.cholesky_ex(gram)
     if bool(failed.any()):
         # Dependent after all, by rounding: a slight ridge, whose error later passes take out again.

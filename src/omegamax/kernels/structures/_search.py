@@ -1,4 +1,4 @@
-"""The active-set search of SparseMAP while it is under way: structures in use, their overlaps and weights."""
+"""Search for SparseMAP's active set, a batch of rows at once: structures in use, their overlaps and weights."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import summable
-from omegamax.kernels.structures._hull import cholesky, closed, overlaps
+from omegamax.kernels.structures._hull import cholesky, close_step, overlaps
 from omegamax.kernels.structures._ties import complete
 from omegamax.kernels.structures.oracles import Oracle
 
-# A weight that rounding cannot tell from zero, and a distance from the affine hull that it cannot either.
-NO_WEIGHT = 1e-14
-NO_DISTANCE = 1e-10
-# Calls of the oracle after which a search counts as long, and the share of the present slope that is asked at then.
-PATIENCE = 64
-SHARE = 0.25
-# What decides between structures that tie, relative to the slope.
-LEAN = 2.0**-26
+NO_WEIGHT = 1e-14  # a weight that rounding cannot tell from zero
+NO_DISTANCE = 1e-10  # a squared distance from the affine hull, relative, that it cannot tell from zero
+PATIENCE = 64  # calls of the oracle after which a search counts as long
+SHARE = 0.25  # of the present slope, in what the oracle is asked in a long search
+LEAN = 2.0**-26  # perturbation that decides between structures that tie, relative to the slope
 
 
 class Search:
-    """Rows under way. Slots of a row are used in any order; ``used`` says which are."""
+    """Rows that are being solved. Slots of a row are used in any order; ``used`` says which are."""
 
     def __init__(self, oracle: Oracle, scores: Tensor, additional: Tensor, tol: float):
         self.oracle, self.tol = oracle, tol
@@ -32,11 +29,11 @@ class Search:
         # Where no structure may go, the score must not turn 0 * inf into NaN.
         self.scores, self.additional = (a.masked_fill(b, 0.0) for a, b in zip(self.given, self.forbidden, strict=True))
         rows = len(scores)
-        self.spoilt = _spoilt(scores) | _spoilt(additional)
-        self.residual = scores.new_zeros(rows).masked_fill(self.spoilt, math.nan)
+        self.invalid = _is_invalid(scores) | _is_invalid(additional)
+        self.residual = scores.new_zeros(rows).masked_fill(self.invalid, math.nan)
         self.iterations = torch.zeros(rows, dtype=torch.int64, device=scores.device)
         # The structure taken in last, until the weights were solved for with it.
-        self.fresh = torch.full_like(self.iterations, -1)
+        self.newest = torch.full_like(self.iterations, -1)
         self.calls = torch.zeros_like(self.iterations)
         scattered = 1e4 * torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device).sin()
         self.lean = scattered - scattered.floor() - 0.5  # as in cpp/active_set.h
@@ -51,7 +48,7 @@ class Search:
         self.gram = self.scores.new_zeros(rows, room, room)
         self.weights = self.scores.new_zeros(rows, room)
         self.used = torch.zeros_like(self.weights, dtype=torch.bool)
-        fine = ~self.spoilt
+        fine = ~self.invalid
         if start is not None:
             unary, parts, weights = start
             if unary.shape != (rows, weights.shape[1], size) or parts.shape != (*weights.shape, count):
@@ -59,7 +56,7 @@ class Search:
                     f"active_set: start has structures of shape {tuple(unary.shape)}, with additional parts "
                     f"{tuple(parts.shape)}, which do not fit scores of shape {(rows, size)} and {(rows, count)}"
                 )
-            touches = _touches(unary, self.forbidden[0][:, None]) | _touches(parts, self.forbidden[1][:, None])
+            touches = _touch(unary, self.forbidden[0][:, None]) | _touch(parts, self.forbidden[1][:, None])
             warm = (fine & (weights > 0).any(-1) & ~touches.any(-1)).nonzero()[:, 0]
             fine = fine.index_fill(0, warm, False)
             slots = weights.shape[1]
@@ -69,7 +66,7 @@ class Search:
         cold = fine.nonzero()[:, 0]
         if len(cold):
             unary, parts = self.oracle(self.given[0][cold], self.given[1][cold])
-            none = self.missing(cold, unary, parts)
+            none = self.find_missing(cold, unary, parts)
             self.residual[cold[none]] = math.inf
             cold, unary, parts = cold[~none], unary[~none], parts[~none]
             self.unary[cold, 0], self.parts[cold, 0] = unary, parts
@@ -78,24 +75,24 @@ class Search:
             self.used[cold, 0] = True
         self.live = self.used.any(-1).nonzero()[:, 0]
 
-    def missing(self, rows: Tensor, unary: Tensor, parts: Tensor) -> Tensor:
-        """Rows for which the oracle found nothing that is allowed."""
-        touches = _touches(unary, self.forbidden[0][rows]) | _touches(parts, self.forbidden[1][rows])
+    def find_missing(self, rows: Tensor, unary: Tensor, parts: Tensor) -> Tensor:
+        """Tell for which rows the oracle found nothing that is allowed."""
+        touches = _touch(unary, self.forbidden[0][rows]) | _touch(parts, self.forbidden[1][rows])
         return touches | unary.isnan().any(-1)
 
     def advance(self) -> bool:
-        """One pass over the rows under way; whether there were any."""
+        """Make one pass over the rows that are not solved; return whether there were any."""
         rows = self.live
         if not len(rows):
             return False
         self.iterations[rows] += 1
         anchor, factor, target = self.solve(rows)
-        used, fresh = self.used[rows], self.fresh[rows]
+        used, newest = self.used[rows], self.newest[rows]
         short = used & (target <= NO_WEIGHT)
         # What was taken in last gains, so that its weight grows, were it not for rounding: nothing is left to gain.
-        futile = (fresh >= 0) & short.gather(1, fresh.clamp(min=0)[:, None])[:, 0]
-        self.used[rows[futile], fresh[futile]] = False
-        self.fresh[rows] = -1
+        futile = (newest >= 0) & short.gather(1, newest.clamp(min=0)[:, None])[:, 0]
+        self.used[rows[futile], newest[futile]] = False
+        self.newest[rows] = -1
         there = ~short.any(-1)
         back = ~there & ~futile
         self._retreat(rows[back], target[back], short[back])
@@ -104,26 +101,26 @@ class Search:
         self.live = rows[~torch.isin(rows, torch.cat([rows[futile], done]))]
         return True
 
-    def apart(self, rows: Tensor, anchor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Differences of the structures from the anchor, and the mixtures: what all share drops out, or is exact."""
+    def measure_from(self, rows: Tensor, anchor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return structures measured from the anchor, and the mixtures: what all share drops out, or is exact."""
         base, base_parts = self.unary[rows, anchor], self.parts[rows, anchor]
         unary, parts = self.unary[rows] - base[:, None], self.parts[rows] - base_parts[:, None]
         weights = self.weights[rows][:, None]
         return unary, parts, base + (weights @ unary)[:, 0], base_parts + (weights @ parts)[:, 0]
 
     def solve(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The slot measured from, the Cholesky factor of the others' overlaps, and the best weights without sign."""
+        """Return the anchor, the Cholesky factor of the others' overlaps, and the best weights of either sign."""
         used, weights = self.used[rows], self.weights[rows]
         anchor = weights.argmax(-1)
         others = used.scatter(1, anchor[:, None], False)
         factor = cholesky(overlaps(self.gram[rows], others, anchor))
-        unary, parts, mixture, _ = self.apart(rows, anchor)
+        unary, parts, mixture, _ = self.measure_from(rows, anchor)
         gain = unary @ (self.scores[rows] - mixture)[..., None] + parts @ self.additional[rows][..., None]
         step = torch.cholesky_solve(torch.where(others[..., None], gain, 0.0), factor)[..., 0]
-        return anchor, factor, weights + closed(step, anchor)
+        return anchor, factor, weights + close_step(step, anchor)
 
     def _retreat(self, rows: Tensor, target: Tensor, short: Tensor) -> None:
-        """Towards the target until the first weight is gone, which leaves the set."""
+        """Move towards the target until the first weight is zero: that structure leaves the set."""
         if not len(rows):
             return
         weights = self.weights[rows]
@@ -140,7 +137,7 @@ class Search:
         """Take in the best structure of each row; return the rows in which it gains nothing."""
         if not len(rows):
             return rows
-        unary, _, mixture, mixture_parts = self.apart(rows, anchor)
+        unary, _, mixture, mixture_parts = self.measure_from(rows, anchor)
         slope = self.given[0][rows] - mixture
         # Slopes are equal wherever weights can still be exchanged, and so many structures are equally good. A lean that
         # is always the same decides between them, not rounding, lest the least change of the scores change the result.
@@ -167,17 +164,17 @@ class Search:
     def gain(
         self, rows: Tensor, new: Tensor, new_parts: Tensor, mixture: Tensor, mixture_parts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What structures gain over the mixtures, and whether that is nothing."""
+        """Return what structures gain over the mixtures, and whether that is nothing."""
         ahead = (new - mixture) * (self.scores[rows] - mixture)
         ahead_parts = (new_parts - mixture_parts) * self.additional[rows]
         gain = ahead.sum(-1) + ahead_parts.sum(-1)
         scale = 1 + ahead.abs().sum(-1) + ahead_parts.abs().sum(-1)
         known = (self.unary[rows] == new[:, None]).all(-1) & (self.parts[rows] == new_parts[:, None]).all(-1)
         known = (known & self.used[rows]).any(-1)
-        return gain, (gain <= self.tol * scale) | known | self.missing(rows, new, new_parts)
+        return gain, (gain <= self.tol * scale) | known | self.find_missing(rows, new, new_parts)
 
     def _query(self, rows: Tensor, slope: Tensor) -> Tensor:
-        """Where to ask for a structure: at the slope, or in a long search near the one that gave the least bound.
+        """Return the scores to ask the oracle with: the slope, or in a long search one near that of the least bound.
 
         With additional scores that are small next to the regulariser the problem is close to a linear program, and
         slopes swing. The bound is ``1/2 ||eta - w||^2 + max over structures of <m, w> + <n, eta_v>``, at least the
@@ -191,7 +188,7 @@ class Search:
         return torch.where((long & self.bound[rows].isfinite())[:, None], between, slope)
 
     def _ask(self, rows: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The best structure at a slope; the bound that it gives is remembered."""
+        """Ask for the best structure at a slope, and remember the bound that it gives."""
         new, parts = self.oracle(query, self.given[1][rows])
         self.calls[rows] += 1
         if bool((self.calls[rows] >= PATIENCE).any()):
@@ -203,13 +200,13 @@ class Search:
         return new, parts
 
     def _make_room(self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor) -> Tensor:
-        """The weight a structure starts with: zero, unless its unary parts are no news, when it replaces another."""
+        """Return the weight a structure starts with: zero, unless it lies in the hull and so replaces another."""
         share, twin = self._shares(rows, anchor, factor, toward, length)
         if not bool(twin.any()):
             return torch.zeros_like(length)
         # It is the mixture of the others by these shares: along this null vector the unary marginals stand still, while
         # the additional scores gain, until the first of the others is used up.
-        fall = closed(share, anchor).scatter_add(1, anchor[:, None], torch.ones_like(length)[:, None])
+        fall = close_step(share, anchor).scatter_add(1, anchor[:, None], torch.ones_like(length)[:, None])
         weights, used = self.weights[rows], self.used[rows]
         step, first = torch.where(used & (fall > NO_WEIGHT), weights / fall, math.inf).min(-1)
         step = torch.where(twin, step, 0.0)
@@ -221,14 +218,14 @@ class Search:
     def _shares(
         self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Shares of the others in the point of their affine hull nearest to a structure, and whether that is it."""
+        """Return the shares of the others in the point of their hull nearest to a structure, and whether that is it."""
         others = self.used[rows].scatter(1, anchor[:, None], False)
         toward = torch.where(others, toward, 0.0)
         share = torch.cholesky_solve(toward[..., None], factor)[..., 0]
         return share, length - (share * toward).sum(-1) <= NO_DISTANCE * (1 + length)
 
     def is_apart(self, rows: Tensor, anchor: Tensor, factor: Tensor, toward: Tensor, length: Tensor) -> Tensor:
-        """Whether structures lie outside the affine hull; ``toward`` and ``length`` measure them from the anchor."""
+        """Tell whether structures lie outside the hull; ``toward`` and ``length`` measure them from the anchor."""
         return ~self._shares(rows, anchor, factor, toward, length)[1]
 
     def take_in(self, rows: Tensor, new: Tensor, new_parts: Tensor, weight: Tensor) -> None:
@@ -244,10 +241,10 @@ class Search:
         self.gram[rows, :, slot] = overlap
         self.weights[rows, slot] = weight
         self.used[rows, slot] = True
-        self.fresh[rows] = torch.where(weight > 0, -1, slot)
+        self.newest[rows] = torch.where(weight > 0, -1, slot)
 
     def result(self, max_iter: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Unary parts, additional parts, weights, count, iterations and residual; heaviest structures first."""
+        """Return unary parts, additional parts, weights, count, iterations and residual; heaviest structures first."""
         rows = self.used.any(-1).nonzero()[:, 0]
         if len(rows):  # the weights refined once more
             *_, target = self.solve(rows)
@@ -270,9 +267,9 @@ class Search:
         return unary, parts, self.weights.gather(1, order), count, self.iterations, self.residual
 
 
-def _spoilt(scores: Tensor) -> Tensor:
+def _is_invalid(scores: Tensor) -> Tensor:
     return (scores.isnan() | (scores == math.inf)).any(-1)
 
 
-def _touches(parts: Tensor, forbidden: Tensor) -> Tensor:
+def _touch(parts: Tensor, forbidden: Tensor) -> Tensor:
     return ((parts != 0) & forbidden).any(-1)

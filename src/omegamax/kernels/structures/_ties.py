@@ -1,4 +1,4 @@
-"""Structures that tie with those in use: marginals move with them too, though they have no weight yet."""
+"""Find structures that tie with those in use: marginals move with them too, though they have no weight yet."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from torch import Tensor
 if TYPE_CHECKING:
     from omegamax.kernels.structures._search import Search
 
-# Structures to stop at; flat scores of hundreds of parts are not worth more.
-MOST_TIED = 256
-# Ever smaller nudges, for a structure that ties rather than nearly does.
+MAX_TIED = 256  # structures to stop at, with those that only tie; flat scores of hundreds of parts have thousands
+# Ever smaller changes of the slope, relative, for a structure that ties rather than nearly does.
 NUDGES = [1e-8 / 64**i for i in range(3)]
-ROUNDING = 16 * torch.finfo(torch.float64).eps
+ROUNDING = 16 * torch.finfo(torch.float64).eps  # of a sum of scores, relative to the sum of their sizes
 
 
 def complete(work: Search, rows: Tensor) -> None:
@@ -27,9 +26,9 @@ def complete(work: Search, rows: Tensor) -> None:
     """
     generator = np.random.default_rng(0)  # not torch's, which refuses to draw inside vmap
     while len(rows):
-        rows = rows[work.used[rows].sum(-1) < MOST_TIED]
+        rows = rows[work.used[rows].sum(-1) < MAX_TIED]
         anchor, factor, _ = work.solve(rows)
-        unary, _, mixture, _ = work.apart(rows, anchor)
+        unary, _, mixture, _ = work.measure_from(rows, anchor)
         away = torch.from_numpy(generator.standard_normal(unary.shape[2])).to(unary).expand(len(rows), -1)
         others = work.used[rows].scatter(1, anchor[:, None], False)[..., None]
         along = torch.where(others, unary @ away[..., None], 0.0)
@@ -42,7 +41,7 @@ def complete(work: Search, rows: Tensor) -> None:
 
 
 def _nudge(work: Search, rows: Tensor, slope: Tensor, away: Tensor, wanted: Tensor) -> Tensor:
-    """Whether a structure was taken in; only where ``wanted``."""
+    """Take in structures that tie at a changed slope, where ``wanted``; return where one was."""
     found = torch.zeros_like(wanted)
     # Next to a large slope a small nudge would be lost.
     least = 1024 * torch.finfo(slope.dtype).eps / NUDGES[0] * slope.nan_to_num(neginf=0.0).abs().amax(-1, keepdim=True)
@@ -54,15 +53,15 @@ def _nudge(work: Search, rows: Tensor, slope: Tensor, away: Tensor, wanted: Tens
         query = (slope[at] + by * least[at].clamp(min=1) * away[at]).masked_fill(slope[at] == -math.inf, -math.inf)
         new, new_parts = work.oracle(query, work.given[1][part])
         anchor, factor, _ = work.solve(part)
-        unary, _, mixture, mixture_parts = work.apart(part, anchor)
+        unary, _, mixture, mixture_parts = work.measure_from(part, anchor)
         gain, _ = work.gain(part, new, new_parts, mixture, mixture_parts)
         terms = (new - mixture).abs() * (work.scores[part] - mixture).abs()
         terms = terms.sum(-1) + ((new_parts - mixture_parts).abs() * work.additional[part].abs()).sum(-1)
-        ties = (gain >= -(work.tol + ROUNDING) * (1 + terms)) & ~work.missing(part, new, new_parts)
+        ties = (gain >= -(work.tol + ROUNDING) * (1 + terms)) & ~work.find_missing(part, new, new_parts)
         reach = new - work.unary[part, anchor]
         outside = ties & work.is_apart(part, anchor, factor, (unary @ reach[..., None])[..., 0], reach.square().sum(-1))
         work.take_in(part[outside], new[outside], new_parts[outside], torch.zeros_like(gain[outside]))
-        work.fresh[part[outside]] = -1
+        work.newest[part[outside]] = -1
         found[at[outside]] = True
         wanted = wanted.index_fill(0, at[ties], False)
     return found

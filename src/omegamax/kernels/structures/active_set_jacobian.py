@@ -1,4 +1,4 @@
-"""How the marginals and probabilities of an active set move with the scores: the Jacobian at the face they lie on."""
+"""Differentiate the marginals and probabilities of an active set: the Jacobian at the face they lie on."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ActiveSetJacobian:
 
     @cached_property
     def spanned(self) -> ActiveSetJacobian:
-        """The Jacobian by as many structures as it takes to span the face, which are many for flat scores."""
+        """Return the Jacobian by as many structures as it takes to span the face, which are many for flat scores."""
         active = self.active.spanned()
         return self if active is self.active else ActiveSetJacobian(active)
 
     @cached_property
     def _lower(self) -> tuple[Tensor, Tensor]:
-        """The Cholesky factor of the overlaps measured from the first structure, and which others there are."""
+        """Return the Cholesky factor of the overlaps measured from the first structure, and which others there are."""
         slots = self.active.weights.shape[1]
         used = torch.arange(slots, device=self.active.count.device) < self.active.count[:, None]
         if not slots:
@@ -47,7 +47,7 @@ class ActiveSetJacobian:
 
     @cached_property
     def _half(self) -> Tensor:
-        """H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero, and it is zero where there is no structure."""
+        """Return H with ``S = H^T H``, ``[B, A - 1, A]``; its rows sum to zero; zero where there is no structure."""
         lower, others = self._lower
         if not self.active.weights.shape[1]:
             return lower
@@ -58,7 +58,7 @@ class ActiveSetJacobian:
 
     @cached_property
     def basis(self) -> tuple[Tensor, Tensor]:
-        """``H M^T [B, A - 1, n]``, whose rows are orthonormal or zero, and ``H N^T [B, A - 1, m]``."""
+        """Return ``H M^T [B, A - 1, n]``, whose rows are orthonormal or zero, and ``H N^T [B, A - 1, m]``."""
         return self._half @ self.active.unary, self._half @ self.active.additional
 
     def _apply_s(self, x: Tensor) -> Tensor:

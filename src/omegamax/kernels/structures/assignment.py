@@ -1,4 +1,4 @@
-"""Linear assignment by shortest augmenting paths, in NumPy, for many matrices side by side."""
+"""Solve linear assignment by shortest augmenting paths, in NumPy, for a batch of matrices at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Assignment:
 
 
 def assign(scores: np.ndarray) -> Assignment:
-    """Matchings of largest score: a column of its own for each row of ``[B, n, m]``, n <= m; ``-inf`` is forbidden.
+    """Find matchings of largest score: a column for each row of ``[B, n, m]``, n <= m; ``-inf`` forbids an entry.
 
     Rows are placed one after the other, each along a shortest path of reduced costs that may push others to another
     column: O(n^2 m) for a matrix. The matrices advance in step, a vector operation on all of them at a time.

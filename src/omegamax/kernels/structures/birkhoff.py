@@ -1,4 +1,4 @@
-"""Doubly stochastic matrices as sparse mixtures of matchings, in NumPy, for many matrices side by side."""
+"""Decompose doubly stochastic matrices into sparse mixtures of matchings, in NumPy, for a batch at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DUST = 1e-13  # probabilities that are left over by rounding
 
 
 def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Matchings and their weights that add up to marginals ``[B, n, m]``, n <= m.
+    """Find matchings and their weights that add up to marginals ``[B, n, m]``, n <= m.
 
     Rows sum to one and columns to at most one, exactly one if the matrix is square. Each matching lies in the support
     and uses every column that is full, the heaviest of its kind first; it takes as much as leaves no entry negative
@@ -19,8 +19,8 @@ def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     dimensions, plus one. They are returned in the order of their weights.
 
     Returns:
-        The column of each row, ``[B, A, n]``; weights ``[B, A]``, zero beyond each matrix's own number of matchings;
-        and that number, ``[B]``. None for a matrix with NaN.
+        The column of each row, ``[B, A, n]``; weights ``[B, A]``, zero beyond each matrix's own count of matchings;
+        and that count, ``[B]``. None for a matrix with NaN.
 
     Reference: Birkhoff (1946), for the square case.
     """
@@ -31,7 +31,7 @@ def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     mass = np.ones(count)
     live = np.flatnonzero(~np.isnan(marginals).any((1, 2)))
     choices, weights = [], []
-    number = np.zeros(count, dtype=np.int64)
+    found = np.zeros(count, dtype=np.int64)
     while len(live):
         full = short[live] <= DUST
         # The price of a full column outweighs any sum of probabilities.
@@ -50,19 +50,19 @@ def decompose(marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         mass[live] -= weight
         choices.append(_spread(choice, live, count))
         weights.append(_spread(weight, live, count))
-        number[live] += 1
+        found[live] += 1
         live = live[mass[live] > DUST]
     if not choices:
-        return np.zeros((count, 0, n), dtype=np.int64), np.zeros((count, 0)), number
+        return np.zeros((count, 0, n), dtype=np.int64), np.zeros((count, 0)), found
     total = np.stack(weights, 1)
     total /= np.where(total.sum(1) > 0, total.sum(1), 1.0)[:, None]
     order = np.argsort(-total, axis=1, kind="stable")
     choice = np.take_along_axis(np.stack(choices, 1), order[:, :, None], 1)
-    return choice, np.take_along_axis(total, order, 1), number
+    return choice, np.take_along_axis(total, order, 1), found
 
 
 def _spread(part: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
-    """Rows of a batch of ``count``, zeros but for those ``at`` which there is something."""
+    """Spread rows to the positions ``at`` in a batch of ``count``, zeros elsewhere."""
     whole = np.zeros((count, *part.shape[1:]), dtype=part.dtype)
     whole[at] = part
     return whole

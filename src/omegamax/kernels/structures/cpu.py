@@ -1,4 +1,4 @@
-"""The compiled search for SparseMAP's structures: C++ in ``cpp/structures.cpp``."""
+"""Call the compiled search for SparseMAP's structures: C++ in ``cpp/structures.cpp``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ import torch
 from torch import Tensor, get_num_threads
 
 from omegamax.kernels._library import make_dense, open_library
+from omegamax.kernels.structures._ties import MAX_TIED
 from omegamax.kernels.structures.reference import ActiveSet
-
-# Structures, with those that only tie, that a search goes on to look for. Where scores are flat there may be thousands:
-# only derivatives need them all (:meth:`PackedSet.spanned`).
-_MOST_TIED = 256
 
 # enum class StructureKind in cpp/structures.cpp
 KINDS = ("k_subsets", "sequential_k_subsets", "sequence", "arborescence", "projective", "spanning_tree")
 
 
 class _Start(ctypes.Structure):
-    """``omegamax_packed``."""
+    """The structures to start from: ``omegamax_packed`` in C."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("ones", "ones_count", "weights", "count", "begin")),
@@ -32,7 +29,7 @@ class _Start(ctypes.Structure):
 
 @functools.cache
 def _entries() -> ctypes.CDLL:
-    """The C functions of ``cpp/structures.cpp`` with their signatures."""
+    """Return the C functions of ``cpp/structures.cpp`` with their signatures."""
     entries = open_library("structures")
     pointer, integer, threads = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     kind, sizes, start = ctypes.c_int, [integer] * 3, ctypes.POINTER(_Start)
@@ -77,15 +74,15 @@ class PackedSet(ActiveSet):
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
-        return _expanded(self.ones, self.ones_count, self.sizes[0])
+        return _expand(self.ones, self.ones_count, self.sizes[0])
 
     @functools.cached_property
     def additional(self) -> Tensor:  # type: ignore[override]
-        return _expanded(self.extras, self.extras_count, self.sizes[1])
+        return _expand(self.extras, self.extras_count, self.sizes[1])
 
     @functools.cached_property
     def overlaps(self) -> Tensor:
-        """``M^T M [B, A, A]``: how many ones two structures share."""
+        """Count the ones that two structures share: ``M^T M [B, A, A]``."""
         rows, width = self.weights.shape
         out = np.empty((rows, width, width))
         lists = (self.ones, self.ones_count, _begins(self.ones_count))
@@ -95,28 +92,28 @@ class PackedSet(ActiveSet):
         return torch.from_numpy(out)
 
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
-        """``M^T scores + N^T additional [B, A]``: what each structure scores. Differentiable."""
+        """Compute what each structure scores, ``M^T scores + N^T additional [B, A]``. Differentiable."""
         out = self.weights.new_zeros(self.weights.numel())
         for which, given in enumerate((scores, additional)):
             if given is not None:
-                slots, places = self._places[which]
-                out = out.index_add(0, slots, given.reshape(-1)[places])
+                slots, positions = self._positions[which]
+                out = out.index_add(0, slots, given.reshape(-1)[positions])
         return out.view(self.weights.shape)
 
     def mixture(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """``M weights [B, n]`` and ``N weights [B, m]``. Differentiable."""
+        """Compute ``M weights [B, n]`` and ``N weights [B, m]``. Differentiable."""
         rows, flat = len(self.weights), weights.reshape(-1)
         unary, additional = (
-            flat.new_zeros(rows * size).index_add(0, places, flat[slots]).view(rows, size)
-            for size, (slots, places) in zip(self.sizes, self._places, strict=True)
+            flat.new_zeros(rows * size).index_add(0, positions, flat[slots]).view(rows, size)
+            for size, (slots, positions) in zip(self.sizes, self._positions, strict=True)
         )
         return unary, additional
 
     @functools.cached_property
-    def _places(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """For each one, unary and additional: its structure in [B, A] and its place in [B, n] or [B, m], both flat."""
+    def _positions(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return for each one, unary and additional, its structure in [B, A] and its position in its row, both flat."""
         n, m = self.sizes
-        return _places(self.ones, self.ones_count, n), _places(self.extras, self.extras_count, m)
+        return _positions(self.ones, self.ones_count, n), _positions(self.extras, self.extras_count, m)
 
 
 def active_set(
@@ -130,7 +127,8 @@ def active_set(
     max_iter: int,
 ) -> PackedSet:
     """Search like :func:`omegamax.kernels.structures.reference.active_set`."""
-    return _search(scores, additional, kind, sizes, graph, start, tol, max_iter, _MOST_TIED)
+    # Only derivatives need more structures than this: see PackedSet.spanned.
+    return _search(scores, additional, kind, sizes, graph, start, tol, max_iter, MAX_TIED)
 
 
 def _search(
@@ -142,7 +140,7 @@ def _search(
     start: ActiveSet | None,
     tol: float,
     max_iter: int,
-    most_tied: int,
+    max_tied: int,
 ) -> PackedSet:
     scores, additional = make_dense(scores), make_dense(additional)
     edges = None if graph is None else make_dense(graph)
@@ -155,13 +153,13 @@ def _search(
     _check_sizes(kind, sizes, n, m, edges)
     family = (kind, sizes, None if edges is None else edges.numpy().tobytes())
     marginals = torch.empty_like(scores), torch.empty_like(additional)
-    begin, held = _packed(start, family, rows, n)
+    begin, held = _pack(start, family, rows, n)
     entries, threads = _entries(), get_num_threads()
     handle = entries.omegamax_structures_solve(
         KINDS.index(kind),
         *(scores.data_ptr(), additional.data_ptr(), rows, n, m),
         *((ctypes.c_int64 * 3)(*sizes), None if edges is None else edges.data_ptr()),
-        *(None if begin is None else ctypes.byref(begin), tol, max_iter, most_tied),
+        *(None if begin is None else ctypes.byref(begin), tol, max_iter, max_tied),
         *(marginals[0].data_ptr(), marginals[1].data_ptr(), threads),
     )
     del held  # until here, what `begin` points to
@@ -179,13 +177,13 @@ def _search(
     finally:
         entries.omegamax_structures_release(handle)
     found = PackedSet(family, (n, m), lists, [*rest, *marginals])
-    if rows and int(count.max()) >= most_tied:
+    if rows and int(count.max()) >= max_tied:
         found.cut = (scores, additional, kind, sizes, graph, tol, max_iter)
     return found
 
 
-def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple]:
-    """A start as the library takes it, and what it points to, which must outlive it."""
+def _pack(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[_Start | None, tuple]:
+    """Return a start as the library takes it, and what it points to, which must outlive it."""
     if start is None:
         return None, ()
     if isinstance(start, PackedSet) and start.sizes[0] == n and len(start.count) == rows:
@@ -205,26 +203,26 @@ def _packed(start: ActiveSet | None, family: tuple, rows: int, n: int) -> tuple[
 
 
 def _begins(ones_count: np.ndarray) -> np.ndarray:
-    """Where the ones of each row begin in the list of all."""
+    """Return where the ones of each row begin in the list of all."""
     of_row = ones_count.sum(-1, dtype=np.int64)
     return of_row.cumsum() - of_row
 
 
-def _places(ones: np.ndarray, ones_count: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
-    """For each one its structure in ``[B, A]`` and its place in ``[B, n]``, both flat."""
+def _positions(ones: np.ndarray, ones_count: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
+    """Return for each one its structure in ``[B, A]`` and its position in ``[B, n]``, both flat."""
     slots = np.arange(ones_count.size).repeat(ones_count.reshape(-1))
     return torch.from_numpy(slots), torch.from_numpy(slots // max(ones_count.shape[1], 1) * n + ones)
 
 
-def _expanded(ones: np.ndarray, ones_count: np.ndarray, n: int) -> Tensor:
-    """0/1 ``[B, A, n]``."""
+def _expand(ones: np.ndarray, ones_count: np.ndarray, n: int) -> Tensor:
+    """Write lists of ones out as 0/1 ``[B, A, n]``."""
     out = np.zeros((*ones_count.shape, n))
     out.reshape(-1)[np.arange(ones_count.size).repeat(ones_count.reshape(-1)) * n + ones] = 1
     return torch.from_numpy(out)
 
 
 def _check_sizes(kind: str, sizes: tuple[int, ...], n: int, m: int, edges: Tensor | None) -> None:
-    """Memory is read by these numbers: they must agree."""
+    """Check that the sizes agree: memory is read by them."""
     size, *rest = sizes
     extra, sound = 0, len(rest) == 1
     if kind in ("k_subsets", "sequential_k_subsets"):

@@ -1,4 +1,4 @@
-"""Scores with gaps no wider than matters, so that a sum of them rounds nothing away."""
+"""Close gaps between scores that are wider than matters, so that a sum of them rounds nothing away."""
 
 from __future__ import annotations
 

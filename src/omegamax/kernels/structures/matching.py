@@ -1,4 +1,4 @@
-"""Euclidean projection onto the assignment polytope: batches of matrices, plain torch around the row kernels.
+"""Project matrices onto the assignment polytope, a batch at once, in plain torch around the row kernels.
 
 With potentials a of the rows and b of the columns the projection of S is ``P = [S - a - b]_+``, and they minimise the
 convex ``1/2 ||P||^2 + sum a + sum b``. For given b the best a are the thresholds of sparsemax of the rows, which leaves
@@ -19,14 +19,14 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax.kernels.structures.assignment import assign
 
-SPREAD = 100.0  # of the scores, beyond which the best matching is found first
-HUGE = 1e300  # scores beyond it are scaled down
-ROUGH = 1e-3  # rounding of the scores beyond which they only tell which matchings are best
-SWEEPS = 4  # exact minimisations over columns, then rows, before the first step of Newton's
-HALVINGS = 30  # of a step, before it is given up for a sweep
-ARMIJO = 1e-4
-PLAIN = 2  # steps with the support as it is
-REACH = 0.5  # of the residual: how far below 0 an entry may be to count as one of the support, afterwards
+MAX_RANGE = 100.0  # of the scores of a matrix, beyond which its best matching is found first
+MAX_SCORE = 1e300  # size of a score, beyond which all of them are scaled down
+MAX_ROUNDING = 1e-3  # of the scores, beyond which they only tell which matchings are best
+SWEEPS = 4  # exact minimisations over columns, then rows, before the first Newton step
+MAX_HALVINGS = 30  # of a Newton step, before a sweep takes its place
+ARMIJO = 1e-4  # share of the decrease that the slope promises
+EXACT_STEPS = 2  # first Newton steps, with the support as it is
+REACH = 0.5  # times the residual: how far below 0 an entry of the support may be in later steps
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Plan:
 
 
 class _State(NamedTuple):
-    """What potentials leave of the scores, its positive part with rows that sum to one; and how far they have moved."""
+    """What potentials leave of the scores, rows of its positive part summing to one; and how far they have moved."""
 
     rest: Tensor  # [B, n, m]
     rows: Tensor  # [B, n, 1]
@@ -65,7 +65,7 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
     """
     size = torch.where(scores.isfinite(), scores, 0.0).abs().amax((1, 2), keepdim=True)
     # Of scores that large it only matters which matchings are best, and sums of the largest numbers there are overflow.
-    scale = torch.where(size > HUGE, 2.0**-64, 1.0).to(scores)
+    scale = torch.where(size > MAX_SCORE, 2.0**-64, 1.0).to(scores)
     scores = scores * scale
     noise = 8 * max(scores.shape[1:]) * torch.finfo(scores.dtype).eps * size * scale
     given = None if start is None else (start[0] * scale, start[1] * scale)
@@ -82,8 +82,8 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
         still = torch.zeros_like(rows[at]), torch.zeros_like(known)
         rest = scores[at] - rows[at] - known
         # Rounded to more than a probability, a difference that ought to be 0 would decide all of them.
-        rest = torch.where((rest.abs() <= noise[at]) & (noise[at] > ROUGH), 0.0, rest)
-        state = _rows(rest, *still, floor)
+        rest = torch.where((rest.abs() <= noise[at]) & (noise[at] > MAX_ROUNDING), 0.0, rest)
+        state = _minimise_rows(rest, *still, floor)
         if start is None and not again:
             for _ in range(SWEEPS):
                 state = _sweep(state)
@@ -98,7 +98,7 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
 
 
 def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
-    """First potentials, and for which matrices there is a matching at all, ``[B]``.
+    """Return first potentials, and for which matrices there is a matching at all, ``[B]``.
 
     Newton's method finds its way among scores of order one. Where they are larger, or some are forbidden, it starts
     from the potentials of the best matching, which are within that order of its own, whatever the scores are.
@@ -109,7 +109,7 @@ def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Te
         square = scores.shape[1] == scores.shape[2]
         rows, columns = start[0].clone(), start[1].clone() if square else start[1].clamp(min=0)
     feasible = torch.ones(len(scores), dtype=torch.bool, device=scores.device)
-    easy = scores.amax((1, 2)) - scores.amin((1, 2)) <= SPREAD  # a comparison that fails where all scores are -inf
+    easy = scores.amax((1, 2)) - scores.amin((1, 2)) <= MAX_RANGE  # a comparison that fails where all scores are -inf
     hard = (~easy).nonzero()[:, 0]
     if len(hard):
         best = assign(scores[hard].cpu().numpy())
@@ -120,7 +120,7 @@ def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Te
 
 
 def _newton(state: _State, tol: float, max_iter: int) -> tuple[_State, Tensor, Tensor]:
-    """Steps until the columns are right; the last state, the number of steps and what is left, ``[B]``."""
+    """Step until the columns sum to one; return the last state, how many steps there were and the residual, ``[B]``."""
     final = _State(*(t.clone() for t in state))
     iterations = torch.zeros(len(state.rest), dtype=torch.long, device=state.rest.device)
     residual = state.rest.new_zeros(len(state.rest))
@@ -135,11 +135,11 @@ def _newton(state: _State, tol: float, max_iter: int) -> tuple[_State, Tensor, T
             break
         at, state, left = at[go], state.pick(go), left[go]
         iterations[at] += 1
-        state = _step(state, excess[go], bound[go], left * (REACH if step >= PLAIN else 0.0))
+        state = _step(state, excess[go], bound[go], left * (REACH if step >= EXACT_STEPS else 0.0))
     return final, iterations, residual
 
 
-def _rows(rest: Tensor, rows: Tensor, columns: Tensor, floor: Tensor) -> _State:
+def _minimise_rows(rest: Tensor, rows: Tensor, columns: Tensor, floor: Tensor) -> _State:
     """Minimise over the potentials of the rows."""
     best = kernels.solve("entmax", rest, 2.0, 2)
     shift = rest.amax(2, keepdim=True) - best.amax(2, keepdim=True)
@@ -149,32 +149,32 @@ def _rows(rest: Tensor, rows: Tensor, columns: Tensor, floor: Tensor) -> _State:
 def _sweep(state: _State) -> _State:
     """Minimise over the columns, then over the rows."""
     best = kernels.solve("entmax", state.rest, 2.0, 1)
-    return _moved(state, state.rest.amax(1, keepdim=True) - best.amax(1, keepdim=True))
+    return _move_columns(state, state.rest.amax(1, keepdim=True) - best.amax(1, keepdim=True))
 
 
-def _moved(state: _State, shift: Tensor) -> _State:
+def _move_columns(state: _State, shift: Tensor) -> _State:
     """Raise the potentials of the columns by ``shift``, but not below their floor; the rows follow."""
     shift = torch.maximum(shift, state.floor - state.columns)
-    return _rows(state.rest - shift, state.rows, state.columns + shift, state.floor)
+    return _minimise_rows(state.rest - shift, state.rows, state.columns + shift, state.floor)
 
 
 def _excess(state: _State) -> tuple[Tensor, Tensor]:
-    """What the columns hold beyond one, ``[B, 1, m]``; 0 for those at their bound that hold less, marked."""
+    """Return what the columns hold beyond one, ``[B, 1, m]``; 0 for those at their bound that hold less, and which."""
     excess = state.rest.clamp(min=0).sum(1, keepdim=True) - 1
     bound = (state.columns <= state.floor) & (excess < 0)
     return torch.where(bound, 0.0, excess), bound
 
 
 def _step(state: _State, excess: Tensor, bound: Tensor, reach: Tensor) -> _State:
-    """A step in Newton's direction, halved until it lowers the dual; a sweep where that does not come about."""
+    """Step in Newton's direction, halved until it lowers the dual; sweep where no length does."""
     direction = _direction(state.rest, excess, bound, reach)
     value = _square(state.rest)
     length = torch.ones_like(value)
     moved = _State(*(t.clone() for t in state))
     at = torch.arange(len(value), device=value.device)
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         here, size = state.pick(at), length[at]
-        trial = _moved(here, size[:, None, None] * direction[at])
+        trial = _move_columns(here, size[:, None, None] * direction[at])
         taken = trial.columns - here.columns
         # Differences of potentials and squares of probabilities: nothing large in them.
         change = _square(trial.rest) - value[at] + (trial.rows - here.rows).sum((1, 2)) + taken.sum((1, 2))
@@ -196,7 +196,7 @@ def _square(rest: Tensor) -> Tensor:
 
 
 def _direction(rest: Tensor, excess: Tensor, bound: Tensor, reach: Tensor) -> Tensor:
-    """Newton's direction for the columns, ``[B, 1, m]``.
+    """Compute Newton's direction for the columns, ``[B, 1, m]``.
 
     Entries within ``reach`` of the support count as its own. Else, next to a permutation, where a cycle of them is in
     turn pushed below 0 and drawn above it, the steps would shrink by some constant factor only. Any direction from here
@@ -223,7 +223,7 @@ def _direction(rest: Tensor, excess: Tensor, bound: Tensor, reach: Tensor) -> Te
 
 
 def column_laplacian(support: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What the columns' potentials see of each other through the rows.
+    """Compute the Laplacian of the columns that share a row of the support.
 
     Args:
         support: bool ``[B, n, m]``.

@@ -1,4 +1,4 @@
-"""SparseMAP over any set of structures that a maximum can be taken over: an active set of them, rows in a batch."""
+"""Solve SparseMAP in plain torch, over any set of structures that a maximum can be taken over, by an active set."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from omegamax.kernels.structures import oracles
 from omegamax.kernels.structures._search import Search
 from omegamax.kernels.structures.oracles import Oracle
 
-TOLERANCE = 1e-14
+TOLERANCE = 1e-14  # of a structure's gain, relative to the scores in which it differs
 
 
 def iteration_limit(size: int) -> int:
-    """Iterations to allow for structures of ``size`` parts: several times what flat scores, the worst case, need."""
+    """Return how many iterations to allow for structures of ``size`` parts: several times what flat scores need."""
     return 2000 + 20 * size
 
 
@@ -40,15 +40,15 @@ class ActiveSet:
 
     @cached_property
     def marginals(self) -> Tensor:
-        """Expected unary parts, ``[B, n]``; NaN in rows whose scores were."""
-        return self._expected(self.unary)
+        """Compute the expected unary parts, ``[B, n]``; NaN in rows whose scores were."""
+        return self._expect(self.unary)
 
     @cached_property
     def additional_marginals(self) -> Tensor:
-        """Expected additional parts, ``[B, m]``, likewise."""
-        return self._expected(self.additional)
+        """Compute the expected additional parts, ``[B, m]``, likewise."""
+        return self._expect(self.additional)
 
-    def _expected(self, parts: Tensor) -> Tensor:
+    def _expect(self, parts: Tensor) -> Tensor:
         first = parts[:, :1].sum(1)
         # Differences: where all structures agree, exactly what they say; elsewhere, nothing beyond what they span.
         apart = torch.where((self.weights > 0)[..., None], parts - first[:, None], 0.0)
@@ -58,20 +58,20 @@ class ActiveSet:
 
     @cached_property
     def overlaps(self) -> Tensor:
-        """Inner products of the unary parts of any two structures, ``[B, A, A]``."""
+        """Compute inner products of the unary parts of any two structures, ``[B, A, A]``."""
         return self.unary @ self.unary.mT
 
     def spanned(self) -> ActiveSet:
-        """The same distributions, with all the structures without weight that it takes to span the face."""
+        """Return the same distributions, with all the structures without weight that it takes to span the face."""
         return self
 
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
-        """What each structure scores, ``[B, A]``; differentiable."""
+        """Compute what each structure scores, ``[B, A]``; differentiable."""
         total = self.unary @ scores[..., None]
         return (total if additional is None else total + self.additional @ additional[..., None])[..., 0]
 
     def mixture(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Unary and additional parts mixed by other weights, ``[B, n]`` and ``[B, m]``; differentiable."""
+        """Mix unary and additional parts by other weights, ``[B, n]`` and ``[B, m]``; differentiable."""
         return (weights[:, None] @ self.unary)[:, 0], (weights[:, None] @ self.additional)[:, 0]
 
 
@@ -95,14 +95,14 @@ def active_set(
     tol: float,
     max_iter: int,
 ) -> ActiveSet:
-    """:func:`search` with the oracle of a built-in ``kind``."""
+    """Run :func:`search` with the oracle of a built-in ``kind``."""
     return search(oracles.oracle(kind, sizes, graph), scores, additional, start, tol, max_iter)
 
 
 def search(
     oracle: Oracle, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
 ) -> ActiveSet:
-    r"""The sparse distribution over structures that defines SparseMAP, exactly.
+    r"""Find the sparse distribution over structures that defines SparseMAP, exactly.
 
     .. math:: \max_{\xi \in \Delta} \langle M \xi, \eta_u \rangle + \langle N \xi, \eta_v \rangle
               - \tfrac12 \lVert M \xi \rVert^2

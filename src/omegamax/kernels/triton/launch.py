@@ -1,41 +1,76 @@
-"""Kernels of a few microseconds: what Triton finds out anew at each launch is kept for the next one like it."""
+"""From tensors to launches: tensors as rows, kernels launched again at little cost, kernels compiled ahead of time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+import math
+import os
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from omegamax.kernels.triton.layout import on_device
-
-MOST = 4096  # launches that are kept
+MAX_KEPT = 4096  # launches in the cache, which is emptied when it is full
 VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
-KNOWN = (3, 3) <= VERSION <= (3, 7)  # compiled kernels are run as in Launch.__call__
-DIRECT = VERSION == (3, 6)  # and their launcher in C is called as there, past the one in Python
+KNOWN = (3, 3) <= VERSION <= (3, 7)  # versions whose compiled kernels run as in KeptLaunch.__call__
+DIRECT = VERSION == (3, 6)  # the version whose launcher in C is called as there, past the one in Python
 
 
-class Launch:
+def as_rows(x: Tensor, dim: int) -> Tensor:
+    """Return ``x`` as ``[rows, size]``, with ``dim`` last and of stride 1; a view where that is possible."""
+    if dim == x.dim() - 1 and x.is_contiguous():
+        return x.view(-1, x.shape[-1]) if x.dim() != 2 else x
+    rows = x.movedim(dim, -1).flatten(0, -2) if x.dim() > 1 else x[None]
+    return rows if rows.stride(-1) == 1 or rows.shape[-1] == 1 else rows.contiguous()
+
+
+def as_tensor(rows: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return rows as a contiguous tensor of the shape of ``x``: the inverse of :func:`as_rows`."""
+    if dim == x.dim() - 1:
+        return rows.view(x.shape)
+    return rows.view(x.movedim(dim, -1).shape).movedim(-1, dim).contiguous()
+
+
+def by_row(parameter: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Return a parameter that broadcasts to the rows of ``x`` as one float32 value for each row."""
+    shape = list(x.shape)
+    shape[dim] = 1
+    return parameter.expand(shape).movedim(dim, -1).reshape(math.prod(shape)).float().contiguous()
+
+
+def on_device(x: Tensor):
+    """Return a context that launches on the device of ``x``, which need not be the current one."""
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(x.device)
+
+
+# Kernels of a few microseconds: what Triton works out anew at each launch is kept for the next one like it.
+
+
+class KeptLaunch:
     """A compiled kernel with its grid and all its arguments but the pointers."""
 
-    __slots__ = ("arguments", "device", "grid", "middle", "run", "stream", "work")
+    __slots__ = ("arguments", "device", "grid", "middle", "run", "scratch", "stream")
 
-    def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int, work: tuple[int, ...] | None):
-        unheard = (None, None, None)  # metadata for hooks, and the hooks
+    def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int, scratch: tuple[int, ...] | None):
+        no_hooks = (None, None, None)  # metadata for hooks, and the hooks
         self.run: Callable = kernel.run
-        self.middle: tuple = (kernel.function, kernel.packed_metadata, *unheard)
+        self.middle: tuple = (kernel.function, kernel.packed_metadata, *no_hooks)
         if DIRECT and not (self.run.global_scratch_size or self.run.profile_scratch_size):
-            ways = (self.run.launch_cooperative_grid, self.run.launch_pdl)
-            self.middle = (kernel.function, *ways, None, None, kernel.packed_metadata, *unheard)
+            modes = (self.run.launch_cooperative_grid, self.run.launch_pdl)
+            self.middle = (kernel.function, *modes, None, None, kernel.packed_metadata, *no_hooks)
             self.run = self.run.launch
         self.stream = triton.runtime.driver.active.get_current_stream
         self.grid, self.arguments, self.device = (programs, 1, 1), arguments, device
-        self.work = work  # shape of whole numbers that the kernel writes to itself
+        self.scratch = scratch  # shape of an int32 tensor that the kernel uses itself
 
     def __call__(self, *pointers: int) -> bool:
-        """Run it; or not, if a pointer is not as aligned as it was, or a profiler listens, or the device is another."""
+        """Run it, and return whether it ran: not if a pointer is less aligned, a profiler listens, or another device
+        is current."""
         hook = triton.knobs.runtime.launch_enter_hook
         if (hook is not None and getattr(hook, "calls", True)) or torch._C._cuda_getDevice() != self.device:
             return False
@@ -46,21 +81,24 @@ class Launch:
         return True
 
 
-_kept: dict[Hashable, Launch] = {}
-find = _kept.get
+_kept: dict[Hashable, KeptLaunch] = {}
+_find = _kept.get
 
 
-def again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
-    """What a kept launch makes of contiguous tensors, of the shape of the first; None if there is none, or not now."""
-    known = find(key)
-    if known is None:
+def launch_again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
+    """Run the launch kept under ``key`` on contiguous tensors and return its result, of the shape of the first.
+
+    Returns None if there is no such launch, or it cannot be used now.
+    """
+    kept = _find(key)
+    if kept is None:
         return None
     out = torch.empty_like(x)
     pointers = (x.data_ptr(), *(t.data_ptr() for t in others), out.data_ptr())
-    if known.work is None:
-        return out if known(*pointers) else None
-    work = torch.empty(known.work, dtype=torch.int32, device=x.device)
-    return out if known(*pointers, work.data_ptr()) else None
+    if kept.scratch is None:
+        return out if kept(*pointers) else None
+    scratch = torch.empty(kept.scratch, dtype=torch.int32, device=x.device)
+    return out if kept(*pointers, scratch.data_ptr()) else None
 
 
 def launch(
@@ -71,27 +109,73 @@ def launch(
     warps: int,
     key: Hashable = None,
     registers: int | None = None,
-    work: tuple[int, ...] | None = None,
+    scratch: tuple[int, ...] | None = None,
 ) -> None:
     """Run ``kernel(*tensors, *arguments)``, and keep the launch under ``key``, which tells it from all others.
 
     Args:
-        registers: at most so many for a thread, on NVIDIA's GPUs, so that more programs run at a time.
-        work: shape of one more tensor, int32, that the kernel writes to itself.
+        registers: of a thread, at most, on NVIDIA's GPUs, so that more programs run at once.
+        scratch: shape of one more tensor, int32, that the kernel uses itself.
     """
     first = tensors[0]
     assert first is not None
-    if work is not None:
-        tensors = (*tensors, torch.empty(work, dtype=torch.int32, device=first.device))
+    if scratch is not None:
+        tensors = (*tensors, torch.empty(scratch, dtype=torch.int32, device=first.device))
     with on_device(first):
         limit = {"maxnreg": registers} if registers is not None and torch.version.hip is None else {}
         made = kernel[(programs, 1, 1)](*tensors, *arguments, num_warps=warps, **limit)
     if key is None or not first.is_cuda or not _known(made) or any(t is None or t.data_ptr() & 15 for t in tensors):
         return
-    if len(_kept) >= MOST:
+    if len(_kept) >= MAX_KEPT:
         _kept.clear()
-    _kept[key] = Launch(made, programs, arguments, first.device.index, work)
+    _kept[key] = KeptLaunch(made, programs, arguments, first.device.index, scratch)
 
 
 def _known(kernel: Any) -> bool:
     return KNOWN and all(hasattr(kernel, a) for a in ("run", "function", "packed_metadata"))
+
+
+# Calls that need several kernels: on the first, all of them are compiled at once, not each at its launch.
+
+
+class PlannedLaunch(NamedTuple):
+    """A kernel with its grid, arguments and constants."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: tuple
+    constants: dict[str, Any]
+
+    def run(self) -> None:
+        """Launch it."""
+        self.kernel[self.grid](*self.arguments, **self.constants)
+
+
+_compiled: set[Hashable] = set()
+is_compiled = _compiled.__contains__
+
+
+def compile_ahead(key: Hashable, launches: Iterable[PlannedLaunch], like: Tensor) -> None:
+    """Compile for these launches, in threads, as most of the work is not Python's. Nothing is launched.
+
+    Args:
+        key: of all calls that need the same kernels, more or less: one that needs another compiles it at its launch.
+        launches: of which only the types, alignments and constants count.
+        like: a tensor on the device in question.
+    """
+    _compiled.add(key)
+    if not like.is_cuda:
+        return
+
+    def compile_one(planned: PlannedLaunch) -> None:
+        with on_device(like):
+            # `run` compiles the C code that passes the arguments, which Triton does only when somebody asks for it.
+            planned.kernel.warmup(*planned.arguments, grid=planned.grid, **planned.constants).run  # noqa: B018
+
+    one_each: dict[int, PlannedLaunch] = {}
+    for planned in launches:
+        one_each.setdefault(id(planned.kernel), planned)
+    with ThreadPoolExecutor(min(len(one_each), os.cpu_count() or 1)) as threads:
+        # A kernel that does not compile raises its error when it is launched.
+        for future in [threads.submit(compile_one, planned) for planned in one_each.values()]:
+            future.exception()

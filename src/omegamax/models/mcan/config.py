@@ -8,7 +8,7 @@ from typing import Any
 
 from omegamax._arguments import check_choice
 from omegamax._checks import check_above
-from omegamax.maps import TRANSFORMS, get
+from omegamax.maps import find, get
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
@@ -178,7 +178,7 @@ class MCANConfig:
             if value is not None and not 0 <= value < 1:
                 raise ValueError(f"{name}: {argument} must lie in [0, 1), got {value!r}")
         get(self.transform, **self.transform_options)  # refuses what it does not know
-        if TRANSFORMS[self.transform].image:
+        if find(self.transform).image:
             raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
         if len(self.grid) != 2 or not all(isinstance(side, int) and side >= 1 for side in self.grid):
             raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {self.grid!r}")

@@ -12,7 +12,7 @@ from torch import Tensor
 from omegamax import functional, nn
 from omegamax._numerics import working_dtype
 from omegamax.basis import GaussianRBF
-from omegamax.densities._base import Density
+from omegamax.densities import Density
 from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
 from omegamax.models.mcan.blocks import FeedForward
 from omegamax.models.mcan.config import OutputConfig

@@ -5,16 +5,32 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.attention.triton.powers import distant, end_of, moves, power, powers, start_of, step_of, unsettled
-from omegamax.kernels.attention.triton.scores import ADD, ALIBI, RAW, block_of, head_of, scores, seen_by, view_of
-from omegamax.kernels.triton.deformed import FAR, straight
-from omegamax.kernels.triton.numerics import any_row, largest, sum1, sum3
-
-ROUNDS = tl.constexpr(64)  # 2 to 4 are needed; for what nobody thought of
+from omegamax.kernels.attention.triton.powers import (
+    exceeds_rounding,
+    first_threshold,
+    halley_step,
+    is_distant,
+    is_unsettled,
+    last_threshold,
+    power_terms,
+    probability,
+)
+from omegamax.kernels.attention.triton.scores import (
+    ADD,
+    ALIBI,
+    RAW,
+    batch_and_head,
+    head_view,
+    load_rows,
+    score_block,
+    visible_blocks,
+)
+from omegamax.kernels.triton.deformed import newton_curvature
+from omegamax.kernels.triton.device import MAX_STEPS, OVERSHOT, any_row, row_max, row_sum, row_sum3
 
 
 @triton.jit
-def forward(
+def attention_dense_kernel(
     q,
     k,
     v,
@@ -25,6 +41,7 @@ def forward(
     block_ptr,
     dense_ptr,
     KIND: tl.constexpr,
+    N: tl.constexpr,
     FLAGS: tl.constexpr,
     EXACT: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -48,25 +65,25 @@ def forward(
         if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
             return
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
-    b, h = head_of(head, heads)
-    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    b, h = batch_and_head(head, heads)
+    view, e, size = head_view(b, h, k, mask, extra, FLAGS)
     first = tile * BM
     index = first + tl.arange(0, BM)
     row = index[:, None]
-    queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
-    low, whole, full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
+    low, whole, full, high = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
     blocks = tl.cdiv(keys, BN // WIDE)
     block_ptr += (head.to(tl.int64) * tiles + tile) * blocks
 
     # The largest scores of columns that are BN apart: some of the keys, whose threshold is at most that of all.
     peaks = tl.full([BM, BN], float("-inf"), tl.float32)
     for start in range(low, high, BN):
-        w = scores(queries, view, row, start, (start < whole) | (start >= full), RAW | FLAGS, DEPTH, D, BN)
+        w = score_block(queries, view, row, start, (start < whole) | (start >= full), RAW | FLAGS, DEPTH, D, BN)
         peaks = tl.maximum(peaks, w, propagate_nan=tl.PropagateNan.ALL)
     if not (ADD | ALIBI) & FLAGS:
         peaks *= view[9]
-    top, t = threshold_of(peaks, e, KIND, EXACT, not EXACT)
-    last = end_of(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
+    top, t = top_and_threshold(peaks, e, KIND, N, EXACT, not EXACT)
+    last = last_threshold(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
 
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
     out = tl.zeros([BM, W], tl.float32)
@@ -83,36 +100,36 @@ def forward(
             slope = tl.zeros([BM, 1], tl.float32)
             bend = tl.zeros([BM, 1], tl.float32)
             for start in range(low, high, BN):
-                w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
-                s, r, u = powers(w, t, e, KIND, EXACT)
-                s, r, u = sum3(s, r, u)
+                w = score_block(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+                s, r, u = power_terms(w, t, e, KIND, N, EXACT)
+                s, r, u = row_sum3(s, r, u)
                 mass += s
                 slope += r
                 bend += u
-            past = tl.where(mass < FAR, 1.0, past)
-            step = step_of(mass, slope, straight(mass, slope, bend, past), e, KIND, EXACT)
-            moving = unsettled(mass, step, t, e, KIND, EXACT) if EXACT else distant(mass, step, t, e)
+            past = tl.where(mass < OVERSHOT, 1.0, past)
+            step = halley_step(mass, slope, newton_curvature(mass, slope, bend, past), e, KIND, EXACT)
+            moving = is_unsettled(mass, step, t, e, KIND, EXACT) if EXACT else is_distant(mass, step, t, e)
             t = tl.minimum(t + step, last)
             rounds += 1
-            far = (tl.max(moving.to(tl.int32)) > 0) & (rounds < ROUNDS)
+            far = (tl.max(moving.to(tl.int32)) > 0) & (rounds < MAX_STEPS)
 
         out = tl.zeros([BM, W], tl.float32)
         total = tl.zeros([BM, 1], tl.float32)
         for start in range(low, high, BN):
-            w = scores(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
-            p = power(w, t, e, KIND, EXACT)
-            values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+            w = score_block(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+            p = probability(w, t, e, KIND, N, EXACT)
+            values = load_rows(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
-            s = sum1(p)
+            s = row_sum(p)
             these = start // BN * WIDE + tl.arange(0, WIDE)
             tl.store(block_ptr + these, (tl.max(s) > 0.0).to(tl.int8), mask=these < blocks)
             total += s
         # What the last step left over, by the slope that it knew: to see whether it matters, and for the backward pass.
         rest = tl.where(total > 0.0, e * (total - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)
-        off = (tl.abs(total - 1.0) > enough) & moves(rest, t)
+        off = (tl.abs(total - 1.0) > enough) & exceeds_rounding(rest, t)
         if not EXACT:
             t = tl.minimum(t + rest, last)
-        go = (tl.max(off.to(tl.int32)) > 0) & (rounds < ROUNDS)
+        go = (tl.max(off.to(tl.int32)) > 0) & (rounds < MAX_STEPS)
     out = out / tl.where(total > 0.0, total, 1.0)
     out = tl.where(top < float("inf"), out, float("nan"))
     column = tl.arange(0, W)[None, :]
@@ -122,26 +139,83 @@ def forward(
 
 
 @triton.jit
-def threshold_of(w, e, KIND: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
+def top_and_threshold(w, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
     """Largest score and threshold of each row of a tile ``[BM, BN]``; any where there is no score."""
-    top = largest(w)
+    top = row_max(w)
     some = tl.where(top > float("-inf"), top, 0.0)
-    return top, settled(w, start_of(some, KIND), end_of(some, e, w.shape[1], KIND), e, KIND, EXACT, ROUGH)
+    return top, solve_threshold(
+        w, first_threshold(some, KIND), last_threshold(some, e, w.shape[1], KIND), e, KIND, N, EXACT, ROUGH
+    )
 
 
 @triton.jit
-def settled(w, t, last, e, KIND: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
+def solve_threshold(w, t, last, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
     """The threshold of each row of a tile, from a start ``t`` to ``last`` at most; ``ROUGH``: about so much."""
     past = tl.zeros_like(t)
     rounds = 0
     go = True
     while go:
-        s, r, u = powers(w, t, e, KIND, EXACT)
-        s, r, u = sum3(s, r, u)
-        past = tl.where(s < FAR, 1.0, past)
-        step = step_of(s, r, straight(s, r, u, past), e, KIND, EXACT)
-        moving = distant(s, step, t, e) if ROUGH else unsettled(s, step, t, e, KIND, EXACT)
+        s, r, u = power_terms(w, t, e, KIND, N, EXACT)
+        s, r, u = row_sum3(s, r, u)
+        past = tl.where(s < OVERSHOT, 1.0, past)
+        step = halley_step(s, r, newton_curvature(s, r, u, past), e, KIND, EXACT)
+        moving = is_distant(s, step, t, e) if ROUGH else is_unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
         rounds += 1
-        go = any_row(moving, w) & (rounds < ROUNDS)
+        go = any_row(moving, w) & (rounds < MAX_STEPS)
     return t
+
+
+@triton.jit
+def count_zeros_kernel(
+    q,
+    k,
+    mask,
+    extra,
+    t_ptr,
+    found_ptr,
+    found_stride,
+    KIND: tl.constexpr,
+    N: tl.constexpr,
+    FLAGS: tl.constexpr,
+    EXACT: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BN: tl.constexpr,
+):
+    """The counts of one tile of queries."""
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
+    b, h = batch_and_head(head, heads)
+    view, e, size = head_view(b, h, k, mask, extra, FLAGS)
+    first = tile * BLOCK
+    index = first + tl.arange(0, BLOCK)
+    row = index[:, None]
+    queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
+    low, _, _, high = visible_blocks(first, size, offset, left, right, FLAGS, BLOCK, BLOCK)
+    t = tl.load(t_ptr + head.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
+    seen = first * 0
+    empty = first * 0
+    blocks = first * 0
+    bare = first * 0
+    for start in range(low, high, BLOCK):
+        some = first * 0
+        none = first * 0
+        for part in tl.static_range(0, BLOCK, BN):
+            w = score_block(queries, view, row, start + part, True, FLAGS, DEPTH, D, BN)
+            there = (w != float("-inf")) & (row < rows)
+            # Where there is no threshold, there are no numbers for weights, and none of them is zero.
+            zero = there & ~(probability(w, t, e, KIND, N, EXACT) > 0.0) & (t == t)
+            some += tl.sum(tl.sum(there.to(tl.int32), 1), 0)
+            none += tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
+        seen += some
+        empty += none
+        blocks += (some > 0).to(tl.int32)
+        bare += ((some > 0) & (some == none)).to(tl.int32)
+    at = found_ptr + head * tl.num_programs(0) + tile
+    tl.store(at, seen)
+    tl.store(at + found_stride, empty)
+    tl.store(at + 2 * found_stride, blocks)
+    tl.store(at + 3 * found_stride, bare)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.attention.triton.powers import alpha_slope_at, slopes
-from omegamax.kernels.attention.triton.scores import LOCAL, block_of, head_of, scores_from, seen_by, seen_only, view_of
-from omegamax.kernels.triton.numerics import sum2
+from omegamax.kernels.attention.triton.powers import alpha_slope, probability_and_slope
+from omegamax.kernels.attention.triton.scores import (
+    LOCAL,
+    batch_and_head,
+    head_view,
+    load_rows,
+    mask_invisible,
+    scores_of_products,
+    visible_blocks,
+)
+from omegamax.kernels.triton.device import row_sum2
 
 
 @triton.jit
-def queries_backward(
+def dense_queries_vjp_kernel(
     q,
     k,
     v,
@@ -26,6 +34,7 @@ def queries_backward(
     dense_ptr,
     wanted_ptr,
     KIND: tl.constexpr,
+    N: tl.constexpr,
     FLAGS: tl.constexpr,
     EXACT: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -47,16 +56,16 @@ def queries_backward(
         if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
             return
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
-    b, h = head_of(head, heads)
-    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+    b, h = batch_and_head(head, heads)
+    view, e, size = head_view(b, h, k, mask, extra, FLAGS)
     first = tile * BM
     index = first + tl.arange(0, BM)
     row = index[:, None]
-    queries = block_of(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
-    incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
+    queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
+    incoming = load_rows(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
     at = head.to(tl.int64) * rows + row
     t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
-    low, whole, full, high = seen_by(first, size, offset, left, right, FLAGS, BM, BN)
+    low, whole, full, high = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
     block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
 
@@ -70,23 +79,23 @@ def queries_backward(
     dq = tl.zeros([BM, D], tl.float32)
     near = tl.zeros([BM, D], tl.float32)
     wanted_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
-    count = wanted_of(wanted_ptr, block_ptr, 1, low // BN, tl.cdiv(high, BN), None, PART)
+    count = list_nonzero(wanted_ptr, block_ptr, 1, low // BN, tl.cdiv(high, BN), None, PART)
     for i in range(0, count):
         start = tl.load(wanted_ptr + i) * BN
-        block = block_of(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
+        block = load_rows(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
         product = tl.dot(queries, tl.trans(block), input_precision="tf32x3")
         if (start < whole) | (start >= full):
-            product = seen_only(product, view, row, start, FLAGS)
-        w = scores_from(product, view, row, start, FLAGS)
-        s = slopes(w, t, e, KIND, EXACT)[1]
-        values = block_of(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
+            product = mask_invisible(product, view, row, start, FLAGS)
+        w = scores_of_products(product, view, row, start, FLAGS)
+        s = probability_and_slope(w, t, e, KIND, N, EXACT)[1]
+        values = load_rows(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
         dp = tl.dot(incoming, tl.trans(values), input_precision="tf32x3")
-        a, c = sum2(s, s * dp)
+        a, c = row_sum2(s, s * dp)
         weight += a
         moved += c
         if dalpha_ptr is not None:
-            bend = s * alpha_slope_at(w, t, e, EXACT)
-            a, c = sum2(bend, bend * dp)
+            bend = s * alpha_slope(w, t, e, EXACT)
+            a, c = row_sum2(bend, bend * dp)
             bent += a
             change += c
         now = moved / tl.where(weight > 0.0, weight, 1.0)
@@ -102,7 +111,7 @@ def queries_backward(
 
 
 @triton.jit
-def keys_backward(
+def dense_keys_vjp_kernel(
     q,
     k,
     v,
@@ -118,6 +127,7 @@ def keys_backward(
     tiles,
     wanted_ptr,
     KIND: tl.constexpr,
+    N: tl.constexpr,
     FLAGS: tl.constexpr,
     EXACT: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -133,7 +143,7 @@ def keys_backward(
     blocks = tl.num_programs(0)
     heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
     offset, left, right = extra[8], extra[9], extra[10]
-    b, key_head = head_of(tl.program_id(1), heads // group)
+    b, key_head = batch_and_head(tl.program_id(1), heads // group)
     start = block * BN
     index = start + tl.arange(0, BN)
     begin = 0
@@ -141,38 +151,38 @@ def keys_backward(
     if LOCAL & FLAGS:
         begin = tl.maximum(start - right - offset, 0) // BM
         end = tl.minimum(tl.maximum(start + BN - 1 + left - offset + BM, 0) // BM, tiles)
-    k_block = block_of(k[0] + b * k[1] + key_head * k[2], k[3], index, keys, True, DEPTH, D)
-    v_block = block_of(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
+    k_block = load_rows(k[0] + b * k[1] + key_head * k[2], k[3], index, keys, True, DEPTH, D)
+    v_block = load_rows(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
     wanted_ptr += (tl.program_id(1).to(tl.int64) * blocks + block) * tiles
     dk = tl.zeros([BN, D], tl.float32)
     dv = tl.zeros([BN, W], tl.float32)
     if dense_ptr is not None:
         parts = tl.cdiv(tiles, PART)
-        if not any_of(dense_ptr + (b * heads + key_head * group) * parts, group * parts):
+        if not any_nonzero(dense_ptr + (b * heads + key_head * group) * parts, group * parts):
             return
     for member in range(0, group):
         h = key_head * group + member
-        view, e, size = view_of(b, h, k, mask, extra, FLAGS)
+        view, e, size = head_view(b, h, k, mask, extra, FLAGS)
         head = b * heads + h
         only = None
         if dense_ptr is not None:
             only = dense_ptr + head * tl.cdiv(tiles, PART)
         flags = block_ptr + head * tiles * blocks + block
-        count = wanted_of(wanted_ptr, flags, blocks, begin, tl.where(start < size, end, begin), only, PART)
+        count = list_nonzero(wanted_ptr, flags, blocks, begin, tl.where(start < size, end, begin), only, PART)
         for i in range(0, count):
             tile = tl.load(wanted_ptr + i)
             place = tile * BM + tl.arange(0, BM)
             row = place[:, None]
-            queries = block_of(q[0] + b * q[1] + h * q[2], q[3], place, rows, True, DEPTH, D)
-            incoming = block_of(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
+            queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], place, rows, True, DEPTH, D)
+            incoming = load_rows(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
             t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
             mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
             product = tl.dot(queries, tl.trans(k_block), input_precision="tf32x3")
-            _low, whole, full, _high = seen_by(tile * BM, size, offset, left, right, FLAGS, BM, BN)
+            _low, whole, full, _high = visible_blocks(tile * BM, size, offset, left, right, FLAGS, BM, BN)
             if (start < whole) | (start >= full):
-                product = seen_only(product, view, row, start, FLAGS)
-            w = scores_from(product, view, row, start, FLAGS)
-            p, s = slopes(w, t, e, KIND, EXACT)
+                product = mask_invisible(product, view, row, start, FLAGS)
+            w = scores_of_products(product, view, row, start, FLAGS)
+            p, s = probability_and_slope(w, t, e, KIND, N, EXACT)
             ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3") - mean)
             dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="tf32x3")
             dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="tf32x3")
@@ -191,7 +201,7 @@ def keys_backward(
 
 
 @triton.jit
-def wanted_of(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexpr):
+def list_nonzero(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexpr):
     """Numbers from ``begin`` to ``end`` whose bytes are not zero, as a list. Returns how many there are.
 
     A loop over a list loads ahead of its products, as one that looks at each byte cannot.
@@ -211,7 +221,7 @@ def wanted_of(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexpr):
 
 
 @triton.jit
-def any_of(ptr, size):
+def any_nonzero(ptr, size):
     """Whether one of ``size`` bytes is not zero."""
     found = tl.zeros([256], tl.int8)
     for start in range(0, size, 256):

@@ -1,8 +1,8 @@
-"""Entmax attention on the GPU, forward and backward, from tensors to launches.
+"""Launch the kernels of entmax attention, forward and backward.
 
-Two ways share the work, tile by tile of queries: lists of the few keys above the threshold (`_marks`, `_listed`), and
-all keys in blocks (`_attend`) where the support is wide or nothing is known of it. Neither stores anything of size
-queries x keys: marks are made for some tiles at a time.
+Two methods share the work, tile by tile of queries: lists of the few keys that can be above the threshold
+(`candidates`, `lists`), and all keys in blocks (`dense`) where the support is wide or nothing is known of it. Neither
+stores anything of size queries x keys: candidates are marked for some tiles at a time.
 """
 
 from __future__ import annotations
@@ -14,41 +14,45 @@ import torch
 import triton
 from torch import Tensor
 
-from omegamax.kernels.attention.call import ADD, ALIBI, LENGTH, RAW, Attention, state_of, strided
-from omegamax.kernels.attention.triton import candidates, dense_backward, lists_backward
-from omegamax.kernels.attention.triton import dense as dense_kernels
-from omegamax.kernels.attention.triton import lists as lists_kernels
-from omegamax.kernels.triton.ahead import Launch, ahead, known
-from omegamax.kernels.triton.layout import on_device
+from omegamax.kernels.attention.call import ADD, ALIBI, LIST_LENGTH, RAW, Attention, empty_state, with_strides
+from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel, mark_candidates_kernel
+from omegamax.kernels.attention.triton.dense import attention_dense_kernel, count_zeros_kernel
+from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
+from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.choice import Case, choose
+from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled, on_device
 
-MARKS = 1 << 10  # bytes for marks, at most, for each query
+MARK_BYTES = 1 << 10  # of candidate bits, at most, for each query
+COUNT_BLOCK = 64  # queries and keys of a tile in which zeros are counted
 
 
 def forward(call: Attention, learnt: bool = False) -> list[Tensor]:
-    """Outputs ``[B, H, L, W]``, and what :func:`backward` wants to know; ``learnt``: it will be called."""
-    state = state_of(call)
+    """Return outputs ``[B, H, L, W]``, and the state that :func:`backward` takes; ``learnt``: it will be called."""
+    state = empty_state(call)
     out, t, blocks, dense = state[:4]
     if not out.numel():
         return state
     with on_device(call.q):
-        constants = _constants(call)
+        constants = _dense_constants(call)
         only = dense if call.listed else None
-        steps = list(_listing(call, *state)) if call.listed else []
-        attending = (*call.tensors, out, t, blocks, only)
-        steps.append(Launch(dense_kernels.forward, (call.parts, blocks.shape[0]), attending, constants))
-        key = (learnt, *_key(call, constants))
-        if not known(key):
+        case = Case.LISTS if call.listed else Case.DENSE
+        kernels = choose("attention", case, call.q.itemsize, call.k.shape[-2])
+        launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
+        tensors = (*call.tensors, out, t, blocks, only)
+        launches.append(PlannedLaunch(attention_dense_kernel, (call.parts, blocks.shape[0]), tensors, constants))
+        key = (learnt, *_compile_key(call, constants))
+        if not is_compiled(key):
             # Stand-ins of the right types: nothing is read or written.
             wide = t if call.listed else out
-            back = _differentiating(call, strided(out), out, wide, wide, t, *state[1:]) if learnt else []
-            ahead(key, [*steps, *back], out)
-        for step in steps:
-            step.run()
+            back = _plan_backward(call, with_strides(out), out, wide, wide, t, *state[1:]) if learnt else []
+            compile_ahead(key, [*launches, *back], out)
+        for planned in launches:
+            planned.run()
     return state
 
 
 def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
-    """Gradients with respect to queries, keys, values and, if there are any, alphas; ``state`` is that of forward."""
+    """Return gradients in queries, keys, values and, if there are any, alphas, from the state of :func:`forward`."""
     q, k, v = call.q, call.k, call.v
     t = state[0]
     dq = torch.empty_like(q, memory_format=torch.contiguous_format)
@@ -58,85 +62,106 @@ def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
     dk, dv = (new(x, dtype=wide, memory_format=torch.contiguous_format) for x in (k, v))
     dalpha = None if call.alphas is None else torch.empty_like(t) if some else torch.zeros_like(t)
     if some:
-        incoming = strided(g if g.stride(-1) == 1 else g.contiguous())
+        incoming = with_strides(g if g.stride(-1) == 1 else g.contiguous())
         with on_device(q):
-            steps = _differentiating(call, incoming, dq, dk, dv, dalpha, *state)
-            key = (None, *_key(call, steps[-1].constants))
-            if not known(key):
-                ahead(key, steps, dq)
-            for step in steps:
-                step.run()
+            launches = _plan_backward(call, incoming, dq, dk, dv, dalpha, *state)
+            key = (None, *_compile_key(call, launches[-1].constants))
+            if not is_compiled(key):
+                compile_ahead(key, launches, dq)
+            for planned in launches:
+                planned.run()
     grads = [dq, dk.to(k.dtype), dv.to(v.dtype)]
     return grads if dalpha is None else [*grads, dalpha.sum((0, 2))]
 
 
-def _differentiating(
+def count_zeros(call: Attention, t: Tensor) -> Tensor:
+    """Return ``[4, B, H]``: visible pairs, those of weight zero, visible blocks, those of weight zero."""
+    q = call.q
+    batch, heads, rows = q.shape[:3]
+    tiles = -(-rows // COUNT_BLOCK)
+    found = q.new_zeros(4, batch, heads, tiles, dtype=torch.int32)
+    if found.numel():
+        queries, keys, _, mask, scalars = call.tensors
+        exact = q.dtype == torch.float32
+        constants = {**call.formula, "FLAGS": call.flags, "EXACT": exact, "BLOCK": COUNT_BLOCK}
+        constants |= {name: call.sizes[name] for name in ("DEPTH", "D")}
+        constants["BN"] = COUNT_BLOCK // 2 if exact else COUNT_BLOCK  # as much as registers hold
+        tensors = (queries, keys, mask, scalars, t, found, found.stride(0))
+        with on_device(q):
+            count_zeros_kernel[(tiles, batch * heads)](*tensors, **constants, num_warps=4, num_stages=2)
+    return found.sum(-1)
+
+
+def _plan_backward(
     call: Attention, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
-) -> list[Launch]:
-    """The backward pass: of the queries that have lists, and their parts of the others' gradients, then of the rest."""
-    q, k, v, _, numbers = call.tensors
+) -> list[PlannedLaunch]:
+    """Return the launches of the backward pass: of the queries that have lists, then of the dense tiles."""
+    q, k, v, _, scalars = call.tensors
     batch, heads, rows = call.q.shape[:3]
     t, blocks, dense = state[:3]
     dalpha = None if call.alphas is None else dalpha
-    only, steps = None, []
+    only, launches = None, []
     if call.listed:
-        constants = {"KIND": call.kind, **call.sizes, "LENGTH": LENGTH, "C": call.way.chunk, "num_warps": 1}
-        scattering = (q, k, v, numbers, incoming, dq, dk, dv, dalpha, *state[2:], call.tiles)
-        steps.append(Launch(lists_backward.scatter, (rows, heads, batch), scattering, constants))
+        constants = {"KIND": call.kind.value, **call.sizes, "LENGTH": LIST_LENGTH, "C": call.tiling.chunk}
+        tensors: tuple = (q, k, v, scalars, incoming, dq, dk, dv, dalpha, *state[2:], call.tiles)
+        launches.append(PlannedLaunch(lists_vjp_kernel, (rows, heads, batch), tensors, constants | {"num_warps": 1}))
         only = dense
     mean = torch.empty_like(t)
-    constants = _constants(call, backward=True)
+    constants = _dense_constants(call, backward=True)
     wanted = torch.empty_like(blocks, dtype=torch.int32)
-    by_query = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted)
-    by_key = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted)
-    parts, groups = (call.parts, blocks.shape[0]), (blocks.shape[-1], call.k.shape[0] * call.k.shape[1])
-    steps.append(Launch(dense_backward.queries_backward, parts, by_query, constants))
-    steps.append(Launch(dense_backward.keys_backward, groups, by_key, constants))
-    return steps
+    tensors = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted)
+    launches.append(PlannedLaunch(dense_queries_vjp_kernel, (call.parts, blocks.shape[0]), tensors, constants))
+    tensors = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted)
+    grid = (blocks.shape[-1], call.k.shape[0] * call.k.shape[1])
+    launches.append(PlannedLaunch(dense_keys_vjp_kernel, grid, tensors, constants))
+    return launches
 
 
-def _constants(call: Attention, backward: bool = False) -> dict[str, Any]:
-    """Of the kernels that look at all keys."""
-    way = call.way
-    cut = {"BM": way.rows, "BN": way.block, "PART": way.tile // way.rows}
+def _dense_constants(call: Attention, backward: bool = False) -> dict[str, Any]:
+    """Return the constants of the kernels that read all keys."""
+    tiling = call.tiling
+    blocks = {"BM": tiling.rows, "BN": tiling.block, "PART": tiling.tile // tiling.rows}
     if not backward:
-        cut |= {"BN": way.block * way.wide, "WIDE": way.wide}
-    launch = {"num_warps": way.warps, "num_stages": way.back_stages if backward else way.stages}
-    registers = way.back_registers if backward else way.registers
+        blocks |= {"BN": tiling.block * tiling.wide, "WIDE": tiling.wide}
+    launch = {"num_warps": tiling.warps, "num_stages": tiling.back_stages if backward else tiling.stages}
+    registers = tiling.back_registers if backward else tiling.registers
     if registers is not None:
         launch["maxnreg"] = registers
     exact = call.q.dtype == torch.float32
-    return {"KIND": call.kind, "FLAGS": call.flags, "EXACT": exact, **call.sizes, **cut, **launch}
+    return {**call.formula, "FLAGS": call.flags, "EXACT": exact, **call.sizes, **blocks, **launch}
 
 
-def _key(call: Attention, constants: dict[str, Any]) -> tuple:
-    """Of calls that need the same kernels; Triton makes others for numbers that 16 divides, and for 1."""
-    numbers = (*call.q.shape[1:3], *call.k.shape[1:3], call.offset, call.left, call.right, call.parts)
-    cases = [2 if n == 1 else n & 15 == 0 for n in numbers]
+def _compile_key(call: Attention, constants: dict[str, Any]) -> tuple:
+    """Return the key of calls that need the same kernels; Triton specialises on integers that 16 divides, and on 1."""
+    integers = (*call.q.shape[1:3], *call.k.shape[1:3], call.offset, call.left, call.right, call.parts)
+    cases = [2 if n == 1 else n & 15 == 0 for n in integers]
     return (call.q.device.index, call.q.dtype, call.listed, call.alphas is None, *constants.values(), *cases)
 
 
-def _listing(
+def _plan_lists(
     call: Attention, out: Tensor, t: Tensor, blocks: Tensor, dense: Tensor, lists: Tensor, p: Tensor, count: Tensor
-) -> Iterator[Launch]:
-    """Outputs and lists of the tiles that have few keys to look at; the others are named in ``dense``."""
-    way, sizes = call.way, call.sizes
-    q, k, v, mask, numbers = call.tensors
+) -> Iterator[PlannedLaunch]:
+    """Yield the launches for the tiles that have few candidates; the others are flagged in ``dense``."""
+    tiling, sizes = call.tiling, call.sizes
+    q, k, v, mask, scalars = call.tensors
     # Where scores are products and nothing else, thresholds are divided by the scale and not products multiplied by it.
     raw = 0 if call.flags & (ALIBI | ADD) else RAW
     common: dict[str, Any] = {name: sizes[name] for name in ("DEPTH", "D", "BM")}
-    common |= {"KIND": call.kind, "FLAGS": call.flags | raw, "num_stages": 3}
-    most = way.bounds * 7 // 8
-    bounding = common | {"BN": way.bounds, "MOST": most, "num_warps": way.bound_warps}
-    yield Launch(candidates.bound, (call.tiles, blocks.shape[0]), (q, k, mask, numbers, t, dense), bounding)
-    marking = common | {"BN": way.marks, "num_warps": way.mark_warps}
-    words = -(-call.k.shape[-2] // way.marks) * (way.marks // 32)
-    at_once = max(MARKS * count.numel() // (4 * words * way.tile), 1)
-    bits = dense.new_empty(min(at_once, dense.numel()) * way.tile * words, dtype=torch.int32)
-    reading: dict[str, Any] = {"KIND": call.kind, "FLAGS": call.flags, "BN": way.marks, **sizes, "LENGTH": LENGTH}
-    reading |= {"WORDS": min(256, triton.next_power_of_2(words)), "C": way.chunk, "num_warps": 1}
+    common |= {**call.formula, "FLAGS": call.flags | raw, "num_stages": 3}
+    most = tiling.bounds * 7 // 8
+    constants = common | {"BN": tiling.bounds, "MAX_SUPPORT": most, "num_warps": tiling.bound_warps}
+    tensors: tuple = (q, k, mask, scalars, t, dense)
+    yield PlannedLaunch(bound_thresholds_kernel, (call.tiles, blocks.shape[0]), tensors, constants)
+    marking = common | {"BN": tiling.marks, "num_warps": tiling.mark_warps}
+    words = -(-call.k.shape[-2] // tiling.marks) * (tiling.marks // 32)
+    at_once = max(MARK_BYTES * count.numel() // (4 * words * tiling.tile), 1)
+    bits = dense.new_empty(min(at_once, dense.numel()) * tiling.tile * words, dtype=torch.int32)
+    attending: dict[str, Any] = {**call.formula, "FLAGS": call.flags, "BN": tiling.marks, **sizes}
+    attending |= {"LENGTH": LIST_LENGTH, "WORDS": min(256, triton.next_power_of_2(words)), "C": tiling.chunk}
+    attending["num_warps"] = 1
     for first in range(0, dense.numel(), at_once):
         some = min(at_once, dense.numel() - first)
-        yield Launch(candidates.mark, (some,), (q, k, mask, numbers, t, bits, dense, first, call.tiles), marking)
-        tensors = (q, k, v, mask, numbers, out, t, bits, dense, lists, p, count)
-        yield Launch(lists_kernels.gather, (way.tile, some), (*tensors, first, call.tiles), reading)
+        tensors = (q, k, mask, scalars, t, bits, dense, first, call.tiles)
+        yield PlannedLaunch(mark_candidates_kernel, (some,), tensors, marking)
+        tensors = (q, k, v, mask, scalars, out, t, bits, dense, lists, p, count, first, call.tiles)
+        yield PlannedLaunch(attend_lists_kernel, (tiling.tile, some), tensors, attending)

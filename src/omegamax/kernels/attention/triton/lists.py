@@ -8,14 +8,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.attention.triton.dense import settled
-from omegamax.kernels.attention.triton.powers import end_of, power
-from omegamax.kernels.attention.triton.scores import ADD, ALIBI, BY_KEY, head_of, seen_by, view_of
-from omegamax.kernels.triton.numerics import sum1
+from omegamax.kernels.attention.triton.dense import solve_threshold
+from omegamax.kernels.attention.triton.powers import LOG2E, alpha_slope_from_log, last_threshold, probability
+from omegamax.kernels.attention.triton.scores import ADD, ALIBI, BY_KEY, batch_and_head, head_view, visible_blocks
+from omegamax.kernels.triton.device import ENTMAX15, SPARSEMAX, log_accurate, row_sum
 
 
 @triton.jit
-def population(x):
+def count_bits(x):
     """How many bits are set."""
     x = x - ((x >> 1) & 0x55555555)
     x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
@@ -24,7 +24,7 @@ def population(x):
 
 
 @triton.jit
-def gather(
+def attend_lists_kernel(
     q,
     k,
     v,
@@ -40,6 +40,7 @@ def gather(
     first_tile,
     tiles,
     KIND: tl.constexpr,
+    N: tl.constexpr,
     FLAGS: tl.constexpr,
     DEPTH: tl.constexpr,
     D: tl.constexpr,
@@ -61,34 +62,34 @@ def gather(
         return
     if tl.load(dense_ptr + number) != 0:
         return
-    b, h = head_of(head, heads)
-    view, e, size = view_of(b, h, k, mask, extra, FLAGS)
-    low, _whole, _full, high = seen_by(tile * BM, size, offset, left, right, FLAGS, BM, BN)
+    b, h = batch_and_head(head, heads)
+    view, e, size = head_view(b, h, k, mask, extra, FLAGS)
+    low, _whole, _full, high = visible_blocks(tile * BM, size, offset, left, right, FLAGS, BM, BN)
     at = head.to(tl.int64) * rows + row
     list_ptr += at * LENGTH
     p_ptr += at * LENGTH
     bit_ptr += (tl.program_id(1).to(tl.int64) * BM + tl.program_id(0)) * (tl.cdiv(keys, BN) * (BN // 32))
-    count = list_of(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
+    count = bits_to_list(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
     if count > LENGTH:
         tl.store(dense_ptr + number, 1)
         return
     tl.store(count_ptr + at, count)
-    query = vector_of(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D)
+    query = load_vector(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D)
     t = tl.load(t_ptr + at)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
     tl.debug_barrier()
     for start in range(0, count, C):
         item = start + tl.arange(0, C)
         key = tl.load(list_ptr + item, mask=item < count, other=0)
-        products = tl.sum(vectors_of(view[0], view[1], key, item < count, DEPTH, D) * query, 1)
-        w = listed_scores(products, view, row, key, item < count, FLAGS)
+        products = tl.sum(load_vectors(view[0], view[1], key, item < count, DEPTH, D) * query, 1)
+        w = list_scores(products, view, row, key, item < count, FLAGS)
         tl.store(p_ptr + item, w, mask=item < count)
     tl.debug_barrier()
     exact: tl.constexpr = k[0].dtype.element_ty == tl.float32
     if count <= LENGTH // 4:
-        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH // 4)
+        t = solve_list(p_ptr, count, t, e, KIND, N, exact, LENGTH // 4)
     else:
-        t = weigh(p_ptr, count, t, e, KIND, exact, LENGTH)
+        t = solve_list(p_ptr, count, t, e, KIND, N, exact, LENGTH)
     tl.store(t_ptr + at, t)
     tl.debug_barrier()
     out = tl.zeros([W], tl.float32)
@@ -96,25 +97,25 @@ def gather(
         item = start + tl.arange(0, C)
         key = tl.load(list_ptr + item, mask=item < count, other=0)
         p = tl.load(p_ptr + item, mask=item < count, other=0.0)
-        out += tl.sum(vectors_of(v_ptr, v[3], key, p > 0.0, WIDTH, W) * p[:, None], 0)
+        out += tl.sum(load_vectors(v_ptr, v[3], key, p > 0.0, WIDTH, W) * p[:, None], 0)
     wide = tl.arange(0, W)
     tl.store(out_ptr + at * WIDTH + wide, out, mask=wide < WIDTH)
 
 
 @triton.jit
-def list_of(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.constexpr):
+def bits_to_list(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.constexpr):
     """Numbers of the keys whose bits are set, in order. Returns how many there are, also beyond LENGTH."""
     count = begin * 0
     for first in range(begin, end, WORDS):
         column = first + tl.arange(0, WORDS)
         word = tl.load(bit_ptr + column, mask=column < end, other=0).to(tl.uint32)
-        inside = population(word).to(tl.int32)
+        inside = count_bits(word).to(tl.int32)
         place = count + tl.cumsum(inside, 0) - inside
         count += tl.sum(inside, 0)
         go = tl.max(inside, 0) > 0
         while go:
             rest = word & (word - 1)
-            lowest = population((word ^ rest) - 1).to(tl.int32)
+            lowest = count_bits((word ^ rest) - 1).to(tl.int32)
             tl.store(list_ptr + place, column * 32 + lowest, mask=(word != 0) & (place < LENGTH))
             word = rest
             place += 1
@@ -123,29 +124,29 @@ def list_of(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.const
 
 
 @triton.jit
-def weigh(p_ptr, count, t, e, KIND: tl.constexpr, EXACT: tl.constexpr, LENGTH: tl.constexpr):
+def solve_list(p_ptr, count, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, LENGTH: tl.constexpr):
     """Probabilities in the place of listed scores, and their threshold, from a lower bound ``t``."""
     item = tl.arange(0, LENGTH)[None, :]
     w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
     top = tl.max(w, 1, keep_dims=True)
-    last = end_of(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
-    thresholds = settled(w, t + tl.zeros_like(top), last, e, KIND, EXACT, not EXACT)
-    p = power(w, thresholds, e, KIND, EXACT)
-    total = sum1(p)
+    last = last_threshold(tl.where(top > float("-inf"), top, 0.0), e, LENGTH, KIND)
+    thresholds = solve_threshold(w, t + tl.zeros_like(top), last, e, KIND, N, EXACT, not EXACT)
+    p = probability(w, thresholds, e, KIND, N, EXACT)
+    total = row_sum(p)
     tl.debug_barrier()
     tl.store(p_ptr + item, p / tl.where(total > 0.0, total, 1.0), mask=item < count)
     return tl.max(thresholds)
 
 
 @triton.jit
-def vector_of(ptr, DEPTH: tl.constexpr, D: tl.constexpr):
+def load_vector(ptr, DEPTH: tl.constexpr, D: tl.constexpr):
     """``DEPTH`` numbers as a row ``[1, D]`` in float32."""
     d = tl.arange(0, D)[None, :]
     return tl.load(ptr + d, mask=d < DEPTH, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def vectors_of(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
+def load_vectors(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
     """Rows ``index [C]`` of a matrix in float32, ``[C, D]``; zeros where ``there`` is not."""
     d = tl.arange(0, D)[None, :]
     there = there[:, None] if DEPTH == D else there[:, None] & (d < DEPTH)
@@ -153,7 +154,7 @@ def vectors_of(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def listed_scores(products, view, row, key, there, FLAGS: tl.constexpr):
+def list_scores(products, view, row, key, there, FLAGS: tl.constexpr):
     """``w [C]`` of the products of a query and listed keys. Keys that it does not see are not listed."""
     mask_ptr, mask_row, mask_column = view[3], view[4], view[5]
     slope, e, gain, offset = view[7], view[8], view[9], view[10]
@@ -166,3 +167,108 @@ def listed_scores(products, view, row, key, there, FLAGS: tl.constexpr):
             at += row.to(tl.int64) * mask_row
         w += e * tl.load(at, mask=there, other=0.0).to(tl.float32)
     return w
+
+
+@triton.jit
+def lists_vjp_kernel(
+    q,
+    k,
+    v,
+    extra,
+    g,
+    dq_ptr,
+    dk_ptr,
+    dv_ptr,
+    dalpha_ptr,
+    dense_ptr,
+    list_ptr,
+    p_ptr,
+    count_ptr,
+    tiles,
+    KIND: tl.constexpr,
+    DEPTH: tl.constexpr,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    BM: tl.constexpr,
+    LENGTH: tl.constexpr,
+    C: tl.constexpr,
+):
+    """``dq``, and what a query adds to ``dk`` and ``dv``; its part of the derivative by alpha, if wanted."""
+    heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
+    row = tl.program_id(0)
+    h = tl.program_id(1)
+    b = tl.program_id(2).to(tl.int64)
+    head = b * heads + h
+    if tl.load(dense_ptr + head * tiles + row // BM) != 0:
+        return
+    alpha, alpha_ptr = extra[0], extra[1]
+    if alpha_ptr is not None:
+        alpha = tl.load(alpha_ptr + h)
+    e = tl.maximum(alpha - 1.0, 1.0 / 4096)
+    at = head * rows + row
+    list_ptr += at * LENGTH
+    p_ptr += at * LENGTH
+    count = tl.load(count_ptr + at)
+    incoming = load_vector(g[0] + b * g[1] + h * g[2] + row.to(tl.int64) * g[3], WIDTH, W)
+    query = load_vector(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D) * extra[11]
+    key_head = h // group
+    v_ptr = v[0] + b * v[1] + key_head * v[2]
+    k_ptr = k[0] + b * k[1] + key_head * k[2]
+    slot = (b * (heads // group) + key_head) * keys
+    dk_ptr += slot * DEPTH
+    dv_ptr += slot * WIDTH
+    weight = 0.0
+    moved = 0.0
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
+        key = tl.load(list_ptr + item, mask=item < count, other=0)
+        p = tl.load(p_ptr + item, mask=item < count, other=0.0)
+        dp = tl.sum(load_vectors(v_ptr, v[3], key, p > 0.0, WIDTH, W) * incoming, 1)
+        s = jacobian_weight(p, e, KIND)
+        weight += tl.sum(s, 0)
+        moved += tl.sum(s * dp, 0)
+    mean = moved / tl.where(weight > 0.0, weight, 1.0)
+    dq = tl.zeros([D], tl.float32)
+    change = 0.0
+    for start in range(0, count, C):
+        item = start + tl.arange(0, C)
+        key = tl.load(list_ptr + item, mask=item < count, other=0)
+        p = tl.load(p_ptr + item, mask=item < count, other=0.0)
+        dp = tl.sum(load_vectors(v_ptr, v[3], key, p > 0.0, WIDTH, W) * incoming, 1)
+        ds = jacobian_weight(p, e, KIND) * (dp - mean)
+        if dalpha_ptr is not None:
+            change += tl.sum(ds * alpha_slope_of_probability(p, e), 0)
+        dq += tl.sum(load_vectors(k_ptr, k[3], key, p > 0.0, DEPTH, D) * ds[:, None], 0)
+        atomic_add_rows(dk_ptr, key, p > 0.0, ds[:, None] * query, DEPTH, D)
+        atomic_add_rows(dv_ptr, key, p > 0.0, p[:, None] * incoming, WIDTH, W)
+    deep = tl.arange(0, D)
+    tl.store(dq_ptr + at * DEPTH + deep, dq * extra[11], mask=deep < DEPTH)
+    if dalpha_ptr is not None:
+        tl.store(dalpha_ptr + at, change)
+
+
+@triton.jit
+def atomic_add_rows(ptr, index, there, vectors, DEPTH: tl.constexpr, D: tl.constexpr):
+    """Vectors ``[C, D]`` added to rows ``index [C]`` of a matrix to which other programs add, too."""
+    d = tl.arange(0, D)[None, :]
+    there = there[:, None] & (d < DEPTH)
+    tl.atomic_add(ptr + index.to(tl.int64)[:, None] * DEPTH + d, vectors, there, sem="relaxed")
+
+
+@triton.jit
+def jacobian_weight(p, e, KIND: tl.constexpr):
+    """``p^(2 - alpha)`` on the support."""
+    if KIND == SPARSEMAX:
+        return (p > 0.0).to(tl.float32)
+    if KIND == ENTMAX15:
+        return tl.sqrt(p)
+    return tl.where(p > 0.0, tl.exp2((1.0 - e) * tl.log2(tl.where(p > 0.0, p, 1.0))), 0.0)
+
+
+@triton.jit
+def alpha_slope_of_probability(p, e):
+    """What the derivative of ``p`` with respect to alpha has in place of a change of the scores."""
+    on = p > 0.0
+    logarithm = e * log_accurate(tl.where(on, p, 1.0), tl.where(on, p - 1.0, 0.0)) * LOG2E
+    return alpha_slope_from_log(logarithm, tl.exp2(logarithm), e)

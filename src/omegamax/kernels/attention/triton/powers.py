@@ -9,20 +9,25 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.attention import call
-from omegamax.kernels.triton.numerics import flush_exp2, flush_log2, log_base, one_minus_exp
+from omegamax.kernels.triton.device import (
+    ENTMAX,
+    ENTMAX15,
+    ENTMAX_POWER,
+    SPARSEMAX,
+    exp2_flush,
+    log2_flush,
+    log_accurate,
+    one_minus_exp,
+)
 
-SPARSEMAX = tl.constexpr(call.SPARSEMAX)
-ENTMAX15 = tl.constexpr(call.ENTMAX15)
-ENTMAX = tl.constexpr(call.ENTMAX)
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 HUGE = tl.constexpr(1e30)  # times a positive number is more than 1, in fewer operations than a comparison and a choice
-LITTLE = tl.constexpr(1e-6)  # a power that is 1 on the support and 0 outside
+TINY_EXPONENT = tl.constexpr(1e-6)  # a power that is 1 on the support and 0 outside
 
 
 @triton.jit
-def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def power_terms(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
     """``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``, which is left 0 for sparsemax: no step needs it.
 
     ``EXACT``: with logarithms to the last digits, rather than as exact as half precision needs.
@@ -32,45 +37,45 @@ def powers(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         return root, tl.minimum(root * HUGE, 1.0), tl.zeros_like(w)
     if KIND == ENTMAX15:
         return root * root, root, tl.minimum(root * HUGE, 1.0)
-    if KIND > ENTMAX:
-        u = whole_power(root, KIND - 2)
+    if KIND == ENTMAX_POWER:
+        u = integer_power(root, N - 2)
         return root * root * u, root * u, u
     if EXACT:
-        logarithm, base, on = log_power(w, t)
+        logarithm, base, on = accurate_log_base(w, t)
         p = tl.where(on, tl.exp2(logarithm / e), 0.0)
         over = tl.where(on, 1.0 / base, 0.0)
         return p, p * over, p * over * over
-    p, s, logarithm = quick_powers(w, t, e)
-    return p, s, flush_exp2(logarithm * tl.maximum(1.0 / e - 2.0, LITTLE))
+    p, s, logarithm = fast_power_terms(w, t, e)
+    return p, s, exp2_flush(logarithm * tl.maximum(1.0 / e - 2.0, TINY_EXPONENT))
 
 
 @triton.jit
-def power(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def probability(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
     """``p`` alone."""
     root = tl.maximum(w - t, 0.0)
     if KIND == SPARSEMAX:
         return root
     if KIND == ENTMAX15:
         return root * root
-    if KIND > ENTMAX:
-        return whole_power(root, KIND)
+    if KIND == ENTMAX_POWER:
+        return integer_power(root, N)
     if EXACT:
-        logarithm, _base, on = log_power(w, t)
+        logarithm, _base, on = accurate_log_base(w, t)
         return tl.where(on, tl.exp2(logarithm / e), 0.0)
-    return flush_exp2(flush_log2(tl.maximum(w + (1.0 - t), 0.0)) * (1.0 / e))
+    return exp2_flush(log2_flush(tl.maximum(w + (1.0 - t), 0.0)) * (1.0 / e))
 
 
 @triton.jit
-def quick_powers(w, t, e):
+def fast_power_terms(w, t, e):
     """``p``, ``p^(2 - alpha)`` and ``log2 p^e`` with as few of the slow operations as there can be."""
     base = tl.maximum(w + (1.0 - t), 0.0)
-    logarithm = flush_log2(base)  # -inf outside the support, which powers above 0 make 0
-    s = flush_exp2(logarithm * tl.maximum(1.0 / e - 1.0, LITTLE))
+    logarithm = log2_flush(base)  # -inf outside the support, which powers above 0 make 0
+    s = exp2_flush(logarithm * tl.maximum(1.0 / e - 1.0, TINY_EXPONENT))
     return s * base, s, logarithm
 
 
 @triton.jit
-def whole_power(x, N: tl.constexpr):
+def integer_power(x, N: tl.constexpr):
     """``x^N`` for N from 1 to 8, with the fewest products."""
     y = x
     if N >= 2:
@@ -88,27 +93,27 @@ def whole_power(x, N: tl.constexpr):
 
 
 @triton.jit
-def slopes(w, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def probability_and_slope(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
     """``p`` and ``p^(2 - alpha)``."""
     if KIND == ENTMAX and not EXACT:
-        p, s, _logarithm = quick_powers(w, t, e)
+        p, s, _logarithm = fast_power_terms(w, t, e)
     else:
-        p, s, _u = powers(w, t, e, KIND, EXACT)
+        p, s, _u = power_terms(w, t, e, KIND, N, EXACT)
     return p, s
 
 
 @triton.jit
-def log_power(w, t):
+def accurate_log_base(w, t):
     """``log2 p^e``, ``p^e``, and where it is positive; to the last digits."""
     above = w - t
     base = above + 1.0
     on = base > 0.0
     base = tl.where(on, base, 1.0)
-    return log_base(base, tl.where(on, above, 0.0)) * LOG2E, base, on
+    return log_accurate(base, tl.where(on, above, 0.0)) * LOG2E, base, on
 
 
 @triton.jit
-def start_of(top, KIND: tl.constexpr):
+def first_threshold(top, KIND: tl.constexpr):
     """The threshold if the largest score had all the mass: never right of the solution."""
     if KIND == ENTMAX:
         return top
@@ -116,14 +121,14 @@ def start_of(top, KIND: tl.constexpr):
 
 
 @triton.jit
-def end_of(top, e, size, KIND: tl.constexpr):
+def last_threshold(top, e, size, KIND: tl.constexpr):
     """The threshold if all ``size`` scores were as large as the largest: never left of the solution."""
-    t = start_of(top, KIND)
+    t = first_threshold(top, KIND)
     return t + (1.0 - tl.exp2(-e * tl.log2(0.0 * e + size)))
 
 
 @triton.jit
-def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def halley_step(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """Halley's step on ``s^e - 1``, convex in the threshold, from sums of :func:`powers`; Newton's for sparsemax."""
     some = r > 0.0
     r = tl.where(some, r, 1.0)
@@ -135,7 +140,7 @@ def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         bend = fall * (s * u - r * r) / (2.0 * r * r)
     else:
         if EXACT:
-            fall = one_minus_exp(-e * log_base(s, s - 1.0))
+            fall = one_minus_exp(-e * log_accurate(s, s - 1.0))
         else:
             fall = 1.0 - tl.exp2(-e * tl.log2(s))
         # Beyond alpha = 1.5 the second slope is that of the smallest entries alone: Newton's step, then.
@@ -144,7 +149,7 @@ def step_of(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
 
 
 @triton.jit
-def unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
+def is_unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
     """Whether another step is needed after this one.
 
     Halley's will be off by about the cube of ``s - 1``, Newton's by its square, and either by what the entries have
@@ -158,27 +163,27 @@ def unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
         enough = tl.where(e > 0.5, 1e-6, 1e-4)
     else:
         enough = tl.where(e > 0.5, 1e-3, 1e-2)
-    return (tl.abs(s - 1.0) > enough) & moves(step, t)
+    return (tl.abs(s - 1.0) > enough) & exceeds_rounding(step, t)
 
 
 @triton.jit
-def distant(s, step, t, e):
+def is_distant(s, step, t, e):
     """The same for half precision where the mass is looked at once more: the step will leave a few thousandths of it.
 
     From less than the mass a step goes to a wider support, and what was skipped may have to be looked at.
     """
     enough = tl.where(e > 0.5, 1e-2, tl.where(e > 0.45, 0.6, 1.0))
-    return ((s > 1.0 + enough) | (s < 0.99)) & moves(step, t)
+    return ((s > 1.0 + enough) | (s < 0.99)) & exceeds_rounding(step, t)
 
 
 @triton.jit
-def moves(step, t):
+def exceeds_rounding(step, t):
     """Whether a step is more than the last digits of a threshold."""
     return tl.abs(step) > 2e-7 * (1.0 + tl.abs(t))
 
 
 @triton.jit
-def alpha_slope(logarithm, base, e):
+def alpha_slope_from_log(logarithm, base, e):
     """``-d/de (p^e - 1) / e``, which is ``-(b log b - b + 1) / e^2`` of ``b = p^e``, given ``log2 b`` and ``b``."""
     x = logarithm / LOG2E
     near = 0.0333333333 + x * (0.0069444444 + x * (0.0011904762 + x * 0.0001736111))
@@ -187,14 +192,14 @@ def alpha_slope(logarithm, base, e):
 
 
 @triton.jit
-def alpha_slope_at(w, t, e, EXACT: tl.constexpr):
+def alpha_slope(w, t, e, EXACT: tl.constexpr):
     """The same of scores and threshold; where there is no support, any number."""
     if EXACT:
-        logarithm, base, _on = log_power(w, t)
-        return alpha_slope(logarithm, base, e)
+        logarithm, base, _on = accurate_log_base(w, t)
+        return alpha_slope_from_log(logarithm, base, e)
     # b - 1 is at hand, and without rounding: b log b - (b - 1), by its series where the two are nearly the same.
     above = tl.maximum(w - t, -1.0)
     base = tl.maximum(w + (1.0 - t), 0.0)
-    far = base * (tl.maximum(flush_log2(base), -126.0) * LN2) - above
+    far = base * (tl.maximum(log2_flush(base), -126.0) * LN2) - above
     near = 0.5 + above * (-0.1666666667 + above * (0.0833333333 + above * (-0.05 + above * 0.0333333333)))
     return tl.where(tl.abs(above) < 0.25, above * above * near, far) * (-1.0 / (e * e))

@@ -21,7 +21,7 @@ RAW = tl.constexpr(call.RAW)
 
 
 @triton.jit
-def seen_by(first, size, offset, left, right, FLAGS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+def visible_blocks(first, size, offset, left, right, FLAGS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     """Blocks of keys seen by queries ``first`` to ``first + BM``: from, all seen from, all seen to, to."""
     low = first * 0
     whole = first * 0
@@ -40,20 +40,20 @@ def seen_by(first, size, offset, left, right, FLAGS: tl.constexpr, BM: tl.conste
 
 
 @triton.jit
-def scores(q, view, row, start, edge, FLAGS: tl.constexpr, DEPTH: tl.constexpr, D: tl.constexpr, BN: tl.constexpr):
+def score_block(q, view, row, start, edge, FLAGS: tl.constexpr, DEPTH: tl.constexpr, D: tl.constexpr, BN: tl.constexpr):
     """``w`` of queries ``q [BM, D]`` in rows ``row [BM, 1]`` and the keys from ``start``, ``[BM, BN]``.
 
     ``edge``: not all of these keys are there, or seen by all of these queries.
     """
-    k = block_of(view[0], view[1], start + tl.arange(0, BN), view[2], True, DEPTH, D)
+    k = load_rows(view[0], view[1], start + tl.arange(0, BN), view[2], True, DEPTH, D)
     product = tl.dot(q, tl.trans(k), input_precision="tf32x3")
     if edge:  # before the rest, which may then be one operation with what follows
-        product = seen_only(product, view, row, start, FLAGS)
-    return scores_from(product, view, row, start, FLAGS)
+        product = mask_invisible(product, view, row, start, FLAGS)
+    return scores_of_products(product, view, row, start, FLAGS)
 
 
 @triton.jit
-def scores_from(product, view, row, start, FLAGS: tl.constexpr):
+def scores_of_products(product, view, row, start, FLAGS: tl.constexpr):
     """``w`` of products of queries and keys, which may not all be seen."""
     size, mask_ptr, mask_row, mask_column, rows = view[2], view[3], view[4], view[5], view[6]
     slope, e, gain, offset = view[7], view[8], view[9], view[10]
@@ -75,7 +75,7 @@ def scores_from(product, view, row, start, FLAGS: tl.constexpr):
 
 
 @triton.jit
-def seen_only(w, view, row, start, FLAGS: tl.constexpr):
+def mask_invisible(w, view, row, start, FLAGS: tl.constexpr):
     """Products or scores with ``-inf`` in place of keys that are not there or not seen."""
     size, offset, left, right = view[2], view[10], view[11], view[12]
     # Limits are those of rows, one number each: what is compared with them does not change from block to block.
@@ -90,7 +90,7 @@ def seen_only(w, view, row, start, FLAGS: tl.constexpr):
 
 
 @triton.jit
-def block_of(ptr, stride, index, size, EDGE: tl.constexpr, DEPTH: tl.constexpr, D: tl.constexpr):
+def load_rows(ptr, stride, index, size, EDGE: tl.constexpr, DEPTH: tl.constexpr, D: tl.constexpr):
     """Rows ``index`` of a matrix of ``size`` rows of ``DEPTH`` numbers, ``[BN, D]``; zeros where there is none."""
     d = tl.arange(0, D)[None, :]
     at = ptr + index.to(tl.int64)[:, None] * stride + d
@@ -104,7 +104,7 @@ def block_of(ptr, stride, index, size, EDGE: tl.constexpr, DEPTH: tl.constexpr, 
 
 
 @triton.jit
-def view_of(b, h, k, mask, extra, FLAGS: tl.constexpr):
+def head_view(b, h, k, mask, extra, FLAGS: tl.constexpr):
     """What :func:`scores` reads for head ``h`` of the queries in batch ``b``, alpha - 1, and the number of keys.
 
     ``k`` is the keys' pointer and their strides of batch, head and key; ``mask`` likewise, with a stride of queries
@@ -130,6 +130,6 @@ def view_of(b, h, k, mask, extra, FLAGS: tl.constexpr):
 
 
 @triton.jit
-def head_of(number, heads):
+def batch_and_head(number, heads):
     """Batch and head of a number that counts both, in 64 bits: tensors may be large."""
     return (number // heads).to(tl.int64), (number % heads).to(tl.int64)

@@ -11,29 +11,44 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.bounds.triton import clip
-from omegamax.kernels.bounds.triton.clip import INF, ROUNDS, following, off_lower, off_upper, rounded
-from omegamax.kernels.rows.triton.power import any_row, largest, total, total2
-from omegamax.kernels.triton.tiles import read, sheaf_of, write
+from omegamax.kernels.bounds.triton.clip import (
+    MAX_CLIP_STEPS,
+    keep_off_lower,
+    keep_off_upper,
+    next_threshold,
+    round_like,
+    solve_clip_threshold,
+)
+from omegamax.kernels.triton.device import (
+    INF,
+    any_row,
+    folded_tile_indices,
+    load_tile,
+    row_max,
+    row_sum,
+    row_sum2,
+    store_tile,
+    tile_indices,
+)
 
 
 @triton.jit
-def clipped(x, lower, upper):
+def clip(x, lower, upper):
     return tl.minimum(tl.maximum(x, lower), upper)
 
 
 @triton.jit
-def smallest_of(x):
+def tile_min(x):
     return tl.min(tl.min(x, 1, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
-def largest_of(x):
+def tile_max(x):
     return tl.max(tl.max(x, 1, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
-def level(x, lower, upper, goal, t, low, high):
+def solve_box_threshold(x, lower, upper, goal, t, low, high):
     """``t`` from a first guess and two ends on, and the last step; and where no number is right the upper end.
 
     The goal is for what is above the lower bounds: many of them would take digits from the sum.
@@ -46,23 +61,23 @@ def level(x, lower, upper, goal, t, low, high):
     while go:
         y = x - t
         inside = (y > lower) & (y < upper)
-        mass, free = total2(clipped(y, lower, upper) - lower, inside.to(tl.float32))
+        mass, free = row_sum2(clip(y, lower, upper) - lower, inside.to(tl.float32))
         off = mass - goal
         right = tl.abs(off) <= 2e-7 * tl.maximum(goal, 1.0)
         step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
         low = tl.where(off >= 0.0, t, low)
         high = tl.where(off < 0.0, t, high)
         near = 0.5 * low + 0.5 * high
-        t, before, moving = following(t, step, off, free, before, right, low, high, near, rounds)
+        t, before, moving = next_threshold(t, step, off, free, before, right, low, high, near, rounds)
         rounds += 1
-        go = any_row(moving, x) & (rounds < ROUNDS)
+        go = any_row(moving, x) & (rounds < MAX_CLIP_STEPS)
     return t, step, tl.where(right, t, high)
 
 
 @triton.jit
-def guess(x, there, least, room, need, low, high):
+def first_box_threshold(x, there, least, room, need, low, high):
     """Where to begin between two ends: by the largest along ``C``, as if all bounds were the mean ones."""
-    count = tl.maximum(total(there.to(tl.float32)), 1.0)
+    count = tl.maximum(row_sum(there.to(tl.float32)), 1.0)
     width = room / count
     groups = tl.max(x, 1, keep_dims=True)
     present = tl.sum((groups > -INF).to(tl.float32), 2, keep_dims=True)
@@ -72,39 +87,39 @@ def guess(x, there, least, room, need, low, high):
     left, right = tl.where(few, bottom - 4e-7 * tl.abs(bottom), 0.0), tl.where(few, top, 0.0)
     first = tl.where(few, tl.maximum(0.5 * left + 0.5 * right, right - width), 0.0)
     nothing = tl.zeros_like(need)
-    t, step, _, _ = clip.level(groups, width, need, nothing, 0.02 * need, first, left, right, nothing)
+    t, step, _, _ = solve_clip_threshold(groups, width, need, nothing, 0.02 * need, first, left, right, nothing)
     first = tl.where(few, t + step - least / count, tl.maximum(0.5 * low + 0.5 * high, high - 1.0))
     return tl.where((first > low) & (first < high), first, 0.5 * low + 0.5 * high)
 
 
 @triton.jit
-def project(x, lower, upper, goal):
+def box_probabilities(x, lower, upper, goal):
     """The probabilities; bounds and the sum are finite, and ``x`` is ``-inf`` where there is no entry."""
     there = x > -INF
     lower = tl.where(there, lower, 0.0)
     upper = tl.where(there, upper, 0.0)
-    least, room = total2(lower, upper - lower)
+    least, room = row_sum2(lower, upper - lower)
     reach = 1.0001 * (goal + least) + 1e-6
     goal = tl.minimum(tl.maximum(goal - least, 0.0), room)
-    low, high = smallest_of(tl.where(there, x - upper, INF)), largest_of(x - lower)
+    low, high = tile_min(tl.where(there, x - upper, INF)), tile_max(x - lower)
     some = high > -INF
     low, high = tl.where(some, low - 4e-7 * tl.abs(low), -1.0), tl.where(some, high + 4e-7 * tl.abs(high), 1.0)
-    first = guess(x, there, least, room, goal, low, high)
+    first = first_box_threshold(x, there, least, room, goal, low, high)
     x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the level
     anchor = tl.zeros_like(first)
     t, step = anchor, anchor
     again = 2
     while again > 0:
         x -= anchor
-        t, step, anchor = level(x, lower, upper, goal, first, low, high)
+        t, step, anchor = solve_box_threshold(x, lower, upper, goal, first, low, high)
         # Measured from it, what is at no bound is at most as large as the sum.
         first, low, high = tl.zeros_like(first), -reach, reach
         again -= 1
-    return clipped(x - (t + step), lower, upper)
+    return clip(x - (t + step), lower, upper)
 
 
 @triton.jit(do_not_specialize=["rows"])
-def bounded(
+def box_kernel(
     z_ptr,
     p_ptr,
     lower_ptr,
@@ -118,28 +133,72 @@ def bounded(
     upper_row,
     upper_column,
     FLOORS: tl.constexpr,
-    EVEN: tl.constexpr,
+    UNMASKED: tl.constexpr,
     R: tl.constexpr,
     C: tl.constexpr,
     L: tl.constexpr,
 ):
     """``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``; rounded as between two numbers.
 
-    ``FLOORS``: the lower bounds are not all 0. ``EVEN``: all programs have ``R`` rows, of ``C L`` entries.
+    ``FLOORS``: the lower bounds are not all 0. ``UNMASKED``: all programs have ``R`` rows, of ``C L`` entries.
     """
-    row, column, here = sheaf_of(rows, K, R, C, L)
+    row, column, here = folded_tile_indices(rows, K, R, C, L)
     lower = tl.zeros([R, C, L], tl.float32)
-    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
-    upper = read(upper_ptr + row * upper_row, column * upper_column, here, 0.0, EVEN)
+    x = load_tile(z_ptr + row * z_stride, column, here, -INF, UNMASKED)
+    upper = load_tile(upper_ptr + row * upper_row, column * upper_column, here, 0.0, UNMASKED)
     if FLOORS:
-        lower = read(lower_ptr + row * lower_row, column * lower_column, here, 0.0, EVEN)
+        lower = load_tile(lower_ptr + row * lower_row, column * lower_column, here, 0.0, UNMASKED)
     goal = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, goal))
-    top = largest(x)
-    p = project(x, lower, upper, goal)
-    ceiling, floor = rounded(upper, p_ptr), rounded(lower, p_ptr)
-    inner = off_upper(off_lower(p, floor, p_ptr), ceiling, p_ptr)
+    top = row_max(x)
+    p = box_probabilities(x, lower, upper, goal)
+    ceiling, floor = round_like(upper, p_ptr), round_like(lower, p_ptr)
+    inner = keep_off_upper(keep_off_lower(p, floor, p_ptr), ceiling, p_ptr)
     p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
     p = tl.where(x > -INF, p, 0.0)
     p = tl.where(top < INF, p, float("nan"))
-    write(p_ptr + row * K, column, here, p, EVEN)
+    store_tile(p_ptr + row * K, column, here, p, UNMASKED)
+
+
+@triton.jit
+def load_bound(number, ptr, place, here, like, GIVEN: tl.constexpr):
+    """A number, or where ``GIVEN`` one for each entry, as probabilities ``like`` these hold it."""
+    if GIVEN:
+        bound = tl.load(ptr + place, mask=here, other=0.0)
+    else:
+        bound = tl.zeros([1, 1], tl.float32) + number
+    return round_like(bound, like)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def clip_vjp_kernel(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    lower_ptr,
+    upper_ptr,
+    lower,
+    upper,
+    rows,
+    K,
+    p_stride,
+    g_stride,
+    lower_row,
+    lower_column,
+    upper_row,
+    upper_column,
+    GIVEN: tl.constexpr,
+    UNMASKED: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``g`` measured from its mean over the entries that are at no bound, on those."""
+    row, column, here = tile_indices(rows, K, R, BLOCK)
+    p = load_tile(p_ptr + row * p_stride, column, here, 0.0, UNMASKED)
+    g = load_tile(g_ptr + row * g_stride, column, here, 0.0, UNMASKED)
+    low = load_bound(lower, lower_ptr, row * lower_row + column * lower_column, here, p_ptr, GIVEN)
+    high = load_bound(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    free = (p > 0.0) & (p != low) & (p != high)
+    moved, count = row_sum2(tl.where(free, g, 0.0), free.to(tl.float32))
+    out = tl.where(free, g - moved / tl.maximum(count, 1.0), 0.0)
+    store_tile(out_ptr + row * K, column, here, out, UNMASKED)

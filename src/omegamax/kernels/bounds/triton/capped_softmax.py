@@ -5,13 +5,23 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.bounds.triton.clip import INF, off_upper, rounded
-from omegamax.kernels.triton.numerics import any_row, exp, largest, sum1, sum2
-from omegamax.kernels.triton.tiles import read, tile_of, write
+from omegamax.kernels.bounds.triton.box import load_bound
+from omegamax.kernels.bounds.triton.clip import keep_off_upper, round_like
+from omegamax.kernels.triton.device import (
+    INF,
+    any_row,
+    exp,
+    load_tile,
+    row_max,
+    row_sum,
+    row_sum2,
+    store_tile,
+    tile_indices,
+)
 
 
 @triton.jit(do_not_specialize=["rows"])
-def capped_softmax(
+def capped_softmax_kernel(
     z_ptr,
     p_ptr,
     upper_ptr,
@@ -22,7 +32,7 @@ def capped_softmax(
     upper_row,
     upper_column,
     GIVEN: tl.constexpr,
-    EVEN: tl.constexpr,
+    UNMASKED: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -30,33 +40,33 @@ def capped_softmax(
 
     Entries below their ceilings are not rounded to them, by which a gradient knows them.
     """
-    row, column, here = tile_of(rows, K, R, BLOCK)
-    x = read(z_ptr + row * z_stride, column, here, -INF, EVEN)
-    top = largest(x)
+    row, column, here = tile_indices(rows, K, R, BLOCK)
+    x = load_tile(z_ptr + row * z_stride, column, here, -INF, UNMASKED)
+    top = row_max(x)
     share = exp(x - tl.where(top == -INF, 0.0, top))
-    mass = sum1(share)
+    mass = row_sum(share)
     scale = 1.0 / tl.where(mass > 0.0, mass, 1.0)
     if GIVEN:
         ceiling = tl.load(upper_ptr + row * upper_row + column * upper_column, mask=here, other=0.0)
     else:
         ceiling = tl.zeros([R, 1], tl.float32) + upper
     share *= scale
-    limit = rounded(ceiling, p_ptr)
+    limit = round_like(ceiling, p_ptr)
     if GIVEN:
         over = (tl.max(((share > ceiling) & here).to(tl.int32), 1, keep_dims=True) > 0) & (top < INF)
     else:
         over = (scale > ceiling) & (tl.abs(top) < INF)  # the share of the largest
     if any_row(over, x):
-        capped, share = capped_shares(x, share, ceiling)
-        p = tl.where(capped, limit, off_upper(share, limit, p_ptr))
+        capped, share = share_below_caps(x, share, ceiling)
+        p = tl.where(capped, limit, keep_off_upper(share, limit, p_ptr))
     else:
-        p = tl.where(share < ceiling, off_upper(share, limit, p_ptr), limit)
+        p = tl.where(share < ceiling, keep_off_upper(share, limit, p_ptr), limit)
     p = tl.where(top < INF, tl.where(x > -INF, p, 0.0), float("nan"))
-    write(p_ptr + row * K, column, here, p, EVEN)
+    store_tile(p_ptr + row * K, column, here, p, UNMASKED)
 
 
 @triton.jit
-def capped_shares(x, share, upper):
+def share_below_caps(x, share, upper):
     """Which entries are at their ceilings, and the shares of the others, from the softmax ``share`` on."""
     there = x > -INF
     capped = there & (share > upper)
@@ -67,9 +77,38 @@ def capped_shares(x, share, upper):
         free = there & ~capped
         anchor = tl.max(tl.where(free, x, -INF), 1, keep_dims=True)
         weight = tl.where(free, exp(x - tl.where(anchor > -INF, anchor, 0.0)), 0.0)
-        taken, mass = sum2(tl.where(capped, upper, 0.0), weight)
+        taken, mass = row_sum2(tl.where(capped, upper, 0.0), weight)
         share = weight * (tl.maximum(1.0 - taken, 0.0) / tl.where(mass > 0.0, mass, 1.0))
         over = free & (share > upper)
         capped = capped | over
         go = tl.max(over.to(tl.int32)) > 0
     return capped, share
+
+
+@triton.jit(do_not_specialize=["rows"])
+def capped_softmax_vjp_kernel(
+    p_ptr,
+    g_ptr,
+    out_ptr,
+    upper_ptr,
+    upper,
+    rows,
+    K,
+    p_stride,
+    g_stride,
+    upper_row,
+    upper_column,
+    GIVEN: tl.constexpr,
+    UNMASKED: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Softmax of the entries below their ceilings: ``p (g - m)``, ``m`` the mean of ``g`` by their probabilities."""
+    row, column, here = tile_indices(rows, K, R, BLOCK)
+    p = load_tile(p_ptr + row * p_stride, column, here, 0.0, UNMASKED)
+    g = load_tile(g_ptr + row * g_stride, column, here, 0.0, UNMASKED)
+    high = load_bound(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    p = tl.where(p == high, 0.0, p)
+    moved, mass = row_sum2(tl.where(p > 0.0, p * g, 0.0), p)
+    out = tl.where(p > 0.0, p * (g - moved / tl.where(mass > 0.0, mass, 1.0)), 0.0)
+    store_tile(out_ptr + row * K, column, here, out, UNMASKED)

@@ -11,73 +11,86 @@ import triton
 import triton.language as tl
 
 from omegamax.kernels.losses.triton.tile import (
-    INF,
-    conjugate,
-    entries,
-    finished,
-    measured,
-    moved,
-    slopes,
-    solved,
-    start,
-    store,
-    terms,
+    alpha_slope_terms,
+    conjugate_at,
+    level_bounds,
+    level_step,
+    level_terms,
+    loss_value,
+    probabilities_at,
+    shift_scores,
+    solve_loss_level,
+    store_loss,
 )
-from omegamax.kernels.rows.triton.general import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
-from omegamax.kernels.triton.deformed import FAR, ROUNDS, straight
-from omegamax.kernels.triton.numerics import any_row, exp, largest, log_base, sum1, sum3
+from omegamax.kernels.triton.deformed import newton_curvature
+from omegamax.kernels.triton.device import (
+    ENTMAX15,
+    ENTMAX_ABOVE_2,
+    INF,
+    MAX_STEPS,
+    OVERSHOT,
+    SOFTMAX,
+    SPARSEMAX,
+    any_row,
+    exp,
+    load_alpha,
+    log_accurate,
+    row_max,
+    row_sum,
+    row_sum3,
+)
 
 
 @triton.jit
-def block_of(row_ptr, begin, K: tl.constexpr, BLOCK: tl.constexpr):
+def load_loss_block(row_ptr, begin, K: tl.constexpr, BLOCK: tl.constexpr):
     """A block of a row, ``-inf`` after its end."""
     column = begin + tl.arange(0, BLOCK)[None, :]
     return tl.load(row_ptr + column, mask=column < K, other=-INF).to(tl.float32)
 
 
 @triton.jit
-def pushed(x, kept):
+def sort_pair(x, kept):
     """The larger of two, and the smaller."""
     return tl.maximum(x, kept), tl.minimum(x, kept)
 
 
 @triton.jit
-def sifted(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
+def keep_four_largest(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
     """The four largest entries of each place ``[1, 4 BLOCK]``, the largest of the others, and the largest of all."""
     none = tl.full([1, BLOCK], -INF, tl.float32)
     k0, k1, k2, k3, dropped = none, none, none, none, none
     for begin in range(0, K, BLOCK):
-        x = block_of(row_ptr, begin, K, BLOCK)
+        x = load_loss_block(row_ptr, begin, K, BLOCK)
         x0 = k0
         k0 = tl.maximum(x, k0, propagate_nan=tl.PropagateNan.ALL)
         x = tl.minimum(x, x0)
-        k1, x = pushed(x, k1)
-        k2, x = pushed(x, k2)
-        k3, x = pushed(x, k3)
+        k1, x = sort_pair(x, k1)
+        k2, x = sort_pair(x, k2)
+        k3, x = sort_pair(x, k3)
         dropped = tl.maximum(x, dropped)
     kept = tl.reshape(tl.join(tl.join(k0, k1), tl.join(k2, k3)), [1, 4 * BLOCK])
-    return kept, tl.max(dropped, 1, keep_dims=True), largest(k0)
+    return kept, tl.max(dropped, 1, keep_dims=True), row_max(k0)
 
 
 @triton.jit
-def logarithm(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
+def online_logsumexp(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
     """The largest entry of a row, and the logarithm of the sum of exponentials of what the others are less."""
     peak = tl.full([1, BLOCK], -INF, tl.float32)
     total = tl.zeros([1, BLOCK], tl.float32)
     for begin in range(0, K, BLOCK):
-        x = block_of(row_ptr, begin, K, BLOCK)
+        x = load_loss_block(row_ptr, begin, K, BLOCK)
         higher = tl.maximum(peak, x, propagate_nan=tl.PropagateNan.ALL)
         shift = tl.where(higher == -INF, 0.0, higher)
         total = total * exp(peak - shift) + exp(x - shift)
         peak = higher
-    top = largest(peak)
-    total = sum1(total * exp(peak - tl.where(top == -INF, 0.0, top)))
+    top = row_max(peak)
+    total = row_sum(total * exp(peak - tl.where(top == -INF, 0.0, top)))
     total = tl.where(total > 0.0, total, 1.0)
-    return top, log_base(total, total - 1.0)
+    return top, log_accurate(total, total - 1.0)
 
 
 @triton.jit
-def edge(a, t, step, KIND: tl.constexpr):
+def support_edge(a, t, step, KIND: tl.constexpr):
     """The score at which probabilities begin, a little lowered for rounding."""
     if KIND == SPARSEMAX:
         low = t + step
@@ -86,13 +99,13 @@ def edge(a, t, step, KIND: tl.constexpr):
     else:
         e = a - 1.0
         low = tl.where(e > 0.0, t + step - 1.0 / tl.where(e > 0.0, e, 1.0), -INF)
-        if KIND == STEEP:
+        if KIND == ENTMAX_ABOVE_2:
             low = tl.where(a > 2.0, t, low)
     return low - 1e-6 * (1.0 + tl.abs(low))
 
 
 @triton.jit
-def forward(
+def entmax_loss_long_kernel(
     z_ptr,
     index_ptr,
     value_ptr,
@@ -113,23 +126,23 @@ def forward(
     """As the kernel of short rows, one row for each program, for alpha up to 2."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
     row_ptr = z_ptr + tl.program_id(0).to(tl.int64) * z_stride
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, 1)
+    a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, 1)
     if KIND == SOFTMAX:
-        top, step = logarithm(row_ptr, K, BLOCK)
+        top, step = online_logsumexp(row_ptr, K, BLOCK)
         shift = tl.where(top == -INF, 0.0, top)
         t, power, slope = 0.0 * a, 0.0 * a, 0.0 * a
     else:
-        kept, dropped, top = sifted(row_ptr, K, BLOCK)
+        kept, dropped, top = keep_four_largest(row_ptr, K, BLOCK)
         shift = tl.where(top == -INF, 0.0, top)
-        kept = measured(kept, top)
-        t, step = solved(kept, a, K, KIND)
-        p, power = entries(kept, a, t, step, KIND)
-        power = sum1(power)
+        kept = shift_scores(kept, top)
+        t, step = solve_loss_level(kept, a, K, KIND)
+        p, power = probabilities_at(kept, a, t, step, KIND)
+        power = row_sum(power)
         slope = power
         if SLOPE:
-            slope = sum1(slopes(p, a))
-        if any_row(dropped - shift > edge(a, t, step, KIND), kept):
-            t, step, power, slope = whole(row_ptr, top, a, t, K, KIND, SLOPE, BLOCK)
+            slope = row_sum(alpha_slope_terms(p, a))
+        if any_row(dropped - shift > support_edge(a, t, step, KIND), kept):
+            t, step, power, slope = solve_by_rereading(row_ptr, top, a, t, K, KIND, SLOPE, BLOCK)
 
     index = tl.load(index_ptr + row)
     met = tl.load(row_ptr + index).to(tl.float32) - shift
@@ -137,17 +150,21 @@ def forward(
         total = tl.zeros([1, BLOCK], tl.float32)
         for begin in range(0, K, BLOCK):
             column = begin + tl.arange(0, BLOCK)[None, :]
-            total += tl.where(column < K, block_of(row_ptr, begin, K, BLOCK) - shift, 0.0)
-        met = (1.0 - smoothing) * met + smoothing / K * sum1(total)
+            total += tl.where(column < K, load_loss_block(row_ptr, begin, K, BLOCK) - shift, 0.0)
+        met = (1.0 - smoothing) * met + smoothing / K * row_sum(total)
     if SLOPE:
         tl.store(slope_ptr + row, slope)
-    store(value_ptr, state_ptr, row, rows, finished(conjugate(power, a, t, step, KIND), met, top), top, t, step)
+    store_loss(
+        value_ptr, state_ptr, row, rows, loss_value(conjugate_at(power, a, t, step, KIND), met, top), top, t, step
+    )
 
 
 @triton.jit
-def whole(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr):
+def solve_by_rereading(
+    row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr
+):
     """Level, last step and the sums at it, from a level below on; with a pass over the row for each step."""
-    _, last = start(a, K, KIND)
+    _, last = level_bounds(a, K, KIND)
     step = 0.0 * a
     past = 0.0 * a
     rounds = 0
@@ -157,22 +174,22 @@ def whole(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.con
         r = tl.zeros([1, BLOCK], tl.float32)
         u = tl.zeros([1, BLOCK], tl.float32)
         for begin in range(0, K, BLOCK):
-            ds, dr, du = terms(measured(block_of(row_ptr, begin, K, BLOCK), top), a, t, KIND)
+            ds, dr, du = level_terms(shift_scores(load_loss_block(row_ptr, begin, K, BLOCK), top), a, t, KIND)
             s += ds
             r += dr
             u += du
-        mass, slope, bend = sum3(s, r, u)
-        past = tl.where(mass < FAR, 1.0, past)
-        bend = straight(mass, slope, bend, past)
-        step, moving = moved(mass, slope, bend, a, t, KIND)
+        mass, slope, bend = row_sum3(s, r, u)
+        past = tl.where(mass < OVERSHOT, 1.0, past)
+        bend = newton_curvature(mass, slope, bend, past)
+        step, moving = level_step(mass, slope, bend, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
-        go = any_row(moving, s) & (rounds < ROUNDS)
+        go = any_row(moving, s) & (rounds < MAX_STEPS)
     powers = tl.zeros([1, BLOCK], tl.float32)
     changes = tl.zeros([1, BLOCK], tl.float32)
     for begin in range(0, K, BLOCK):
-        p, power = entries(measured(block_of(row_ptr, begin, K, BLOCK), top), a, t, step, KIND)
+        p, power = probabilities_at(shift_scores(load_loss_block(row_ptr, begin, K, BLOCK), top), a, t, step, KIND)
         powers += power
         if SLOPE:
-            changes += slopes(p, a)
-    return t, step, sum1(powers), sum1(changes)
+            changes += alpha_slope_terms(p, a)
+    return t, step, row_sum(powers), row_sum(changes)

@@ -11,54 +11,91 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.rows.triton.above_two import steep
-from omegamax.kernels.rows.triton.general import ENTMAX15, SOFTMAX, SPARSEMAX, STEEP, alpha_of
-from omegamax.kernels.triton.deformed import (
-    FAR,
-    ROUNDS,
-    deformed_step,
-    deformed_terms,
-    entmax15_step,
-    entmax15_terms,
-    sparsemax_step,
-    sparsemax_terms,
-    straight,
-    tied_level,
+from omegamax.kernels.rows.triton.above_two import above_two_probabilities
+from omegamax.kernels.triton.deformed import exp_e_step, exp_e_terms, level_of_ties, newton_curvature
+from omegamax.kernels.triton.deformed import log_exp_e as log_exp_e
+from omegamax.kernels.triton.device import (
+    ENTMAX15,
+    ENTMAX_ABOVE_2,
+    INF,
+    MAX_STEPS,
+    OVERSHOT,
+    SOFTMAX,
+    SPARSEMAX,
+    any_row,
+    exp,
+    load_alpha,
+    log_accurate,
+    one_minus_exp,
+    positive_power,
+    row_max,
+    row_sum,
+    row_sum2,
+    row_sum3,
 )
-from omegamax.kernels.triton.deformed import log_deformed as log_deformed
-from omegamax.kernels.triton.numerics import any_row, exp, largest, log_base, one_minus_exp, root_of, sum1, sum2, sum3
 
-INF = tl.constexpr(float("inf"))
-ABSENT = tl.constexpr(-1e30)
+MASKED_SCORE = tl.constexpr(-1e30)
 
 
 @triton.jit
-def place(rows, R: tl.constexpr, BLOCK: tl.constexpr):
+def program_indices(rows, R: tl.constexpr, BLOCK: tl.constexpr):
     """Numbers of this program's rows ``[R, 1]`` and of the entries of its block ``[1, BLOCK]``."""
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None]
     return row, tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit
-def measured(z, top):
+def shift_scores(z, top):
     """Scores measured from their maximum, and the absent ones far below it: products with infinity may be NaN."""
-    return tl.maximum(z - tl.where(top == -INF, 0.0, top), ABSENT)
+    return tl.maximum(z - tl.where(top == -INF, 0.0, top), MASKED_SCORE)
 
 
 @triton.jit
-def start(a, size, KIND: tl.constexpr):
+def level_bounds(a, size, KIND: tl.constexpr):
     """A level below that of every row, and the one that no row of ``size`` entries passes."""
     if KIND == SPARSEMAX:
         first, last = 0.0 * a - 1.0, 0.0 * a
     elif KIND == ENTMAX15:
         first, last = 0.0 * a - 1.0, 0.0 * a - 1.0 / tl.sqrt(1.0 * size)
     else:
-        first, last = 0.0 * a, tied_level(tl.minimum(a - 1.0, 1.0), size)
+        first, last = 0.0 * a, level_of_ties(tl.minimum(a - 1.0, 1.0), size)
     return first, last
 
 
 @triton.jit
-def terms(x, a, t, KIND: tl.constexpr):
+def sparsemax_terms(x, t):
+    """Return the terms of the mass and of the support size of ``[x - t]_+``."""
+    above = x > t
+    return tl.where(above, x - t, 0.0), above.to(tl.float32)
+
+
+@triton.jit
+def sparsemax_step(mass, count, t):
+    """Return Michelot's step and which rows take it: Newton from the left, finite, never past the solution."""
+    step = (mass - 1.0) / tl.maximum(count, 1.0)
+    return step, (mass - 1.0 > 4e-7) & (t + step > t)
+
+
+@triton.jit
+def entmax15_terms(x, t):
+    """Return the terms ``b^2``, ``b`` and ``[b > 0]`` of ``b = [x / 2 - t]_+``."""
+    above = tl.maximum(0.5 * x - t, 0.0)
+    return above * above, above, (above > 0.0).to(tl.float32)
+
+
+@triton.jit
+def entmax15_step(mass, slope, count, t):
+    """Return Halley's step on the norm of what is above ``t``, and which rows take it."""
+    length = tl.sqrt(mass)
+    newton = (mass - length) / slope
+    curvature = (length - 1.0) * (mass * count - slope * slope) / (2.0 * length * slope * slope)
+    step = tl.where(slope > 0.0, newton / tl.maximum(1.0 - curvature, 0.5), 0.0)
+    # Entries that the last step drops are smaller than it, and count by their square.
+    return step, (tl.abs(mass - 1.0) > 1e-4) & (t + step != t)
+
+
+@triton.jit
+def level_terms(x, a, t, KIND: tl.constexpr):
     """What each entry adds to the sums that a step needs."""
     if KIND == SPARSEMAX:
         s, r = sparsemax_terms(x, t)
@@ -70,12 +107,12 @@ def terms(x, a, t, KIND: tl.constexpr):
         r, u = s, s
     else:
         e = tl.minimum(a - 1.0, 1.0)
-        s, r, u = deformed_terms(x, e * x, e, t)
+        s, r, u = exp_e_terms(x, e * x, e, t)
     return s, r, u
 
 
 @triton.jit
-def moved(s, r, u, a, t, KIND: tl.constexpr):
+def level_step(s, r, u, a, t, KIND: tl.constexpr):
     """The step that the sums ask for, and who takes it."""
     if KIND == SPARSEMAX:
         step, moving = sparsemax_step(s, r, t)
@@ -83,44 +120,44 @@ def moved(s, r, u, a, t, KIND: tl.constexpr):
         step, moving = entmax15_step(s, r, u, t)
     elif KIND == SOFTMAX:
         s = tl.where(s > 0.0, s, 1.0)
-        step, moving = log_base(s, s - 1.0) - t, s < 0.0
+        step, moving = log_accurate(s, s - 1.0) - t, s < 0.0
     else:
-        step, moving = deformed_step(s, r, u, tl.minimum(a - 1.0, 1.0), t)
+        step, moving = exp_e_step(s, r, u, tl.minimum(a - 1.0, 1.0), t)
     return step, moving
 
 
 @triton.jit
-def solved(x, a, size, KIND: tl.constexpr):
+def solve_loss_level(x, a, size, KIND: tl.constexpr):
     """Level and last step of a tile ``[R, BLOCK]``; of rows with alpha > 2 their smallest score and probability."""
-    t, last = start(a, size, KIND)
+    t, last = level_bounds(a, size, KIND)
     step = 0.0 * a
     past = 0.0 * a
     rounds = 0
     go = True
     while go:
-        s, r, u = terms(x, a, t, KIND)
+        s, r, u = level_terms(x, a, t, KIND)
         if KIND == SPARSEMAX:
-            s, r = sum2(s, r)
+            s, r = row_sum2(s, r)
         elif KIND == SOFTMAX:
-            s = sum1(s)
+            s = row_sum(s)
         else:
-            s, r, u = sum3(s, r, u)
-            past = tl.where(s < FAR, 1.0, past)
-            u = straight(s, r, u, past)
-        step, moving = moved(s, r, u, a, t, KIND)
+            s, r, u = row_sum3(s, r, u)
+            past = tl.where(s < OVERSHOT, 1.0, past)
+            u = newton_curvature(s, r, u, past)
+        step, moving = level_step(s, r, u, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
         rounds += 1
-        go = any_row(moving, x) & (rounds < ROUNDS)
-    if KIND == STEEP:
+        go = any_row(moving, x) & (rounds < MAX_STEPS)
+    if KIND == ENTMAX_ABOVE_2:
         if tl.max(a) > 2.0:
-            p = steep(x, tl.maximum(a - 1.0, 1.0))
+            p = above_two_probabilities(x, tl.maximum(a - 1.0, 1.0))
             t = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, x, 0.0), 1, keep_dims=True), t)
             step = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, p, 1.0), 1, keep_dims=True), step)
     return t, step
 
 
 @triton.jit
-def entries(x, a, t, step, KIND: tl.constexpr):
+def probabilities_at(x, a, t, step, KIND: tl.constexpr):
     """Probabilities at a level, and their powers alpha."""
     if KIND == SPARSEMAX:
         p = tl.maximum(x - t - step, 0.0)
@@ -134,31 +171,31 @@ def entries(x, a, t, step, KIND: tl.constexpr):
         power = p
     else:
         e = tl.minimum(a - 1.0, 1.0)
-        log_p, base, inside = log_deformed(x, e * x, e, t, step)
+        log_p, base, inside = log_exp_e(x, e * x, e, t, step)
         p = tl.where(inside, exp(log_p), 0.0)
         power = tl.where(inside, p * base, 0.0)
-        if KIND == STEEP:
+        if KIND == ENTMAX_ABOVE_2:
             if tl.max(a) > 2.0:
-                p_steep, power_steep = steep_entries(x, a, t, step)
+                p_steep, power_steep = probabilities_above_two(x, a, t, step)
                 p = tl.where(a > 2.0, p_steep, p)
                 power = tl.where(a > 2.0, power_steep, power)
     return p, power
 
 
 @triton.jit
-def steep_entries(x, a, low, y):
+def probabilities_above_two(x, a, low, y):
     """``p^e = y^e + e (x - low)``, for alpha > 2: measured from the smallest entry of the support and its ``p = y``."""
     sharp = a == INF
     e = tl.where(sharp, 2.0, a - 1.0)
     above = x > low
-    base = root_of(y, e) + tl.where(above, e * (x - low), 0.0)
-    p = tl.where(above, root_of(base, 1.0 / e), y)
-    power = tl.where(above, p * base, root_of(y, tl.where(sharp, 2.0, a)))
+    base = positive_power(y, e) + tl.where(above, e * (x - low), 0.0)
+    p = tl.where(above, positive_power(base, 1.0 / e), y)
+    power = tl.where(above, p * base, positive_power(y, tl.where(sharp, 2.0, a)))
     return tl.where(x >= low, p, 0.0), tl.where(x >= low, power, 0.0)
 
 
 @triton.jit
-def conjugate(power, a, t, step, KIND: tl.constexpr):
+def conjugate_at(power, a, t, step, KIND: tl.constexpr):
     """``l + (sum p^alpha - 1) / alpha``, given the sum of the powers."""
     if KIND == SPARSEMAX:
         value = 1.0 + t + step + 0.5 * (power - 1.0)
@@ -168,15 +205,15 @@ def conjugate(power, a, t, step, KIND: tl.constexpr):
         value = t + step
     else:
         level = t + step
-        if KIND == STEEP:
+        if KIND == ENTMAX_ABOVE_2:
             e = tl.where((a > 2.0) & (a < INF), a - 1.0, 2.0)
-            level = tl.where(a > 2.0, t + (1.0 - root_of(step, e)) / e, level)
+            level = tl.where(a > 2.0, t + (1.0 - positive_power(step, e)) / e, level)
         value = tl.where(a == INF, 0.0, level + (power - 1.0) / a)
     return value
 
 
 @triton.jit
-def slopes(p, a):
+def alpha_slope_terms(p, a):
     """What each entry adds to the derivative of the conjugate in alpha: ``p (log_e(p) / alpha + c) / alpha``.
 
     ``log_e(p) = (p^e - 1) / e`` is the deformed logarithm and ``c`` its derivative in ``e``, negated.
@@ -196,14 +233,14 @@ def slopes(p, a):
 
 
 @triton.jit
-def finished(value, met, top):
+def loss_value(value, met, top):
     """The loss less Omega of the target; ``inf`` where the target has no score, NaN for rows with NaN or ``+inf``."""
     value = tl.where(met == -INF, INF, tl.where(top == -INF, 0.0, value) - met)
     return tl.where(top < INF, value, float("nan"))
 
 
 @triton.jit
-def forward(
+def entmax_loss_kernel(
     z_ptr,
     index_ptr,
     value_ptr,
@@ -223,28 +260,28 @@ def forward(
     BLOCK: tl.constexpr,
 ):
     """``Omega*(z) - <y, z>`` of rows that fit into one program, for the class ``y`` of each, smoothed or not."""
-    row, column = place(rows, R, BLOCK)
+    row, column = program_indices(rows, R, BLOCK)
     there = row < rows
     here = there & (column < K)
     z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    top = largest(z)
+    top = row_max(z)
     shift = tl.where(top == -INF, 0.0, top)
     index = tl.load(index_ptr + row, mask=there, other=0)
     met = tl.load(z_ptr + row * z_stride + index, mask=there, other=0.0).to(tl.float32) - shift
     if SMOOTH:
-        met = (1.0 - smoothing) * met + smoothing / K * sum1(tl.where(here, z - shift, 0.0))
-    x = measured(z, top)
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    t, step = solved(x, a, K, KIND)
-    p, power = entries(x, a, t, step, KIND)
-    value = conjugate(sum1(power), a, t, step, KIND)
+        met = (1.0 - smoothing) * met + smoothing / K * row_sum(tl.where(here, z - shift, 0.0))
+    x = shift_scores(z, top)
+    a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    t, step = solve_loss_level(x, a, K, KIND)
+    p, power = probabilities_at(x, a, t, step, KIND)
+    value = conjugate_at(row_sum(power), a, t, step, KIND)
     if SLOPE:
-        tl.store(slope_ptr + row, sum1(slopes(p, a)), mask=there)
-    store(value_ptr, state_ptr, row, rows, finished(value, met, top), top, t, step)
+        tl.store(slope_ptr + row, row_sum(alpha_slope_terms(p, a)), mask=there)
+    store_loss(value_ptr, state_ptr, row, rows, loss_value(value, met, top), top, t, step)
 
 
 @triton.jit
-def store(value_ptr, state_ptr, row, rows, value, top, t, step):
+def store_loss(value_ptr, state_ptr, row, rows, value, top, t, step):
     """The loss of each row, and what its probabilities are made of."""
     there = row < rows
     tl.store(value_ptr + row, value, mask=there)
@@ -254,7 +291,7 @@ def store(value_ptr, state_ptr, row, rows, value, top, t, step):
 
 
 @triton.jit
-def backward(
+def entmax_loss_vjp_kernel(
     z_ptr,
     index_ptr,
     state_ptr,
@@ -273,7 +310,7 @@ def backward(
     BLOCK: tl.constexpr,
 ):
     """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
-    row, column = place(rows, R, BLOCK)
+    row, column = program_indices(rows, R, BLOCK)
     there = row < rows
     here = there & (column < K)
     g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
@@ -281,9 +318,9 @@ def backward(
     t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
     step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
     index = tl.load(index_ptr + row, mask=there, other=0)
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
     z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    p, _ = entries(measured(z, top), a, t, step, KIND)
+    p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
     p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
     y = tl.where(column == index, 1.0 - smoothing, 0.0) + smoothing / K
     # A row that does not count stays out of it, whatever it holds.

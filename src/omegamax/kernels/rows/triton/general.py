@@ -1,34 +1,46 @@
-"""Entmax and normmax of rows that fit into one program: read once, solved in registers, written once."""
+"""Kernels of every map of rows, for alphas that have no faster one: softmax, entmax outside [1, 2], normmax.
+
+They solve for the level of a deformed exponential, see :mod:`omegamax.kernels.triton.deformed`: of rows that fit into a
+plain tile in registers, of longer ones with one pass over the row for each step.
+"""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from omegamax.kernels.rows.triton.above_two import steep, steep_backward
-from omegamax.kernels.triton import deformed
-from omegamax.kernels.triton.numerics import exp, largest, quick_log2, sum1, sum2
-from omegamax.kernels.triton.tiles import read, tile_of, write
-
-SPARSEMAX = tl.constexpr(0)
-ENTMAX15 = tl.constexpr(1)
-ENTMAX = tl.constexpr(2)
-NORMMAX = tl.constexpr(3)
-SOFTMAX = tl.constexpr(4)
-STEEP = tl.constexpr(5)  # entmax with some alpha above 2; apart, since it needs many registers
-KINDS = ("SPARSEMAX", "ENTMAX15", "ENTMAX", "NORMMAX", "SOFTMAX", "STEEP")
-
-
-@triton.jit
-def alpha_of(alpha, alpha_ptr, row, rows, PER_ROW: tl.constexpr, R: tl.constexpr):
-    """Alpha of each row, ``[R, 1]``."""
-    if PER_ROW:
-        return tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
-    return tl.full([R, 1], 0.0, tl.float32) + alpha
+from omegamax.kernels.rows.triton.above_two import above_two_probabilities
+from omegamax.kernels.rows.triton.normmax import normmax_probabilities
+from omegamax.kernels.triton.deformed import (
+    exp_e_probabilities,
+    exp_e_step,
+    exp_e_terms,
+    level_of_ties,
+    log_exp_e,
+    newton_curvature,
+)
+from omegamax.kernels.triton.device import (
+    ENTMAX,
+    ENTMAX_ABOVE_2,
+    MAX_STEPS,
+    NORMMAX,
+    OVERSHOT,
+    SOFTMAX,
+    block_indices,
+    exp,
+    load_alpha,
+    load_shifted,
+    load_tile,
+    row_max,
+    row_sum,
+    row_sum3,
+    store_tile,
+    tile_indices,
+)
 
 
 @triton.jit(do_not_specialize=["rows"])
-def forward(
+def general_kernel(
     z_ptr,
     p_ptr,
     alpha_ptr,
@@ -38,92 +50,170 @@ def forward(
     z_stride,
     KIND: tl.constexpr,
     PER_ROW: tl.constexpr,
-    EVEN: tl.constexpr,
+    UNMASKED: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Probabilities ``p [rows, K]`` of scores ``z``; nothing left gives zeros, NaN and ``+inf`` give NaN.
-
-    ``EVEN``: every program has all its rows, and they are of ``BLOCK`` entries.
-    """
-    row, column, here = tile_of(rows, K, R, BLOCK)
-    z = read(z_ptr + row * z_stride, column, here, float("-inf"), EVEN)
-    top = largest(z)
-    zero = tl.where(top == float("-inf"), 0.0, top)
-    x = z - zero
+    """Compute probabilities ``p [rows, K]`` of scores ``z``; empty rows give zeros, NaN and ``+inf`` give NaN."""
+    row, column, mask = tile_indices(rows, K, R, BLOCK)
+    z = load_tile(z_ptr + row * z_stride, column, mask, float("-inf"), UNMASKED)
+    top = row_max(z)
+    shift = tl.where(top == float("-inf"), 0.0, top)
+    x = z - shift
     if KIND == SOFTMAX:
         p = exp(x)
-        s = sum1(p)
+        s = row_sum(p)
         p = p / tl.where(s > 0.0, s, 1.0)
     else:
-        a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+        a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
         if KIND == NORMMAX:
-            p = deformed.normed(z, x, zero, a)
-        elif KIND == STEEP:
-            p = steep(x, a - 1.0)
+            p = normmax_probabilities(z, x, shift, a)
+        elif KIND == ENTMAX_ABOVE_2:
+            p = above_two_probabilities(x, a - 1.0)
         else:
             e = a - 1.0
             v = tl.where(x > float("-inf"), e * x, x)
-            p = deformed.deformed(x, v, e, tl.full([R, 1], 1.0, tl.float32))
+            p = exp_e_probabilities(x, v, e)
     p = tl.where(top < float("inf"), p, float("nan"))
-    write(p_ptr + row * K, column, here, p, EVEN)
-
-
-@triton.jit
-def backward_weight(p, a, KIND: tl.constexpr):
-    """``s = p^(2 - alpha)`` on the support, 0 off it: the Jacobian of entmax is ``diag(s) - s s^T / sum(s)``."""
-    if KIND == SPARSEMAX:
-        return (p > 0.0).to(tl.float32)
-    if KIND == ENTMAX15:
-        return tl.sqrt(p)
-    if KIND == SOFTMAX:
-        return p
-    if KIND == ENTMAX:  # alpha < 2, so that 0 gives 0
-        return tl.exp2((2.0 - a) * quick_log2(p))
-    return tl.where(p > 0.0, tl.exp2((2.0 - a) * quick_log2(tl.where(p > 0.0, p, 1.0))), 0.0)
+    store_tile(p_ptr + row * K, column, mask, p, UNMASKED)
 
 
 @triton.jit(do_not_specialize=["rows"])
-def backward(
+def entmax_outside_kernel(
+    z_ptr,
     p_ptr,
-    g_ptr,
-    out_ptr,
+    alpha_ptr,
+    rows,
+    K,
+    z_stride,
+    TILES: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Compute the rows whose own alpha is below 1, above 2 or NaN, after ``entmax_any_alpha_kernel`` did the others.
+
+    Mostly there are none, so that a program looks at ``TILES`` tiles of ``R`` rows. They are far from each other, since
+    the alphas of neighbouring rows may be alike.
+    """
+    first = tl.program_id(0).to(tl.int64) * R
+    apart = tl.num_programs(0).to(tl.int64) * R
+    row = first + tl.arange(0, TILES)[:, None] * apart + tl.arange(0, R)[None, :]
+    a = tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
+    if tl.max(((a >= 1.0) & (a <= 2.0)).to(tl.int32) ^ 1) > 0:
+        tile = 0
+        while tile < TILES:
+            solve_outside_tile(z_ptr, p_ptr, alpha_ptr, first + tile * apart, rows, K, z_stride, R, BLOCK)
+            tile += 1
+
+
+@triton.jit
+def solve_outside_tile(z_ptr, p_ptr, alpha_ptr, first, rows, K, z_stride, R: tl.constexpr, BLOCK: tl.constexpr):
+    """Solve those of the ``R`` rows from ``first`` on whose alpha is not from 1 to 2."""
+    row = first + tl.arange(0, R)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    a = load_alpha(2.0, alpha_ptr, row, rows, True, R)
+    inside = (a >= 1.0) & (a <= 2.0)
+    if tl.max(inside.to(tl.int32) ^ 1) > 0:
+        x = tl.load(z_ptr + row * z_stride + column, mask=(row < rows) & (column < K), other=float("-inf"))
+        x = x.to(tl.float32)
+        top = row_max(x)
+        x -= tl.where(top == float("-inf"), 0.0, top)
+        p = tl.full([R, BLOCK], float("nan"), tl.float32)
+        if tl.max((a < 1.0).to(tl.int32)) > 0:
+            e = tl.where(a < 1.0, a - 1.0, 1.0)
+            v = tl.where(x > float("-inf"), e * x, x)
+            p = tl.where(a < 1.0, exp_e_probabilities(x, v, e), p)
+        if tl.max((a > 2.0).to(tl.int32)) > 0:
+            p = tl.where(a > 2.0, above_two_probabilities(x, tl.where(a > 2.0, a - 1.0, 1.0)), p)
+        p = tl.where(top < float("inf"), p, float("nan"))
+        tl.store(p_ptr + row * K + column, p, mask=(row < rows) & (column < K) & (inside == 0))
+
+
+@triton.jit(do_not_specialize=["rows"])
+def general_long_kernel(
+    z_ptr,
+    p_ptr,
     alpha_ptr,
     alpha,
     rows,
     K,
-    p_stride,
-    g_stride,
+    z_stride,
     KIND: tl.constexpr,
     PER_ROW: tl.constexpr,
-    EVEN: tl.constexpr,
-    R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The symmetric Jacobian at ``p`` times ``g``."""
-    row, column, here = tile_of(rows, K, R, BLOCK)
-    p = read(p_ptr + row * p_stride, column, here, 0.0, EVEN)
-    if KIND == SOFTMAX:
-        g = tl.load(g_ptr + row * g_stride + column, mask=here, other=0.0).to(tl.float32)
-    else:  # off the support, which is most of it, g is not read
-        g = tl.load(g_ptr + row * g_stride + column, mask=p > 0.0, other=0.0).to(tl.float32)
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    on = p > 0.0
-    if KIND == NORMMAX:
-        log_p = tl.log2(tl.where(on, p, 1.0))
-        # ||p|| by its largest entry, so that no power of it is lost
-        most = tl.log2(tl.max(tl.where(on, p, 1e-38), 1, keep_dims=True))
-        norm = most + tl.log2(sum1(tl.where(on, tl.exp2(a * (log_p - most)), 0.0))) / a
-        s = tl.where(on, tl.exp2(log_p + (a - 1.0) * (norm - log_p)), 0.0)
-        h = g - sum1(tl.where(on, p * g, 0.0))
-        sh = tl.where(on, s * h, 0.0)
-        out = tl.where(a == float("inf"), 0.0, (sh - p * sum1(sh)) / (a - 1.0))
+    """Compute probabilities of long rows, one row for each program; of entmax with an alpha per row those below 1."""
+    row = tl.program_id(0).to(tl.int64)
+    a = load_alpha(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    if PER_ROW and KIND == ENTMAX:
+        if tl.max((a < 1.0).to(tl.int32)) > 0:
+            solve_general_long(z_ptr + row * z_stride, p_ptr + row * K, a, K, KIND, BLOCK)
     else:
-        s = backward_weight(p, a, KIND)
-        total, moved = sum2(s, tl.where(on, s * g, 0.0))
-        out = s * (g - moved / tl.where(total > 0.0, total, 1.0))
-        if KIND == STEEP:
-            if tl.max(a) > 2.0:
-                out = tl.where(a > 2.0, steep_backward(p, g, a), out)
-    out = tl.where(on, out, 0.0)
-    write(out_ptr + row * K, column, here, out, EVEN)
+        solve_general_long(z_ptr + row * z_stride, p_ptr + row * K, a, K, KIND, BLOCK)
+
+
+@triton.jit
+def solve_general_long(z_ptr, p_ptr, a, K, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """Solve the row at ``z_ptr``: one pass for its maximum, one for each step, two for the probabilities."""
+    peak = tl.full([1, BLOCK], float("-inf"), tl.float32)
+    for start in range(0, K, BLOCK):
+        x = load_shifted(z_ptr, start, K, 0.0, BLOCK)
+        peak = tl.maximum(peak, x, propagate_nan=tl.PropagateNan.ALL)
+    top = row_max(peak)
+    shift = tl.where(top == float("-inf"), 0.0, top)
+    zero = tl.zeros([1, 1], tl.float32)
+    e = a - 1.0
+    if KIND == NORMMAX:
+        e = 1.0 - 1.0 / a
+    t = zero
+    highest = level_of_ties(e, K)
+    step = zero
+    overshot = zero
+    steps = 0
+    go = True
+    while go:
+        s = tl.zeros([1, BLOCK], tl.float32)
+        r = tl.zeros([1, BLOCK], tl.float32)
+        u = tl.zeros([1, BLOCK], tl.float32)
+        for start in range(0, K, BLOCK):
+            x = load_shifted(z_ptr, start, K, shift, BLOCK)
+            ds, dr, du = exp_e_terms(x, scale_scores(x, e, KIND), e, t)
+            s += ds
+            r += dr
+            u += du
+        mass, slope, curvature = row_sum3(s, r, u)
+        overshot = tl.where(mass < OVERSHOT, 1.0, overshot)
+        curvature = newton_curvature(mass, slope, curvature, overshot)
+        step, moving = exp_e_step(mass, slope, curvature, e, t)
+        t = tl.where(moving, tl.minimum(t + step, highest), t)
+        steps += 1
+        go = (tl.max(moving.to(tl.int32)) > 0) & (steps < MAX_STEPS)
+    s = tl.zeros([1, BLOCK], tl.float32)
+    for start in range(0, K, BLOCK):
+        x = load_shifted(z_ptr, start, K, shift, BLOCK)
+        s += unnormalised_probabilities(x, t, step, e, a, KIND)
+    total = row_sum(s)
+    total = tl.where(total > 0.0, total, 1.0)
+    for start in range(0, K, BLOCK):
+        column, mask = block_indices(start, K, BLOCK)
+        x = load_shifted(z_ptr, start, K, shift, BLOCK)
+        p = unnormalised_probabilities(x, t, step, e, a, KIND) / total
+        p = tl.where(top < float("inf"), p, float("nan"))
+        tl.store(p_ptr + column, p, mask=mask)
+
+
+@triton.jit
+def scale_scores(x, e, KIND: tl.constexpr):
+    """Return ``e`` times the scores; the entmax that has the threshold of normmax takes ``x / e``, so that is ``x``."""
+    if KIND == NORMMAX:
+        return x
+    return tl.where(x > float("-inf"), e * x, x)
+
+
+@triton.jit
+def unnormalised_probabilities(x, t, step, e, a, KIND: tl.constexpr):
+    """Return probabilities at the level ``t + step``, before they are normalised."""
+    log_p, _, inside = log_exp_e(x, scale_scores(x, e, KIND), e, t, step)
+    if KIND == NORMMAX:
+        log_p = log_p / a
+    return tl.where(inside, exp(log_p), 0.0)

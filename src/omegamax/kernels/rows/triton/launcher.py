@@ -1,259 +1,265 @@
-"""The row kernels as the dispatcher calls them: ``(z, *parameters, dim)`` in, probabilities of the same shape out.
+"""Launch the kernels of maps of rows: ``(z, *parameters, dim)`` in, probabilities of the same shape out.
 
-Half precision is read and written as it is and computed in float32; float64 goes to plain torch.
+Which kernel runs is read from :data:`omegamax.kernels.choice.RULES`. Half precision is loaded and stored as it is and
+computed in float32; float64 goes to plain torch.
 """
 
 from __future__ import annotations
 
-import functools
-import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
-import triton
-from torch import Tensor, float64
+from torch import Tensor
 
+from omegamax.kernels.choice import (
+    ANY_ALPHA_REGISTERS,
+    LONG_BLOCK,
+    LONG_BLOCKS,
+    MAX_CANDIDATES,
+    Case,
+    Parameter,
+    any_alpha_tile,
+    candidate_blocks,
+    choose,
+    entmax_case,
+    exponent_of,
+    folded_tile,
+    kind_of,
+    normmax_case,
+    normmax_exponent_of,
+    power_of_2,
+    row_tile,
+    tiles_per_program,
+)
+from omegamax.kernels.kinds import Kind
 from omegamax.kernels.rows import reference
-from omegamax.kernels.rows.triton import (
-    above_two_long,
-    any_alpha,
-    any_alpha_long,
-    exponent,
-    general,
-    general_long,
-    outside,
-    power,
-    power_long,
-)
-from omegamax.kernels.rows.triton import alpha_vjp as alpha_vjp_kernels
-from omegamax.kernels.rows.triton import normmax as normmax_kernels
-from omegamax.kernels.triton.launch import again, launch
-from omegamax.kernels.triton.layout import (
-    LISTED,
-    LONG,
-    LONGEST,
-    REGISTERS,
-    STRETCH,
-    along_last,
-    as_rows,
-    by_row,
-    heavy_sheaf,
-    like,
-    sheaf,
-    stretch,
-    tile,
-    turns_of,
-)
-
-Parameter = float | Tensor
-
-SPARSEMAX, ENTMAX15, ENTMAX, NORMMAX, SOFTMAX, STEEP = (getattr(general, name).value for name in general.KINDS)
-HIGHEST = 9  # power 1 / (alpha - 1) that is taken by multiplying
-POWER = exponent.POWER.value
-BROAD = (512, 8192)  # where powers with a fraction are as quick by the kernel that knows none of them
-STEEPEST = 64  # alpha up to which normmax takes powers as its threshold does
-EXACT = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX}
+from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
+from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
+from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
+from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_vjp_kernel
+from omegamax.kernels.rows.triton.power import entmax_power_kernel
+from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
+from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
+from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 
 def entmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    """Return entmax of scores along ``dim``."""
+    key = None
     if type(alpha) is float and dim == z.dim() - 1 and z.is_contiguous():
         key = ("entmax", alpha, z.shape, z.dtype, z.device)
-        p = again(key, z)
+        p = launch_again(key, z)
         if p is not None:
             return p
-    else:
-        key = None
-    kind = _kind(alpha)
-    if z.dtype is float64:
-        return along_last(reference.entmax, z, alpha, dim)
-    return _forward(kind, z, alpha, dim, key)
+    kernels = choose("entmax", entmax_case(alpha), z.itemsize, z.shape[dim])
+    if kernels[0] == "reference.entmax":
+        return reference.entmax(z, alpha, dim)
+    return _launch_forward(kernels, z, alpha, kind_of(alpha), dim, key)
 
 
 def normmax(z: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    """Return normmax of scores along ``dim``."""
+    key = None
     if type(alpha) is float and dim == z.dim() - 1 and z.is_contiguous():
         key = ("normmax", alpha, z.shape, z.dtype, z.device)
-        p = again(key, z)
+        p = launch_again(key, z)
         if p is not None:
             return p
-    else:
-        key = None
-    if z.dtype is float64:
-        return along_last(reference.normmax, z, alpha, dim)
-    known = _norm_kind(alpha) if type(alpha) is float and z.shape[dim] <= LONGEST else None
-    if known is None:
-        return _forward(NORMMAX, z, alpha, dim, key)
-    kind, whole, fraction = known
-    rows = as_rows(z, dim)
-    p = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    count, size = rows.shape
-    if count:
-        here, depth, width, warps = sheaf(size, rows.itemsize)
-        even = size == depth * width and count % here == 0
-        arguments = (alpha, fraction, count, size, rows.stride(0), kind, whole, alpha > 2, even, here, depth, width)
-        launch(normmax_kernels.forward, -(-count // here), (rows, p), arguments, warps, key)
-    return like(p, z, dim)
+    kernels = choose("normmax", normmax_case(alpha), z.itemsize, z.shape[dim])
+    if kernels[0] == "reference.normmax":
+        return reference.normmax(z, alpha, dim)
+    return _launch_forward(kernels, z, alpha, Kind.NORMMAX, dim, key)
 
 
 def entmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    """Return the Jacobian of entmax at ``p`` times ``g``."""
+    key = None
     if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
         key = ("entmax_vjp", alpha, p.shape, p.dtype, g.dtype, p.device)
-        out = again(key, p, g)
+        out = launch_again(key, p, g)
         if out is not None:
             return out
-    else:
-        key = None
-    kind = _kind(alpha)
-    if p.dtype is float64 or (kind == STEEP and p.shape[dim] > LONGEST):
+    kernels = choose("entmax_vjp", entmax_case(alpha), p.itemsize, p.shape[dim])
+    if kernels[0] == "reference.entmax_vjp":
         return reference.entmax_vjp(p, g, alpha, dim)
-    return _backward(kind, p, g, alpha, dim, key)
+    return _launch_vjp(kernels[0], p, g, alpha, kind_of(alpha), dim, key)
+
+
+def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
+    """Return the Jacobian of normmax at ``p`` times ``g``."""
+    key = None
+    if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
+        key = ("normmax_vjp", alpha, p.shape, p.dtype, g.dtype, p.device)
+        out = launch_again(key, p, g)
+        if out is not None:
+            return out
+    kernels = choose("normmax_vjp", normmax_case(alpha), p.itemsize, p.shape[dim])
+    if kernels[0] == "reference.normmax_vjp":
+        return reference.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
+    return _launch_vjp(kernels[0], p, g, alpha, Kind.NORMMAX, dim, key)
 
 
 def alpha_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
-    if p.dtype is float64 or p.shape[dim] > LONGEST:
+    """Return the derivative of entmax in alpha times ``g``, summed along ``dim``, of size 1 there."""
+    kernels = choose("alpha_vjp", Case.ANY, p.itemsize, p.shape[dim])
+    if kernels[0] == "reference.alpha_vjp":
         return reference.alpha_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim)
     rows, grads = as_rows(p, dim), as_rows(g, dim)
     count, size = rows.shape
     out = torch.empty(count, dtype=torch.float32, device=p.device)
     if count:
-        many = by_row(alpha if isinstance(alpha, Tensor) else out.new_tensor(alpha), p, dim)
-        here, block, warps = tile(size)
-        arguments = (count, size, rows.stride(0), grads.stride(0), here, block)
-        launch(alpha_vjp_kernels.backward, -(-count // here), (rows, grads, out, many), arguments, warps)
+        alphas = by_row(alpha if isinstance(alpha, Tensor) else out.new_tensor(alpha), p, dim)
+        each, block, warps = row_tile(size)
+        arguments = (count, size, rows.stride(0), grads.stride(0), each, block)
+        launch(alpha_vjp_kernel, -(-count // each), (rows, grads, out, alphas), arguments, warps)
     shape = p.movedim(dim, -1).shape[:-1]
     return out.view(*shape, 1).movedim(-1, dim)
 
 
-def normmax_vjp(p: Tensor, g: Tensor, alpha: Parameter, dim: int) -> Tensor:
-    if type(alpha) is float and dim == p.dim() - 1 and p.is_contiguous() and g.is_contiguous():
-        key = ("normmax_vjp", alpha, p.shape, p.dtype, g.dtype, p.device)
-        out = again(key, p, g)
-        if out is not None:
-            return out
-    else:
-        key = None
-    if p.dtype is float64 or p.shape[dim] > LONGEST:
-        return reference.normmax_vjp(p.to(_wide(p)), g.to(_wide(p)), alpha, dim).to(p.dtype)
-    if isinstance(alpha, Tensor) or alpha > 2:
-        return _backward(NORMMAX, p, g, alpha, dim, key)
-    rows, incoming = as_rows(p, dim), as_rows(g, dim)
-    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    count, size = rows.shape
-    if count:
-        here, block, warps = tile(size)
-        even = size == block and count % here == 0
-        arguments = (alpha, count, size, rows.stride(0), incoming.stride(0), alpha == 2, even, here, block)
-        launch(normmax_kernels.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
-    return like(out, p, dim)
+class Call(NamedTuple):
+    """What the kernels of a forward pass are launched with."""
+
+    rows: Tensor  # [count, size], entries next to each other
+    p: Tensor  # the same, for the result
+    alpha: float  # where there are no alphas
+    alphas: Tensor | None  # [count], float32
+    kind: Kind
+    key: tuple | None  # of the launch, if it is to be kept
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number and length of the rows, and the stride from one to the next."""
+        return *self.rows.shape, self.rows.stride(0)
 
 
-def _kind(alpha: Parameter) -> int:
-    if isinstance(alpha, Tensor) or alpha > 2:  # a tensor is not looked at, which would wait for the GPU
-        return STEEP
-    return EXACT.get(alpha, ENTMAX)
-
-
-@functools.cache
-def _sparse_kind(alpha: float) -> tuple[int, int, float] | None:
-    """Which of the sparse kinds, and ``1 / (alpha - 1)`` as a whole number and a fraction; minus the number if none."""
-    if not 1 < alpha <= 2:
-        return None
-    q = 1 / (alpha - 1)
-    if alpha in (2.0, 1.5):
-        return (exponent.SPARSEMAX if alpha == 2 else exponent.ENTMAX15).value, 0, 0.0
-    if q > HIGHEST:
-        return None
-    if abs(q - round(q)) < 1e-7:
-        return exponent.POWER.value, -round(q), 0.0
-    return exponent.POWER.value, math.floor(q), q - math.floor(q)
-
-
-@functools.cache
-def _norm_kind(alpha: float) -> tuple[int, int, float] | None:
-    """The sparse kind of the entmax that has the threshold of normmax; none where that is nearly sparsemax."""
-    return _sparse_kind(2 - 1 / alpha) if alpha <= STEEPEST else None
-
-
-def _forward(kind: int, z: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
+def _launch_forward(
+    kernels: tuple[str, ...], z: Tensor, alpha: Parameter, kind: Kind, dim: int, key: tuple | None
+) -> Tensor:
     rows = as_rows(z, dim)
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    count, size = rows.shape
-    sizes = (count, size, rows.stride(0))
-    sparse = None if isinstance(alpha, Tensor) or kind == NORMMAX else _sparse_kind(alpha)
-    if not count:
-        pass
-    elif sparse is not None and not (sparse[2] > 0 and BROAD[0] < size <= BROAD[1]):
-        _forward_sparse(*sparse, rows, p, sizes, key)
-    elif kind != NORMMAX and (isinstance(alpha, Tensor) or 1 < alpha < 2):
-        forward = _forward_spectrum if size <= LONGEST else _forward_spectrum_long
-        forward(by_row(alpha, z, dim) if isinstance(alpha, Tensor) else alpha, rows, p, sizes, key)
-    elif kind == STEEP and size > LONGEST:
-        launch(above_two_long.forward, count, (rows, p), (None, alpha, *sizes, False, LONG.block), LONG.warps, key)
-    else:
-        many, number = (by_row(alpha, z, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-        arguments: tuple = (many, number, *sizes, kind, many is not None)
-        if size > LONGEST:
-            launch(general_long.forward, count, (rows, p), (*arguments, LONG.block), LONG.warps, key)
-        else:
-            here, block, warps = tile(size)
-            arguments = (*arguments, size == block and count % here == 0, here, block)
-            launch(general.forward, -(-count // here), (rows, p), arguments, warps, key)
-    return like(p, z, dim)
+    if len(rows):
+        scalar, alphas = (2.0, by_row(alpha, z, dim)) if isinstance(alpha, Tensor) else (alpha, None)
+        call = Call(rows, p, scalar, alphas, kind, key if len(kernels) == 1 else None)
+        for name in kernels:
+            FORWARD[name](call)
+    return as_tensor(p, z, dim)
 
 
-def _forward_sparse(kind: int, whole: int, fraction: float, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
-    count, size, _ = sizes
-    arguments: tuple = (fraction, *sizes, kind, whole)
-    part = stretch(size, rows.itemsize, kind == POWER)
-    if part is not None:
-        members = triton.next_power_of_2(-(-size // part.block))
-        groups = max(LISTED[kind == POWER] // members, 1)
-        arguments = (*arguments, size % (part.depth * part.block) == 0, part.depth, part.block, members, groups)
-        launch(power_long.forward, count, (rows, p), arguments, part.warps, key, work=(count, groups))
-    else:
-        here, depth, width, warps = sheaf(size, rows.itemsize, kind == SPARSEMAX)
-        arguments = (*arguments, size == depth * width and count % here == 0, here, depth, width)
-        launch(power.forward, -(-count // here), (rows, p), arguments, warps, key)
+def _power(call: Call) -> None:
+    kind, integer, fraction = exponent_of(call.alpha)
+    count, size, _ = call.sizes
+    each, depth, width, warps = folded_tile(size, call.rows.itemsize, kind is Kind.SPARSEMAX)
+    unmasked = size == depth * width and count % each == 0
+    arguments = (fraction, *call.sizes, kind.value, integer, fraction > 0, unmasked, each, depth, width)
+    launch(entmax_power_kernel, -(-count // each), (call.rows, call.p), arguments, warps, call.key)
 
 
-def _forward_spectrum(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
-    count, size, _ = sizes
-    many, number = (alpha, 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-    here, depth, width, warps = heavy_sheaf(size, rows.itemsize)
-    registers = REGISTERS if here == 1 and warps <= 4 else None
-    even = size == depth * width and count % here == 0
-    arguments: tuple = (many, number, *sizes, many is not None, even, here, depth, width)
-    launch(any_alpha.forward, -(-count // here), (rows, p), arguments, warps, key, registers)
-    if many is not None:
-        here, block, warps = tile(size)
-        turns = turns_of(count // here, warps)
-        launch(outside.forward, -(-count // (here * turns)), (rows, p), (many, *sizes, turns, here, block), warps)
+def _power_long(call: Call) -> None:
+    kind, integer, fraction = exponent_of(call.alpha)
+    count, size, _ = call.sizes
+    power = kind is Kind.ENTMAX_POWER
+    depth, block, warps = candidate_blocks(size, power)
+    group = power_of_2(-(-size // block))
+    groups = max(MAX_CANDIDATES[power] // group, 1)
+    unmasked = size % (depth * block) == 0
+    constants = (kind.value, integer, fraction > 0, unmasked, depth, block, group, groups)
+    arguments = (fraction, *call.sizes, *constants)
+    tensors = (call.rows, call.p)
+    launch(entmax_power_long_kernel, count, tensors, arguments, warps, call.key, scratch=(count, groups))
 
 
-def _forward_spectrum_long(alpha: Parameter, rows: Tensor, p: Tensor, sizes: tuple, key) -> None:
-    count, size, _ = sizes
-    many, number = (alpha, 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-    arguments: tuple = (many, number, *sizes)
-    even = size % (STRETCH.depth * STRETCH.block) == 0
-    inside = (*arguments, many is not None, even, STRETCH.depth, STRETCH.block)
-    launch(any_alpha_long.forward, count, (rows, p), inside, STRETCH.warps, key)
-    if many is not None:
-        launch(general_long.forward, count, (rows, p), (*arguments, ENTMAX, True, LONG.block), LONG.warps)
-        launch(above_two_long.forward, count, (rows, p), (*arguments, True, LONG.block), LONG.warps)
+def _any_alpha(call: Call) -> None:
+    count, size, _ = call.sizes
+    each, depth, width, warps = any_alpha_tile(size, call.rows.itemsize)
+    registers = ANY_ALPHA_REGISTERS if each == 1 and warps <= 4 else None
+    unmasked = size == depth * width and count % each == 0
+    per_row = call.alphas is not None
+    arguments = (call.alphas, call.alpha, *call.sizes, per_row, unmasked, each, depth, width)
+    launch(entmax_any_alpha_kernel, -(-count // each), (call.rows, call.p), arguments, warps, call.key, registers)
 
 
-def _backward(kind: int, p: Tensor, g: Tensor, alpha: Parameter, dim: int, key: tuple | None = None) -> Tensor:
+def _any_alpha_long(call: Call) -> None:
+    count, size, _ = call.sizes
+    depth, block, warps = LONG_BLOCKS
+    unmasked = size % (depth * block) == 0
+    arguments = (call.alphas, call.alpha, *call.sizes, call.alphas is not None, unmasked, depth, block)
+    launch(entmax_any_alpha_long_kernel, count, (call.rows, call.p), arguments, warps, call.key)
+
+
+def _outside(call: Call) -> None:
+    count, size, _ = call.sizes
+    each, block, warps = row_tile(size)
+    tiles = tiles_per_program(count // each, warps)
+    arguments = (call.alphas, *call.sizes, tiles, each, block)
+    launch(entmax_outside_kernel, -(-count // (each * tiles)), (call.rows, call.p), arguments, warps)
+
+
+def _above_two_long(call: Call) -> None:
+    arguments = (call.alphas, call.alpha, *call.sizes, call.alphas is not None, LONG_BLOCK.block)
+    count = len(call.rows)
+    launch(entmax_above_two_long_kernel, count, (call.rows, call.p), arguments, LONG_BLOCK.warps, call.key)
+
+
+def _general(call: Call) -> None:
+    count, size, _ = call.sizes
+    each, block, warps = row_tile(size)
+    unmasked = size == block and count % each == 0
+    per_row = call.alphas is not None
+    arguments = (call.alphas, call.alpha, *call.sizes, call.kind.value, per_row, unmasked, each, block)
+    launch(general_kernel, -(-count // each), (call.rows, call.p), arguments, warps, call.key)
+
+
+def _general_long(call: Call) -> None:
+    # With an alpha for each row of entmax it runs beside other kernels, for alphas below 1.
+    kind = Kind.NORMMAX if call.kind is Kind.NORMMAX else Kind.ENTMAX if call.alphas is not None else call.kind
+    arguments = (call.alphas, call.alpha, *call.sizes, kind.value, call.alphas is not None, LONG_BLOCK.block)
+    launch(general_long_kernel, len(call.rows), (call.rows, call.p), arguments, LONG_BLOCK.warps, call.key)
+
+
+def _normmax_power(call: Call) -> None:
+    kind, integer, fraction = normmax_exponent_of(call.alpha)
+    count, size, _ = call.sizes
+    each, depth, width, warps = folded_tile(size, call.rows.itemsize)
+    unmasked = size == depth * width and count % each == 0
+    constants = (kind.value, integer, fraction > 0, call.alpha > 2, unmasked, each, depth, width)
+    arguments = (call.alpha, fraction, *call.sizes, *constants)
+    launch(normmax_power_kernel, -(-count // each), (call.rows, call.p), arguments, warps, call.key)
+
+
+FORWARD: dict[str, Callable[[Call], None]] = {
+    "entmax_power_kernel": _power,
+    "entmax_power_long_kernel": _power_long,
+    "entmax_any_alpha_kernel": _any_alpha,
+    "entmax_any_alpha_long_kernel": _any_alpha_long,
+    "entmax_outside_kernel": _outside,
+    "entmax_above_two_long_kernel": _above_two_long,
+    "general_kernel": _general,
+    "general_long_kernel": _general_long,
+    "normmax_power_kernel": _normmax_power,
+}
+
+
+def _launch_vjp(name: str, p: Tensor, g: Tensor, alpha: Parameter, kind: Kind, dim: int, key: tuple | None) -> Tensor:
     rows, incoming = as_rows(p, dim), as_rows(g, dim)
     out = torch.empty_like(rows, memory_format=torch.contiguous_format)
     count, size = rows.shape
     if count:
-        many, number = (by_row(alpha, p, dim), 2.0) if isinstance(alpha, Tensor) else (None, alpha)
-        arguments: tuple = (many, number, count, size, rows.stride(0), incoming.stride(0), kind, many is not None)
-        if size > LONGEST:
-            launch(general_long.backward, count, (rows, incoming, out), (*arguments, LONG.block), LONG.warps, key)
+        scalar, alphas = (2.0, by_row(alpha, p, dim)) if isinstance(alpha, Tensor) else (alpha, None)
+        tensors = (rows, incoming, out)
+        sizes = (count, size, rows.stride(0), incoming.stride(0))
+        each, block, warps = row_tile(size, light=name == "entmax_vjp_kernel")
+        unmasked = size == block and count % each == 0
+        if name == "normmax_vjp_kernel":
+            arguments: tuple = (scalar, *sizes, scalar == 2, unmasked, each, block)
+            launch(normmax_vjp_kernel, -(-count // each), tensors, arguments, warps, key)
+        elif name == "entmax_vjp_kernel":
+            arguments = (alphas, scalar, *sizes, kind.value, alphas is not None, unmasked, each, block)
+            launch(entmax_vjp_kernel, -(-count // each), tensors, arguments, warps, key)
         else:
-            here, block, warps = tile(size, light=True)
-            arguments = (*arguments, size == block and count % here == 0, here, block)
-            launch(general.backward, -(-count // here), (rows, incoming, out), arguments, warps, key)
-    return like(out, p, dim)
+            arguments = (alphas, scalar, *sizes, kind.value, alphas is not None, LONG_BLOCK.block)
+            launch(entmax_vjp_long_kernel, count, tensors, arguments, LONG_BLOCK.warps, key)
+    return as_tensor(out, p, dim)
 
 
 def _wide(x: Tensor) -> torch.dtype:

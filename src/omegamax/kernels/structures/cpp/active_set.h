@@ -12,40 +12,40 @@ class Search : private Pricing {
     // m: how many additional scores there are, or 0 where they all are zero.
     Search(Oracle& oracle, int64_t n, int64_t m) : Pricing(oracle, n, m), extra_cover_(m) {}
 
-    void run(const double* scores, const double* additional, const Start& start, Limits limits, Answer& answer) {
+    void run(const double* scores, const double* additional, const Start& start, Limits limits, Solution& solution) {
         if (!load(scores, additional)) {
-            answer.residual = Answer::SPOILT;
+            solution.residual = Solution::INVALID;
             return;
         }
         restart();
         warm(start);
         if (active_.empty() && !cold()) {
-            answer.residual = Answer::INFEASIBLE;
+            solution.residual = Solution::INFEASIBLE;
             return;
         }
         measure();
         bool more = descend();
-        while (more && answer.iterations < limits.max_iter) {
-            more = extend(limits.tol, answer.residual) && descend();
-            answer.iterations++;
+        while (more && solution.iterations < limits.max_iter) {
+            more = extend(limits.tol, solution.residual) && descend();
+            solution.iterations++;
         }
         // As many iterations as allowed is how the caller knows a search that was cut short.
-        if (!more) answer.iterations = std::min(answer.iterations, limits.max_iter - 1);
+        if (!more) solution.iterations = std::min(solution.iterations, limits.max_iter - 1);
         if (!more) complete(limits);
-        write(answer);
+        write(solution);
     }
 
-    // The mean of the structures of the answer just found: exactly 1 where they all agree.
-    void marginals(const Answer& answer, double* unary, double* additional) {
-        const double none = std::isnan(answer.residual) ? answer.residual : 0;
+    // The mean of the structures of the solution just found: exactly 1 where they all agree.
+    void marginals(const Solution& solution, double* unary, double* additional) {
+        const double none = std::isnan(solution.residual) ? solution.residual : 0;
         std::fill_n(unary, n_, none);
         std::fill_n(additional, m_, none);
-        mix_structures(answer.ones, answer.ones_count, answer.weights, unary, cover_);
-        if (m_) mix_structures(answer.extras, answer.extras_count, answer.weights, additional, extra_cover_);
+        mix_structures(solution.ones, solution.ones_count, solution.weights, unary, cover_);
+        if (m_) mix_structures(solution.extras, solution.extras_count, solution.weights, additional, extra_cover_);
     }
 
    private:
-    static constexpr double GREATEST = 1e290;  // of a score, beyond which sums might overflow
+    static constexpr double MAX_SCORE = 1e290;  // size of a score, beyond which sums might overflow
 
     std::vector<Index> extra_cover_;
 
@@ -56,7 +56,7 @@ class Search : private Pricing {
         for (int64_t i = 0; i < n; i++) {
             const double v = from[i];
             sound &= v < std::numeric_limits<double>::infinity();
-            to[i] = v == FORBIDDEN ? v : std::max(-GREATEST, std::min(v, GREATEST));
+            to[i] = v == FORBIDDEN ? v : std::max(-MAX_SCORE, std::min(v, MAX_SCORE));
         }
         return sound;
     }
@@ -79,7 +79,7 @@ class Search : private Pricing {
         return true;
     }
 
-    // What of an earlier answer is still allowed.
+    // What of an earlier solution is still allowed.
     void warm(const Start& start) {
         const Index* given = start.ones;
         for (int64_t a = 0; a < start.count; given += start.ones_count[a++]) {
@@ -109,7 +109,7 @@ class Search : private Pricing {
         long_ = false;
         uint64_t state = 0x9E3779B97F4A7C15;
         bool far = true;  // any direction finds structures outside the affine hull, as long as many are
-        for (bool found = true; found && used() < limits.most_tied;) {
+        for (bool found = true; found && used() < limits.max_tied;) {
             draw(state);
             if (far && nudge(1, limits.tol)) continue;
             far = false;
@@ -157,19 +157,19 @@ class Search : private Pricing {
 
     // ---- the end
 
-    void write(Answer& answer) {
+    void write(Solution& solution) {
         std::vector<Index> order(used());
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return weight_[a] > weight_[b]; });
         for (Index a : order) {
             const Index slot = active_[a];
-            answer.ones.insert(answer.ones.end(), pool_.begin(slot), pool_.end(slot));
-            answer.ones_count.push_back(pool_.count(slot));
-            answer.weights.push_back(weight_[a]);
+            solution.ones.insert(solution.ones.end(), pool_.begin(slot), pool_.end(slot));
+            solution.ones_count.push_back(pool_.count(slot));
+            solution.weights.push_back(weight_[a]);
             if (m_ == 0) continue;
             const auto [extra, last] = pool_.extras(slot);
-            answer.extras.insert(answer.extras.end(), extra, last);
-            answer.extras_count.push_back(Index(last - extra));
+            solution.extras.insert(solution.extras.end(), extra, last);
+            solution.extras_count.push_back(Index(last - extra));
         }
     }
 };

@@ -80,7 +80,7 @@ class Arborescences : public Trees {
 
     // Follows best entering edges backwards until they come to the root, or to a node from which they did before; a
     // cycle on the way becomes one node. Weights may be of any ordered group: (-penalty, weight) asks for the fewest
-    // edges from the root, exactly, where a large number added to the weights would round them.
+    // edges from the root, exactly, where a large constant added to the weights would round them.
     template <bool PENALTY>
     bool search(const double* unary) {
         const int64_t width = n_ + 1;

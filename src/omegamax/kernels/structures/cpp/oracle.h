@@ -21,14 +21,14 @@ class Oracle {
     virtual int64_t most_ones() const = 0;
     virtual int64_t most_extras() const { return 0; }
 
-    // The number of additional scores.
+    // How many additional scores there are.
     virtual int64_t additional() const { return 0; }
 
-    // A structure of the greatest total score, written to `ones`; the number of its ones, or -1 where scores of -inf
+    // A structure of the greatest total score, written to `ones`; returns how many ones it has, or -1 where scores of -inf
     // forbid every structure. Scores hold neither NaN nor +inf.
     virtual int64_t maximize(const double* unary, const double* extra, Index* ones) = 0;
 
-    // The ones of a structure among the additional scores, and their number.
+    // Writes the ones of a structure among the additional scores; returns how many there are.
     virtual int64_t extras(const Index*, int64_t, Index*) const { return 0; }
 
     // Whether these ones are a structure of the family.
@@ -49,7 +49,7 @@ inline void centre_groups(double* scores, int64_t groups, int64_t width) {
     }
 }
 
-// For structures that all have the same number of ones: the least unary of the best structure becomes 0.
+// For structures that all have equally many ones: the least unary of the best structure becomes 0.
 inline void centre_equal(Oracle& oracle, double* unary, int64_t n, const double* extra, Index* scratch) {
     const int64_t count = oracle.maximize(unary, extra, scratch);
     if (count <= 0) return;

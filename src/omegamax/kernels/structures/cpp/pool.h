@@ -8,7 +8,7 @@
 
 namespace omegamax {
 
-// Structures in slots, with what they share: whole numbers, so that a matrix made of them is exact.
+// Structures in slots, with what they share: integers, so that a matrix made of them is exact.
 class Pool {
    public:
     explicit Pool(Oracle& oracle, int64_t n)

@@ -12,13 +12,13 @@ namespace omegamax {
 struct Limits {
     double tol;
     int64_t max_iter;
-    int64_t most_tied;  // structures, with those that only tie
+    int64_t max_tied;  // structures, with those that only tie
 };
 
 // Structures with their weights, heaviest first; where there is none, the residual says why. Those without weight tie
 // with the others.
-struct Answer {
-    static constexpr double SPOILT = std::numeric_limits<double>::quiet_NaN();     // scores of NaN or +inf
+struct Solution {
+    static constexpr double INVALID = std::numeric_limits<double>::quiet_NaN();     // scores of NaN or +inf
     static constexpr double INFEASIBLE = std::numeric_limits<double>::infinity();  // every structure forbidden
     std::vector<Index> ones, extras;              // among the unary and the additional scores, one structure after
     std::vector<Index> ones_count, extras_count;  // another, and how many each has
@@ -27,7 +27,7 @@ struct Answer {
     double residual = 0;
 };
 
-// Where to start from: structures of an earlier answer, or what is said to be some.
+// Where to start from: structures of an earlier solution, or what is said to be some.
 struct Start {
     const Index* ones = nullptr;
     const Index* ones_count = nullptr;

@@ -1,7 +1,7 @@
 // The C interface of SparseMAP. No torch headers: tensors arrive as pointers and sizes. Rows are shared out among OpenMP
 // threads; a row's result does not depend on which thread, or how many.
 //
-// How many structures a row will have is not known before: solve() keeps the answers and returns a handle, measure() says
+// How many structures a row will have is not known before: solve() keeps the solutions and returns a handle, measure() says
 // what room they need, write() copies them, release() frees them. They are written packed, as lists of their ones.
 #include <atomic>
 #include <memory>
@@ -43,11 +43,11 @@ struct Family {
 };
 
 struct Batch {
-    std::vector<Answer> answers;
+    std::vector<Solution> solutions;
 
-    int64_t total(std::vector<Index> Answer::*list) const {
+    int64_t total(std::vector<Index> Solution::*list) const {
         int64_t sum = 0;
-        for (const Answer& answer : answers) sum += int64_t((answer.*list).size());
+        for (const Solution& solution : solutions) sum += int64_t((solution.*list).size());
         return sum;
     }
 };
@@ -67,7 +67,7 @@ T* copied(const std::vector<T>& from, T* to) {
 
 extern "C" {
 
-// Structures, packed: [rows, width] numbers of ones and weights, [rows] how many there are and where their ones begin.
+// Structures, packed: [rows, width] counts of ones and weights, [rows] how many there are and where their ones begin.
 struct omegamax_packed {
     const int32_t* ones;
     const int32_t* ones_count;
@@ -82,11 +82,11 @@ struct omegamax_packed {
 // [rows, n] and [rows, m] are written at once. Returns null where memory ran out.
 void* omegamax_structures_solve(int kind, const double* scores, const double* additional, int64_t rows, int64_t n,
                                 int64_t m, const int64_t* sizes, const int64_t* graph, const omegamax_packed* start,
-                                double tol, int64_t max_iter, int64_t most_tied, double* marginals,
+                                double tol, int64_t max_iter, int64_t max_tied, double* marginals,
                                 double* additional_marginals, int threads) {
     try {
         const Family family{StructureKind(kind), {sizes[0], sizes[1], sizes[2]}, graph, n};
-        auto batch = std::make_unique<Batch>(Batch{std::vector<Answer>(rows)});
+        auto batch = std::make_unique<Batch>(Batch{std::vector<Solution>(rows)});
         std::vector<Worker> workers(std::max(threads, 1));
         std::atomic<bool> failed{false};
         for_each(rows, threads, [&](int64_t row, int thread) {
@@ -103,9 +103,9 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
                     from = {start->ones + start->begin[row], start->ones_count + first, start->weights + first,
                             std::min(start->count[row], start->width), start->trusted != 0};
                 }
-                Answer& answer = batch->answers[row];
-                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter, most_tied}, answer);
-                worker.search->marginals(answer, marginals + row * n, additional_marginals + row * m);
+                Solution& solution = batch->solutions[row];
+                worker.search->run(scores + row * n, additional + row * m, from, {tol, max_iter, max_tied}, solution);
+                worker.search->marginals(solution, marginals + row * n, additional_marginals + row * m);
             } catch (const std::bad_alloc&) {
                 failed = true;  // an exception must not leave a parallel region
             }
@@ -120,27 +120,27 @@ void* omegamax_structures_solve(int kind, const double* scores, const double* ad
 void omegamax_structures_measure(const void* handle, int64_t* sizes) {
     const Batch& batch = *static_cast<const Batch*>(handle);
     size_t width = 0;
-    for (const Answer& answer : batch.answers) width = std::max(width, answer.weights.size());
+    for (const Solution& solution : batch.solutions) width = std::max(width, solution.weights.size());
     sizes[0] = int64_t(width);
-    sizes[1] = batch.total(&Answer::ones);
-    sizes[2] = batch.total(&Answer::extras);
+    sizes[1] = batch.total(&Solution::ones);
+    sizes[2] = batch.total(&Solution::extras);
 }
 
-// ones, extras: as many as measure() says; their numbers and the weights [rows, width], zero beyond a row's count; count,
+// ones, extras: as many as measure() says; their counts and the weights [rows, width], zero beyond a row's count; count,
 // iterations, residual [rows].
 void omegamax_structures_write(const void* handle, int64_t width, int32_t* ones, int32_t* ones_count, int32_t* extras,
                                int32_t* extras_count, double* weights, int64_t* count, int64_t* iterations,
                                double* residual) {
-    for (const Answer& answer : static_cast<const Batch*>(handle)->answers) {
-        ones = copied(answer.ones, ones);
-        extras = copied(answer.extras, extras);
-        std::fill(copied(answer.ones_count, ones_count), ones_count + width, 0);
-        std::fill(copied(answer.extras_count, extras_count), extras_count + width, 0);
-        std::fill(copied(answer.weights, weights), weights + width, 0.0);
+    for (const Solution& solution : static_cast<const Batch*>(handle)->solutions) {
+        ones = copied(solution.ones, ones);
+        extras = copied(solution.extras, extras);
+        std::fill(copied(solution.ones_count, ones_count), ones_count + width, 0);
+        std::fill(copied(solution.extras_count, extras_count), extras_count + width, 0);
+        std::fill(copied(solution.weights, weights), weights + width, 0.0);
         ones_count += width, extras_count += width, weights += width;
-        *count++ = int64_t(answer.weights.size());
-        *iterations++ = answer.iterations;
-        *residual++ = answer.residual;
+        *count++ = int64_t(solution.weights.size());
+        *iterations++ = solution.iterations;
+        *residual++ = solution.residual;
     }
 }
 

@@ -1,4 +1,4 @@
-"""Structures of largest score, in plain torch: what SparseMAP asks for again and again.
+"""Find structures of largest score, in plain torch: what SparseMAP asks for in each step.
 
 Each oracle takes scores ``[B, n]`` and additional scores ``[B, m]`` (``-inf`` forbids a part) and returns the 0/1 parts
 of one best structure a row, shaped alike; NaN where every structure is forbidden.
@@ -24,7 +24,7 @@ Oracle = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def oracle(kind: str, sizes: tuple[int, ...], graph: Tensor | None = None) -> Oracle:
-    """The oracle of a kind of structure.
+    """Return the oracle of a kind of structure.
 
     ``"k_subsets"`` and ``"sequential_k_subsets"``, sizes ``(n, k, at_most)``; ``"sequence"``, sizes ``(n, s)``;
     ``"arborescence"`` and ``"projective"``, sizes ``(n, single_root)``; ``"spanning_tree"``, sizes ``(nodes,)`` with

@@ -1,4 +1,4 @@
-"""The best dependency tree, arcs crossing or not: contraction of cycles (Chu-Liu-Edmonds)."""
+"""Find the best dependency tree, arcs crossing or not: contraction of cycles (Chu-Liu-Edmonds)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 
 
 def arborescence(scores: Tensor, single_root: bool) -> Tensor:
-    """Heads ``[B, n]`` of trees of largest score, -1 throughout where there is none.
+    """Return heads ``[B, n]`` of trees of largest score, -1 throughout where there is none.
 
     ``scores [B, n, n]`` are [modifier, head]; the diagonal attaches a word to the root, and a root is its own head in
     the answer. With ``single_root`` exactly one is.
     """
     table = scores.detach().cpu().numpy()
-    heads = np.stack([_row(w, single_root) for w in table]) if len(table) else np.zeros(table.shape[:2], np.int64)
+    heads = np.stack([_solve_row(w, single_root) for w in table]) if len(table) else np.zeros(table.shape[:2], np.int64)
     return torch.from_numpy(heads).to(scores.device)
 
 
-def _row(w: np.ndarray, single_root: bool) -> np.ndarray:
+def _solve_row(w: np.ndarray, single_root: bool) -> np.ndarray:
     size = len(w)
     forbidden = np.isneginf(w)
     # Forbidden arcs and roots beyond the first are costs that no score outweighs, so they are counted apart and
@@ -37,7 +37,7 @@ def _row(w: np.ndarray, single_root: bool) -> np.ndarray:
 
 
 def _contract(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Heads of the tree whose arcs' pairs ``(first, second)`` have the largest sum in lexicographic order."""
+    """Return heads of the tree whose arcs' pairs ``(first, second)`` have the largest sum in lexicographic order."""
     size = len(first)
     root = size
     # One more head: the root. Nothing may be its own head, nor be reached again once it is part of a cycle.
@@ -50,7 +50,7 @@ def _contract(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         words = np.flatnonzero(alive)
         heads = np.full(size, root)
         heads[words] = _argmax(a[words], b[words])
-        cycle = _cycle(heads, words, root)
+        cycle = _find_cycle(heads, words, root)
         if cycle is None:
             break
         stay, rest = cycle[0], cycle[1:]
@@ -81,13 +81,13 @@ def _contract(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _argmax(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Where each row of pairs has its lexicographic maximum."""
+    """Return where each row of pairs has its lexicographic maximum."""
     top = first.max(1, keepdims=True)
     return np.where(first == top, second, -math.inf).argmax(1)
 
 
-def _cycle(heads: np.ndarray, words: np.ndarray, root: int) -> np.ndarray | None:
-    """A cycle among ``words``, if their heads form any."""
+def _find_cycle(heads: np.ndarray, words: np.ndarray, root: int) -> np.ndarray | None:
+    """Return a cycle among ``words``, if their heads form any."""
     seen = {root: -1}
     for turn, word in enumerate(words.tolist()):
         at = word

@@ -1,4 +1,4 @@
-"""The best dependency tree without crossing arcs: dynamic programming over spans (Eisner)."""
+"""Find the best dependency tree without crossing arcs: dynamic programming over spans (Eisner)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def projective(scores: Tensor, single_root: bool) -> Tensor:
-    """Heads ``[B, n]`` of projective trees of largest score, -1 throughout where there is none.
+    """Return heads ``[B, n]`` of projective trees of largest score, -1 throughout where there is none.
 
     ``scores [B, n, n]`` are [modifier, head]; the diagonal attaches a word to the root, which stands left of the
     first word, and a root is its own head in the answer. With ``single_root`` exactly one is.
@@ -68,7 +68,7 @@ class _Spans:
         self.splits = splits.cpu()
 
     def trace(self, spans: list[list[tuple[bool, bool, int, int]]]) -> Tensor:
-        """Heads of the trees made of ``spans``, each (headed by its right end, incomplete, first, last)."""
+        """Return heads of the trees made of ``spans``, each (headed by its right end, incomplete, first, last)."""
         heads = torch.zeros(len(spans), self.size, dtype=torch.int64)
         for row, given in enumerate(spans):
             joint, right, left = self.splits[:, row].tolist()

@@ -1,4 +1,4 @@
-"""The best sequence of labels, by dynamic programming over positions."""
+"""Find the best sequence of labels, by dynamic programming over positions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 def sequence_sizes(length: int, states: int) -> tuple[int, int, int]:
-    """How many additional scores there are of each sort: start, transition, end."""
+    """Count the additional scores of each sort: start, transition, end."""
     return states, (length - 1) * states * states, states
 
 
 def viterbi(scores: Tensor, additional: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels ``[B, n]`` of a sequence of largest score, and whether there is any, ``[B]``.
+    """Return labels ``[B, n]`` of a sequence of largest score, and whether there is any, ``[B]``.
 
     ``scores [B, n, s]``; ``additional`` holds scores of the first label ``[s]``, of every pair of neighbours
     ``[n - 1, s, s]`` (from, to) and of the last label ``[s]``, one after the other.
@@ -37,6 +37,6 @@ def viterbi(scores: Tensor, additional: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def labels_to_parts(labels: Tensor, states: int) -> tuple[Tensor, Tensor]:
-    """Parts of sequences ``[B, n]``: unary ``[B, n, s]``, and additional as :func:`viterbi` takes their scores."""
+    """Return unary parts ``[B, n, s]`` of sequences ``[B, n]``, and additional ones as :func:`viterbi` takes scores."""
     unary = torch.nn.functional.one_hot(labels, states).double()
     return unary, torch.cat([unary[:, 0], (unary[:, :-1, :, None] * unary[:, 1:, None]).flatten(1), unary[:, -1]], -1)

@@ -1,4 +1,4 @@
-"""The best subset of k entries: anywhere, or with a say of neighbours that are chosen together."""
+"""Find the best subset of k entries, with or without scores of neighbours that are chosen together."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from torch import Tensor
 
 
 def top_subset(scores: Tensor, k: int, at_most: bool) -> Tensor:
-    """The k largest of ``scores [B, n]``, or with ``at_most`` the positive ones among them, as 0/1 ``[B, n]``."""
+    """Mark the k largest of ``scores [B, n]``, or with ``at_most`` the positive ones among them, as 0/1 ``[B, n]``."""
     if k == 0:
         return torch.zeros_like(scores)
-    values, places = scores.topk(min(k, scores.shape[-1]), -1)
+    values, positions = scores.topk(min(k, scores.shape[-1]), -1)
     wanted = values > 0 if at_most else torch.ones_like(values, dtype=torch.bool)
-    chosen = torch.zeros_like(scores).scatter(-1, places, wanted.to(scores.dtype))
+    chosen = torch.zeros_like(scores).scatter(-1, positions, wanted.to(scores.dtype))
     return chosen.where((~wanted | (values > -math.inf)).all(-1, keepdim=True), math.nan)
 
 
 def adjacent(unary: Tensor) -> Tensor:
-    """Which neighbours are chosen together, ``[B, n] -> [B, n - 1]``."""
+    """Tell which neighbours are chosen together, ``[B, n] -> [B, n - 1]``."""
     return unary[..., :-1] * unary[..., 1:]
 
 
 def sequential_subset(scores: Tensor, transition: Tensor, k: int, at_most: bool) -> Tensor:
-    r"""A 0/1 sequence with k ones (or at most k) that maximises ``sum x_i y_i + sum t_i y_i y_{i+1}``.
+    r"""Find a 0/1 sequence with k ones (or at most k) that maximises ``sum x_i y_i + sum t_i y_i y_{i+1}``.
 
     ``scores [B, n]``, ``transition [B, n - 1]``; dynamic programming over position, ones so far and last value.
     """
@@ -44,9 +44,9 @@ def sequential_subset(scores: Tensor, transition: Tensor, k: int, at_most: bool)
             after[:, 1, 1:] = scores[:, i, None] + torch.maximum(off, joined)[:, :-1]
         best = after
     ends = best if at_most else best[..., k:]
-    value, place = ends.flatten(1).max(-1)
-    last = torch.div(place, ends.shape[-1], rounding_mode="floor")
-    ones = place % ends.shape[-1] + (0 if at_most else k)
+    value, position = ends.flatten(1).max(-1)
+    last = torch.div(position, ends.shape[-1], rounding_mode="floor")
+    ones = position % ends.shape[-1] + (0 if at_most else k)
     every = torch.arange(rows, device=scores.device)
     unary = torch.zeros_like(scores)
     for i in reversed(range(size)):

@@ -9,13 +9,13 @@
 #include <memory>
 #include <vector>
 
-#include "chain.h"
 #include "../../cpp/threads.h"
+#include "chain.h"
 
 namespace omegamax {
 
-constexpr int64_t GRAIN = 4096;  // entries worth handing to a thread
-constexpr double FAILED = -1;    // instead of what was left undone: no memory
+constexpr int64_t GRAIN = 4096;  // entries that are worth another thread
+constexpr double FAILED = -1;    // instead of a residual: no memory
 
 template <class T> constexpr T ABSENT = -std::numeric_limits<T>::infinity();
 
@@ -63,7 +63,7 @@ double prepare(const T* x, int64_t n, double strength, double* out) {
         out[i] = double(v);
     }
     if (!(worst == 0 && strength >= 0)) return 0;
-    if (double(most) < HUGE_SCORE) return 1;
+    if (double(most) < MAX_SCORE) return 1;
     const double factor = 0x1p-128;
     for (int64_t i = 0; i < n; i++) out[i] *= factor;
     return factor;

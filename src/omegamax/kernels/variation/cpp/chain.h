@@ -17,7 +17,7 @@
 
 namespace omegamax {
 
-constexpr double HUGE_SCORE = 1e290;  // beyond it scores are scaled before anything is added up
+constexpr double MAX_SCORE = 1e290;  // size of a score, beyond which scores are scaled before anything is added up
 
 struct Knot {
     double at, bend, moment;  // the slope of the derivative changes by `bend` there; moment = bend * at

@@ -78,7 +78,7 @@ private:
 
 class GridSolver {
 public:
-    // x: finite, what is absent is 0 and has no edge. Returns what was left undone, as Levels does.
+    // x: finite, what is absent is 0 and has no edge. Returns the residual, as Levels does.
     template <class There>
     double solve(const double* x, int height, int width, double strength, There there, double* w) {
         net.reserve(height, width);

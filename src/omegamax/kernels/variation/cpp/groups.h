@@ -8,7 +8,7 @@
 
 namespace omegamax {
 
-// A forest over the nodes in which every parent has a lower number.
+// A forest over the nodes in which every parent has a lower index.
 class Groups {
 public:
     void start(int64_t n) {

@@ -31,7 +31,7 @@ struct Arc {
 // Net is a graph with a flow: n nodes, u[edge], cap[edge], and
 //   arcs(i, f(arc, to, edge, forward)): all arcs of a node, those of capacity 0 and ones into the padding included;
 //   select(i, wanted(to, edge, forward), f(arc, to)): f on those that are wanted;
-//   arc(i, arc): the arc itself; reverse(arc): its number at the other end;
+//   arc(i, arc): the arc itself; reverse(arc): its index at the other end;
 //   edges(f(i, j, edge)): all edges of positive capacity;
 //   pad(): how far beyond [0, n) an arc may point.
 template <class Net>
@@ -40,7 +40,7 @@ public:
     explicit Levels(Net& net) : net(net) {}
 
     // From scores and a feasible net.u to the solution; net.u becomes its proof.
-    // Returns what a limit on the work left undone, relative to the scores: 0, unless that limit was met.
+    // Returns the residual that a limit on the work left, relative to the scores: 0, unless that limit was met.
     double solve(const double* scores, double* w) {
         x = scores, value = w;
         reserve();
@@ -53,10 +53,10 @@ public:
             at = grow_open(i, at);
             settle(begin, at);
         }
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < MAX_ROUNDS; round++) {
             if (!join(round >= PATIENCE)) {
                 unite();
-                return undone;
+                return residual;
             }
             // Cutting along what was full before is quick but may undo what it did. Then regions are solved whole.
             wide = round >= 2;
@@ -64,22 +64,22 @@ public:
         }
         net.edges([&](int i, int j, int e) {
             const double off = std::fabs(value[i] - value[j]) / (std::fabs(value[i]) + std::fabs(value[j]));
-            if (wrong(i, j, e)) undone = std::max(undone, off);
+            if (wrong(i, j, e)) residual = std::max(residual, off);
         });
-        return undone;
+        return residual;
     }
 
 private:
     static constexpr int OUTSIDE = 1 << 30;
     // Regions that grow by a node a round, as along a path, would take as many rounds as they will have nodes. After
     // some, all that is connected is solved as one: one more round, but for rounding.
-    static constexpr int PATIENCE = 20, ROUNDS = 60;
+    static constexpr int PATIENCE = 20, MAX_ROUNDS = 60;
     static constexpr double ROUNDING = 16 * std::numeric_limits<double>::epsilon();
 
     Net& net;
     const double* x = nullptr;
     double* value = nullptr;
-    double undone = 0;
+    double residual = 0;
     bool wide = false;
     int stamp = 0, above = 0, below = 0;  // nodes above and below the level that a region is to be brought to
     double high = 0, low = 0;             // by how much, in all
@@ -102,7 +102,7 @@ private:
             home = home_.data() + pad, seen = seen_.data() + pad;
         }
         std::fill(home, home + n, -1);
-        undone = 0, stamp = 0;
+        residual = 0, stamp = 0;
     }
 
     double room(int e, bool forward) const { return forward ? net.cap[e] - net.u[e] : net.cap[e] + net.u[e]; }
@@ -176,7 +176,7 @@ private:
     }
 
     // Whether the region could be brought to one level; if not, the edges across a cut of it are full. If it must be
-    // one, says what that leaves undone.
+    // one, notes the residual that this leaves.
     bool level(int begin, int end, bool must) {
         const int m = end - begin, *const node = order.data() + begin;
         const double origin = x[*node];
@@ -209,7 +209,7 @@ private:
         if (!fits && !balanced(node, m, close, enough)) {
             const Flow found = flow(node, m, close, enough);
             if (found == Flow::cut && !must) return false;
-            if (found != Flow::level) undone = std::max(undone, (high + low) / scale);
+            if (found != Flow::level) residual = std::max(residual, (high + low) / scale);
         }
         // From the scores and what crosses the border, free of the rounding of the flow inside.
         const int id = home[node[0]];

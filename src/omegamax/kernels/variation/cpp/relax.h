@@ -13,9 +13,9 @@
 
 namespace omegamax {
 
-constexpr int DEPTH = 8;          // sweeps between two looks at how far they have come
-constexpr int MOST_SWEEPS = 512;
-constexpr double STILL = 1.5e-4;    // done when a sweep moves less than this share of all capacity
+constexpr int DEPTH = 8;  // sweeps between two tests of convergence
+constexpr int MAX_SWEEPS = 512;
+constexpr double CONVERGED = 1.5e-4;  // share of all capacity, below which the flow that a sweep moves ends them
 
 // Cautious at first, while edges fill up; towards what is best for flow over distances later.
 inline double over_relaxation(int sweep) { return 1.8 - 0.5 * std::exp(-sweep / 16.0); }
@@ -25,7 +25,7 @@ template <class Net>
 void relax(Net& net, double* level) {
     double capacity = 0, before = 0;
     net.edges([&](int, int, int e) { capacity += net.cap[e]; });
-    for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
+    for (int sweep = 0; sweep < MAX_SWEEPS; sweep++) {
         const double half = over_relaxation(sweep) / 2;
         double moved = 0;
         net.edges([&](int i, int j, int e) {
@@ -34,7 +34,7 @@ void relax(Net& net, double* level) {
             net.u[e] = v, level[i] -= d, level[j] += d;
             moved += std::fabs(d);
         });
-        if (sweep + 1 >= DEPTH && !(moved > STILL * capacity)) break;
+        if (sweep + 1 >= DEPTH && !(moved > CONVERGED * capacity)) break;
         if (sweep % 32 == 31) {  // around a node of many edges sweeps may get nowhere
             if (moved > 0.9 * before && sweep > 32) break;
             before = moved;
@@ -61,11 +61,11 @@ public:
             c[0] = float(cap[2 * i] * scale), c[row] = float(cap[2 * i + 1] * scale);
             capacity += double(c[0]) + double(c[row]);
         });
-        for (int sweep = 0; sweep < MOST_SWEEPS; sweep += DEPTH) {
+        for (int sweep = 0; sweep < MAX_SWEEPS; sweep += DEPTH) {
             float half[DEPTH];
             for (int s = 0; s < DEPTH; s++) half[s] = float(over_relaxation(sweep + s) / 2);
             const double moved = has_avx2() ? sweeps_avx2(half) : sweeps_plain(half);
-            if (!(moved > STILL * capacity)) break;
+            if (!(moved > CONVERGED * capacity)) break;
         }
         const double back = 1 / scale;
         const auto out = [&](float v, float c, double full) {
@@ -79,7 +79,7 @@ public:
 
 private:
     typedef float Lanes __attribute__((vector_size(4 * LANES)));
-    typedef int32_t Places __attribute__((vector_size(4 * LANES)));
+    typedef int32_t Positions __attribute__((vector_size(4 * LANES)));
 
     int height = 0, width = 0, columns = 0, even = 0, odd = 0, row = 0;  // the last three in entries
     std::vector<float> memory;
@@ -94,7 +94,7 @@ private:
         flow = level + rows, limit = flow + 2 * rows;
     }
 
-    // visit(entry of the grid, its place among the levels, where its limits are)
+    // visit(entry of the grid, its position among the levels, where its limits are)
     template <class Visit>
     ALWAYS void each(Visit visit) {
         for (int y = 0; y < height; y++)
@@ -130,7 +130,7 @@ private:
 #if defined(__clang__)
         const Lanes next = __builtin_shufflevector(b, b, 1, 2, 3, 4, 5, 6, 7, 7);
 #else
-        const Lanes next = __builtin_shuffle(b, Places{1, 2, 3, 4, 5, 6, 7, 7});
+        const Lanes next = __builtin_shuffle(b, Positions{1, 2, 3, 4, 5, 6, 7, 7});
 #endif
         Lanes t = v + half * (a - next);
         t = t < limit ? t : limit;
@@ -139,7 +139,7 @@ private:
 #if defined(__clang__)
         b += __builtin_shufflevector(d, Lanes{}, 8, 0, 1, 2, 3, 4, 5, 6);
 #else
-        b += __builtin_shuffle(d, Lanes{}, Places{8, 0, 1, 2, 3, 4, 5, 6});
+        b += __builtin_shuffle(d, Lanes{}, Positions{8, 0, 1, 2, 3, 4, 5, 6});
 #endif
         a -= d;
         std::memcpy(last, &a, sizeof a), std::memcpy(first, &b, sizeof b), std::memcpy(u, &t, sizeof t);

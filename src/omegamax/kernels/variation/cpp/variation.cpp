@@ -8,7 +8,7 @@
 
 #include "batch.h"
 #include "chain.h"
-#include "chains.h"
+#include "chain_lanes.h"
 #include "graph.h"
 #include "grid.h"
 #include "groups.h"
@@ -21,20 +21,20 @@ using namespace omegamax;
 
 // Rows with a stride are taken LANES at a time, others as well where there is work for as many.
 struct Lines {
-    static constexpr int64_t LANES = Chains::LANES;
+    static constexpr int64_t LANES = ChainLanes::LANES;
     int64_t outer, K, inner;
     int64_t rows() const { return outer * inner; }
     // A row is every step-th entry; the next one begins a stride further on, within a tile.
     int64_t step() const { return inner; }
     int64_t stride() const { return inner == 1 ? K : 1; }
     int64_t across() const { return inner == 1 ? rows() : inner; }  // rows in a line of tiles
-    int64_t each() const { return (across() + LANES - 1) / LANES; }
-    int64_t tiles() const { return across() ? rows() / across() * each() : 0; }
+    int64_t tiles_in_line() const { return (across() + LANES - 1) / LANES; }
+    int64_t tiles() const { return across() ? rows() / across() * tiles_in_line() : 0; }
 
-    // visit(number of the first row, offset of its first entry, rows)
+    // visit(index of the first row, offset of its first entry, rows)
     template <class Visit>
-    void tile(int64_t number, Visit visit) const {
-        const int64_t line = number / each(), j = number % each() * LANES;
+    void tile(int64_t index, Visit visit) const {
+        const int64_t line = index / tiles_in_line(), j = index % tiles_in_line() * LANES;
         visit(line * across() + j, line * across() * K + j * stride(), std::min(LANES, across() - j));
     }
 };
@@ -42,7 +42,7 @@ struct Lines {
 template <class T>
 struct ChainState {
     Chain chain;
-    Chains chains;
+    ChainLanes lanes;
     std::vector<T> row, out;
     std::vector<double> x;
 };
@@ -82,7 +82,7 @@ double chain(const T* z, T* w, Strength strength, Lines lines, int threads) {
             bool together = vectors && rows == lines.LANES;
             for (int64_t l = 0; l < rows; l++) strengths[l] = strength[row + l], together &= strengths[l] > 0;
             const T* from = z + offset;
-            if (together && s.chains.solve(from, lines.K, lines.step(), lines.stride(), strengths, w + offset)) return;
+            if (together && s.lanes.solve(from, lines.K, lines.step(), lines.stride(), strengths, w + offset)) return;
             for (int64_t l = 0; l < rows; l++) {
                 const int64_t begin = offset + l * lines.stride();
                 chain_row(z + begin, lines.K, lines.step(), strengths[l], w + begin, s);
@@ -147,9 +147,9 @@ double net_row(const T* z, int64_t n, double strength, T* w, State& state, Run r
         return 0;
     }
     const auto there = [&](int64_t i) { return z[i] != ABSENT<T>; };
-    const double undone = run(state.solver, state.x.data(), factor * strength, there, state.w.data());
+    const double residual = run(state.solver, state.x.data(), factor * strength, there, state.w.data());
     for (int64_t i = 0; i < n; i++) w[i] = z[i] == ABSENT<T> ? z[i] : T(state.w[size_t(i)] / factor);
-    return undone;
+    return residual;
 }
 
 template <class T>
@@ -235,8 +235,8 @@ double graph_spread(const T* w, const T* g, T* out, const int64_t* edges, const 
 
 }  // namespace
 
-// `rows` holds the strength of each row; where it is null, they share `value`. Solvers return what a limit on their
-// work left undone (see levels.h), all return less than 0 where there was no memory. `g` may be null: see spread().
+// `rows` holds the strength of each row; where it is null, they share `value`. Solvers return the residual that a
+// limit on their work left (see levels.h), all return less than 0 where there was no memory. `g` may be null: see spread().
 #define ROWS double value, const double *rows
 #define INTERFACE(T, SUFFIX)                                                                                           \
     double omegamax_tv_chain_##SUFFIX(const T* z, T* w, ROWS, int64_t outer, int64_t K, int64_t inner, int threads) {  \

@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
+from structured import listing
+from structured.cases import COMPLETE, F64, Case, every_case
 from torch import Tensor
 
 from omegamax.kernels.structures.oracles import oracle
 from omegamax.structured import DependencyTree, SequentialSubsets
-from structured import listing
-from structured.cases import COMPLETE, F64, Case, every_case
 
 
 def scores_of(case: Case, found: Tensor, scores: Tensor, additional: Tensor | None) -> Tensor:

@@ -12,7 +12,7 @@
 
 namespace omegamax {
 
-class Chains {
+class ChainLanes {
 public:
     static constexpr int LANES = 4;
     typedef double D __attribute__((vector_size(8 * LANES)));
@@ -26,12 +26,12 @@ public:
         for (int64_t i = 0; i < n; i++) {
             D v;
             for (int k = 0; k < LANES; k++) v[k] = double(x[i * step + k * stride]);
-            low = pick(v < low, v, low), high = pick(v > high, v, high);
+            low = select(v < low, v, low), high = select(v > high, v, high);
             worst += v - v;
             scores[i] = v;
         }
         for (int k = 0; k < LANES; k++) {
-            if (!(worst[k] == 0 && high[k] - low[k] < HUGE_SCORE)) return false;
+            if (!(worst[k] == 0 && high[k] - low[k] < MAX_SCORE)) return false;
             if (scattered(low[k], high[k], strengths[k])) return false;
             strength[k] = std::min(strengths[k], enough(n, low[k], high[k]));
         }
@@ -56,7 +56,7 @@ private:
     std::vector<double> memory;
     D *scores = nullptr, *lower = nullptr, *upper = nullptr;
 
-    static ALWAYS WITH_AVX2 D pick(I where, D yes, D no) { return (D)((where & (I)yes) | (~where & (I)no)); }
+    static ALWAYS WITH_AVX2 D select(I where, D yes, D no) { return (D)((where & (I)yes) | (~where & (I)no)); }
     static ALWAYS WITH_AVX2 D keep(I where, D v) { return (D)(where & (I)v); }
     static ALWAYS WITH_AVX2 bool any(I flags) { return (flags[0] | flags[1] | flags[2] | flags[3]) != 0; }
     static ALWAYS WITH_AVX2 D field(Knot* const* p, int step, double Knot::*f) {
@@ -134,17 +134,17 @@ private:
         for (int k = 0; k < LANES; k++) p[k] = first(k), p[k][-1].begin = n;
         for (int64_t i = n - 2; i >= 0; i--) {
             const D next = value;
-            value = pick(value < lower[i], lower[i], value);
-            value = pick(value > upper[i], upper[i], value);
+            value = select(value < lower[i], lower[i], value);
+            value = select(value > upper[i], upper[i], value);
             const I cut = value != next;
-            const D pull = pick(value > next, strength, -strength), all = sum + pull, sizes = size + strength;
+            const D pull = select(value > next, strength, -strength), all = sum + pull, sizes = size + strength;
             for (int k = 0; k < LANES; k++) {
                 *p[k] = {i + 1, origin[k], all[k], sizes[k], 0};
                 p[k] -= cut[k];
             }
-            origin = pick(cut, x[i], origin);
+            origin = select(cut, x[i], origin);
             const D more = x[i] - origin;
-            sum = pick(cut, -pull, sum) + more, size = pick(cut, strength, size) + pick(more < 0, -more, more);
+            sum = select(cut, -pull, sum) + more, size = select(cut, strength, size) + select(more < 0, -more, more);
         }
         for (int k = 0; k < LANES; k++) *p[k] = {0, origin[k], sum[k], size[k], 0};
     }

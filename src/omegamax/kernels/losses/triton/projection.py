@@ -9,13 +9,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.losses.triton.long import edge
-from omegamax.kernels.losses.triton.tile import INF, entries, measured
-from omegamax.kernels.rows.triton.general import alpha_of
+from omegamax.kernels.losses.triton.long import support_edge
+from omegamax.kernels.losses.triton.tile import probabilities_at, shift_scores
+from omegamax.kernels.triton.device import INF, load_alpha
 
 
 @triton.jit
-def listed(
+def list_support_kernel(
     z_ptr,
     index_ptr,
     state_ptr,
@@ -43,18 +43,18 @@ def listed(
     top = tl.load(state_ptr + 3 * row)
     t = tl.load(state_ptr + 3 * row + 1)
     step = tl.load(state_ptr + 3 * row + 2)
-    a = alpha_of(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
+    a = load_alpha(alpha, alpha_ptr, row + tl.zeros([1, 1], tl.int64), rows, PER_ROW, 1)
     count = 0
     if g != 0.0:
-        low = edge(a, t, step, KIND)
+        low = support_edge(a, t, step, KIND)
         for begin in range(0, K, BLOCK):
             column = begin + tl.arange(0, BLOCK)[None, :]
             z = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32)
-            x = measured(z, top)
+            x = shift_scores(z, top)
             own = column == index
             near = (x > low) | own
             if tl.max(near.to(tl.int32)) > 0:
-                p, _ = entries(x, a, t, step, KIND)
+                p, _ = probabilities_at(x, a, t, step, KIND)
                 p = tl.where(z > -INF, p, 0.0)
                 on = ((p > 0.0) | own).to(tl.int32)
                 place = count + tl.cumsum(on, 1) - 1
@@ -68,7 +68,7 @@ def listed(
 
 
 @triton.jit
-def gathered(
+def gather_rows_kernel(
     column_ptr,
     value_ptr,
     count_ptr,
@@ -99,7 +99,7 @@ def gathered(
 
 
 @triton.jit
-def summed(
+def scatter_rows_kernel(
     token_ptr,
     value_ptr,
     first_ptr,

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("triton", minversion="3.4")
 
-from omegamax.kernels.triton import ahead as module
-from omegamax.kernels.triton.ahead import Launch, ahead, known
+from omegamax.kernels.triton import launch
+from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled
 
 ON_GPU = SimpleNamespace(is_cuda=True)
 
@@ -33,29 +33,29 @@ class Kernel:
 
 @pytest.fixture(autouse=True)
 def _several_cores_and_nothing_compiled(monkeypatch):
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(module, "on_device", nullcontext)
+    monkeypatch.setattr(launch.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(launch, "on_device", nullcontext)
     yield
-    module._done.discard("here")
+    launch._compiled.discard("here")
 
 
 def test_all_at_once_and_each_kernel_once():
     meeting = threading.Barrier(3)
     kernels = [Kernel(meeting) for _ in range(3)]
-    launches = [Launch(kernel, (2,), ("x",), {"BLOCK": 4}) for kernel in kernels]
-    ahead("here", [*launches, launches[0]._replace(arguments=("y",))], ON_GPU)
+    launches = [PlannedLaunch(kernel, (2,), ("x",), {"BLOCK": 4}) for kernel in kernels]
+    compile_ahead("here", [*launches, launches[0]._replace(arguments=("y",))], ON_GPU)
     assert [kernel.asked for kernel in kernels] == [[(("x",), (2,), {"BLOCK": 4})]] * 3
     assert all(kernel.met for kernel in kernels)
-    assert known("here") and not known("there")
+    assert is_compiled("here") and not is_compiled("there")
 
 
 def test_what_does_not_compile_says_so_at_its_launch():
     kernel = Kernel()
-    ahead("here", [Launch(kernel, (1,), (), {})], ON_GPU)
-    assert kernel.asked and known("here")
+    compile_ahead("here", [PlannedLaunch(kernel, (1,), (), {})], ON_GPU)
+    assert kernel.asked and is_compiled("here")
 
 
 def test_nothing_is_compiled_for_the_interpreter():
     kernel = Kernel()
-    ahead("here", [Launch(kernel, (1,), (), {})], SimpleNamespace(is_cuda=False))
+    compile_ahead("here", [PlannedLaunch(kernel, (1,), (), {})], SimpleNamespace(is_cuda=False))
     assert not kernel.asked

@@ -5,13 +5,22 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.losses.triton.tile import INF, entries, measured, place, slopes
-from omegamax.kernels.rows.triton.general import ENTMAX15, SPARSEMAX, STEEP, alpha_of
-from omegamax.kernels.triton.numerics import one_minus_exp, root_of, sum1, sum3
+from omegamax.kernels.losses.triton.tile import alpha_slope_terms, probabilities_at, program_indices, shift_scores
+from omegamax.kernels.triton.device import (
+    ENTMAX15,
+    ENTMAX_ABOVE_2,
+    INF,
+    SPARSEMAX,
+    load_alpha,
+    one_minus_exp,
+    positive_power,
+    row_sum,
+    row_sum3,
+)
 
 
 @triton.jit
-def omega_of(p, a, KIND: tl.constexpr):
+def omega_terms(p, a, KIND: tl.constexpr):
     """What each entry adds to Omega: ``p log_e(p) / alpha``, with the deformed logarithm ``(p^e - 1) / e``."""
     if KIND == SPARSEMAX:
         value = 0.5 * p * (p - 1.0)
@@ -28,7 +37,7 @@ def omega_of(p, a, KIND: tl.constexpr):
 
 
 @triton.jit
-def level_of(a, t, step, KIND: tl.constexpr):
+def level_from_state(a, t, step, KIND: tl.constexpr):
     """The level ``l`` of ``p = exp_e(x - l)``, from what the threshold is kept as."""
     if KIND == SPARSEMAX:
         level = 1.0 + t + step
@@ -36,21 +45,21 @@ def level_of(a, t, step, KIND: tl.constexpr):
         level = 2.0 * (1.0 + t + step)
     else:
         level = t + step
-        if KIND == STEEP:
+        if KIND == ENTMAX_ABOVE_2:
             e = tl.where((a > 2.0) & (a < INF), a - 1.0, 2.0)
-            level = tl.where(a > 2.0, t + (1.0 - root_of(step, e)) / e, level)
+            level = tl.where(a > 2.0, t + (1.0 - positive_power(step, e)) / e, level)
     return level
 
 
 @triton.jit
-def target_of(y_ptr, row, column, here, K, y_stride, smoothing):
+def load_target(y_ptr, row, column, here, K, y_stride, smoothing):
     """The target, smoothed."""
     y = tl.load(y_ptr + row * y_stride + column, mask=here, other=0.0).to(tl.float32)
     return tl.where(here, (1.0 - smoothing) * y + smoothing / K, 0.0)
 
 
 @triton.jit
-def forward(
+def entmax_loss_soft_kernel(
     z_ptr,
     y_ptr,
     value_ptr,
@@ -71,7 +80,7 @@ def forward(
 ):
     """``Omega*(z) + Omega(y) - <y, z>`` of a row, and its slope in alpha."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, 1)
+    a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, 1)
     top = tl.load(state_ptr + 3 * row)
     t = tl.load(state_ptr + 3 * row + 1)
     step = tl.load(state_ptr + 3 * row + 2)
@@ -85,30 +94,30 @@ def forward(
         column = begin + tl.arange(0, BLOCK)[None, :]
         here = column < K
         z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-        y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
-        p, _ = entries(measured(z, top), a, t, step, KIND)
+        y = load_target(y_ptr, row, column, here, K, y_stride, smoothing)
+        p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
         p = tl.where(z > -INF, p, 0.0)
         # One difference: it cancels where the map returns the target. And what no mass meets may be -inf.
         move = p - y
-        gap += tl.where(move == 0.0, 0.0, move * (z - shift)) - (omega_of(p, a, KIND) - omega_of(y, a, KIND))
+        gap += tl.where(move == 0.0, 0.0, move * (z - shift)) - (omega_terms(p, a, KIND) - omega_terms(y, a, KIND))
         mass += p
         aim += y
         if SLOPE:
-            change += slopes(p, a) - slopes(y, a)
+            change += alpha_slope_terms(p, a) - alpha_slope_terms(y, a)
         begin += BLOCK
-    value, total, wanted = sum3(gap, mass, aim)
+    value, total, wanted = row_sum3(gap, mass, aim)
     # Probabilities that miss one by rounding count by the square of it, and so does a target that does.
-    least = tl.where(a < INF, level_of(a, t, step, KIND) - 1.0 / a, 0.0)
+    least = tl.where(a < INF, level_from_state(a, t, step, KIND) - 1.0 / a, 0.0)
     value = value - tl.where((top > -INF) & (value < INF), least * (total - 1.0), 0.0)
     short = 1.0 - wanted
     value = value + tl.where(tl.abs(short) > slack, short * shift, 0.0)
     tl.store(value_ptr + row, tl.where(top < INF, value, float("nan")))
     if SLOPE:
-        tl.store(slope_ptr + row, sum1(change))
+        tl.store(slope_ptr + row, row_sum(change))
 
 
 @triton.jit
-def backward(
+def entmax_loss_soft_vjp_kernel(
     z_ptr,
     y_ptr,
     state_ptr,
@@ -128,16 +137,16 @@ def backward(
     BLOCK: tl.constexpr,
 ):
     """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
-    row, column = place(rows, R, BLOCK)
+    row, column = program_indices(rows, R, BLOCK)
     there = row < rows
     here = there & (column < K)
     g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
     top = tl.load(state_ptr + 3 * row, mask=there, other=0.0)
     t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
     step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
-    a = alpha_of(alpha, alpha_ptr, row, rows, PER_ROW, R)
+    a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
     z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    y = target_of(y_ptr, row, column, here, K, y_stride, smoothing)
-    p, _ = entries(measured(z, top), a, t, step, KIND)
+    y = load_target(y_ptr, row, column, here, K, y_stride, smoothing)
+    p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
     p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
     tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)

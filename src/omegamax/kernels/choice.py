@@ -1,0 +1,364 @@
+"""Choose the kernels that run on a GPU, from a table: by operation, case, precision and length of a row.
+
+:data:`RULES` is what the launchers ask and what ``omegamax kernels`` prints. A rule names the kernels that run, one
+after another; a name with a dot is a function of plain torch. Below the rules stand the shapes of the tiles that a
+program of each kernel takes, measured on an H200.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from enum import Enum
+from typing import NamedTuple
+
+from torch import Tensor
+
+from omegamax.kernels.kinds import Kind
+
+REGISTER_ROW = 32768  # entries of a row, at most, that one program holds in its registers
+CANDIDATE_ROW = {2: 16384, 4: 32768}  # by bytes of an entry: longer rows of sparsemax and entmax15 are better listed
+POWER_ROW = 8192  # the same for other powers, of which more entries are in the support
+SHORT_ROW = 512  # entries up to which an exponent with a fraction is quicker compiled than read at run time
+LOSS_ROW = 4096  # entries of a row of scores that one program of a loss holds in its registers
+MAX_EXPONENT = 9  # largest 1 / (alpha - 1) whose integer part is compiled
+MAX_NORMMAX_ALPHA = 64  # largest alpha of normmax whose exponent alpha / (alpha - 1) is compiled
+
+Parameter = float | Tensor
+
+
+class Case(Enum):
+    """What a call is given, as far as the choice of a kernel depends on it. The value is what the table says."""
+
+    ANY = "any"
+    ALPHA_BELOW_1 = "alpha < 1"
+    ALPHA_1 = "alpha = 1"
+    NEAR_1 = "1 < alpha < 10/9"
+    FRACTION = "10/9 < alpha < 2, 1 / (alpha - 1) not an integer"
+    INTEGER = "1 / (alpha - 1) = 3, ..., 9"
+    ALPHA_15 = "alpha = 1.5"
+    ALPHA_2 = "alpha = 2"
+    ALPHA_ABOVE_2 = "alpha > 2"
+    ALPHA_TENSOR = "alpha a tensor"
+    NORM_POWER = "9/8 <= alpha <= 2"
+    NORM_POWER_ABOVE_2 = "2 < alpha <= 64"
+    NORM_OTHER = "alpha < 9/8"
+    NORM_ABOVE_64 = "alpha > 64"
+    SCALARS = "bounds and sum are numbers"
+    TENSORS = "a bound or the sum is a tensor"
+    LISTS = "alpha >= 1.42, many keys, no mask by query"
+    DENSE = "otherwise"
+
+
+class Rule(NamedTuple):
+    """The kernels of an operation for some cases, precisions and lengths of a row."""
+
+    operation: str
+    cases: tuple[Case, ...]
+    bytes: tuple[int, ...]  # of an entry: 2 for float16 and bfloat16, 4 for float32, 8 for float64
+    longest: int | None  # entries of a row, at most
+    kernels: tuple[str, ...]
+
+
+HALF, SINGLE, FAST, DOUBLE = (2,), (4,), (2, 4), (8,)
+_INTEGER, _FRACTION, _NEAR_1 = (Case.INTEGER,), (Case.FRACTION,), (Case.NEAR_1,)
+_UP_TO_1, _ABOVE_2, _TENSOR = (Case.ALPHA_1, Case.ALPHA_BELOW_1), (Case.ALPHA_ABOVE_2,), (Case.ALPHA_TENSOR,)
+_EXACT = (Case.ALPHA_2, Case.ALPHA_15)
+_UP_TO_2 = (*_UP_TO_1, *_NEAR_1, *_FRACTION, *_INTEGER, *_EXACT)
+_ALPHAS = (*_UP_TO_2, *_ABOVE_2, *_TENSOR)
+_NORM_POWERS = (Case.NORM_POWER, Case.NORM_POWER_ABOVE_2)
+_NORM_OTHERS = (Case.NORM_OTHER, Case.NORM_ABOVE_64, Case.ALPHA_TENSOR)
+_NORM_UP_TO_2 = (Case.NORM_POWER, Case.NORM_OTHER)
+_NORM_ABOVE_2 = (Case.NORM_POWER_ABOVE_2, Case.NORM_ABOVE_64, Case.ALPHA_TENSOR)
+_NORMS = (*_NORM_POWERS, *_NORM_OTHERS)
+_BOUNDS = (Case.SCALARS, Case.TENSORS)
+# What the table says of cases that stand together.
+DESCRIPTIONS = {
+    _EXACT: "alpha = 1.5 or 2",
+    _UP_TO_1: "alpha <= 1",
+    _UP_TO_2: "alpha <= 2",
+    (*_UP_TO_2, *_TENSOR): "alpha <= 2, or a tensor",
+    (*_ABOVE_2, *_TENSOR): "alpha > 2, or a tensor",
+    _ALPHAS: "any alpha",
+    _NORM_POWERS: "9/8 <= alpha <= 64",
+    _NORM_OTHERS: "alpha < 9/8, alpha > 64, or a tensor",
+    _NORM_UP_TO_2: "alpha <= 2",
+    _NORM_ABOVE_2: "alpha > 2, or a tensor",
+    _NORMS: "any alpha",
+    _BOUNDS: "any bounds",
+}
+_LISTS = ("bound_thresholds_kernel", "mark_candidates_kernel", "attend_lists_kernel", "attention_dense_kernel")
+
+
+def _in_registers(operation: str, cases: tuple[Case, ...], kernel: str, plain: str) -> tuple[Rule, ...]:
+    """Return the rules of an operation whose one kernel holds rows in registers; plain torch does the rest."""
+    return (
+        Rule(operation, cases, FAST, REGISTER_ROW, (kernel,)),
+        Rule(operation, cases, FAST, None, (plain,)),
+        Rule(operation, cases, DOUBLE, None, (plain,)),
+    )
+
+
+RULES = (
+    Rule("entmax", _EXACT, SINGLE, CANDIDATE_ROW[4], ("entmax_power_kernel",)),
+    Rule("entmax", _EXACT, SINGLE, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _EXACT, HALF, CANDIDATE_ROW[2], ("entmax_power_kernel",)),
+    Rule("entmax", _EXACT, HALF, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _INTEGER, FAST, POWER_ROW, ("entmax_power_kernel",)),
+    Rule("entmax", _INTEGER, FAST, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _FRACTION, FAST, SHORT_ROW, ("entmax_power_kernel",)),
+    Rule("entmax", _FRACTION, FAST, POWER_ROW, ("entmax_any_alpha_kernel",)),
+    Rule("entmax", _FRACTION, FAST, None, ("entmax_power_long_kernel",)),
+    Rule("entmax", _NEAR_1, FAST, REGISTER_ROW, ("entmax_any_alpha_kernel",)),
+    Rule("entmax", _NEAR_1, FAST, None, ("entmax_any_alpha_long_kernel",)),
+    Rule("entmax", _UP_TO_1, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("entmax", _UP_TO_1, FAST, None, ("general_long_kernel",)),
+    Rule("entmax", _ABOVE_2, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("entmax", _ABOVE_2, FAST, None, ("entmax_above_two_long_kernel",)),
+    Rule("entmax", _TENSOR, FAST, REGISTER_ROW, ("entmax_any_alpha_kernel", "entmax_outside_kernel")),
+    Rule(
+        "entmax",
+        _TENSOR,
+        FAST,
+        None,
+        ("entmax_any_alpha_long_kernel", "general_long_kernel", "entmax_above_two_long_kernel"),
+    ),
+    Rule("entmax", _ALPHAS, DOUBLE, None, ("reference.entmax",)),
+    Rule("entmax_vjp", _UP_TO_2, FAST, REGISTER_ROW, ("entmax_vjp_kernel",)),
+    Rule("entmax_vjp", _UP_TO_2, FAST, None, ("entmax_vjp_long_kernel",)),
+    Rule("entmax_vjp", _UP_TO_2, DOUBLE, None, ("reference.entmax_vjp",)),
+    *_in_registers("entmax_vjp", (*_ABOVE_2, *_TENSOR), "entmax_vjp_kernel", "reference.entmax_vjp"),
+    *_in_registers("alpha_vjp", (Case.ANY,), "alpha_vjp_kernel", "reference.alpha_vjp"),
+    Rule("normmax", _NORM_POWERS, FAST, REGISTER_ROW, ("normmax_power_kernel",)),
+    Rule("normmax", _NORM_POWERS, FAST, None, ("general_long_kernel",)),
+    Rule("normmax", _NORM_OTHERS, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("normmax", _NORM_OTHERS, FAST, None, ("general_long_kernel",)),
+    Rule("normmax", _NORMS, DOUBLE, None, ("reference.normmax",)),
+    *_in_registers("normmax_vjp", _NORM_UP_TO_2, "normmax_vjp_kernel", "reference.normmax_vjp"),
+    *_in_registers("normmax_vjp", _NORM_ABOVE_2, "entmax_vjp_kernel", "reference.normmax_vjp"),
+    *_in_registers("k_subsets", _BOUNDS, "clip_kernel", "reference.k_subsets"),
+    *_in_registers("box_simplex", (Case.SCALARS,), "clip_kernel", "reference.box_simplex"),
+    *_in_registers("box_simplex", (Case.TENSORS,), "box_kernel", "reference.box_simplex"),
+    *_in_registers("box_simplex_vjp", _BOUNDS, "clip_vjp_kernel", "reference.box_simplex_vjp"),
+    *_in_registers("capped_softmax", _BOUNDS, "capped_softmax_kernel", "reference.capped_softmax"),
+    *_in_registers("capped_softmax_vjp", _BOUNDS, "capped_softmax_vjp_kernel", "reference.capped_softmax_vjp"),
+    Rule("entmax_loss", _ALPHAS, FAST, LOSS_ROW, ("entmax_loss_kernel",)),
+    Rule("entmax_loss", (*_UP_TO_2, *_TENSOR), FAST, None, ("entmax_loss_long_kernel",)),
+    Rule("entmax_loss", _ABOVE_2, FAST, None, ("reference.entmax",)),
+    Rule("entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_vjp_kernel",)),
+    Rule("soft_entmax_loss", _ALPHAS, FAST, None, ("entmax_loss_soft_kernel",)),
+    Rule("soft_entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_soft_vjp_kernel",)),
+    Rule("attention", (Case.LISTS,), FAST, None, _LISTS),
+    Rule("attention", (Case.DENSE,), FAST, None, ("attention_dense_kernel",)),
+)
+
+
+@functools.cache
+def choose(operation: str, case: Case, itemsize: int, size: int) -> tuple[str, ...]:
+    """Return the kernels of an operation for rows of ``size`` entries of ``itemsize`` bytes: the first rule that fits.
+
+    >>> choose("entmax", Case.ALPHA_2, 4, 1000)
+    ('entmax_power_kernel',)
+    """
+    for rule in RULES:
+        fits = rule.longest is None or size <= rule.longest
+        if rule.operation == operation and case in rule.cases and itemsize in rule.bytes and fits:
+            return rule.kernels
+    raise LookupError(f"no rule for {operation} with {case.value}, {itemsize} bytes, {size} entries")
+
+
+def describe(cases: tuple[Case, ...]) -> str:
+    """Return what the table says of the cases of a rule.
+
+    >>> describe((Case.ALPHA_2, Case.ALPHA_15))
+    'alpha = 1.5 or 2'
+    """
+    return DESCRIPTIONS[cases] if len(cases) > 1 else cases[0].value
+
+
+def shortest(rule: Rule) -> int:
+    """Return the length of a row from which a rule is taken: one more than that of the rule before it."""
+    before = [
+        other.longest
+        for other in RULES[: RULES.index(rule)]
+        if other.longest is not None
+        and other.operation == rule.operation
+        and set(rule.cases) <= set(other.cases)
+        and set(rule.bytes) <= set(other.bytes)
+    ]
+    return max(before, default=0) + 1
+
+
+class Exponent(NamedTuple):
+    """``q = 1 / (alpha - 1)`` as kernels are compiled for it: a kind, the integer part, and the fraction."""
+
+    kind: Kind
+    integer: int
+    fraction: float
+
+
+@functools.cache
+def exponent_of(alpha: float) -> Exponent | None:
+    """Return the exponent of an entmax as it is compiled; None where it is not, outside [10/9, 2].
+
+    >>> exponent_of(1.4)
+    Exponent(kind=<Kind.ENTMAX_POWER: 6>, integer=2, fraction=0.5000000000000004)
+    """
+    if not 1 < alpha <= 2:
+        return None
+    q = 1 / (alpha - 1)
+    if q > MAX_EXPONENT:
+        return None
+    nearest = round(q)
+    if abs(q - nearest) >= 1e-7:
+        return Exponent(Kind.ENTMAX_POWER, math.floor(q), q - math.floor(q))
+    return Exponent({1: Kind.SPARSEMAX, 2: Kind.ENTMAX15}.get(nearest, Kind.ENTMAX_POWER), nearest, 0.0)
+
+
+@functools.cache
+def normmax_exponent_of(alpha: float) -> Exponent | None:
+    """Return the exponent ``alpha / (alpha - 1)`` of the entmax that has the threshold of normmax, or None."""
+    return exponent_of(2 - 1 / alpha) if alpha <= MAX_NORMMAX_ALPHA else None
+
+
+def entmax_case(alpha: Parameter) -> Case:
+    """Return the case of an alpha of entmax. A tensor is not looked at, which would wait for the GPU."""
+    return Case.ALPHA_TENSOR if isinstance(alpha, Tensor) else _entmax_case(alpha)
+
+
+@functools.cache
+def _entmax_case(alpha: float) -> Case:
+    exponent = exponent_of(alpha)
+    if exponent is not None:
+        by_kind = {Kind.SPARSEMAX: Case.ALPHA_2, Kind.ENTMAX15: Case.ALPHA_15}
+        return by_kind.get(exponent.kind, Case.FRACTION if exponent.fraction else Case.INTEGER)
+    if alpha > 2:
+        return Case.ALPHA_ABOVE_2
+    return Case.ALPHA_1 if alpha == 1 else Case.NEAR_1 if alpha > 1 else Case.ALPHA_BELOW_1
+
+
+def normmax_case(alpha: Parameter) -> Case:
+    """Return the case of an alpha of normmax."""
+    if isinstance(alpha, Tensor):
+        return Case.ALPHA_TENSOR
+    if normmax_exponent_of(alpha) is None:
+        return Case.NORM_OTHER if alpha <= 2 else Case.NORM_ABOVE_64
+    return Case.NORM_POWER if alpha <= 2 else Case.NORM_POWER_ABOVE_2
+
+
+def kind_of(alpha: Parameter) -> Kind:
+    """Return the formula for an alpha of entmax where it is not compiled as an exponent."""
+    if isinstance(alpha, Tensor) or alpha > 2:
+        return Kind.ENTMAX_ABOVE_2
+    return {1.0: Kind.SOFTMAX, 1.5: Kind.ENTMAX15, 2.0: Kind.SPARSEMAX}.get(alpha, Kind.ENTMAX)
+
+
+# Shapes of tiles, measured on an H200 and harmless elsewhere
+
+
+class Tile(NamedTuple):
+    """A plain tile: ``rows`` of ``block`` entries for each program, a power of two not below the length of a row."""
+
+    rows: int
+    block: int
+    warps: int
+
+
+class FoldedTile(NamedTuple):
+    """A folded tile: ``rows`` of ``depth`` times ``width`` entries for each program."""
+
+    rows: int
+    depth: int
+    width: int
+    warps: int
+
+
+class Blocks(NamedTuple):
+    """How a long row is read: ``depth`` blocks of ``block`` entries at a time."""
+
+    depth: int
+    block: int
+    warps: int
+
+
+# Rows and width of a folded tile of short rows, by length and bytes of an entry: few threads share a row, so that few
+# take part in a sum. Sparsemax needs fewer registers of a thread.
+SHORT_TILES = {
+    (128, 4): (8, 16),
+    (128, 2): (8, 32),
+    (256, 4): (4, 32),
+    (256, 2): (4, 64),
+    (512, 4): (2, 64),
+    (512, 2): (4, 64),
+}
+SHORT_SPARSEMAX_TILES = SHORT_TILES | {(128, 4): (4, 32), (128, 2): (4, 64)}
+FOLDED_WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}  # by length; 8 beyond
+ANY_ALPHA_REGISTERS = (
+    168  # of a thread, at most, of the kernel of any alpha: six programs of two warps then run at once
+)
+LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
+LONG_BLOCKS = Blocks(4, 4096, 8)
+MAX_CANDIDATES = {False: 4096, True: 8192}  # entries of a long row that are loaded again; True: of a general power
+
+
+def power_of_2(size: int) -> int:
+    """Return the least power of two that is not below ``size``."""
+    return 1 << (size - 1).bit_length()
+
+
+@functools.cache
+def row_tile(size: int, light: bool = False) -> Tile:
+    """Return the plain tile for rows of ``size`` entries.
+
+    ``light``: kernels that do little more than load and store are quickest with few entries for each thread.
+    """
+    block = power_of_2(size)
+    rows = max(1, 512 // block)
+    if light:
+        return Tile(rows, block, 2 if block <= 512 else min(block // 256, 16 if block <= 8192 else 32))
+    return Tile(rows, block, min(max(rows * block // 512, 1), 32))
+
+
+def tiles_per_program(tiles: int, warps: int) -> int:
+    """Return how many tiles a program takes that mostly finds nothing to do: as many programs as run at once."""
+    programs = 1024 // warps
+    return 64 if tiles >= 64 * programs else 8 if tiles >= 8 * programs else 1
+
+
+@functools.cache
+def folded_tile(size: int, itemsize: int, sparsemax: bool = False) -> FoldedTile:
+    """Return the folded tile for rows of ``size`` entries of ``itemsize`` bytes."""
+    block = power_of_2(size)
+    if block <= 512:
+        forms = SHORT_SPARSEMAX_TILES if sparsemax else SHORT_TILES
+        rows, width = forms.get((block, itemsize), (8, min(block, 16)))
+        return FoldedTile(rows, block // width, width, 1)
+    return _one_row_tile(block, itemsize, FOLDED_WARPS.get(block, 8))
+
+
+@functools.cache
+def any_alpha_tile(size: int, itemsize: int) -> FoldedTile:
+    """Return the folded tile for the kernel of any alpha, whose threads hold two values for each entry."""
+    block = power_of_2(size)
+    if block == 512 and itemsize == 2:
+        return FoldedTile(2, 4, 128, 1)
+    if block <= 512:
+        return folded_tile(size, itemsize)
+    return _one_row_tile(block, itemsize, max(block // 2048, 1))
+
+
+def _one_row_tile(block: int, itemsize: int, warps: int) -> FoldedTile:
+    """Return a tile of one row, as wide as one 16-byte load of every thread."""
+    width = 16 // itemsize * 32 * warps
+    return FoldedTile(1, max(block // width, 1), min(block, width), warps)
+
+
+@functools.cache
+def candidate_blocks(size: int, power: bool) -> Blocks:
+    """Return how a long row is read whose candidates are listed; ``power``: that of a general power."""
+    if power:
+        block = min(power_of_2(size) // 16, 8192)
+        return Blocks(4, block, max(block // 512, 4))
+    if size <= REGISTER_ROW:
+        return Blocks(4, 2048, 4)
+    return LONG_BLOCKS if size <= 131072 else Blocks(4, 8192, 16)

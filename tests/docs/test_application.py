@@ -1,0 +1,54 @@
+"""The application of docs/extending.md: its files are written as they stand there, trained, measured and explained."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lightning")
+pytest.importorskip("jsonargparse")
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    text = PAGE.read_text(encoding="utf-8").partition("\n## An application\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    made = tmp_path_factory.mktemp("pick")
+    for name, block in zip(("pick.py", "pick_explain.py", "run.py"), blocks, strict=True):
+        (made / name).write_text(block, encoding="utf-8")
+    return made
+
+
+def run(folder, *arguments):
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=280, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_application_of_the_page_learns_and_is_explained(folder):
+    fit = run(folder, "pick.py", "fit", "--model.omega=entmax15", "--out=runs/a", "--trainer.accelerator=cpu")
+    assert float(re.search(r"best val_accuracy: ([\d.]+)", fit)[1]) > 0.9
+    assert "test_accuracy" in run(folder, "pick.py", "test", "--config=runs/a/config.yaml")
+    said = run(folder, "pick.py", "explain", "runs/a", "--out=picked.png")
+    weights = [float(cell) for cell in said.splitlines()[1].split()[1:]]
+    assert len(weights) == 6 and abs(sum(weights) - 1) < 0.05 and 0.0 in weights
+    assert (folder / "picked.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_experiment_of_the_page_writes_rows_once(folder):
+    arguments = ("run.py", "--maps", "sparsemax", "--seeds", "0", "--epochs", "1", "--workers", "1", "--device", "cpu")
+    run(folder, *arguments)
+    assert "1 rows, 0 failed" in run(folder, *arguments)
+    with (folder / "results" / "runs.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["map"], row["seed"]) == ("sparsemax", "0") and 0 <= float(row["accuracy"]) <= 1
