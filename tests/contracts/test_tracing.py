@@ -108,7 +108,7 @@ class _Layer(nn.Module):
 
 @WARNINGS
 @every_map
-def test_exported_program_survives_a_round_trip(record: Transform, tmp_path):
+def test_exported_program_survives_a_round_trip(record: MapRecord, tmp_path):
     z = wide(record, 4, 6)
     batch = torch.export.Dim("batch", min=2, max=64)
     if record.name in SEARCHED:
