@@ -132,12 +132,12 @@ class Bell:
         rate = (1 + torch.where(e < 0, e / 2, e)) / POWER
         return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, number)
 
-    def lifted(self) -> Bell:
+    def add_axis(self) -> Bell:
         """Return the bell with an axis more, for arrays of nodes."""
         loc, unit, e, rate, peak = (t.unsqueeze(-1) for t in (self.loc, self.unit, self.e, self.rate, self.peak))
         return Bell(loc, unit, e, rate, peak, self.number)
 
-    def place(self, t: Tensor) -> Tensor:
+    def coordinate(self, t: Tensor) -> Tensor:
         """Return x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
         with torch.no_grad():
             z = (t - self.loc) / self.unit
@@ -204,7 +204,7 @@ class Flank(NamedTuple):
         number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
         return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
 
-    def place(self, r: Tensor) -> Tensor:
+    def coordinate(self, r: Tensor) -> Tensor:
         """Return x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""
         beyond = (self.e * r >= 1) | (r > _FARTHEST)
         r = torch.where(beyond, 0.0, r)
