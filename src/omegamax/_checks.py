@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,12 +25,12 @@ def check_scores(name: str, z: Tensor, dim: int) -> int:
     return check_dim(name, z, dim)
 
 
-def check_floating(name: str, argument: str, value: Tensor) -> None:
-    """Refuse what is not a dense floating-point tensor of a dtype that torch computes with."""
+def check_floating(name: str, argument: str, value: Any) -> Tensor:
+    """Refuse what is not a dense floating-point tensor of a dtype that torch computes with; return it."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {argument} must be a torch.Tensor, got {type(value).__name__}")
     if value.dtype in FLOATS and value.layout is torch.strided and not value.is_nested:
-        return
+        return value
     if value.dtype not in FLOATS and not value.is_floating_point():
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {value.dtype}")
     if value.is_nested:

@@ -99,3 +99,15 @@ def test_bad_arguments_are_refused_by_name():
         nn.Normmax(learnable=True, bounds=(1.0, 4.0))
     with pytest.raises(ValueError, match="KSubsets: k must lie in"):
         nn.KSubsets(-1)
+
+
+class Mine(nn.Entmax):
+    def __init__(self):
+        super().__init__(1.3, dim=0)
+
+
+def test_subclass_has_a_constructor_of_its_own():
+    z = torch.randn(4, 5)
+    assert torch.equal(Mine()(z), omegamax.entmax(z, 1.3, dim=0)) and repr(Mine()) == "Mine(alpha=1.3, dim=0)"
+    with pytest.raises(TypeError, match=r"KSubsets: missing a required argument: 'k'; it takes \(k"):
+        nn.KSubsets()

@@ -88,6 +88,34 @@ def test_derivative_is_the_projection_onto_the_face(factor: Factor, shape: tuple
         torch.testing.assert_close(once[0], change, atol=1e-9, rtol=0)
 
 
+class OneOfFour(Factor):
+    """One entry of every group of four."""
+
+    def maximize(self, scores: torch.Tensor, additional: torch.Tensor | None) -> torch.Tensor:
+        return scores.unflatten(-1, (-1, 4)).argmax(-1)
+
+    def features(self, structures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return torch.nn.functional.one_hot(structures, 4).flatten(-2), None
+
+
+def test_derivatives_of_ones_own_factor_see_the_whole_face(monkeypatch):
+    # Its face has 24 dimensions, more than the search may keep structures; marginals are sparsemax of each group.
+    monkeypatch.setattr("omegamax.kernels.structures.reference.MAX_TIED", 12)
+    scores, weights = drawn((32,), 1e-3), drawn((32,), 1.0, 1)
+    groups = weights.unflatten(-1, (-1, 4))
+    wanted = (groups - groups.mean(-1, keepdim=True)).flatten()
+
+    def value(x: torch.Tensor) -> torch.Tensor:
+        return (sparsemap(x, OneOfFour()) * weights).sum()
+
+    assert int(OneOfFour().solve(torch.zeros(1, 32, dtype=F64)).active.count) == 12
+    for point in (scores, torch.zeros_like(scores)):
+        torch.testing.assert_close(torch.func.grad(value)(point), wanted, atol=1e-9, rtol=0)
+    leaf = scores.clone().requires_grad_()
+    (grad,) = torch.autograd.grad(value(leaf), leaf, create_graph=True)
+    torch.testing.assert_close(grad, wanted, atol=1e-9, rtol=0)
+
+
 def test_transforms_see_the_whole_face():
     scores, weights = drawn((19, 19), 1e-3), drawn((19, 19), 1.0, 1)
 

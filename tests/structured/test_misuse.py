@@ -14,11 +14,13 @@ from omegamax.structured import (
     ConvergenceWarning,
     DependencyTree,
     Factor,
+    FactorGraph,
     Matching,
     Sequence,
     SequentialSubsets,
     SpanningTree,
     Subsets,
+    Xor,
     sparsemap,
     sparsemap_loss,
 )
@@ -186,10 +188,19 @@ def test_warning_points_at_the_line_of_the_user(grad: bool):
         lambda: sparsemap(z, SequentialSubsets(3, 0.5), max_iter=1),
         lambda: nn.SparseMAP(Limited(3, 0.5))(z),
         lambda: sparsemap(torch.randn(2, 20, 20), Matching(), max_iter=1),
+        lambda: solve_graph(z, max_iter=1),
     ):
         with pytest.warns(ConvergenceWarning) as caught:
             solve()
         assert {w.filename for w in caught} == {__file__}
+
+
+def solve_graph(scores: Tensor, max_iter: int):
+    fg = FactorGraph()
+    u = fg.variable_from(scores)
+    for part in (*u, *u.T):
+        fg.add(Xor(part[:5]))
+    fg.solve(max_iter=max_iter)
 
 
 class Limited(SequentialSubsets):

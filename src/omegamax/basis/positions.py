@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -194,12 +194,12 @@ class Positions(torch.nn.Module):
         if mask is not None:
             check_presence(name, "mask", mask, width)
         if positions is not None:
-            points = self.check(positions, width).to(device, F64)
+            given = self.check(positions, width).to(device, F64)
             here = None
             if lengths is not None:
                 here = torch.arange(width, device=device) < _as_integers(lengths).to(device).unsqueeze(-1)
-            shapes = {"positions": points.shape[:-2]}
-            return BatchPositions(self.dimension, width, (), None, points, _join(name, shapes, here, mask), False)
+            present = _join(name, {"positions": given.shape[:-2]}, here, mask)
+            return BatchPositions(self.dimension, width, (), None, given, present, False)
         batch: Sequence[int] = ()
         here = points = None
         if lengths is None:
@@ -274,7 +274,7 @@ class BatchPositions:
         rows = [torch.stack([lower[max(i, j), min(i, j)] for j in range(n)], -1) for i in range(n)]
         return torch.stack(means, -1), torch.stack(rows, -2)
 
-    def _cells(self, device: torch.device) -> list[int] | list[Tensor]:
+    def _cells(self, device: torch.device) -> Sequence[int | Tensor]:
         """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ."""
         assert self.sizes is not None
         if len(set(self.sizes)) == 1:
@@ -283,7 +283,7 @@ class BatchPositions:
         return list(table.unbind(-1))
 
 
-def _join(name: str, shapes: dict[str, Sequence[int]], here: Tensor | None, mask: Tensor | None) -> Tensor | None:
+def _join(name: str, shapes: Mapping[str, Sequence[int]], here: Tensor | None, mask: Tensor | None) -> Tensor | None:
     """Return which values are present by lengths and by mask; refuse batches that do not broadcast."""
     if here is not None:
         shapes = {**shapes, "lengths": here.shape[:-1]}

@@ -95,5 +95,5 @@ def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | No
     """Return a floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
     if like is not None and is_number(value):
         return like.new_tensor([value])
-    check_floating(name, argument, value)
-    return value.unsqueeze(0) if like is not None and value.dim() == 0 else value
+    given = check_floating(name, argument, value)
+    return given.unsqueeze(0) if like is not None and given.dim() == 0 else given

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_type
 from omegamax._checks import check_floating, readable
 from omegamax._numerics import working_dtype
 from omegamax.losses._fenchel_young import check_probabilities
@@ -95,8 +96,7 @@ def at_class(z: Tensor, smoothing: float) -> Tensor:
 
 def class_axis(name: str, z: Tensor) -> int:
     """Return 1, or 0 for a single sample."""
-    if not isinstance(z, Tensor):
-        raise TypeError(f"{name}: z must be a torch.Tensor, got {type(z).__name__}")
+    check_type(name, "z", z, Tensor, "a torch.Tensor")
     if z.dim() == 0:
         raise ValueError(f"{name}: z must have shape [C], [N, C] or [N, C, d1, ...], got a scalar")
     return min(z.dim() - 1, 1)

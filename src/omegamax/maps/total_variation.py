@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._arguments import is_number
+from omegamax._arguments import check_type, is_number
 from omegamax._checks import check_dim, check_floating, readable, row_parameter
 from omegamax._numerics import working_dtype
 from omegamax._operation import Map
@@ -179,8 +179,7 @@ def to_strength(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> f
 
 def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
     """Return edges ``[2, E]`` as int64; refuse loops, and indices beyond ``nodes`` if that is known."""
-    if not isinstance(edges, Tensor):
-        raise TypeError(f"{name}: edges must be a torch.Tensor of integers, got {type(edges).__name__}")
+    check_type(name, "edges", edges, Tensor, "a torch.Tensor of integers")
     if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
         raise TypeError(f"{name}: edges must be a tensor of integers, got dtype {edges.dtype}")
     if edges.dim() != 2 or edges.shape[0] != 2:
@@ -204,10 +203,7 @@ def to_weights(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> T
     count = edges.shape[1]
     if weights is None:
         return x.new_ones(count, dtype=working_dtype(x))
-    if not isinstance(weights, Tensor):
-        raise TypeError(f"{name}: weights must be a torch.Tensor, got {type(weights).__name__}")
-    if not weights.is_floating_point():
-        raise TypeError(f"{name}: weights must be a floating-point tensor, got dtype {weights.dtype}")
+    check_floating(name, "weights", weights)
     if weights.shape != (count,):
         raise ValueError(f"{name}: weights must have shape [{count}], one for each edge, got {tuple(weights.shape)}")
     if readable(weights) and not bool(((weights >= 0) & weights.isfinite()).all()):

@@ -19,8 +19,8 @@ def concrete_parameters(
     """Return normalised logits ``[*, K]`` and each of ``scalars`` as ``[*]``, in one dtype and with one batch shape."""
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
-    argument, given = ("logits", logits) if probs is None else ("probs", probs)
-    check_floating(name, argument, given)
+    argument = "logits" if probs is None else "probs"
+    given = check_floating(name, argument, logits if probs is None else probs)
     if given.dim() == 0 or given.shape[-1] == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, K] with K >= 1, got {tuple(given.shape)}")
     dtype = working_dtype(given)

@@ -46,6 +46,7 @@ class MapLoss(torch.nn.Module):
     """
 
     record: ClassVar[MapRecord]
+    signature: ClassVar[inspect.Signature]  # also of subclasses with a constructor of their own
     arguments: ClassVar[dict[str, inspect.Parameter]]  # of the map
     function: ClassVar[Callable[..., Tensor]]
     weight: Tensor | None
@@ -60,15 +61,16 @@ class MapLoss(torch.nn.Module):
         by_name, either = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
         _, _, *parameters = inspect.signature(function).parameters.values()
         cls.arguments = {a.name: a for a in parameters if a.kind is not by_name}
-        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        cls.signature = inspect.Signature(
             [*(a.replace(kind=either) for a in parameters), *learning_arguments(record, by_name)]
         )
+        cls.__signature__ = cls.signature  # type: ignore[attr-defined]
         cls.__doc__ = document(cls.__name__, function, record, inputs=2)
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__()
         title = type(self).__name__
-        arguments = bind(title, inspect.signature(type(self)), given, options)
+        arguments = bind(title, self.signature, given, options)
         self.register_buffer("weight", arguments.pop("weight"))
         self.ignore_index = arguments.pop("ignore_index")
         self.reduction = arguments.pop("reduction")

@@ -125,7 +125,7 @@ class MultimodalAttention(DensityAttention):
         pair = iterations if isinstance(iterations, tuple) else (iterations, iterations)
         if len(pair) != 2:
             raise ValueError(f"{NAME}: iterations must be an int or two, for training and evaluation, got {iterations}")
-        pair = tuple(check_integer(NAME, "iterations", each, least=0) for each in pair)
+        first, last = (check_integer(NAME, "iterations", each, least=0) for each in pair)
         if criterion is not None:
             check_type(NAME, "criterion", criterion, Criterion, "a Criterion such as BIC()")
         if generator is not None:
@@ -134,7 +134,7 @@ class MultimodalAttention(DensityAttention):
         self.max_components = max_components
         self.components = components
         self.criterion = BIC() if criterion is None else criterion
-        self.iterations = pair
+        self.iterations = first, last
         self.init = init
         self.restarts = restarts
         self.responsibilities = responsibilities

@@ -23,6 +23,7 @@ class MapModule(torch.nn.Module):
     """
 
     record: ClassVar[MapRecord]
+    signature: ClassVar[inspect.Signature]  # also of subclasses with a constructor of their own
     arguments: ClassVar[dict[str, inspect.Parameter]]
 
     def __init_subclass__(cls, of: str | None = None, **options: Any) -> None:
@@ -33,14 +34,15 @@ class MapModule(torch.nn.Module):
         given = inspect.signature(record.function).parameters
         cls.arguments = {name: a for i, (name, a) in enumerate(given.items()) if i and name != "mask"}
         either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        cls.signature = inspect.Signature(
             [*(a.replace(kind=either) for a in cls.arguments.values()), *learning_arguments(record, either)]
         )
+        cls.__signature__ = cls.signature  # type: ignore[attr-defined]
         cls.__doc__ = document(cls.__name__, record.function, record, inputs=1)
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__()
-        arguments = bind(type(self).__name__, inspect.signature(type(self)), given, options)
+        arguments = bind(type(self).__name__, self.signature, given, options)
         self._names = hold_arguments(self, self.record, arguments)
 
     def forward(self, z: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -112,7 +112,7 @@ class _SparseMAPSolution(LocalSolution):
             return _SolutionFace(self.solution, self.shape)
         if weight_tol is None:
             return _StructuresFace(active, self.shape, tol)
-        return _StructuresFace(active.spanned(), self.shape, weight_tol.repeat_interleave(self.shape[1])[:, None])
+        return _StructuresFace(active.span_face(), self.shape, weight_tol.repeat_interleave(self.shape[1])[:, None])
 
     def warm_start(self, rows: Tensor | None = None) -> Any:
         # Structures, or whatever takes their place where the marginals are found without.

@@ -70,8 +70,8 @@ class Structures:
     """A sparse distribution over structures for each row, the likeliest first.
 
     Beyond ``count`` the slots are empty: no parts, no probability. Where structures tie, the last of those before have
-    probability 0: they are the ones that other scores nearby would bring in. Gradients pass through the probabilities
-    and the marginals.
+    probability 0: they are the ones that other scores nearby would bring in, listed up to 256 structures in all.
+    Gradients pass through the probabilities and the marginals.
     """
 
     structures: Tensor  # [*, A, *event]: 0/1 parts, shaped like the scores

@@ -25,23 +25,23 @@ def pairs(count: int, n: int) -> tuple[Tensor, ...]:
     def uniform(low: float, high: float, *shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float64).uniform_(low, high, generator=g)
 
-    size = 1 + 10 ** uniform(-1, 2, count, 1)
+    M = 1 + 10 ** uniform(-1, 2, count, 1)
     spread = 10 ** uniform(-6, 3, count, 1, n)
     spread[::3] = spread[::3, :, :1]
     direction = torch.nn.functional.normalize(torch.randn(count, 1, n, dtype=torch.float64, generator=g), dim=-1)
     radius = torch.stack([uniform(*ends, count) for ends in ((0, 1), (0.9, 1.1), (0.999, 1.001), (1, 9))])
     kind = torch.arange(count) % len(radius)
     delta = direction * radius.gather(0, kind.unsqueeze(0)).reshape(count, 1, 1)
-    height, log_peak = torch.full_like(size, 0.5), torch.zeros_like(size)
-    return size, height, log_peak, torch.ones_like(delta), delta, spread
+    h, B = torch.full_like(M, 0.5), torch.zeros_like(M)
+    return M, h, B, torch.ones_like(delta), delta, spread
 
 
-def on_the_line(size: float, spread: float, delta: float) -> float:
+def on_the_line(M: float, spread: float, delta: float) -> float:
     """E[(1 - U^2)_+^(M - 1)] for a normal U, by quadrature in 30 digits."""
     with mpmath.workdps(30):
         s = mpmath.sqrt(spread)
         cuts = sorted({-1, 1, *(min(max(delta + k * s, -1), 1) for k in (-12, -6, -3, -1, 0, 1, 3, 6, 12))})
-        integral = mpmath.quad(lambda u: (1 - u * u) ** (size - 1) * mpmath.npdf(u, delta, s), cuts, maxdegree=8)
+        integral = mpmath.quad(lambda u: (1 - u * u) ** (M - 1) * mpmath.npdf(u, delta, s), cuts, maxdegree=8)
         return float(integral)
 
 
@@ -49,8 +49,8 @@ def on_the_line(size: float, spread: float, delta: float) -> float:
 def test_value_agrees_with_quadrature(fine: bool, tolerance: float):
     arguments = pairs(60, 1)
     values = reference.contour(*arguments, fine)[..., VALUE].flatten()
-    size, delta, spread = arguments[0].flatten(), arguments[4].flatten(), arguments[5].flatten()
-    for value, *pair in zip(values.tolist(), size.tolist(), spread.tolist(), delta.tolist(), strict=True):
+    M, delta, spread = arguments[0].flatten(), arguments[4].flatten(), arguments[5].flatten()
+    for value, *pair in zip(values.tolist(), M.tolist(), spread.tolist(), delta.tolist(), strict=True):
         assert abs(value - on_the_line(*pair)) <= tolerance
 
 
@@ -62,11 +62,11 @@ def test_saddle_point_is_found_at_the_edge(n: int):
     gap = 10 ** torch.empty(20_000, 1, dtype=torch.float64).uniform_(-14, 0, generator=g)
     sign = torch.randint(2, (20_000, 1), generator=g) * 2 - 1
     b = direction.square() * (1 + sign * gap)
-    size = 1 + 10 ** torch.empty(20_000, dtype=torch.float64).uniform_(-2, 3, generator=g)
-    s = reference.find_saddle(size, a, b)
+    M = 1 + 10 ** torch.empty(20_000, dtype=torch.float64).uniform_(-2, 3, generator=g)
+    s = reference.find_saddle(M, a, b)
     w = 1 + 2 * a * s.unsqueeze(-1)
-    slope = 1 - size / s - ((a + b / w) / w).sum(-1)
-    curve = size / s.square() + ((2 * a + 4 * b / w) * (a / w.square())).sum(-1)
+    slope = 1 - M / s - ((a + b / w) / w).sum(-1)
+    curve = M / s.square() + ((2 * a + 4 * b / w) * (a / w.square())).sum(-1)
     assert (slope / curve.sqrt()).abs().max() < 1e-8  # in units of the bell's width
 
 
@@ -92,11 +92,11 @@ def test_compiled_gradient_agrees(n: int):
 
 @needs_native
 def test_shared_diagonals_and_spreads_are_those_of_each_pair():
-    size, height, log_peak, diagonal, _, spread = pairs(6, 2)
+    M, h, B, diagonal, _, spread = pairs(6, 2)
     delta = torch.randn(6, 5, 2, dtype=torch.float64)
     spread = spread[:5, 0]
-    each = cpu.contour(size, height, log_peak, diagonal.expand_as(delta), delta, spread.expand_as(delta), True)
-    assert torch.equal(cpu.contour(size, height, log_peak, diagonal, delta, spread, True), each)
+    each = cpu.contour(M, h, B, diagonal.expand_as(delta), delta, spread.expand_as(delta), True)
+    assert torch.equal(cpu.contour(M, h, B, diagonal, delta, spread, True), each)
 
 
 @needs_native

@@ -25,7 +25,7 @@ BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
 def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **constants) -> None:
     types = {name: "*fp32" for name in ("alpha_ptr", "goal_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
-    types |= {name: "fp32" for name in ("alpha", "fraction", "lower", "upper", "whole", "rest")}
+    types |= {name: "fp32" for name in ("alpha", "fraction", "lower", "upper", "integer", "rest")}
     types |= {name: f"*{dtype}" for name in tensors} | {"list_ptr": "*i32"}
     signature = {
         name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides

@@ -51,7 +51,7 @@ def expect_fourier(density: BetaGaussian, basis: Fourier) -> Tensor:
     w = basis.frequencies.to(wide.loc)
     # L'w for each frequency. Sums of products: autocast would take a matmul to half precision.
     folded = (wide.scale_tril.unsqueeze(-3) * w.unsqueeze(-1)).sum(-2)
-    square = wide.c.unsqueeze(-1) * folded.square().sum(-1)
+    square = wide.dilation.unsqueeze(-1) * folded.square().sum(-1)
     factor = characteristic(square, excess(density), basis.dimension)
     phase = (wide.loc.unsqueeze(-2) * w).sum(-1)
     return torch.cat([phase.cos() * factor, phase.sin() * factor], -1).to(density.loc.dtype)

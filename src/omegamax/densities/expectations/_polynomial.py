@@ -55,7 +55,7 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
         select = (basis.exponents * torch.tensor([size ** (n - 1 - i) for i in range(n)]).to(basis.exponents)).sum(-1)
     places, degrees, even, *tables = (t.to(wide.loc.device) for t in _plan(wanted))
     steps = [Step(*tables[i : i + 4]) for i in range(0, len(tables), 4)]
-    levels = gaussian_moments(wide.loc, wide.c[..., None, None] * wide.scale, steps)
+    levels = gaussian_moments(wide.loc, wide.dilation[..., None, None] * wide.scale, steps)
     factors = _factors(e, n, len(steps) // 2).to(wide.loc.device)
     moments = torch.cat([(level * factors[..., None, : level.shape[-1]]).sum(-1) for level in levels], -1)
     value = moments[..., places]

@@ -60,7 +60,7 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
     radii, weights = (x.to(wide.loc.device) for x in radial_nodes(order, n, excess(density)))
     directions, shares = (x.to(wide.loc.device) for x in sphere_nodes(n, order))
     z = (radii[..., None, None] * directions).flatten(-3, -2)
-    t = wide.loc.unsqueeze(-2) + (z @ wide.scale_tril.mT) * wide.c.sqrt()[..., None, None]
+    t = wide.loc.unsqueeze(-2) + (z @ wide.scale_tril.mT) * wide.dilation.sqrt()[..., None, None]
     return t, (weights.unsqueeze(-1) * shares).flatten(-2)
 
 

@@ -22,8 +22,8 @@ LEAN = 2.0**-26  # perturbation that decides between structures that tie, relati
 class Search:
     """Rows that are being solved. Slots of a row are used in any order; ``used`` says which are."""
 
-    def __init__(self, oracle: Oracle, scores: Tensor, additional: Tensor, tol: float):
-        self.oracle, self.tol = oracle, tol
+    def __init__(self, oracle: Oracle, scores: Tensor, additional: Tensor, tol: float, max_tied: int):
+        self.oracle, self.tol, self.max_tied = oracle, tol, max_tied
         self.given = summable(scores), summable(additional)
         self.forbidden = tuple(a == -math.inf for a in self.given)
         # Where no structure may go, the score must not turn 0 * inf into NaN.
@@ -74,6 +74,14 @@ class Search:
             self.weights[cold, 0] = 1.0
             self.used[cold, 0] = True
         self.live = self.used.any(-1).nonzero()[:, 0]
+
+    def resume(self, unary: Tensor, parts: Tensor, weights: Tensor, count: Tensor, converged: Tensor) -> None:
+        """Take over the result of a search, and take in all structures that tie in the rows that ``converged``."""
+        self.unary, self.parts, self.weights = unary.clone(), parts.clone(), weights.clone()
+        self.gram = unary @ unary.mT
+        self.used = torch.arange(weights.shape[1], device=count.device) < count[:, None]
+        self.live = count.new_zeros(0)
+        complete(self, (self.used.any(-1) & converged).nonzero()[:, 0])
 
     def find_missing(self, rows: Tensor, unary: Tensor, parts: Tensor) -> Tensor:
         """Tell for which rows the oracle found nothing that is allowed."""
@@ -243,15 +251,18 @@ class Search:
         self.used[rows, slot] = True
         self.newest[rows] = torch.where(weight > 0, -1, slot)
 
-    def result(self, max_iter: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return unary parts, additional parts, weights, count, iterations and residual; heaviest structures first."""
+    def finish(self) -> None:
+        """Refine the weights once more, and take in structures that tie."""
         rows = self.used.any(-1).nonzero()[:, 0]
-        if len(rows):  # the weights refined once more
+        if len(rows):
             *_, target = self.solve(rows)
             used = self.used[rows]
             fine = ((target > 0) | ~used).all(-1) & target.isfinite().all(-1)
             self.weights[rows[fine]] = target[fine]
             complete(self, rows[~torch.isin(rows, self.live)])
+
+    def result(self, max_iter: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return unary parts, additional parts, weights, count, iterations and residual; heaviest structures first."""
         self.weights = torch.where(self.used, self.weights, 0.0)
         # A row that ends in its very last pass has converged all the same.
         self.iterations = self.iterations.clamp(max=max_iter - 1)

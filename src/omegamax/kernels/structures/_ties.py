@@ -12,7 +12,9 @@ from torch import Tensor
 if TYPE_CHECKING:
     from omegamax.kernels.structures._search import Search
 
-MAX_TIED = 256  # structures to stop at, with those that only tie; flat scores of hundreds of parts have thousands
+# Structures to stop at, with those that only tie. Flat scores of hundreds of parts have thousands, which only
+# derivatives need: see ActiveSet.span_face.
+MAX_TIED = 256
 # Ever smaller changes of the slope, relative, for a structure that ties rather than nearly does.
 NUDGES = [1e-8 / 64**i for i in range(3)]
 ROUNDING = 16 * torch.finfo(torch.float64).eps  # of a sum of scores, relative to the sum of their sizes
@@ -22,11 +24,11 @@ def complete(work: Search, rows: Tensor) -> None:
     """Take in, without weight, as many structures that tie as it takes to span the face on which the solutions lie.
 
     A direction in which all structures in use agree tells: either some structure that ties lies ahead or behind, or,
-    the direction being random, none lies outside their affine hull.
+    the direction being random, none lies outside their affine hull. It stops at ``work.max_tied`` structures.
     """
     generator = np.random.default_rng(0)  # not torch's, which refuses to draw inside vmap
     while len(rows):
-        rows = rows[work.used[rows].sum(-1) < MAX_TIED]
+        rows = rows[work.used[rows].sum(-1) < work.max_tied]
         anchor, factor, _ = work.solve(rows)
         unary, _, mixture, _ = work.measure_from(rows, anchor)
         away = torch.from_numpy(generator.standard_normal(unary.shape[2])).to(unary).expand(len(rows), -1)

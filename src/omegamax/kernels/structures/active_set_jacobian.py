@@ -31,7 +31,7 @@ class ActiveSetJacobian:
     @cached_property
     def spanned(self) -> ActiveSetJacobian:
         """Return the Jacobian by as many structures as it takes to span the face, which are many for flat scores."""
-        active = self.active.spanned()
+        active = self.active.span_face()
         return self if active is self.active else ActiveSetJacobian(active)
 
     @cached_property

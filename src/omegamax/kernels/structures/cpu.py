@@ -64,7 +64,7 @@ class PackedSet(ActiveSet):
         self.marginals, self.additional_marginals = rest[4:]  # [B, n], [B, m]; NaN in rows whose scores were
         self.cut: tuple | None = None  # the problem, where there were too many structures to find all that tie
 
-    def spanned(self) -> PackedSet:
+    def span_face(self) -> PackedSet:
         if self.cut is None:
             return self
         scores, additional, kind, sizes, graph, tol, max_iter = self.cut
@@ -127,7 +127,7 @@ def active_set(
     max_iter: int,
 ) -> PackedSet:
     """Search like :func:`omegamax.kernels.structures.reference.active_set`."""
-    # Only derivatives need more structures than this: see PackedSet.spanned.
+    # Only derivatives need more structures than this: see PackedSet.span_face.
     return _search(scores, additional, kind, sizes, graph, start, tol, max_iter, MAX_TIED)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from omegamax._torch_internals import DisableTransforms
 from omegamax._warnings import warn_of_limit
 from omegamax.kernels.structures import oracles
 from omegamax.kernels.structures._search import Search
+from omegamax.kernels.structures._ties import MAX_TIED
 from omegamax.kernels.structures.oracles import Oracle
 
 TOLERANCE = 1e-14  # of a structure's gain, relative to the scores in which it differs
@@ -38,6 +41,10 @@ class ActiveSet:
     iterations: Tensor  # [B], int64
     residual: Tensor  # [B]: what the best structure would still gain
 
+    def __post_init__(self) -> None:
+        # Where the search stopped at MAX_TIED structures: how to go on from there.
+        self.go_on: Callable[[ActiveSet], ActiveSet] | None = None
+
     @cached_property
     def marginals(self) -> Tensor:
         """Compute the expected unary parts, ``[B, n]``; NaN in rows whose scores were."""
@@ -61,9 +68,13 @@ class ActiveSet:
         """Compute inner products of the unary parts of any two structures, ``[B, A, A]``."""
         return self.unary @ self.unary.mT
 
-    def spanned(self) -> ActiveSet:
+    def span_face(self) -> ActiveSet:
         """Return the same distributions, with all the structures without weight that it takes to span the face."""
-        return self
+        if self.go_on is None:
+            return self
+        # Inside a transform of torch.func, too, it is a search over plain values.
+        with torch.no_grad(), DisableTransforms():
+            return self.go_on(self)
 
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
         """Compute what each structure scores, ``[B, A]``; differentiable."""
@@ -123,9 +134,19 @@ def search(
 
     Reference: Niculae et al. (ICML 2018), Sec. 3; Wolfe, Mathematical Programming 11 (1976).
     """
-    work = Search(oracle, scores, additional, tol)
+    work = Search(oracle, scores, additional, tol, MAX_TIED)
     work.begin(None if start is None else (start.unary, start.additional, start.weights))
     for _ in range(max_iter):
         if not work.advance():
             break
-    return ActiveSet(*work.result(max_iter))
+    work.finish()
+    found = ActiveSet(*work.result(max_iter))
+
+    def go_on(found: ActiveSet) -> ActiveSet:
+        work = Search(oracle, scores, additional, tol, max_tied=scores.shape[1] + additional.shape[1] + 2)
+        work.resume(found.unary, found.additional, found.weights, found.count, found.iterations < max_iter)
+        return ActiveSet(*work.result(max_iter))
+
+    if len(scores) and int(found.count.max()) >= MAX_TIED:
+        found.go_on = go_on
+    return found

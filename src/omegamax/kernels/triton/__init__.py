@@ -1,4 +1,4 @@
-"""Kernels for GPUs, written in Triton: imported when a tensor on a GPU first needs one, never on other machines."""
+"""What all Triton kernels share, and whether they can be used: Triton is imported when a GPU tensor first needs it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import warnings
 NEEDED = (3, 4)  # the first version with triton.knobs
 
 
-def _found() -> tuple[int, ...] | None:
-    """The version that is installed, read from its source: an import takes a while, and most processes need none."""
+def _read_version() -> tuple[int, ...] | None:
+    """Return the version that is installed, read from its source: importing it takes a while."""
     spec = importlib.util.find_spec("triton")
     if spec is None or spec.origin is None:
         return None
@@ -20,17 +20,17 @@ def _found() -> tuple[int, ...] | None:
     return tuple(map(int, stated.groups())) if stated else NEEDED
 
 
-FOUND = _found()  # known before anything is traced: compilers look for nothing
+FOUND = _read_version()  # known before anything is traced, so that torch.compile need not look for it
 
 
 def available() -> bool:
-    """Whether there is a Triton that compiles these kernels; torch for CUDA brings one."""
+    """Return whether there is a Triton that compiles these kernels; torch for CUDA brings one."""
     return FOUND is not None and FOUND >= NEEDED
 
 
 @functools.cache
 def warn_if_old() -> None:
-    """Say once that there is a Triton and that it is not used."""
+    """Warn once if there is a Triton that is too old to be used."""
     if FOUND is not None and FOUND < NEEDED:
         found, needed = (".".join(map(str, version)) for version in (FOUND, NEEDED))
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Entmax attention over all keys in blocks: right for any support, also one of nearly all keys."""
+"""Entmax attention over all keys in blocks, for any support; and a count of its zeros."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ def attention_dense_kernel(
     PART: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """Outputs ``[batch, heads, rows, WIDTH]``, thresholds ``[batch, heads, rows]``, and which blocks have support.
+    """Compute outputs ``[batch, heads, rows, WIDTH]``, thresholds ``[batch, heads, rows]``, and flags of blocks.
 
-    The last, ``[batch, heads, tiles, blocks]``, found for WIDE blocks at a time, tells the backward passes what to
-    skip. Where ``dense_ptr`` is given, only what it names is done, PART tiles by one number.
+    The flags ``[batch, heads, tiles, blocks]`` say which blocks have support, found for ``WIDE`` blocks at a time, so
+    that the backward passes skip the others. Where ``dense_ptr`` is given, only tiles that it flags are computed,
+    ``PART`` of them by one flag.
     """
     tiles = tl.num_programs(0)
     tile = tiles - 1 - tl.program_id(0)  # causal: those with the most work first
@@ -71,52 +72,55 @@ def attention_dense_kernel(
     index = first + tl.arange(0, BM)
     row = index[:, None]
     queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
-    low, whole, full, high = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
+    first_key, full_from, full_to, last_key = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
     blocks = tl.cdiv(keys, BN // WIDE)
     block_ptr += (head.to(tl.int64) * tiles + tile) * blocks
 
-    # The largest scores of columns that are BN apart: some of the keys, whose threshold is at most that of all.
+    # The maxima over keys that are BN apart: a subset of the keys, whose threshold is at most that of all.
     peaks = tl.full([BM, BN], float("-inf"), tl.float32)
-    for start in range(low, high, BN):
-        w = score_block(queries, view, row, start, (start < whole) | (start >= full), RAW | FLAGS, DEPTH, D, BN)
+    for start in range(first_key, last_key, BN):
+        edge = (start < full_from) | (start >= full_to)
+        w = score_block(queries, view, row, start, edge, RAW | FLAGS, DEPTH, D, BN)
         peaks = tl.maximum(peaks, w, propagate_nan=tl.PropagateNan.ALL)
     if not (ADD | ALIBI) & FLAGS:
         peaks *= view[9]
     top, t = top_and_threshold(peaks, e, KIND, N, EXACT, not EXACT)
-    last = last_threshold(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(high - low, 1), KIND)
+    last = last_threshold(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(last_key - first_key, 1), KIND)
 
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
     out = tl.zeros([BM, W], tl.float32)
     total = tl.zeros([BM, 1], tl.float32)
-    past = tl.zeros([BM, 1], tl.float32)
-    enough = 1e-4 if EXACT else (5e-3 if v[0].dtype.element_ty == tl.bfloat16 else 2e-3)  # of the mass may be missing
-    rounds = 0
+    overshot = tl.zeros([BM, 1], tl.float32)
+    tolerance = 1e-4 if EXACT else (5e-3 if v[0].dtype.element_ty == tl.bfloat16 else 2e-3)  # mass that may be missing
+    steps = 0
     go = True
     while go:
         slope = tl.zeros([BM, 1], tl.float32)
-        far = True
-        while far:
+        searching = True
+        while searching:
             mass = tl.zeros([BM, 1], tl.float32)
             slope = tl.zeros([BM, 1], tl.float32)
-            bend = tl.zeros([BM, 1], tl.float32)
-            for start in range(low, high, BN):
-                w = score_block(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+            curvature = tl.zeros([BM, 1], tl.float32)
+            for start in range(first_key, last_key, BN):
+                edge = (start < full_from) | (start >= full_to)
+                w = score_block(queries, view, row, start, edge, FLAGS, DEPTH, D, BN)
                 s, r, u = power_terms(w, t, e, KIND, N, EXACT)
                 s, r, u = row_sum3(s, r, u)
                 mass += s
                 slope += r
-                bend += u
-            past = tl.where(mass < OVERSHOT, 1.0, past)
-            step = halley_step(mass, slope, newton_curvature(mass, slope, bend, past), e, KIND, EXACT)
+                curvature += u
+            overshot = tl.where(mass < OVERSHOT, 1.0, overshot)
+            step = halley_step(mass, slope, newton_curvature(mass, slope, curvature, overshot), e, KIND, EXACT)
             moving = is_unsettled(mass, step, t, e, KIND, EXACT) if EXACT else is_distant(mass, step, t, e)
             t = tl.minimum(t + step, last)
-            rounds += 1
-            far = (tl.max(moving.to(tl.int32)) > 0) & (rounds < MAX_STEPS)
+            steps += 1
+            searching = (tl.max(moving.to(tl.int32)) > 0) & (steps < MAX_STEPS)
 
         out = tl.zeros([BM, W], tl.float32)
         total = tl.zeros([BM, 1], tl.float32)
-        for start in range(low, high, BN):
-            w = score_block(queries, view, row, start, (start < whole) | (start >= full), FLAGS, DEPTH, D, BN)
+        for start in range(first_key, last_key, BN):
+            edge = (start < full_from) | (start >= full_to)
+            w = score_block(queries, view, row, start, edge, FLAGS, DEPTH, D, BN)
             p = probability(w, t, e, KIND, N, EXACT)
             values = load_rows(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
             out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
@@ -124,12 +128,12 @@ def attention_dense_kernel(
             these = start // BN * WIDE + tl.arange(0, WIDE)
             tl.store(block_ptr + these, (tl.max(s) > 0.0).to(tl.int8), mask=these < blocks)
             total += s
-        # What the last step left over, by the slope that it knew: to see whether it matters, and for the backward pass.
+        # The rest of the last step, to first order: to see whether it matters, and for the backward pass.
         rest = tl.where(total > 0.0, e * (total - 1.0) / tl.where(slope > 0.0, slope, 1.0), 0.0)
-        off = (tl.abs(total - 1.0) > enough) & exceeds_rounding(rest, t)
+        off = (tl.abs(total - 1.0) > tolerance) & exceeds_rounding(rest, t)
         if not EXACT:
             t = tl.minimum(t + rest, last)
-        go = (tl.max(off.to(tl.int32)) > 0) & (rounds < MAX_STEPS)
+        go = (tl.max(off.to(tl.int32)) > 0) & (steps < MAX_STEPS)
     out = out / tl.where(total > 0.0, total, 1.0)
     out = tl.where(top < float("inf"), out, float("nan"))
     column = tl.arange(0, W)[None, :]
@@ -140,29 +144,29 @@ def attention_dense_kernel(
 
 @triton.jit
 def top_and_threshold(w, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
-    """Largest score and threshold of each row of a tile ``[BM, BN]``; any where there is no score."""
+    """Return maximum and threshold of each row of scores ``[BM, BN]``; undefined for rows without scores."""
     top = row_max(w)
-    some = tl.where(top > float("-inf"), top, 0.0)
+    visible = tl.where(top > float("-inf"), top, 0.0)
     return top, solve_threshold(
-        w, first_threshold(some, KIND), last_threshold(some, e, w.shape[1], KIND), e, KIND, N, EXACT, ROUGH
+        w, first_threshold(visible, KIND), last_threshold(visible, e, w.shape[1], KIND), e, KIND, N, EXACT, ROUGH
     )
 
 
 @triton.jit
 def solve_threshold(w, t, last, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, ROUGH: tl.constexpr):
-    """The threshold of each row of a tile, from a start ``t`` to ``last`` at most; ``ROUGH``: about so much."""
-    past = tl.zeros_like(t)
-    rounds = 0
+    """Return the threshold of each row, searched from ``t`` up to ``last``; ``ROUGH``: to a few thousandths of mass."""
+    overshot = tl.zeros_like(t)
+    steps = 0
     go = True
     while go:
         s, r, u = power_terms(w, t, e, KIND, N, EXACT)
         s, r, u = row_sum3(s, r, u)
-        past = tl.where(s < OVERSHOT, 1.0, past)
-        step = halley_step(s, r, newton_curvature(s, r, u, past), e, KIND, EXACT)
+        overshot = tl.where(s < OVERSHOT, 1.0, overshot)
+        step = halley_step(s, r, newton_curvature(s, r, u, overshot), e, KIND, EXACT)
         moving = is_distant(s, step, t, e) if ROUGH else is_unsettled(s, step, t, e, KIND, EXACT)
         t = tl.minimum(t + step, last)
-        rounds += 1
-        go = any_row(moving, w) & (rounds < MAX_STEPS)
+        steps += 1
+        go = any_row(moving, w) & (steps < MAX_STEPS)
     return t
 
 
@@ -184,7 +188,7 @@ def count_zeros_kernel(
     BLOCK: tl.constexpr,
     BN: tl.constexpr,
 ):
-    """The counts of one tile of queries."""
+    """Count visible pairs and blocks of a tile, and those of weight zero: ``found [4, batch, heads, tiles]``."""
     tile = tl.program_id(0)
     head = tl.program_id(1)
     heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
@@ -194,28 +198,28 @@ def count_zeros_kernel(
     index = first + tl.arange(0, BLOCK)
     row = index[:, None]
     queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
-    low, _, _, high = visible_blocks(first, size, offset, left, right, FLAGS, BLOCK, BLOCK)
+    first_key, _, _, last_key = visible_blocks(first, size, offset, left, right, FLAGS, BLOCK, BLOCK)
     t = tl.load(t_ptr + head.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
     seen = first * 0
-    empty = first * 0
+    zero_pairs = first * 0
     blocks = first * 0
-    bare = first * 0
-    for start in range(low, high, BLOCK):
-        some = first * 0
-        none = first * 0
+    empty_blocks = first * 0
+    for start in range(first_key, last_key, BLOCK):
+        visible = first * 0
+        zeros = first * 0
         for part in tl.static_range(0, BLOCK, BN):
             w = score_block(queries, view, row, start + part, True, FLAGS, DEPTH, D, BN)
             there = (w != float("-inf")) & (row < rows)
-            # Where there is no threshold, there are no numbers for weights, and none of them is zero.
+            # Where the threshold is NaN, so are the weights, and none of them is zero.
             zero = there & ~(probability(w, t, e, KIND, N, EXACT) > 0.0) & (t == t)
-            some += tl.sum(tl.sum(there.to(tl.int32), 1), 0)
-            none += tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
-        seen += some
-        empty += none
-        blocks += (some > 0).to(tl.int32)
-        bare += ((some > 0) & (some == none)).to(tl.int32)
+            visible += tl.sum(tl.sum(there.to(tl.int32), 1), 0)
+            zeros += tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
+        seen += visible
+        zero_pairs += zeros
+        blocks += (visible > 0).to(tl.int32)
+        empty_blocks += ((visible > 0) & (visible == zeros)).to(tl.int32)
     at = found_ptr + head * tl.num_programs(0) + tile
     tl.store(at, seen)
-    tl.store(at + found_stride, empty)
+    tl.store(at + found_stride, zero_pairs)
     tl.store(at + 2 * found_stride, blocks)
-    tl.store(at + 3 * found_stride, bare)
+    tl.store(at + 3 * found_stride, empty_blocks)

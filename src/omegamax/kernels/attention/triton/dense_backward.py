@@ -1,4 +1,4 @@
-"""Gradients of entmax attention over all keys in blocks that have support: with respect to queries, keys and values."""
+"""Gradients of entmax attention in queries, keys and values, over the blocks of keys that have support."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def dense_queries_vjp_kernel(
     BN: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """``dq``, and ``mean [batch, heads, rows]``: that of the weights' gradients under ``p^(2 - alpha)``.
+    """Compute ``dq``, and ``mean [batch, heads, rows]`` of the weights' gradients ``dp`` weighted by ``p^(2 - alpha)``.
 
-    Where ``dalpha_ptr`` is given, also the derivative with respect to alpha of each row's share.
+    Where ``dalpha_ptr`` is given, also each row's part of the derivative in alpha.
     """
     tiles = tl.num_programs(0)
     tile = tiles - 1 - tl.program_id(0)
@@ -65,26 +65,26 @@ def dense_queries_vjp_kernel(
     incoming = load_rows(g[0] + b * g[1] + h * g[2], g[3], index, rows, True, WIDTH, W)
     at = head.to(tl.int64) * rows + row
     t = tl.load(t_ptr + at, mask=row < rows, other=0.0)
-    low, whole, full, high = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
+    first_key, full_from, full_to, last_key = visible_blocks(first, size, offset, left, right, FLAGS, BM, BN)
     block_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
 
-    # dq is the sum of s (dp - mean) k. The mean is known at the end: until then it is that of the keys so far, and what
-    # was added with another is made good by the sum of s k.
+    # dq is the sum of s (dp - mean) k. The mean is known at the end: until then it is that of the keys so far, and a
+    # running sum of s k corrects what was added with another mean.
     mean = tl.zeros([BM, 1], tl.float32)
     weight = tl.zeros([BM, 1], tl.float32)
     moved = tl.zeros([BM, 1], tl.float32)
-    bent = tl.zeros([BM, 1], tl.float32)
+    bend_sum = tl.zeros([BM, 1], tl.float32)
     change = tl.zeros([BM, 1], tl.float32)
     dq = tl.zeros([BM, D], tl.float32)
-    near = tl.zeros([BM, D], tl.float32)
+    weighted_keys = tl.zeros([BM, D], tl.float32)
     wanted_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
-    count = list_nonzero(wanted_ptr, block_ptr, 1, low // BN, tl.cdiv(high, BN), None, PART)
+    count = list_nonzero(wanted_ptr, block_ptr, 1, first_key // BN, tl.cdiv(last_key, BN), None, PART)
     for i in range(0, count):
         start = tl.load(wanted_ptr + i) * BN
         block = load_rows(view[0], view[1], start + tl.arange(0, BN), size, True, DEPTH, D)
         product = tl.dot(queries, tl.trans(block), input_precision="tf32x3")
-        if (start < whole) | (start >= full):
+        if (start < full_from) | (start >= full_to):
             product = mask_invisible(product, view, row, start, FLAGS)
         w = scores_of_products(product, view, row, start, FLAGS)
         s = probability_and_slope(w, t, e, KIND, N, EXACT)[1]
@@ -96,16 +96,16 @@ def dense_queries_vjp_kernel(
         if dalpha_ptr is not None:
             bend = s * alpha_slope(w, t, e, EXACT)
             a, c = row_sum2(bend, bend * dp)
-            bent += a
+            bend_sum += a
             change += c
         now = moved / tl.where(weight > 0.0, weight, 1.0)
-        dq += (mean - now) * near
+        dq += (mean - now) * weighted_keys
         mean = now
         dq = tl.dot((s * (dp - mean)).to(block.dtype), block, dq, input_precision="tf32x3")
-        near = tl.dot(s.to(block.dtype), block, near, input_precision="tf32x3")
+        weighted_keys = tl.dot(s.to(block.dtype), block, weighted_keys, input_precision="tf32x3")
     tl.store(mean_ptr + at, mean, mask=row < rows)
     if dalpha_ptr is not None:
-        tl.store(dalpha_ptr + at, change - bent * mean, mask=row < rows)
+        tl.store(dalpha_ptr + at, change - bend_sum * mean, mask=row < rows)
     column = tl.arange(0, D)[None, :]
     tl.store(dq_ptr + at * DEPTH + column, dq * extra[11], mask=(row < rows) & (column < DEPTH))
 
@@ -138,7 +138,7 @@ def dense_keys_vjp_kernel(
     BN: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """``dk`` and ``dv`` of a block of keys; added to what is there, where ``dense_ptr`` names the tiles to do."""
+    """Compute ``dk`` and ``dv`` of a block of keys; added to those of lists where there is ``dense_ptr``."""
     block = tl.program_id(0)
     blocks = tl.num_programs(0)
     heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
@@ -171,15 +171,15 @@ def dense_keys_vjp_kernel(
         count = list_nonzero(wanted_ptr, flags, blocks, begin, tl.where(start < size, end, begin), only, PART)
         for i in range(0, count):
             tile = tl.load(wanted_ptr + i)
-            place = tile * BM + tl.arange(0, BM)
-            row = place[:, None]
-            queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], place, rows, True, DEPTH, D)
-            incoming = load_rows(g[0] + b * g[1] + h * g[2], g[3], place, rows, True, WIDTH, W)
+            query = tile * BM + tl.arange(0, BM)
+            row = query[:, None]
+            queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], query, rows, True, DEPTH, D)
+            incoming = load_rows(g[0] + b * g[1] + h * g[2], g[3], query, rows, True, WIDTH, W)
             t = tl.load(t_ptr + head * rows + row, mask=row < rows, other=float("inf"))
             mean = tl.load(mean_ptr + head * rows + row, mask=row < rows, other=0.0)
             product = tl.dot(queries, tl.trans(k_block), input_precision="tf32x3")
-            _low, whole, full, _high = visible_blocks(tile * BM, size, offset, left, right, FLAGS, BM, BN)
-            if (start < whole) | (start >= full):
+            _low, full_from, full_to, _high = visible_blocks(tile * BM, size, offset, left, right, FLAGS, BM, BN)
+            if (start < full_from) | (start >= full_to):
                 product = mask_invisible(product, view, row, start, FLAGS)
             w = scores_of_products(product, view, row, start, FLAGS)
             p, s = probability_and_slope(w, t, e, KIND, N, EXACT)
@@ -202,11 +202,11 @@ def dense_keys_vjp_kernel(
 
 @triton.jit
 def list_nonzero(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexpr):
-    """Numbers from ``begin`` to ``end`` whose bytes are not zero, as a list. Returns how many there are.
+    """List the indices from ``begin`` to ``end`` whose bytes are not zero, and return their count.
 
-    A loop over a list loads ahead of its products, as one that looks at each byte cannot.
+    A loop over a list is pipelined, which one that tests each byte cannot be.
     """
-    tl.debug_barrier()  # the list may have been another one
+    tl.debug_barrier()  # other threads may still read the list before
     count = begin * 0
     for first in range(begin, end, 128):
         index = first + tl.arange(0, 128)
@@ -222,7 +222,7 @@ def list_nonzero(list_ptr, ptr, stride, begin, end, dense_ptr, PART: tl.constexp
 
 @triton.jit
 def any_nonzero(ptr, size):
-    """Whether one of ``size`` bytes is not zero."""
+    """Return whether one of ``size`` bytes is not zero."""
     found = tl.zeros([256], tl.int8)
     for start in range(0, size, 256):
         index = start + tl.arange(0, 256)

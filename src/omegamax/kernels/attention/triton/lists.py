@@ -1,6 +1,7 @@
-"""Entmax attention by lists: for each query its few marked keys, their scores, the threshold, and the values gathered.
+"""Entmax attention by lists, forward and backward: one program for each query, over its few candidate keys.
 
-Tiles with queries whose lists would be long are left to `_attend`.
+Tiles with queries whose lists would be long are left to `dense`. Backward, every query adds its part to the
+gradients of the keys on its list.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from omegamax.kernels.triton.device import ENTMAX15, SPARSEMAX, log_accurate, ro
 
 @triton.jit
 def count_bits(x):
-    """How many bits are set."""
+    """Return how many bits of a 32-bit word are set."""
     x = x - ((x >> 1) & 0x55555555)
     x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
     x = (x + (x >> 4)) & 0x0F0F0F0F
@@ -52,15 +53,15 @@ def attend_lists_kernel(
     WORDS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Outputs, lists ``[batch, heads, rows, LENGTH]``, their probabilities, and how many keys; a program a query."""
-    number = first_tile + tl.program_id(1)
-    head = number // tiles
-    tile = number - head * tiles
+    """Compute outputs, lists of keys ``[batch, heads, rows, LENGTH]``, their probabilities and their counts."""
+    index_of_tile = first_tile + tl.program_id(1)
+    head = index_of_tile // tiles
+    tile = index_of_tile - head * tiles
     row = tile * BM + tl.program_id(0)
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
     if row >= rows:
         return
-    if tl.load(dense_ptr + number) != 0:
+    if tl.load(dense_ptr + index_of_tile) != 0:
         return
     b, h = batch_and_head(head, heads)
     view, e, size = head_view(b, h, k, mask, extra, FLAGS)
@@ -71,7 +72,7 @@ def attend_lists_kernel(
     bit_ptr += (tl.program_id(1).to(tl.int64) * BM + tl.program_id(0)) * (tl.cdiv(keys, BN) * (BN // 32))
     count = bits_to_list(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
     if count > LENGTH:
-        tl.store(dense_ptr + number, 1)
+        tl.store(dense_ptr + index_of_tile, 1)
         return
     tl.store(count_ptr + at, count)
     query = load_vector(q[0] + b * q[1] + h * q[2] + row.to(tl.int64) * q[3], DEPTH, D)
@@ -104,28 +105,28 @@ def attend_lists_kernel(
 
 @triton.jit
 def bits_to_list(list_ptr, bit_ptr, begin, end, LENGTH: tl.constexpr, WORDS: tl.constexpr):
-    """Numbers of the keys whose bits are set, in order. Returns how many there are, also beyond LENGTH."""
+    """List the indices of the keys whose bits are set, in order, and return their count, which may exceed LENGTH."""
     count = begin * 0
     for first in range(begin, end, WORDS):
         column = first + tl.arange(0, WORDS)
         word = tl.load(bit_ptr + column, mask=column < end, other=0).to(tl.uint32)
         inside = count_bits(word).to(tl.int32)
-        place = count + tl.cumsum(inside, 0) - inside
+        position = count + tl.cumsum(inside, 0) - inside
         count += tl.sum(inside, 0)
         go = tl.max(inside, 0) > 0
         while go:
             rest = word & (word - 1)
             lowest = count_bits((word ^ rest) - 1).to(tl.int32)
-            tl.store(list_ptr + place, column * 32 + lowest, mask=(word != 0) & (place < LENGTH))
+            tl.store(list_ptr + position, column * 32 + lowest, mask=(word != 0) & (position < LENGTH))
             word = rest
-            place += 1
+            position += 1
             go = tl.max((word != 0).to(tl.int32), 0) > 0
     return count
 
 
 @triton.jit
 def solve_list(p_ptr, count, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr, LENGTH: tl.constexpr):
-    """Probabilities in the place of listed scores, and their threshold, from a lower bound ``t``."""
+    """Replace listed scores by probabilities, and return their threshold, searched from a lower bound ``t``."""
     item = tl.arange(0, LENGTH)[None, :]
     w = tl.load(p_ptr + item, mask=item < count, other=float("-inf"))
     top = tl.max(w, 1, keep_dims=True)
@@ -140,22 +141,22 @@ def solve_list(p_ptr, count, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: t
 
 @triton.jit
 def load_vector(ptr, DEPTH: tl.constexpr, D: tl.constexpr):
-    """``DEPTH`` numbers as a row ``[1, D]`` in float32."""
+    """Load a vector of ``DEPTH`` entries as ``[1, D]`` in float32."""
     d = tl.arange(0, D)[None, :]
     return tl.load(ptr + d, mask=d < DEPTH, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def load_vectors(ptr, stride, index, there, DEPTH: tl.constexpr, D: tl.constexpr):
-    """Rows ``index [C]`` of a matrix in float32, ``[C, D]``; zeros where ``there`` is not."""
+def load_vectors(ptr, stride, index, mask, DEPTH: tl.constexpr, D: tl.constexpr):
+    """Load rows ``index [C]`` of a matrix in float32, ``[C, D]``; zeros where the mask is false."""
     d = tl.arange(0, D)[None, :]
-    there = there[:, None] if DEPTH == D else there[:, None] & (d < DEPTH)
-    return tl.load(ptr + index.to(tl.int64)[:, None] * stride + d, mask=there, other=0.0).to(tl.float32)
+    mask = mask[:, None] if DEPTH == D else mask[:, None] & (d < DEPTH)
+    return tl.load(ptr + index.to(tl.int64)[:, None] * stride + d, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def list_scores(products, view, row, key, there, FLAGS: tl.constexpr):
-    """``w [C]`` of the products of a query and listed keys. Keys that it does not see are not listed."""
+def list_scores(products, view, row, key, mask, FLAGS: tl.constexpr):
+    """Return scores ``w [C]`` from the products of a query and listed keys, which are all visible."""
     mask_ptr, mask_row, mask_column = view[3], view[4], view[5]
     slope, e, gain, offset = view[7], view[8], view[9], view[10]
     w = products * gain
@@ -165,7 +166,7 @@ def list_scores(products, view, row, key, there, FLAGS: tl.constexpr):
         at = mask_ptr + key.to(tl.int64) * mask_column
         if not BY_KEY & FLAGS:
             at += row.to(tl.int64) * mask_row
-        w += e * tl.load(at, mask=there, other=0.0).to(tl.float32)
+        w += e * tl.load(at, mask=mask, other=0.0).to(tl.float32)
     return w
 
 
@@ -194,7 +195,7 @@ def lists_vjp_kernel(
     LENGTH: tl.constexpr,
     C: tl.constexpr,
 ):
-    """``dq``, and what a query adds to ``dk`` and ``dv``; its part of the derivative by alpha, if wanted."""
+    """Compute ``dq``, add to ``dk`` and ``dv``, and compute a query's part of the derivative in alpha, if wanted."""
     heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
     row = tl.program_id(0)
     h = tl.program_id(1)
@@ -249,16 +250,16 @@ def lists_vjp_kernel(
 
 
 @triton.jit
-def atomic_add_rows(ptr, index, there, vectors, DEPTH: tl.constexpr, D: tl.constexpr):
-    """Vectors ``[C, D]`` added to rows ``index [C]`` of a matrix to which other programs add, too."""
+def atomic_add_rows(ptr, index, mask, vectors, DEPTH: tl.constexpr, D: tl.constexpr):
+    """Add vectors ``[C, D]`` to rows ``index [C]`` of a matrix to which other programs add, too."""
     d = tl.arange(0, D)[None, :]
-    there = there[:, None] & (d < DEPTH)
-    tl.atomic_add(ptr + index.to(tl.int64)[:, None] * DEPTH + d, vectors, there, sem="relaxed")
+    mask = mask[:, None] & (d < DEPTH)
+    tl.atomic_add(ptr + index.to(tl.int64)[:, None] * DEPTH + d, vectors, mask, sem="relaxed")
 
 
 @triton.jit
 def jacobian_weight(p, e, KIND: tl.constexpr):
-    """``p^(2 - alpha)`` on the support."""
+    """Return ``p^(2 - alpha)`` on the support, 0 off it."""
     if KIND == SPARSEMAX:
         return (p > 0.0).to(tl.float32)
     if KIND == ENTMAX15:
@@ -268,7 +269,7 @@ def jacobian_weight(p, e, KIND: tl.constexpr):
 
 @triton.jit
 def alpha_slope_of_probability(p, e):
-    """What the derivative of ``p`` with respect to alpha has in place of a change of the scores."""
+    """Return the change of a score that moves ``p`` as a change of alpha does."""
     on = p > 0.0
     logarithm = e * log_accurate(tl.where(on, p, 1.0), tl.where(on, p - 1.0, 0.0)) * LOG2E
     return alpha_slope_from_log(logarithm, tl.exp2(logarithm), e)

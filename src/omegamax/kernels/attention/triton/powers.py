@@ -1,7 +1,7 @@
-"""Probabilities ``[w - t]_+^(1 / e)`` of scores ``w = e z``, ``e = alpha - 1``, and the step towards the right ``t``.
+"""Weights ``p = [w - t]_+^(1/e)`` of scores ``w = e z``, ``e = alpha - 1``, and the steps of their threshold ``t``.
 
-Where ``1 / e`` is a whole number from 3 on, that number is the kind. For any other alpha ``t`` is counted from one
-higher, ``[1 + w - t]_+``, so that nothing is lost for alpha near 1.
+Of the kind ENTMAX_POWER ``1 / e`` is the integer ``N``. Of ENTMAX the weights are ``[1 + w - t]_+^(1/e)``, with a
+threshold higher by one, so that no digits are lost for alpha near 1.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from omegamax.kernels.triton.device import (
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-HUGE = tl.constexpr(1e30)  # times a positive number is more than 1, in fewer operations than a comparison and a choice
-TINY_EXPONENT = tl.constexpr(1e-6)  # a power that is 1 on the support and 0 outside
+HUGE = tl.constexpr(1e30)  # [x > 0] is min(x HUGE, 1), one operation fewer than a comparison and a select
+TINY_EXPONENT = tl.constexpr(1e-6)  # an exponent that gives 1 on the support and 0 outside
 
 
 @triton.jit
 def power_terms(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
-    """``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``, which is left 0 for sparsemax: no step needs it.
+    """Return ``p``, ``p^(2 - alpha)`` and ``p^(3 - 2 alpha)``; the last is 0 for sparsemax, whose steps need none.
 
     ``EXACT``: with logarithms to the last digits, rather than as exact as half precision needs.
     """
@@ -51,7 +51,7 @@ def power_terms(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexp
 
 @triton.jit
 def probability(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
-    """``p`` alone."""
+    """Return ``p`` alone."""
     root = tl.maximum(w - t, 0.0)
     if KIND == SPARSEMAX:
         return root
@@ -67,16 +67,16 @@ def probability(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexp
 
 @triton.jit
 def fast_power_terms(w, t, e):
-    """``p``, ``p^(2 - alpha)`` and ``log2 p^e`` with as few of the slow operations as there can be."""
+    """Return ``p``, ``p^(2 - alpha)`` and ``log2 p^e`` by one logarithm and one power of two."""
     base = tl.maximum(w + (1.0 - t), 0.0)
-    logarithm = log2_flush(base)  # -inf outside the support, which powers above 0 make 0
+    logarithm = log2_flush(base)  # -inf outside the support, where positive exponents then give 0
     s = exp2_flush(logarithm * tl.maximum(1.0 / e - 1.0, TINY_EXPONENT))
     return s * base, s, logarithm
 
 
 @triton.jit
 def integer_power(x, N: tl.constexpr):
-    """``x^N`` for N from 1 to 8, with the fewest products."""
+    """Return ``x^N`` for N from 1 to 8, with the fewest products."""
     y = x
     if N >= 2:
         y = x * x
@@ -94,7 +94,7 @@ def integer_power(x, N: tl.constexpr):
 
 @triton.jit
 def probability_and_slope(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: tl.constexpr):
-    """``p`` and ``p^(2 - alpha)``."""
+    """Return ``p`` and ``p^(2 - alpha)``."""
     if KIND == ENTMAX and not EXACT:
         p, s, _logarithm = fast_power_terms(w, t, e)
     else:
@@ -104,7 +104,7 @@ def probability_and_slope(w, t, e, KIND: tl.constexpr, N: tl.constexpr, EXACT: t
 
 @triton.jit
 def accurate_log_base(w, t):
-    """``log2 p^e``, ``p^e``, and where it is positive; to the last digits."""
+    """Return ``log2 p^e``, ``p^e``, and where it is positive, to the last digits."""
     above = w - t
     base = above + 1.0
     on = base > 0.0
@@ -114,7 +114,7 @@ def accurate_log_base(w, t):
 
 @triton.jit
 def first_threshold(top, KIND: tl.constexpr):
-    """The threshold if the largest score had all the mass: never right of the solution."""
+    """Return the threshold if the maximum had all the mass: a lower bound of the solution."""
     if KIND == ENTMAX:
         return top
     return top - 1.0
@@ -122,69 +122,70 @@ def first_threshold(top, KIND: tl.constexpr):
 
 @triton.jit
 def last_threshold(top, e, size, KIND: tl.constexpr):
-    """The threshold if all ``size`` scores were as large as the largest: never left of the solution."""
+    """Return the threshold of ``size`` scores equal to the maximum: an upper bound of the solution."""
     t = first_threshold(top, KIND)
     return t + (1.0 - tl.exp2(-e * tl.log2(0.0 * e + size)))
 
 
 @triton.jit
 def halley_step(s, r, u, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """Halley's step on ``s^e - 1``, convex in the threshold, from sums of :func:`powers`; Newton's for sparsemax."""
-    some = r > 0.0
-    r = tl.where(some, r, 1.0)
+    """Return Halley's step on ``s^e - 1``, convex in ``t``, from sums of power terms; Newton's for sparsemax."""
+    positive = r > 0.0
+    r = tl.where(positive, r, 1.0)
     if KIND == SPARSEMAX:
-        return tl.where(some, (s - 1.0) / r, 0.0)
-    s = tl.where(some, s, 1.0)
+        return tl.where(positive, (s - 1.0) / r, 0.0)
+    s = tl.where(positive, s, 1.0)
     if KIND == ENTMAX15:
-        fall = 1.0 - 1.0 / tl.sqrt(s)
-        bend = fall * (s * u - r * r) / (2.0 * r * r)
+        decrease = 1.0 - 1.0 / tl.sqrt(s)
+        curvature = decrease * (s * u - r * r) / (2.0 * r * r)
     else:
         if EXACT:
-            fall = one_minus_exp(-e * log_accurate(s, s - 1.0))
+            decrease = one_minus_exp(-e * log_accurate(s, s - 1.0))
         else:
-            fall = 1.0 - tl.exp2(-e * tl.log2(s))
-        # Beyond alpha = 1.5 the second slope is that of the smallest entries alone: Newton's step, then.
-        bend = tl.where(e > 0.5, 0.0, (1.0 / e - 1.0) * fall * (s * u - r * r) / (2.0 * r * r))
-    return tl.where(some, s * fall / r / tl.maximum(1.0 - bend, 0.5), 0.0)
+            decrease = 1.0 - tl.exp2(-e * tl.log2(s))
+        # Beyond alpha = 1.5 the smallest entries dominate the second derivative: Newton's step, then.
+        curvature = tl.where(e > 0.5, 0.0, (1.0 / e - 1.0) * decrease * (s * u - r * r) / (2.0 * r * r))
+    return tl.where(positive, s * decrease / r / tl.maximum(1.0 - curvature, 0.5), 0.0)
 
 
 @triton.jit
 def is_unsettled(s, step, t, e, KIND: tl.constexpr, EXACT: tl.constexpr):
-    """Whether another step is needed after this one.
+    """Return which rows need another step after this one.
 
-    Halley's will be off by about the cube of ``s - 1``, Newton's by its square, and either by what the entries have
-    that it drops: the more, the nearer alpha is to 2.
+    Halley's step leaves an error of about the cube of ``s - 1``, Newton's of its square, and either that of the entries
+    which it drops: the more, the nearer alpha is to 2.
     """
     if KIND == ENTMAX15:
-        enough = 1e-4 if EXACT else 1e-2
+        tolerance = 1e-4 if EXACT else 1e-2
     elif KIND == SPARSEMAX:
-        enough = 4e-7 if EXACT else 1e-3
+        tolerance = 4e-7 if EXACT else 1e-3
     elif EXACT:
-        enough = tl.where(e > 0.5, 1e-6, 1e-4)
+        tolerance = tl.where(e > 0.5, 1e-6, 1e-4)
     else:
-        enough = tl.where(e > 0.5, 1e-3, 1e-2)
-    return (tl.abs(s - 1.0) > enough) & exceeds_rounding(step, t)
+        tolerance = tl.where(e > 0.5, 1e-3, 1e-2)
+    return (tl.abs(s - 1.0) > tolerance) & exceeds_rounding(step, t)
 
 
 @triton.jit
 def is_distant(s, step, t, e):
-    """The same for half precision where the mass is looked at once more: the step will leave a few thousandths of it.
+    """Return which rows need another step in half precision, where the mass is computed once more afterwards.
 
-    From less than the mass a step goes to a wider support, and what was skipped may have to be looked at.
+    The step may leave an error of a few thousandths. From a mass below 1 it widens the support, so that blocks which
+    were skipped may have to be read.
     """
-    enough = tl.where(e > 0.5, 1e-2, tl.where(e > 0.45, 0.6, 1.0))
-    return ((s > 1.0 + enough) | (s < 0.99)) & exceeds_rounding(step, t)
+    tolerance = tl.where(e > 0.5, 1e-2, tl.where(e > 0.45, 0.6, 1.0))
+    return ((s > 1.0 + tolerance) | (s < 0.99)) & exceeds_rounding(step, t)
 
 
 @triton.jit
 def exceeds_rounding(step, t):
-    """Whether a step is more than the last digits of a threshold."""
+    """Return whether a step is larger than the rounding of a threshold."""
     return tl.abs(step) > 2e-7 * (1.0 + tl.abs(t))
 
 
 @triton.jit
 def alpha_slope_from_log(logarithm, base, e):
-    """``-d/de (p^e - 1) / e``, which is ``-(b log b - b + 1) / e^2`` of ``b = p^e``, given ``log2 b`` and ``b``."""
+    """Return ``-d/de (p^e - 1) / e``, which is ``-(b log b - b + 1) / e^2``, given ``log2 b`` and ``b = p^e``."""
     x = logarithm / LOG2E
     near = 0.0333333333 + x * (0.0069444444 + x * (0.0011904762 + x * 0.0001736111))
     near = x * x * (0.5 + x * (0.3333333333 + x * (0.125 + x * near)))
@@ -193,11 +194,11 @@ def alpha_slope_from_log(logarithm, base, e):
 
 @triton.jit
 def alpha_slope(w, t, e, EXACT: tl.constexpr):
-    """The same of scores and threshold; where there is no support, any number."""
+    """Return the same from scores and threshold; undefined off the support."""
     if EXACT:
         logarithm, base, _on = accurate_log_base(w, t)
         return alpha_slope_from_log(logarithm, base, e)
-    # b - 1 is at hand, and without rounding: b log b - (b - 1), by its series where the two are nearly the same.
+    # b - 1 is known without rounding: b log b - (b - 1), by its series where the two nearly cancel.
     above = tl.maximum(w - t, -1.0)
     base = tl.maximum(w + (1.0 - t), 0.0)
     far = base * (tl.maximum(log2_flush(base), -126.0) * LN2) - above

@@ -11,7 +11,8 @@ template <class T> INLINE Vec<T> clip(Vec<T> v) { return minimum<T>(maximum<T>(v
 
 // Layout as in newton(); tau is between `low` and `high`. Lanes that are not `active` get no answer.
 template <bool ACROSS, class T>
-INLINE DoubleWord<T> k_subsets_threshold(const Vec<T>* x, int64_t n, const Total<T>& k, DoubleWord<T> low, DoubleWord<T> high, Int<T> active) {
+INLINE DoubleWord<T> k_subsets_threshold(const Vec<T>* x, int64_t n, const Total<T>& k, DoubleWord<T> low,
+                                         DoubleWord<T> high, Int<T> active) {
     constexpr T close = 4 * std::numeric_limits<T>::epsilon(), near = 16 * close;
     DoubleWord<T> tau = low;
     Vec<T> before = splat<T>(T(INF));
@@ -46,7 +47,8 @@ INLINE DoubleWord<T> k_subsets_threshold(const Vec<T>* x, int64_t n, const Total
         if (any<T>(active & ~fits)) {
             const DoubleWord<T> middle = low.plus_fast(high.minus(low) * T(0.5));
             done |= ~fits & ((middle.minus(low) <= 0) | (high.minus(middle) <= 0));
-            next = select_word<T>(fits, newton, select_word<T>(done, select_word<T>(root & (free > 0), newton, tau), middle));
+            const DoubleWord<T> last = select_word<T>(root & (free > 0), newton, tau);
+            next = select_word<T>(fits, newton, select_word<T>(done, last, middle));
         }
         tau = select_word<T>(active, next, tau);
         before = size;
@@ -99,7 +101,7 @@ INLINE void k_subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
     std::memcpy(maxima, group, sizeof maxima);
     T least = m <= GROUPS ? largest(maxima, GROUPS, m) : T(-INF), highest = top;
     const auto survivors = [&](T* raw) __attribute__((always_inline)) {
-        return pack(row, least > T(-INF) ? cut<T, T>(least, T(1), T(-1)) : T(-INF), raw);
+        return pack(row, least > T(-INF) ? support_bound<T, T>(least, T(-1)) : T(-INF), raw);
     };
     T* raw = (T*)x;
     int64_t n = survivors(raw);
@@ -108,13 +110,14 @@ INLINE void k_subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
         n = survivors(raw);
     }
     if (double(n) <= k) {  // no more than k are left, or lead by 1: all of those
-        const T above = least > T(-INF) ? cut<T, T>(least, T(1), T(-1)) : T(-INF);
+        const T above = least > T(-INF) ? support_bound<T, T>(least, T(-1)) : T(-INF);
         row.each([&](Vec<T> v, int64_t i) { row.put(p, keep<T>(v > above, splat<T>(1)), i); });
         return;
     }
     Total<T> budget;
     for (int j = 0; j < W; j++) budget.set(j, k);
-    const DoubleWord<T> low = DoubleWord<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1)), high{splat<T>(highest), Vec<T>{}};
+    const DoubleWord<T> low = DoubleWord<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1));
+    const DoubleWord<T> high{splat<T>(highest), Vec<T>{}};
     const DoubleWord<T> tau = k_subsets_threshold<true, T>(x, pad<T>(raw, n), budget, low, high, Vec<T>{} == Vec<T>{});
     row.each([&](Vec<T> v, int64_t i) { row.put(p, clip<T>(tau.distance(v)), i); });
 }

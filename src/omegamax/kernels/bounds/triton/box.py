@@ -1,9 +1,10 @@
-"""Projections of rows onto boxes cut by a sum: ``p = clip(x - t, lower, upper)``, bounds differing between entries.
+"""Projection onto a box cut by a sum, with bounds for each entry: ``p = clip(x - t, lower, upper)``; and its vjp.
 
-The sum falls with ``t`` along a broken line that is neither convex nor concave, so Newton's steps are kept between two
-ends that close in. Where scores are large, neighbouring numbers are too far apart to hold ``t``: all are measured from
-it, and what is left of it found again. Tiles are those of ``_clip``, whose solution for the largest along ``C`` between
-bounds of the mean width is where to begin.
+The sum is a piecewise linear function of ``t``, neither convex nor concave, so Newton's steps are kept in a shrinking
+bracket. Where scores are large, neighbouring floats are too far apart to hold ``t``: all scores are measured from it,
+and the rest of it is solved for again. The search begins at the solution of ``clip`` for the maxima along ``C`` with
+bounds of mean width. In the vjp, bounds are scalars or tensors of any strides, and a probability at a bound is equal to
+it, rounded as probabilities are.
 """
 
 from __future__ import annotations
@@ -34,29 +35,32 @@ from omegamax.kernels.triton.device import (
 
 @triton.jit
 def clip(x, lower, upper):
+    """Return ``x`` clipped to its bounds."""
     return tl.minimum(tl.maximum(x, lower), upper)
 
 
 @triton.jit
 def tile_min(x):
+    """Return the minimum of each row of a folded tile."""
     return tl.min(tl.min(x, 1, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
 def tile_max(x):
+    """Return the maximum of each row of a folded tile, ignoring NaN."""
     return tl.max(tl.max(x, 1, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
 def solve_box_threshold(x, lower, upper, goal, t, low, high):
-    """``t`` from a first guess and two ends on, and the last step; and where no number is right the upper end.
+    """Solve for the threshold from ``t`` on in a bracket; return it, the last step, and the upper end if none is right.
 
-    The goal is for what is above the lower bounds: many of them would take digits from the sum.
+    The goal is the sum of what is above the lower bounds, since adding many of these would round the sum.
     """
     step = tl.zeros_like(t)
     before = tl.zeros_like(t) + INF
     right = tl.zeros_like(t) > 0.0
-    rounds = 0
+    steps = 0
     go = True
     while go:
         y = x - t
@@ -68,15 +72,15 @@ def solve_box_threshold(x, lower, upper, goal, t, low, high):
         low = tl.where(off >= 0.0, t, low)
         high = tl.where(off < 0.0, t, high)
         near = 0.5 * low + 0.5 * high
-        t, before, moving = next_threshold(t, step, off, free, before, right, low, high, near, rounds)
-        rounds += 1
-        go = any_row(moving, x) & (rounds < MAX_CLIP_STEPS)
+        t, before, moving = next_threshold(t, step, off, free, before, right, low, high, near, steps)
+        steps += 1
+        go = any_row(moving, x) & (steps < MAX_CLIP_STEPS)
     return t, step, tl.where(right, t, high)
 
 
 @triton.jit
 def first_box_threshold(x, there, least, room, need, low, high):
-    """Where to begin between two ends: by the largest along ``C``, as if all bounds were the mean ones."""
+    """Return a first threshold in a bracket: that of the maxima along ``C``, as if all bounds were the mean ones."""
     count = tl.maximum(row_sum(there.to(tl.float32)), 1.0)
     width = room / count
     groups = tl.max(x, 1, keep_dims=True)
@@ -94,7 +98,7 @@ def first_box_threshold(x, there, least, room, need, low, high):
 
 @triton.jit
 def box_probabilities(x, lower, upper, goal):
-    """The probabilities; bounds and the sum are finite, and ``x`` is ``-inf`` where there is no entry."""
+    """Return the probabilities; bounds and sum are finite, and ``x`` is ``-inf`` where there is no entry."""
     there = x > -INF
     lower = tl.where(there, lower, 0.0)
     upper = tl.where(there, upper, 0.0)
@@ -105,14 +109,14 @@ def box_probabilities(x, lower, upper, goal):
     some = high > -INF
     low, high = tl.where(some, low - 4e-7 * tl.abs(low), -1.0), tl.where(some, high + 4e-7 * tl.abs(high), 1.0)
     first = first_box_threshold(x, there, least, room, goal, low, high)
-    x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the level
+    x = tl.where(there, x, 0.0)  # with bounds of 0, whatever the threshold
     anchor = tl.zeros_like(first)
     t, step = anchor, anchor
     again = 2
     while again > 0:
         x -= anchor
         t, step, anchor = solve_box_threshold(x, lower, upper, goal, first, low, high)
-        # Measured from it, what is at no bound is at most as large as the sum.
+        # Measured from it, entries between the bounds are at most as large as the sum.
         first, low, high = tl.zeros_like(first), -reach, reach
         again -= 1
     return clip(x - (t + step), lower, upper)
@@ -138,16 +142,16 @@ def box_kernel(
     C: tl.constexpr,
     L: tl.constexpr,
 ):
-    """``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``; rounded as between two numbers.
+    """Compute ``p [rows, K]`` between bounds of any strides, summing to ``total [rows]``; rounded as in ``clip``.
 
-    ``FLOORS``: the lower bounds are not all 0. ``UNMASKED``: all programs have ``R`` rows, of ``C L`` entries.
+    ``FLOORS``: the lower bounds are not all 0.
     """
-    row, column, here = folded_tile_indices(rows, K, R, C, L)
+    row, column, mask = folded_tile_indices(rows, K, R, C, L)
     lower = tl.zeros([R, C, L], tl.float32)
-    x = load_tile(z_ptr + row * z_stride, column, here, -INF, UNMASKED)
-    upper = load_tile(upper_ptr + row * upper_row, column * upper_column, here, 0.0, UNMASKED)
+    x = load_tile(z_ptr + row * z_stride, column, mask, -INF, UNMASKED)
+    upper = load_tile(upper_ptr + row * upper_row, column * upper_column, mask, 0.0, UNMASKED)
     if FLOORS:
-        lower = load_tile(lower_ptr + row * lower_row, column * lower_column, here, 0.0, UNMASKED)
+        lower = load_tile(lower_ptr + row * lower_row, column * lower_column, mask, 0.0, UNMASKED)
     goal = tl.load(total_ptr + row, mask=row < rows, other=0.0)
     upper = tl.maximum(lower, tl.minimum(upper, goal))
     top = row_max(x)
@@ -157,16 +161,16 @@ def box_kernel(
     p = tl.where(p >= upper, ceiling, tl.where(p > lower, inner, floor))
     p = tl.where(x > -INF, p, 0.0)
     p = tl.where(top < INF, p, float("nan"))
-    store_tile(p_ptr + row * K, column, here, p, UNMASKED)
+    store_tile(p_ptr + row * K, column, mask, p, UNMASKED)
 
 
 @triton.jit
-def load_bound(number, ptr, place, here, like, GIVEN: tl.constexpr):
-    """A number, or where ``GIVEN`` one for each entry, as probabilities ``like`` these hold it."""
+def load_bound(scalar, ptr, offset, mask, like, GIVEN: tl.constexpr):
+    """Return a scalar bound, or where ``GIVEN`` one for each entry, rounded as the probabilities at ``like``."""
     if GIVEN:
-        bound = tl.load(ptr + place, mask=here, other=0.0)
+        bound = tl.load(ptr + offset, mask=mask, other=0.0)
     else:
-        bound = tl.zeros([1, 1], tl.float32) + number
+        bound = tl.zeros([1, 1], tl.float32) + scalar
     return round_like(bound, like)
 
 
@@ -192,13 +196,13 @@ def clip_vjp_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``g`` measured from its mean over the entries that are at no bound, on those."""
-    row, column, here = tile_indices(rows, K, R, BLOCK)
-    p = load_tile(p_ptr + row * p_stride, column, here, 0.0, UNMASKED)
-    g = load_tile(g_ptr + row * g_stride, column, here, 0.0, UNMASKED)
-    low = load_bound(lower, lower_ptr, row * lower_row + column * lower_column, here, p_ptr, GIVEN)
-    high = load_bound(upper, upper_ptr, row * upper_row + column * upper_column, here, p_ptr, GIVEN)
+    """Compute ``g`` minus its mean over the entries between the bounds, on those; 0 elsewhere."""
+    row, column, mask = tile_indices(rows, K, R, BLOCK)
+    p = load_tile(p_ptr + row * p_stride, column, mask, 0.0, UNMASKED)
+    g = load_tile(g_ptr + row * g_stride, column, mask, 0.0, UNMASKED)
+    low = load_bound(lower, lower_ptr, row * lower_row + column * lower_column, mask, p_ptr, GIVEN)
+    high = load_bound(upper, upper_ptr, row * upper_row + column * upper_column, mask, p_ptr, GIVEN)
     free = (p > 0.0) & (p != low) & (p != high)
     moved, count = row_sum2(tl.where(free, g, 0.0), free.to(tl.float32))
     out = tl.where(free, g - moved / tl.maximum(count, 1.0), 0.0)
-    store_tile(out_ptr + row * K, column, here, out, UNMASKED)
+    store_tile(out_ptr + row * K, column, mask, out, UNMASKED)

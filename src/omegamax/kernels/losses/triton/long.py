@@ -1,8 +1,8 @@
 """Entmax losses of rows too long for one program's registers, still read once in most cases.
 
-A program reads a row a block at a time, and of all entries that fall into one place of the block it keeps the four
-largest. The level of the kept entries is at most that of the row. If it is above all that were dropped, these have no
-probability, and it is the level of the row. Otherwise the row is read again for each step from there.
+A program reads a row a block at a time, and keeps the four largest of all entries at one position of the blocks. The
+level of the kept entries is at most that of the row. If it is above all entries that were dropped, these have
+probability 0, and it is the level of the row. Otherwise the row is read again for each step from there.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from omegamax.kernels.triton.device import (
 
 @triton.jit
 def load_loss_block(row_ptr, begin, K: tl.constexpr, BLOCK: tl.constexpr):
-    """A block of a row, ``-inf`` after its end."""
+    """Load a block of a row, ``-inf`` after its end."""
     column = begin + tl.arange(0, BLOCK)[None, :]
     return tl.load(row_ptr + column, mask=column < K, other=-INF).to(tl.float32)
 
 
 @triton.jit
 def sort_pair(x, kept):
-    """The larger of two, and the smaller."""
+    """Return the larger and the smaller of two."""
     return tl.maximum(x, kept), tl.minimum(x, kept)
 
 
 @triton.jit
 def keep_four_largest(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """The four largest entries of each place ``[1, 4 BLOCK]``, the largest of the others, and the largest of all."""
+    """Return the four largest entries at each position, ``[1, 4 BLOCK]``, the maximum of the others and that of all."""
     none = tl.full([1, BLOCK], -INF, tl.float32)
     k0, k1, k2, k3, dropped = none, none, none, none, none
     for begin in range(0, K, BLOCK):
@@ -74,7 +74,7 @@ def keep_four_largest(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def online_logsumexp(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """The largest entry of a row, and the logarithm of the sum of exponentials of what the others are less."""
+    """Return the maximum of a row, and log-sum-exp of the row minus it, in one pass."""
     peak = tl.full([1, BLOCK], -INF, tl.float32)
     total = tl.zeros([1, BLOCK], tl.float32)
     for begin in range(0, K, BLOCK):
@@ -91,7 +91,7 @@ def online_logsumexp(row_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def support_edge(a, t, step, KIND: tl.constexpr):
-    """The score at which probabilities begin, a little lowered for rounding."""
+    """Return the score above which probabilities are positive, slightly lowered for rounding."""
     if KIND == SPARSEMAX:
         low = t + step
     elif KIND == ENTMAX15:
@@ -123,7 +123,7 @@ def entmax_loss_long_kernel(
     SLOPE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """As the kernel of short rows, one row for each program, for alpha up to 2."""
+    """Compute what ``entmax_loss_kernel`` does, of long rows, one row for each program, for alpha up to 2."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
     row_ptr = z_ptr + tl.program_id(0).to(tl.int64) * z_stride
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, 1)
@@ -145,17 +145,24 @@ def entmax_loss_long_kernel(
             t, step, power, slope = solve_by_rereading(row_ptr, top, a, t, K, KIND, SLOPE, BLOCK)
 
     index = tl.load(index_ptr + row)
-    met = tl.load(row_ptr + index).to(tl.float32) - shift
+    target_score = tl.load(row_ptr + index).to(tl.float32) - shift
     if SMOOTH:
         total = tl.zeros([1, BLOCK], tl.float32)
         for begin in range(0, K, BLOCK):
             column = begin + tl.arange(0, BLOCK)[None, :]
             total += tl.where(column < K, load_loss_block(row_ptr, begin, K, BLOCK) - shift, 0.0)
-        met = (1.0 - smoothing) * met + smoothing / K * row_sum(total)
+        target_score = (1.0 - smoothing) * target_score + smoothing / K * row_sum(total)
     if SLOPE:
         tl.store(slope_ptr + row, slope)
     store_loss(
-        value_ptr, state_ptr, row, rows, loss_value(conjugate_at(power, a, t, step, KIND), met, top), top, t, step
+        value_ptr,
+        state_ptr,
+        row,
+        rows,
+        loss_value(conjugate_at(power, a, t, step, KIND), target_score, top),
+        top,
+        t,
+        step,
     )
 
 
@@ -163,11 +170,11 @@ def entmax_loss_long_kernel(
 def solve_by_rereading(
     row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Level, last step and the sums at it, from a level below on; with a pass over the row for each step."""
+    """Return level, last step, and the sums at them, from a lower bound of the level on, one pass for each step."""
     _, last = level_bounds(a, K, KIND)
     step = 0.0 * a
-    past = 0.0 * a
-    rounds = 0
+    overshot = 0.0 * a
+    steps = 0
     go = True
     while go:
         s = tl.zeros([1, BLOCK], tl.float32)
@@ -179,12 +186,12 @@ def solve_by_rereading(
             r += dr
             u += du
         mass, slope, bend = row_sum3(s, r, u)
-        past = tl.where(mass < OVERSHOT, 1.0, past)
-        bend = newton_curvature(mass, slope, bend, past)
+        overshot = tl.where(mass < OVERSHOT, 1.0, overshot)
+        bend = newton_curvature(mass, slope, bend, overshot)
         step, moving = level_step(mass, slope, bend, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
-        rounds += 1
-        go = any_row(moving, s) & (rounds < MAX_STEPS)
+        steps += 1
+        go = any_row(moving, s) & (steps < MAX_STEPS)
     powers = tl.zeros([1, BLOCK], tl.float32)
     changes = tl.zeros([1, BLOCK], tl.float32)
     for begin in range(0, K, BLOCK):

@@ -1,4 +1,4 @@
-"""Gradients of a projection through the support of its scores: few entries of a row, listed, instead of all of them.
+"""Gradients through a linear layer by the support of its scores: few entries of a row, listed, instead of all.
 
 With ``v = p - y`` the gradient of the loss in the scores ``W h``, that in ``h`` is a sum of as many rows of ``W`` as
 ``v`` has entries, and that in a row of ``W`` a sum of as many ``h`` as have it in their support.
@@ -33,7 +33,7 @@ def list_support_kernel(
     PER_ROW: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Columns and values of ``g (p - y)`` that are not zero, in order, and their number, which may exceed the room."""
+    """List columns and values of the nonzero entries of ``g (p - y)``, in order; their count may exceed the room."""
     row = tl.program_id(0).to(tl.int64)
     z_ptr += row * z_stride
     column_ptr += row * room
@@ -51,18 +51,18 @@ def list_support_kernel(
             column = begin + tl.arange(0, BLOCK)[None, :]
             z = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32)
             x = shift_scores(z, top)
-            own = column == index
-            near = (x > low) | own
-            if tl.max(near.to(tl.int32)) > 0:
+            is_target = column == index
+            candidate = (x > low) | is_target
+            if tl.max(candidate.to(tl.int32)) > 0:
                 p, _ = probabilities_at(x, a, t, step, KIND)
                 p = tl.where(z > -INF, p, 0.0)
-                on = ((p > 0.0) | own).to(tl.int32)
-                place = count + tl.cumsum(on, 1) - 1
-                fits = (on > 0) & (place < room)
-                tl.store(column_ptr + place, column, mask=fits)
-                tl.store(value_ptr + place, g * (p - own.to(tl.float32)), mask=fits)
+                on = ((p > 0.0) | is_target).to(tl.int32)
+                position = count + tl.cumsum(on, 1) - 1
+                fits = (on > 0) & (position < room)
+                tl.store(column_ptr + position, column, mask=fits)
+                tl.store(value_ptr + position, g * (p - is_target.to(tl.float32)), mask=fits)
                 count += tl.sum(on)
-        # What is not a number belongs everywhere.
+        # Rows of NaN have no zeros.
         count = tl.where(top < INF, count, K)
     tl.store(count_ptr + row, count)
 
@@ -81,7 +81,7 @@ def gather_rows_kernel(
     EACH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The sum of the listed rows of ``weight``, for a block of its columns, for each row of lists."""
+    """Sum the listed rows of ``weight``, for a block of its columns, for each row of lists."""
     row = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros([1, BLOCK], tl.float32)
@@ -89,10 +89,10 @@ def gather_rows_kernel(
     count = tl.minimum(tl.load(count_ptr + row), room)
     while begin < count:
         entry = begin + tl.arange(0, EACH)[:, None]
-        there = entry < count
-        column = tl.load(column_ptr + row * room + entry, mask=there, other=0).to(tl.int64)
-        value = tl.load(value_ptr + row * room + entry, mask=there, other=0.0)
-        vectors = tl.load(weight_ptr + column * weight_stride + d, mask=there & (d < D), other=0.0).to(tl.float32)
+        mask = entry < count
+        column = tl.load(column_ptr + row * room + entry, mask=mask, other=0).to(tl.int64)
+        value = tl.load(value_ptr + row * room + entry, mask=mask, other=0.0)
+        vectors = tl.load(weight_ptr + column * weight_stride + d, mask=mask & (d < D), other=0.0).to(tl.float32)
         total += tl.sum(value * vectors, 0, keep_dims=True)
         begin += EACH
     tl.store(out_ptr + row * out_stride + d, total, mask=d < D)
@@ -112,20 +112,20 @@ def scatter_rows_kernel(
     EACH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Adds up the listed rows of ``hidden``, for a block of its columns, for each class that is in some support."""
-    number = tl.program_id(0).to(tl.int64)
+    """Add up the listed rows of ``hidden``, for a block of its columns, for each class that is in some support."""
+    class_index = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros([1, BLOCK], tl.float32)
-    begin = tl.load(first_ptr + number)
-    end = tl.load(first_ptr + number + 1)
+    begin = tl.load(first_ptr + class_index)
+    end = tl.load(first_ptr + class_index + 1)
     while begin < end:
         entry = begin + tl.arange(0, EACH)[:, None]
-        there = entry < end
-        token = tl.load(token_ptr + entry, mask=there, other=0).to(tl.int64)
-        value = tl.load(value_ptr + entry, mask=there, other=0.0)
-        vectors = tl.load(hidden_ptr + token * hidden_stride + d, mask=there & (d < D), other=0.0).to(tl.float32)
+        mask = entry < end
+        token = tl.load(token_ptr + entry, mask=mask, other=0).to(tl.int64)
+        value = tl.load(value_ptr + entry, mask=mask, other=0.0)
+        vectors = tl.load(hidden_ptr + token * hidden_stride + d, mask=mask & (d < D), other=0.0).to(tl.float32)
         total += tl.sum(value * vectors, 0, keep_dims=True)
         begin += EACH
-    out_ptr += tl.load(column_ptr + number).to(tl.int64) * out_stride
+    out_ptr += tl.load(column_ptr + class_index).to(tl.int64) * out_stride
     total += tl.load(out_ptr + d, mask=d < D, other=0.0).to(tl.float32)
     tl.store(out_ptr + d, total, mask=d < D)

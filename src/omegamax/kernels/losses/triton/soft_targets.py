@@ -21,7 +21,7 @@ from omegamax.kernels.triton.device import (
 
 @triton.jit
 def omega_terms(p, a, KIND: tl.constexpr):
-    """What each entry adds to Omega: ``p log_e(p) / alpha``, with the deformed logarithm ``(p^e - 1) / e``."""
+    """Return what each entry adds to Omega: ``p log_e(p) / alpha``, with ``log_e(p) = (p^e - 1) / e``."""
     if KIND == SPARSEMAX:
         value = 0.5 * p * (p - 1.0)
     elif KIND == ENTMAX15:
@@ -38,7 +38,7 @@ def omega_terms(p, a, KIND: tl.constexpr):
 
 @triton.jit
 def level_from_state(a, t, step, KIND: tl.constexpr):
-    """The level ``l`` of ``p = exp_e(x - l)``, from what the threshold is kept as."""
+    """Return the level ``l`` of ``p = exp_e(x - l)``, from the state that the loss has kept."""
     if KIND == SPARSEMAX:
         level = 1.0 + t + step
     elif KIND == ENTMAX15:
@@ -52,10 +52,10 @@ def level_from_state(a, t, step, KIND: tl.constexpr):
 
 
 @triton.jit
-def load_target(y_ptr, row, column, here, K, y_stride, smoothing):
-    """The target, smoothed."""
-    y = tl.load(y_ptr + row * y_stride + column, mask=here, other=0.0).to(tl.float32)
-    return tl.where(here, (1.0 - smoothing) * y + smoothing / K, 0.0)
+def load_target(y_ptr, row, column, mask, K, y_stride, smoothing):
+    """Load target probabilities and smooth them."""
+    y = tl.load(y_ptr + row * y_stride + column, mask=mask, other=0.0).to(tl.float32)
+    return tl.where(mask, (1.0 - smoothing) * y + smoothing / K, 0.0)
 
 
 @triton.jit
@@ -78,7 +78,7 @@ def entmax_loss_soft_kernel(
     SLOPE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``Omega*(z) + Omega(y) - <y, z>`` of a row, and its slope in alpha."""
+    """Compute ``Omega*(z) + Omega(y) - <y, z>`` of a row, and its derivative in alpha."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, 1)
     top = tl.load(state_ptr + 3 * row)
@@ -87,29 +87,29 @@ def entmax_loss_soft_kernel(
     shift = tl.where(top == -INF, 0.0, top)
     gap = tl.zeros([1, BLOCK], tl.float32)
     mass = tl.zeros([1, BLOCK], tl.float32)
-    aim = tl.zeros([1, BLOCK], tl.float32)
+    target_mass = tl.zeros([1, BLOCK], tl.float32)
     change = tl.zeros([1, BLOCK], tl.float32)
     begin = 0
     while begin < K:
         column = begin + tl.arange(0, BLOCK)[None, :]
-        here = column < K
-        z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-        y = load_target(y_ptr, row, column, here, K, y_stride, smoothing)
+        mask = column < K
+        z = tl.load(z_ptr + row * z_stride + column, mask=mask, other=-INF).to(tl.float32)
+        y = load_target(y_ptr, row, column, mask, K, y_stride, smoothing)
         p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
         p = tl.where(z > -INF, p, 0.0)
-        # One difference: it cancels where the map returns the target. And what no mass meets may be -inf.
+        # One difference, which cancels where the map returns the target. A score without mass may be -inf.
         move = p - y
         gap += tl.where(move == 0.0, 0.0, move * (z - shift)) - (omega_terms(p, a, KIND) - omega_terms(y, a, KIND))
         mass += p
-        aim += y
+        target_mass += y
         if SLOPE:
             change += alpha_slope_terms(p, a) - alpha_slope_terms(y, a)
         begin += BLOCK
-    value, total, wanted = row_sum3(gap, mass, aim)
-    # Probabilities that miss one by rounding count by the square of it, and so does a target that does.
-    least = tl.where(a < INF, level_from_state(a, t, step, KIND) - 1.0 / a, 0.0)
-    value = value - tl.where((top > -INF) & (value < INF), least * (total - 1.0), 0.0)
-    short = 1.0 - wanted
+    value, total, target_total = row_sum3(gap, mass, target_mass)
+    # Corrected so that probabilities, or a target, whose sum misses 1 by rounding count by its square only.
+    level_excess = tl.where(a < INF, level_from_state(a, t, step, KIND) - 1.0 / a, 0.0)
+    value = value - tl.where((top > -INF) & (value < INF), level_excess * (total - 1.0), 0.0)
+    short = 1.0 - target_total
     value = value + tl.where(tl.abs(short) > slack, short * shift, 0.0)
     tl.store(value_ptr + row, tl.where(top < INF, value, float("nan")))
     if SLOPE:
@@ -136,17 +136,17 @@ def entmax_loss_soft_vjp_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
+    """Compute ``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
     row, column = program_indices(rows, R, BLOCK)
-    there = row < rows
-    here = there & (column < K)
-    g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
-    top = tl.load(state_ptr + 3 * row, mask=there, other=0.0)
-    t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
-    step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
+    row_mask = row < rows
+    mask = row_mask & (column < K)
+    g = tl.load(g_ptr + row, mask=row_mask, other=0.0).to(tl.float32)
+    top = tl.load(state_ptr + 3 * row, mask=row_mask, other=0.0)
+    t = tl.load(state_ptr + 3 * row + 1, mask=row_mask, other=0.0)
+    step = tl.load(state_ptr + 3 * row + 2, mask=row_mask, other=0.0)
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
-    y = load_target(y_ptr, row, column, here, K, y_stride, smoothing)
+    z = tl.load(z_ptr + row * z_stride + column, mask=mask, other=-INF).to(tl.float32)
+    y = load_target(y_ptr, row, column, mask, K, y_stride, smoothing)
     p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
     p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
-    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)
+    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=mask)

@@ -39,20 +39,20 @@ MASKED_SCORE = tl.constexpr(-1e30)
 
 @triton.jit
 def program_indices(rows, R: tl.constexpr, BLOCK: tl.constexpr):
-    """Numbers of this program's rows ``[R, 1]`` and of the entries of its block ``[1, BLOCK]``."""
+    """Return row indices ``[R, 1]`` and column indices ``[1, BLOCK]`` of a program's block of some rows."""
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None]
     return row, tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit
 def shift_scores(z, top):
-    """Scores measured from their maximum, and the absent ones far below it: products with infinity may be NaN."""
+    """Subtract the maximum from scores; masked ones become MASKED_SCORE, as products with infinity may be NaN."""
     return tl.maximum(z - tl.where(top == -INF, 0.0, top), MASKED_SCORE)
 
 
 @triton.jit
 def level_bounds(a, size, KIND: tl.constexpr):
-    """A level below that of every row, and the one that no row of ``size`` entries passes."""
+    """Return a level below that of every row, and the one that no row of ``size`` entries exceeds."""
     if KIND == SPARSEMAX:
         first, last = 0.0 * a - 1.0, 0.0 * a
     elif KIND == ENTMAX15:
@@ -96,7 +96,7 @@ def entmax15_step(mass, slope, count, t):
 
 @triton.jit
 def level_terms(x, a, t, KIND: tl.constexpr):
-    """What each entry adds to the sums that a step needs."""
+    """Return what each entry adds to the sums that a step needs."""
     if KIND == SPARSEMAX:
         s, r = sparsemax_terms(x, t)
         u = 0.0 * s
@@ -113,7 +113,7 @@ def level_terms(x, a, t, KIND: tl.constexpr):
 
 @triton.jit
 def level_step(s, r, u, a, t, KIND: tl.constexpr):
-    """The step that the sums ask for, and who takes it."""
+    """Return the step of the level that follows from the sums, and which rows take it."""
     if KIND == SPARSEMAX:
         step, moving = sparsemax_step(s, r, t)
     elif KIND == ENTMAX15:
@@ -128,11 +128,11 @@ def level_step(s, r, u, a, t, KIND: tl.constexpr):
 
 @triton.jit
 def solve_loss_level(x, a, size, KIND: tl.constexpr):
-    """Level and last step of a tile ``[R, BLOCK]``; of rows with alpha > 2 their smallest score and probability."""
+    """Return level and last step of a plain tile; of rows with alpha > 2 the least ``x`` and ``p`` of the support."""
     t, last = level_bounds(a, size, KIND)
     step = 0.0 * a
-    past = 0.0 * a
-    rounds = 0
+    overshot = 0.0 * a
+    steps = 0
     go = True
     while go:
         s, r, u = level_terms(x, a, t, KIND)
@@ -142,12 +142,12 @@ def solve_loss_level(x, a, size, KIND: tl.constexpr):
             s = row_sum(s)
         else:
             s, r, u = row_sum3(s, r, u)
-            past = tl.where(s < OVERSHOT, 1.0, past)
-            u = newton_curvature(s, r, u, past)
+            overshot = tl.where(s < OVERSHOT, 1.0, overshot)
+            u = newton_curvature(s, r, u, overshot)
         step, moving = level_step(s, r, u, a, t, KIND)
         t = tl.where(moving, tl.minimum(t + step, last), t)
-        rounds += 1
-        go = any_row(moving, x) & (rounds < MAX_STEPS)
+        steps += 1
+        go = any_row(moving, x) & (steps < MAX_STEPS)
     if KIND == ENTMAX_ABOVE_2:
         if tl.max(a) > 2.0:
             p = above_two_probabilities(x, tl.maximum(a - 1.0, 1.0))
@@ -158,7 +158,7 @@ def solve_loss_level(x, a, size, KIND: tl.constexpr):
 
 @triton.jit
 def probabilities_at(x, a, t, step, KIND: tl.constexpr):
-    """Probabilities at a level, and their powers alpha."""
+    """Return the probabilities ``p`` at the level ``t + step``, and ``p^alpha``."""
     if KIND == SPARSEMAX:
         p = tl.maximum(x - t - step, 0.0)
         power = p * p
@@ -176,27 +176,27 @@ def probabilities_at(x, a, t, step, KIND: tl.constexpr):
         power = tl.where(inside, p * base, 0.0)
         if KIND == ENTMAX_ABOVE_2:
             if tl.max(a) > 2.0:
-                p_steep, power_steep = probabilities_above_two(x, a, t, step)
-                p = tl.where(a > 2.0, p_steep, p)
-                power = tl.where(a > 2.0, power_steep, power)
+                p_above, power_above = probabilities_above_two(x, a, t, step)
+                p = tl.where(a > 2.0, p_above, p)
+                power = tl.where(a > 2.0, power_above, power)
     return p, power
 
 
 @triton.jit
 def probabilities_above_two(x, a, low, y):
-    """``p^e = y^e + e (x - low)``, for alpha > 2: measured from the smallest entry of the support and its ``p = y``."""
-    sharp = a == INF
-    e = tl.where(sharp, 2.0, a - 1.0)
+    """Return ``p`` and ``p^alpha`` for alpha > 2: ``p^e = y^e + e (x - low)``, with the least ``p = y`` at ``low``."""
+    infinite = a == INF
+    e = tl.where(infinite, 2.0, a - 1.0)
     above = x > low
     base = positive_power(y, e) + tl.where(above, e * (x - low), 0.0)
     p = tl.where(above, positive_power(base, 1.0 / e), y)
-    power = tl.where(above, p * base, positive_power(y, tl.where(sharp, 2.0, a)))
+    power = tl.where(above, p * base, positive_power(y, tl.where(infinite, 2.0, a)))
     return tl.where(x >= low, p, 0.0), tl.where(x >= low, power, 0.0)
 
 
 @triton.jit
 def conjugate_at(power, a, t, step, KIND: tl.constexpr):
-    """``l + (sum p^alpha - 1) / alpha``, given the sum of the powers."""
+    """Return the conjugate ``l + (sum p^alpha - 1) / alpha``, given the sum of the powers."""
     if KIND == SPARSEMAX:
         value = 1.0 + t + step + 0.5 * (power - 1.0)
     elif KIND == ENTMAX15:
@@ -214,7 +214,7 @@ def conjugate_at(power, a, t, step, KIND: tl.constexpr):
 
 @triton.jit
 def alpha_slope_terms(p, a):
-    """What each entry adds to the derivative of the conjugate in alpha: ``p (log_e(p) / alpha + c) / alpha``.
+    """Return what each entry adds to the derivative of the conjugate in alpha: ``p (log_e(p) / alpha + c) / alpha``.
 
     ``log_e(p) = (p^e - 1) / e`` is the deformed logarithm and ``c`` its derivative in ``e``, negated.
     """
@@ -233,9 +233,9 @@ def alpha_slope_terms(p, a):
 
 
 @triton.jit
-def loss_value(value, met, top):
-    """The loss less Omega of the target; ``inf`` where the target has no score, NaN for rows with NaN or ``+inf``."""
-    value = tl.where(met == -INF, INF, tl.where(top == -INF, 0.0, value) - met)
+def loss_value(value, target_score, top):
+    """Return the loss less Omega(y); ``inf`` where the target is masked, NaN for rows with NaN or ``+inf``."""
+    value = tl.where(target_score == -INF, INF, tl.where(top == -INF, 0.0, value) - target_score)
     return tl.where(top < INF, value, float("nan"))
 
 
@@ -259,35 +259,35 @@ def entmax_loss_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``Omega*(z) - <y, z>`` of rows that fit into one program, for the class ``y`` of each, smoothed or not."""
+    """Compute ``Omega*(z) - <y, z>`` of rows that fit into one program, for the class ``y`` of each, also smoothed."""
     row, column = program_indices(rows, R, BLOCK)
-    there = row < rows
-    here = there & (column < K)
-    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    row_mask = row < rows
+    mask = row_mask & (column < K)
+    z = tl.load(z_ptr + row * z_stride + column, mask=mask, other=-INF).to(tl.float32)
     top = row_max(z)
     shift = tl.where(top == -INF, 0.0, top)
-    index = tl.load(index_ptr + row, mask=there, other=0)
-    met = tl.load(z_ptr + row * z_stride + index, mask=there, other=0.0).to(tl.float32) - shift
+    index = tl.load(index_ptr + row, mask=row_mask, other=0)
+    target_score = tl.load(z_ptr + row * z_stride + index, mask=row_mask, other=0.0).to(tl.float32) - shift
     if SMOOTH:
-        met = (1.0 - smoothing) * met + smoothing / K * row_sum(tl.where(here, z - shift, 0.0))
+        target_score = (1.0 - smoothing) * target_score + smoothing / K * row_sum(tl.where(mask, z - shift, 0.0))
     x = shift_scores(z, top)
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
     t, step = solve_loss_level(x, a, K, KIND)
     p, power = probabilities_at(x, a, t, step, KIND)
     value = conjugate_at(row_sum(power), a, t, step, KIND)
     if SLOPE:
-        tl.store(slope_ptr + row, row_sum(alpha_slope_terms(p, a)), mask=there)
-    store_loss(value_ptr, state_ptr, row, rows, loss_value(value, met, top), top, t, step)
+        tl.store(slope_ptr + row, row_sum(alpha_slope_terms(p, a)), mask=row_mask)
+    store_loss(value_ptr, state_ptr, row, rows, loss_value(value, target_score, top), top, t, step)
 
 
 @triton.jit
 def store_loss(value_ptr, state_ptr, row, rows, value, top, t, step):
-    """The loss of each row, and what its probabilities are made of."""
-    there = row < rows
-    tl.store(value_ptr + row, value, mask=there)
-    tl.store(state_ptr + 3 * row, top, mask=there)
-    tl.store(state_ptr + 3 * row + 1, t, mask=there)
-    tl.store(state_ptr + 3 * row + 2, step, mask=there)
+    """Store the loss of each row, and its state: maximum, level and last step."""
+    row_mask = row < rows
+    tl.store(value_ptr + row, value, mask=row_mask)
+    tl.store(state_ptr + 3 * row, top, mask=row_mask)
+    tl.store(state_ptr + 3 * row + 1, t, mask=row_mask)
+    tl.store(state_ptr + 3 * row + 2, step, mask=row_mask)
 
 
 @triton.jit
@@ -309,19 +309,19 @@ def entmax_loss_vjp_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
+    """Compute ``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
     row, column = program_indices(rows, R, BLOCK)
-    there = row < rows
-    here = there & (column < K)
-    g = tl.load(g_ptr + row, mask=there, other=0.0).to(tl.float32)
-    top = tl.load(state_ptr + 3 * row, mask=there, other=0.0)
-    t = tl.load(state_ptr + 3 * row + 1, mask=there, other=0.0)
-    step = tl.load(state_ptr + 3 * row + 2, mask=there, other=0.0)
-    index = tl.load(index_ptr + row, mask=there, other=0)
+    row_mask = row < rows
+    mask = row_mask & (column < K)
+    g = tl.load(g_ptr + row, mask=row_mask, other=0.0).to(tl.float32)
+    top = tl.load(state_ptr + 3 * row, mask=row_mask, other=0.0)
+    t = tl.load(state_ptr + 3 * row + 1, mask=row_mask, other=0.0)
+    step = tl.load(state_ptr + 3 * row + 2, mask=row_mask, other=0.0)
+    index = tl.load(index_ptr + row, mask=row_mask, other=0)
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
-    z = tl.load(z_ptr + row * z_stride + column, mask=here, other=-INF).to(tl.float32)
+    z = tl.load(z_ptr + row * z_stride + column, mask=mask, other=-INF).to(tl.float32)
     p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
     p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
     y = tl.where(column == index, 1.0 - smoothing, 0.0) + smoothing / K
-    # A row that does not count stays out of it, whatever it holds.
-    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=here)
+    # A row whose g is 0 gives 0, also if it holds NaN.
+    tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=mask)

@@ -69,7 +69,7 @@ INLINE S row_maximum(const Row<S>& row) {
     return across_max<S>(maximum<S>(maximum<S>(top[0], top[1]), maximum<S>(top[2], top[3])))[0];
 }
 
-// Rows with no finite maximum: nothing left gives zeros, NaN and +inf give NaN.
+// Fills a row with no finite maximum, and tells whether it is one: nothing left gives zeros, NaN and +inf give NaN.
 template <class S>
 INLINE bool fill_edge_case(const Row<S>& row, S top, S* p) {
     if (std::isfinite(top)) return false;
@@ -77,15 +77,15 @@ INLINE bool fill_edge_case(const Row<S>& row, S top, S* p) {
     return true;
 }
 
-// A score that is surely at or below the edge of the support, if anything is: `edge` is in shifted, scaled scores.
+// A score that is surely at or below the edge of the support, which is at most `edge` < 0 from the largest score.
 template <class T, class S>
-INLINE S cut(S top, T scale, T edge) {
-    const double at = double(top) + double(edge) / double(scale);
+INLINE S support_bound(S top, T edge) {
+    const double at = double(top) + double(edge);
     const double slack = 4 * std::numeric_limits<S>::epsilon();
     return S(at - slack - slack * std::abs(double(top)) - slack * std::abs(at));
 }
 
-// The scores above a cut, packed; returns how many.
+// Packs the scores above a bound; returns how many there are.
 template <class S>
 INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
     int64_t n = 0;
@@ -93,7 +93,7 @@ INLINE int64_t pack(const Row<S>& row, S above, S* raw) {
     return n;
 }
 
-// Pads n packed scores with -inf; returns how many vectors they fill. unpack() also computes (score - origin) * scale.
+// Pads n packed scores with -inf; returns how many vectors they fill. unpack() also subtracts an origin.
 template <class T, class S>
 INLINE int64_t pad(S* raw, int64_t n) {
     constexpr int W = Simd<T>::W;
@@ -102,9 +102,9 @@ INLINE int64_t pad(S* raw, int64_t n) {
 }
 
 template <class T, class S>
-INLINE int64_t unpack(S* raw, int64_t n, T origin, T scale, Vec<T>* x) {
+INLINE int64_t unpack(S* raw, int64_t n, T origin, Vec<T>* x) {
     const int64_t vectors = pad<T>(raw, n);
-    for (int64_t i = 0; i < vectors; i++) x[i] = (load<T>(raw + i * Simd<T>::W) - origin) * scale;
+    for (int64_t i = 0; i < vectors; i++) x[i] = load<T>(raw + i * Simd<T>::W) - origin;
     return vectors;
 }
 
@@ -119,7 +119,8 @@ INLINE void write_row(const Row<S>& row, const Power& power, DoubleWord<S> at, c
 
 // The same where a power is costly: it is taken once for each survivor, and the results are put back in their positions.
 template <class T, class S, class Power>
-INLINE void write_packed(const Row<S>& row, const Power& power, S above, DoubleWord<T> at, Vec<T>* x, int64_t n, S* raw, S* p) {
+INLINE void write_packed(const Row<S>& row, const Power& power, S above, DoubleWord<T> at, Vec<T>* x, int64_t n, S* raw,
+                         S* p) {
     Sum<T> sum;
     for (int64_t i = 0; i < n; i++) sum += x[i] = power.output(at.distance(x[i]));
     const Vec<T> factor = T(1) / sum.template value<true>();

@@ -22,7 +22,7 @@ enum class Kind : int { ENTMAX = 2, NORMMAX = 3, K_SUBSETS = 7 };
 
 // ---- from scores to probabilities ----
 
-// alpha of a row as the family's parameters: curvature e, exponent of the output.
+// What a formula needs of alpha: e, which is alpha - 1 or, for normmax, 1 - 1 / alpha; and the exponent of its output.
 struct Member {
     double e, exponent;
     Member() = default;
@@ -65,9 +65,11 @@ INLINE void with_power(const Member& m, bool norm, Body body) {
     return body(General<T, S>(splat<T>(T(m.e))));
 }
 
-// Sparsemax in double, in place (Michelot). For rows with an entry so close to the threshold that a float cannot tell
-// whether it is in the support: probabilities that are given as scores come back as they are, zeros included.
+// Distance from the threshold within which a float cannot tell whether an entry is in the support.
 constexpr double EDGE = 4 * std::numeric_limits<float>::epsilon();
+
+// Sparsemax in double, in place (Michelot), for rows with an entry that close: probabilities that are given as scores come
+// back as they are, zeros included.
 
 inline void sparsemax_row(double* u, int64_t n) {
     const double top = *std::max_element(u, u + n);
@@ -84,7 +86,7 @@ inline void sparsemax_row(double* u, int64_t n) {
     for (int64_t i = 0; i < n; i++) u[i] = std::max(u[i] - tau, 0.0);
 }
 
-// Solves the lanes of a tile again whose probabilities `x` have one that close to zero.
+// Solves the lanes of a tile again, in double, whose probabilities `x` have one that close to zero.
 template <class T, class S>
 INLINE void solve_edges_again(const Tile<T, S>& tile, const S* z, Vec<T>* x) {
     const int64_t K = tile.shape.K, inner = tile.shape.inner;
@@ -109,13 +111,13 @@ INLINE bool threshold_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x
     if (fill_edge_case(row, top, p)) return true;
     S* raw = (S*)(x + row.K / Simd<T>::W + 2);
     if constexpr (!Power::polynomial) {
-        const S above = cut<T, S>(top, T(1), power.edge());
-        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), T(1), x);
+        const S above = support_bound<T, S>(top, power.edge());
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), x);
         const Root<T> root = general_threshold<true, T>(power, x, n);
         if (std::is_same<T, float>::value && root.weights[0] > T(MAX_FLOAT_WEIGHT)) return false;
         write_packed<T>(row, power, above, root.at, x, n, raw, p);
     } else if constexpr (std::is_same<T, S>::value) {
-        const int64_t n = pad<T>(raw, pack(row, cut<T, S>(top, T(1), -power.reach), raw));
+        const int64_t n = pad<T>(raw, pack(row, support_bound<T, S>(top, -power.reach), raw));
         x = (Vec<T>*)raw;
         const DoubleWord<T> at = polynomial_threshold<true, T>(power, x, n, splat<T>(top));
         if constexpr (std::is_same<T, float>::value && std::is_base_of<Linear<T>, Power>::value) {
@@ -125,8 +127,8 @@ INLINE bool threshold_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x
         }
         write_row(row, power, at, x, n, p);
     } else {
-        const S above = cut<T, S>(top, T(1), -power.reach);
-        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(0), T(1), x);
+        const S above = support_bound<T, S>(top, -power.reach);
+        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(0), x);
         write_packed<T>(row, power, above, polynomial_threshold<true, T>(power, x, n, splat<T>(top)), x, n, raw, p);
     }
     return true;
@@ -145,6 +147,7 @@ INLINE void direct_row(const Row<S>& row, double e, S* p, Vec<T>* x) {
     for (int64_t i = 0; i < row.K; i++) p[i] = S(u[i]);
 }
 
+// Long rows [begin, end) of one alpha, each spread across the lanes.
 template <class T, class S>
 void solve_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t begin, int64_t end, Vec<T>* x) {
     if (m.e == 0 || !(m.e > -1 && m.e <= 1)) {
@@ -162,6 +165,7 @@ void solve_rows(const S* z, S* p, int64_t K, const Member& m, bool norm, int64_t
     });
 }
 
+// A tile of short rows, one in each lane, with an alpha each unless it is `shared`.
 template <class T, class S>
 INLINE void solve_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool norm, bool shared) {
     constexpr int W = Simd<T>::W;

@@ -12,7 +12,7 @@
 #include "arborescence.h"
 #include "eisner.h"
 #include "spanning.h"
-#include "subsets_dp.h"
+#include "subsets.h"
 #include "viterbi.h"
 
 namespace {

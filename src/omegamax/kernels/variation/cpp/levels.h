@@ -18,26 +18,14 @@
 #include <vector>
 
 #include "processor.h"
+#include "region_flow.h"
 
 namespace omegamax {
 
-constexpr double UNBOUNDED = 1e300;  // a capacity no flow comes near, yet one to compute with
-
-struct Arc {
-    int to, edge;
-    bool forward;  // along the edge, or against it
-};
-
-// Net is a graph with a flow: n nodes, u[edge], cap[edge], and
-//   arcs(i, f(arc, to, edge, forward)): all arcs of a node, those of capacity 0 and ones into the padding included;
-//   select(i, wanted(to, edge, forward), f(arc, to)): f on those that are wanted;
-//   arc(i, arc): the arc itself; reverse(arc): its index at the other end;
-//   edges(f(i, j, edge)): all edges of positive capacity;
-//   pad(): how far beyond [0, n) an arc may point.
 template <class Net>
-class Levels {
+class Levels : private RegionFlow<Net> {
 public:
-    explicit Levels(Net& net) : net(net) {}
+    explicit Levels(Net& net) : Base(net) {}
 
     // From scores and a feasible net.u to the solution; net.u becomes its proof.
     // Returns the residual that a limit on the work left, relative to the scores: 0, unless that limit was met.
@@ -58,7 +46,7 @@ public:
                 unite();
                 return residual;
             }
-            // Cutting along what was full before is quick but may undo what it did. Then regions are solved whole.
+            // Cutting along what was full before is cheap but may undo what it did. Then regions are solved as one.
             wide = round >= 2;
             for (size_t k = 0; k + 1 < starts.size(); k++) settle(starts[k], starts[k + 1]);
         }
@@ -70,53 +58,38 @@ public:
     }
 
 private:
-    static constexpr int OUTSIDE = 1 << 30;
+    using Base = RegionFlow<Net>;
+    using Base::above, Base::below, Base::high, Base::low, Base::net, Base::ROUNDING;
+    using Base::balanced, Base::excess, Base::flow, Base::parent, Base::push, Base::queue, Base::side;
+    using typename Base::Flow;
+
     // Regions that grow by a node a round, as along a path, would take as many rounds as they will have nodes. After
     // some, all that is connected is solved as one: one more round, but for rounding.
     static constexpr int PATIENCE = 20, MAX_ROUNDS = 60;
-    static constexpr double ROUNDING = 16 * std::numeric_limits<double>::epsilon();
 
-    Net& net;
     const double* x = nullptr;
     double* value = nullptr;
     double residual = 0;
     bool wide = false;
-    int stamp = 0, above = 0, below = 0;  // nodes above and below the level that a region is to be brought to
-    double high = 0, low = 0;             // by how much, in all
-    std::vector<double> inflow, size;     // -div u, and the sum of the sizes of its terms
-    std::vector<double> slack, excess;    // what rounding does to values; what is above the level of the region
-    std::vector<int> home_, seen_;        // the region of a node; whether a search has met it
-    std::vector<int> before, order, spare, parent, live, queue, starts;
-    std::vector<signed char> side;
+    int stamp = 0;                     // of the newest region
+    std::vector<double> inflow, size;  // -div u, and the sum of the sizes of its terms
+    std::vector<double> slack;         // what rounding does to values
+    std::vector<int> home_;            // the region of a node
+    int* home = nullptr;
+    std::vector<int> before, order, spare, starts;
     std::vector<std::pair<int, int>> todo;
-    int *home = nullptr, *seen = nullptr;
 
     void reserve() {
         const size_t n = size_t(net.n), pad = size_t(net.pad());
         if (order.size() != n || home_.size() != n + 2 * pad) {
-            for (auto* v : {&inflow, &size, &slack, &excess}) v->resize(n);
-            for (auto* v : {&before, &order, &spare, &parent, &live, &queue}) v->resize(n);
-            side.resize(n);
+            for (auto* v : {&inflow, &size, &slack}) v->resize(n);
+            for (auto* v : {&before, &order, &spare}) v->resize(n);
             home_.assign(n + 2 * pad, 0);
-            seen_.assign(n + 2 * pad, OUTSIDE);
-            home = home_.data() + pad, seen = seen_.data() + pad;
+            home = home_.data() + pad;
+            Base::reserve_flow(n, pad);
         }
         std::fill(home, home + n, -1);
         residual = 0, stamp = 0;
-    }
-
-    double room(int e, bool forward) const { return forward ? net.cap[e] - net.u[e] : net.cap[e] + net.u[e]; }
-
-    // Sends up to f >= 0; returns how much went. A full edge is at its capacity to the last bit, and one that is full
-    // but for rounding is full: nothing is gained by sending dust through it.
-    ALWAYS double push(int e, bool forward, double f) {
-        const double most = room(e, forward), cap = net.cap[e];
-        if (most - f <= ROUNDING * cap) {
-            net.u[e] = forward ? cap : -cap;
-            return std::min(most, f);
-        }
-        net.u[e] += forward ? f : -f;
-        return f;
     }
 
     ALWAYS void refresh(int i) {
@@ -223,80 +196,6 @@ private:
         const double found = origin + total / m;
         for (int k = 0; k < m; k++) value[node[k]] = found, slack[node[k]] = close + ROUNDING * std::fabs(found);
         return true;
-    }
-
-    // Counts and sums what is above the level and what is below; whether either is no more than rounding.
-    bool balanced(const int* node, int m, double close, double enough) {
-        above = below = 0, high = low = 0;
-        for (int k = 0; k < m; k++) {
-            const double f = excess[node[k]];
-            above += f > close, below += f < -close;
-            high += f > close ? f : 0, low -= f < -close ? f : 0;
-        }
-        return high <= enough || low <= enough;
-    }
-
-    // A maximum flow from excess to deficit inside a region. Where it ends in a cut, marks the sides.
-    enum class Flow { level, cut, limited };
-    Flow flow(const int* node, int m, double close, double enough) {
-        int count = m;
-        for (int k = 0; k < m; k++) live[k] = node[k], side[node[k]] = 0;
-        Flow found = Flow::limited;
-        for (int64_t pass = 0; pass < 10000 + int64_t(m); pass++) {
-            // From the fewer: what the many have to give or to take arrives in one wave.
-            const bool met = below <= above ? wave<true>(count, close, above) : wave<false>(count, close, below);
-            if (!balanced(live.data(), count, close, enough) && met) continue;
-            found = count == m || balanced(node, m, close, enough) ? Flow::level : Flow::cut;
-            break;
-        }
-        // What is still alive holds excess alone, or deficit alone, or neither.
-        balanced(live.data(), count, close, enough);
-        for (int k = 0; k < count; k++) side[live[k]] = high > low ? 1 : -1;
-        for (int k = 0; k < m; k++) seen[node[k]] = OUTSIDE;
-        if (found != Flow::level) balanced(node, m, close, enough);
-        return found;
-    }
-
-    // A search from all deficits, up the arcs with room, until it has met all excess; then excess moves down the trees,
-    // farthest first. With `down` false, excess and deficit change places. What the search cannot meet never will be
-    // met again, and is dropped from the live. False if it met nothing.
-    template <bool down>
-    bool wave(int& count, double close, int wanted) {
-        constexpr double sign = down ? 1 : -1;
-        double* const excess = this->excess.data();
-        int *const queue = this->queue.data(), *const live = this->live.data(), *const parent = this->parent.data();
-        int* const seen = this->seen;
-        int tail = 0, met = 0;
-        for (int k = 0; k < count; k++) {
-            const int i = live[k], root = sign * excess[i] < -close;
-            queue[tail] = i, tail += root, seen[i] = root;
-        }
-        const int roots = tail;
-        for (int k = 0; k < tail && met < wanted; k++)
-            net.arcs(queue[k], [&](int a, int j, int e, bool forward) {
-                if (seen[j] || !(room(e, forward != down) > 0)) return;
-                seen[j] = 1, queue[tail++] = j, parent[j] = net.reverse(a);
-                met += sign * excess[j] > close;
-            });
-        if (met < wanted) {
-            int left = 0;
-            for (int k = 0; k < count; k++) {
-                const int i = live[k];
-                if (seen[i]) live[left++] = i;
-                else seen[i] = OUTSIDE, side[i] = down ? 1 : -1;
-            }
-            count = left;
-        }
-        for (int k = tail - 1; k >= roots; k--) {
-            const int i = queue[k];
-            const double have = sign * excess[i];
-            if (!(have > 0)) continue;
-            const Arc a = net.arc(i, parent[i]);
-            const double moved = push(a.edge, a.forward == down, have);
-            excess[i] = moved == have ? 0 : sign * (have - moved);
-            excess[a.to] += sign * moved;
-        }
-        return met > 0;
     }
 
     // Whether the flow along an edge could still lower the one end and raise the other. (Hardly ever: no branches.)
