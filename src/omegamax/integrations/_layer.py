@@ -30,7 +30,7 @@ def attend(
     weights: bool = True,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """What a layer asks for, by :func:`omegamax.attention`.
+    """Compute what a layer asks for, by :func:`omegamax.attention`.
 
     Args:
         layer: the attention layer; only its ``is_causal`` is read.

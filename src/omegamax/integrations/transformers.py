@@ -120,7 +120,7 @@ def learnable_alpha(
 
 
 def alphas(model: torch.nn.Module) -> dict[str, Tensor]:
-    """The learnt alphas of a model by the name of their layer, ``[heads]`` each; with gradient."""
+    """Return the learnt alphas of a model by the name of their layer, ``[heads]`` each; with gradient."""
     learnt = {name: layer for name, layer in model.named_modules() if isinstance(layer, Alpha)}
     return {name.removesuffix(".omegamax.alpha"): alpha.value for name, alpha in learnt.items()}
 
@@ -135,7 +135,7 @@ def _standard() -> Iterator[str]:
 
 
 def _function(name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """The attention function of ``MAP`` or ``MAP:PARAMETER``."""
+    """Return the attention function of ``MAP`` or ``MAP:PARAMETER``."""
     kind, _, parameter = name.partition(":")
     if kind in LEARNT and parameter == LEARNABLE:
         fixed = None
@@ -227,7 +227,7 @@ def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
 
 
 def _to_dict(original: Callable[..., dict[str, Any]], config: Any) -> dict[str, Any]:
-    """With our names, which transformers would leave out. Loading takes them from there as it does any setting."""
+    """Add our names, which transformers would leave out. Loading takes them from there as it does any setting."""
     settings = original(config)
     if names := _names(config):
         settings["attn_implementation"] = names
@@ -272,7 +272,7 @@ def _post_init(original: Callable[..., None], model: transformers.PreTrainedMode
 def _initialize_weights(
     original: Callable[..., None], model: transformers.PreTrainedModel, module: torch.nn.Module, *args: Any
 ) -> None:
-    """A checkpoint without alphas leaves them uninitialised; models only know how to initialise their own modules."""
+    """Initialise alphas that a checkpoint does not have; models only know how to initialise their own modules."""
     raw = module.raw if isinstance(module, Alpha) else None
     known = any(getattr(owner, "_is_hf_initialized", False) for owner in (module, raw))
     original(model, module, *args)
