@@ -2,8 +2,8 @@
 What decides on which face a sample lands?
 ==========================================
 
-For Gaussian-sparsemax: how far the scores are apart, and how noisy they are. For the hard concrete law: the stretch.
-For the law of largest entropy: how finely a coordinate is coded.
+For Gaussian-sparsemax: how far the scores are apart, and how noisy they are. For the hard concrete distribution: the
+stretch. For the distribution of largest entropy: how finely a coordinate is coded.
 """
 
 import matplotlib.pyplot as plt
@@ -20,9 +20,9 @@ colours = ("#d1495b", "#e09f3e", "#2176ae")
 size = mixed.faces(3).sum(-1)
 
 
-def by_size(law: mixed.Mixed) -> torch.Tensor:
+def by_size(distribution: mixed.Mixed) -> torch.Tensor:
     """Probabilities of one, two and three non-zero entries."""
-    probs = law.face_probs()
+    probs = distribution.face_probs()
     return torch.stack([probs[..., size == k].sum(-1) for k in (1, 2, 3)], -1)
 
 
@@ -34,7 +34,7 @@ noisy = by_size(mixed.GaussianSparsemax(scores, scale[:, None], order=24))
 leading = by_size(mixed.GaussianSparsemax(lead[:, None] * first, scale=0.5, order=24))
 
 # %%
-# Two choices are a Gaussian cut off at both ends, and the hard concrete law is known in closed form.
+# Two choices are a Gaussian cut off at both ends, and the hard concrete distribution is known in closed form.
 
 stretch = torch.linspace(1.0, 3.0, 101, dtype=torch.float64)
 stretched = mixed.HardConcrete(0.7, logits=torch.tensor([0.5, 0.0], dtype=torch.float64), stretch=stretch)

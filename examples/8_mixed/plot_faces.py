@@ -2,8 +2,8 @@
 Where do samples land?
 ======================
 
-A point of the simplex has a face: the entries that are not zero. Softmax of noise only ever lands inside. A mixed law
-lands on corners, on edges and inside, each with a probability of its own.
+A point of the simplex has a face: the entries that are not zero. Softmax of noise only ever lands inside. A mixed
+distribution lands on corners, on edges and inside, each with a probability of its own.
 """
 
 import matplotlib.pyplot as plt
@@ -12,14 +12,14 @@ import torch
 from omegamax import mixed, viz
 
 # %%
-# Eight laws for three choices; those that have scores have the same ones. Blue dots are samples with three non-zero
-# entries; the histograms on the edges are samples with two, and the area of a red disc is the probability of a single
-# choice.
+# Eight distributions for three choices; those that have scores have the same ones. Blue dots are samples with three
+# non-zero entries; the histograms on the edges are samples with two, and the area of a red disc is the probability of a
+# single choice.
 
 torch.manual_seed(0)
 scores = torch.tensor([0.6, 0.2, -0.1])
 correlated = torch.tensor([[0.5, 0.4, 0.0], [0.4, 0.5, 0.0], [0.0, 0.0, 0.5]])
-laws = {
+distributions = {
     "Gumbel-softmax, temperature 1": mixed.GumbelSoftmax(1.0, logits=scores),
     "straight-through": mixed.GumbelSoftmax(1.0, logits=scores, hard=True),
     "hard concrete, stretch 1.5": mixed.HardConcrete(1.0, logits=scores, stretch=1.5),
@@ -31,16 +31,16 @@ laws = {
 }
 
 with viz.style():
-    figure, axes = viz.panels(len(laws), 4, size=(2.7, 2.6))
-    for ax, (title, law) in zip(axes, laws.items(), strict=True):
-        viz.faces(law.sample((20000,)), title=title, ax=ax)
+    figure, axes = viz.panels(len(distributions), 4, size=(2.7, 2.6))
+    for ax, (title, distribution) in zip(axes, distributions.items(), strict=True):
+        viz.faces(distribution.sample((20000,)), title=title, ax=ax)
 
 # %%
 # The densities say the same without samples: probabilities of the seven faces, and the entropy of the direct sum.
 
-for title, law in laws.items():
-    if not isinstance(law, mixed.HardConcrete):  # whose density is known for two choices only
-        probs = [f"{p:.2f}" for p in law.face_probs()]
-        value, error = mixed.entropy(law)
+for title, distribution in distributions.items():
+    if not isinstance(distribution, mixed.HardConcrete):  # whose density is known for two choices only
+        probs = [f"{p:.2f}" for p in distribution.face_probs()]
+        value, error = mixed.entropy(distribution)
         print(f"{title:32}", *probs, f" entropy {value:.2f} +- {error:.2f}")
 plt.show()

@@ -1,4 +1,4 @@
-"""One row of the tables: two networks trained with one law of symbols from one seed, and measured."""
+"""One row of the tables: two networks trained with one distribution of symbols from one seed, and measured."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Train and measure: two networks that talk about clothes, with every law of symbols, from several seeds.
+"""Train and measure: two networks that talk about clothes, with every distribution of symbols, from several seeds.
 
     python experiments/communication/run.py                                      # the whole table
-    python experiments/communication/run.py --kinds gaussian_sparsemax --seeds 0  # one law, one seed
+    python experiments/communication/run.py --kinds gaussian_sparsemax --seeds 0  # one distribution, one seed
     python experiments/communication/run.py --trials                             # what settings are chosen by
 
 Rows are added to ``results/runs.csv`` as they are done; those that are there are not run again (``--results`` names

@@ -11,7 +11,7 @@ RESULTS = Path(__file__).parent / "results"
 SET, CLASSES = "fashion_mnist", 10
 KINDS = ("gumbel_softmax", "gumbel_softmax_st", "hard_concrete", "gaussian_sparsemax")
 PUBLISHED = 1.0  # temperature or scale: the paper's own code has 1 for all, and lets temperatures fall later
-# What is tried with each law: its parameter, and how fast it learns.
+# What is tried with each distribution: its parameter, and how fast it learns.
 PARAMETERS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 CHOICES = ("rate", "both")  # what is chosen on validation games: the rate alone, or both
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def option(kind: str) -> str:
-    """Name of the parameter that says how random a law is."""
+    """Name of the parameter that says how random a distribution is."""
     return "scale" if kind == "gaussian_sparsemax" else "temperature"
 
 

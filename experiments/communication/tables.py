@@ -30,9 +30,9 @@ Rows = list[dict[str, str]]
 
 
 def results_table(rows: Rows, trials: Rows, choice: str) -> str:
-    """Test games: what was said and understood with each law."""
+    """Test games: what was said and understood with each distribution."""
     head = [
-        "law of the symbol",
+        "distribution of the symbol",
         "temperature or scale",
         "rate",
         "success (%)",
@@ -45,7 +45,7 @@ def results_table(rows: Rows, trials: Rows, choice: str) -> str:
     for kind in KINDS:
         mine = [row for row in rows if (row["kind"], row["choice"]) == (kind, choice)]
         settings = [f"{value:g}" for value in chosen(trials, kind, choice).values()]
-        whole = kind.startswith("gumbel")  # all words or one, by the law
+        whole = kind.startswith("gumbel")  # all words or one, by the distribution
         numbers = [
             mean(mine, "success", seeds=SEEDS),
             mean(mine, "nonzeros", 1, 2, SEEDS) if not whole else _same(mine, "nonzeros"),
@@ -74,7 +74,7 @@ def trials_table(trials: Rows) -> str:
             best = max(mine, key=lambda row: float(row["val_success"]), default=None)
             line.append("-" if best is None else _cell(best))
         lines.append(line)
-    return table(["law of the symbol", *(f"{parameter:g}" for parameter in PARAMETERS)], lines)
+    return table(["distribution of the symbol", *(f"{parameter:g}" for parameter in PARAMETERS)], lines)
 
 
 def _cell(row: dict[str, str]) -> str:
@@ -92,7 +92,7 @@ def rates_table(trials: Rows) -> str:
             line = [NAMES[kind], f"{best:g}", *cells]
             if line not in lines:
                 lines.append(line)
-    return table(["law of the symbol", "temperature or scale", *(f"rate {rate:g}" for rate in RATES)], lines)
+    return table(["distribution of the symbol", "temperature or scale", *(f"rate {rate:g}" for rate in RATES)], lines)
 
 
 def longer_table(rows: Rows, longer: Rows) -> str:
@@ -107,7 +107,7 @@ def longer_table(rows: Rows, longer: Rows) -> str:
                 numbers = [mean(each, "success", seeds=None), mean(each, "nonzeros", 1, 2, None)]
                 numbers.append(mean(each, "words", 1, 0, None))
                 lines.append([NAMES[kind], str(len(each)), each[0]["epochs"], *numbers])
-    return table(["law of the symbol", "seeds", "epochs", "success (%)", "nonzeros", "words in use"], lines)
+    return table(["distribution of the symbol", "seeds", "epochs", "success (%)", "nonzeros", "words in use"], lines)
 
 
 def tables(folder: Path = RESULTS) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One row of the tables: a network trained on a set with one law of codes, and measured."""
+"""One row of the tables: a network trained on a set with one distribution of codes, and measured."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ TRIAL_SEED = 1000  # of no row
 
 
 def settings_of(kind: str) -> list[dict[str, Any]]:
-    """What is tried for a law: four settings each. The temperature of laws that have none is empty."""
+    """List what is tried for a distribution, four settings each; a temperature that it does not have is empty."""
     if kind in WITH_TEMPERATURE:
         return [{"rate": rate, "temperature": each} for each in (0.5, 1.0) for rate in (1e-3, 2e-3)]
     return [{"rate": rate, "temperature": ""} for rate in (5e-4, 1e-3, 2e-3, 4e-3)]
 
 
 def rows_of(rows: Sequence[Mapping[str, str]], job: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    """Those of one set, law and size."""
+    """Those of one set, distribution and size."""
     return [row for row in rows if all(row[key] == job[key] for key in ("set", "codes", "kind", "size"))]
 
 
 def best_settings(trials: Sequence[Mapping[str, str]], job: Mapping[str, Any]) -> dict[str, Any]:
-    """Those with the highest bound of the validation part, of as many trials as any other law has."""
+    """Those with the highest bound of the validation part, of as many trials as any other distribution has."""
     mine = rows_of(trials, job)
     if len(mine) != len(settings_of(job["kind"])):
         what = f"{job['kind']} ({job['codes']}, {job['size']}) on {job['set']}"
@@ -134,7 +134,7 @@ class _Run:
     def __init__(self, place: Place, job: Mapping[str, Any], epochs: int) -> None:
         self.job, size = job, place.sizes[job["size"]]
         variables, vertices, draws = CODES[job["codes"]]
-        if job["kind"] == "gaussian":  # as many numbers as a decoder reads of the other laws
+        if job["kind"] == "gaussian":  # as many numbers as a decoder reads of the other distributions
             variables, vertices = variables * (1 if vertices == 2 else vertices), 1
         options = {"temperature": job["temperature"]} if job["temperature"] else {}
         cuda = place.device.startswith("cuda")

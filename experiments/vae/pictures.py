@@ -35,7 +35,7 @@ def read(folder: Path, name: str, codes: str, kind: str) -> dict[str, np.ndarray
 
 
 def kept(folder: Path, codes: str) -> list[str]:
-    """Laws of which there is something to draw."""
+    """Distributions of which there is something to draw."""
     return [kind for kind in KINDS[codes] if any(read(folder, name, codes, kind) for name in SETS)]
 
 
@@ -75,7 +75,7 @@ def draw_simplex(axes: Axes, code: np.ndarray, face: np.ndarray) -> None:
 
 
 def draw(folder: Path, codes: str) -> plt.Figure:
-    """Both sets side by side: pictures above, then for each law what was made of them and the code between."""
+    """Both sets side by side: pictures above, then for each distribution what was made of them and the code between."""
     kinds = kept(folder, codes)
     wide, rows = len(SETS) * COLUMNS, 1 + 2 * len(kinds)
     heights = [1.0] + [1.0, 0.55] * len(kinds)

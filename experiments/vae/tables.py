@@ -28,8 +28,8 @@ Rows = Sequence[Mapping[str, str]]
 
 
 def bound_table(rows: Rows, name: str, codes: str) -> str:
-    """Bounds and sparsity of every law, on one set."""
-    head = ["law of the code", "bound", "weighted bound", "reconstruction", "divergence"]
+    """Bounds and sparsity of every distribution, on one set."""
+    head = ["distribution of the code", "bound", "weighted bound", "reconstruction", "divergence"]
     head += ["at a corner (%)", "entries at 0 (%)"]
     head += ["non-zeros of 10", "faces seen"] if codes == "simplex" else ["bound, full size", "weighted, full size"]
     lines = []
@@ -64,7 +64,7 @@ def trials_table(trials: Rows) -> str:
                 chosen += f", temperature {best['temperature']:g}" if best["temperature"] else ""
                 line += [chosen, " / ".join(f"{float(row['val_bound']):.1f}" for row in _sorted(rows_of(trials, job)))]
             lines.append(line)
-    return table(["law of the code", *(word for name in SETS for word in (name, "validation bounds"))], lines)
+    return table(["distribution of the code", *(word for name in SETS for word in (name, "validation bounds"))], lines)
 
 
 def _sorted(rows: Rows) -> list[Mapping[str, str]]:

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from omegamax.cli._config import MOST_LEVELS, MOST_NODES, allowed, check_yaml, guarded
+from omegamax.cli._config import MOST_LEVELS, MOST_NODES, allowed, check_yaml, guard_imports
 from omegamax.cli.main import main
 
 MODULE = """
@@ -91,7 +91,7 @@ def test_jsonargparse_is_left_as_it_was():
     from jsonargparse import _typehints, get_loader
 
     before = _typehints.import_object, get_loader("yaml")
-    with pytest.raises(KeyError), guarded():
+    with pytest.raises(KeyError), guard_imports():
         assert _typehints.import_object is not before[0]
         raise KeyError
     assert (_typehints.import_object, get_loader("yaml")) == before

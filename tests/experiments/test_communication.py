@@ -58,7 +58,7 @@ def test_page_shows_what_the_rows_say(tmp_path):
     assert Path(page).read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_law_has_the_same_trials(scripts):
+def test_every_distribution_has_the_same_trials(scripts):
     settings, tried = scripts["settings"], rows("trials")
     wanted = {(kind, p, rate) for kind in KINDS for p in settings.PARAMETERS for rate in settings.RATES}
     assert {(row["kind"], float(row["parameter"]), float(row["rate"])) for row in tried} == wanted

@@ -40,7 +40,7 @@ def test_page_shows_what_the_rows_say(tmp_path):
     assert Path(page).read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_law_has_as_many_trials_and_the_test_part_none():
+def test_every_distribution_has_as_many_trials_and_the_test_part_none():
     tried = rows("trials")
     counts = Counter((row["set"], row["codes"], row["kind"], row["size"]) for row in tried)
     assert set(counts.values()) == {4}
@@ -70,7 +70,7 @@ def test_rows_are_bounds_of_codes_on_faces():
 
 
 @pytest.mark.slow
-def test_pictures_are_there_for_every_law():
+def test_pictures_are_there_for_every_distribution():
     code = "from job import KINDS, SETS; from tables import SIZE\n"
     code += "print(*(f'{s}-{c}-{k}-{SIZE[c]}' for s in SETS for c in KINDS for k in KINDS[c]))"
     named = script("", code=code).stdout.split()

@@ -178,7 +178,7 @@ def test_psi_is_the_conjugate_of_what_its_map_is_the_gradient_of(psi):
     q = psi.argmax(x)
     dual = (q * x).sum(-1) - psi(q.detach())  # the conjugate of Psi at x
     radius, c = psi.sizes(4)
-    torch.testing.assert_close(dual, radius * torch.hypot(psi.projected(x).norm(dim=-1), torch.tensor(c, dtype=F64)))
+    torch.testing.assert_close(dual, radius * torch.hypot(psi.project(x).norm(dim=-1), torch.tensor(c, dtype=F64)))
     centred = not isinstance(psi, L2Norm)
     for other in torch.randn(200, 5, 4, dtype=F64):
         other = other - other.mean(-1, keepdim=True) if centred else other

@@ -5,15 +5,24 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import omegamax
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTION = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1]  # "A map"
+LIBRARY_IMPORTS = """
+from omegamax.maps.entmax import Tsallis
+from omegamax.maps.omega import Omega
+from omegamax.maps.record import Learnable
+from omegamax.maps.registry import register
+"""
 
 
 def block(language: str) -> str:
@@ -85,6 +94,25 @@ def test_map_of_a_package_keeps_every_contract(site: Path):
     assert done.returncode == 0, done.stdout[-5000:]
     count = int(re.search(r"(\d+) passed", done.stdout)[1])
     assert count > 150
+
+
+def test_map_of_the_library_is_one_file(tmp_path: Path):
+    package = Path(omegamax.__file__).parent
+    shutil.copytree(package, tmp_path / "omegamax", ignore=shutil.ignore_patterns("__pycache__"))
+    text = block("python").replace("import omegamax\nfrom omegamax.maps import Learnable\n", LIBRARY_IMPORTS)
+    for name in ("register", "Omega", "Tsallis"):
+        text = text.replace(f"omegamax.{name}(", f"{name}(").replace(f"(omegamax.{name})", f"({name})")
+    (tmp_path / "omegamax" / "maps" / "tempered.py").write_text(text)
+    program = """
+import omegamax, torch
+assert list(omegamax.maps.records())[-1] == "tempered"
+z, target = torch.randn(3, 5), torch.tensor([0, 1, 2])
+assert torch.equal(omegamax.tempered(z, 0.5), omegamax.nn.Tempered(0.5)(z))
+assert torch.equal(omegamax.losses.tempered_loss(z, target, 0.5), omegamax.nn.TemperedLoss(0.5)(z, target))
+print(omegamax.__file__)
+"""
+    done = run(tmp_path, "-c", program)
+    assert done.returncode == 0 and str(tmp_path) in done.stdout, done.stderr
 
 
 def test_package_that_fails_is_named_and_harms_no_other(tmp_path: Path):

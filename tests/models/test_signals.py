@@ -10,7 +10,7 @@ from torch.distributions import Dirichlet
 
 from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
 from omegamax.models.bag_classifier import VectorEncoder
-from omegamax.models.signals import LAWS, Play, Receiver, Sender, SignalGame, symbol_law
+from omegamax.models.signals import DISTRIBUTIONS, Play, Receiver, Sender, SignalGame, symbol_distribution
 from omegamax.models.signals import receiver as receiver_file
 
 KINDS = {
@@ -19,11 +19,11 @@ KINDS = {
     "hard_concrete": HardConcrete,
     "gaussian_sparsemax": GaussianSparsemax,
 }
-every_law = pytest.mark.parametrize("law", LAWS)
+every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 
 
-def game(law, words=12, features=20, options=None):
-    sender = Sender(VectorEncoder(features, 16, layers=1), words, law, options)
+def game(distribution, words=12, features=20, options=None):
+    sender = Sender(VectorEncoder(features, 16, layers=1), words, distribution, options)
     return SignalGame(sender, Receiver(VectorEncoder(features, 16, layers=1), words, 8))
 
 
@@ -31,47 +31,47 @@ def batch(features=20):
     return torch.randn(6, features), torch.arange(6), torch.stack([torch.randperm(6)[:4] for _ in range(6)])
 
 
-def test_every_law_has_a_name():
-    assert KINDS.keys() == LAWS.keys()
+def test_every_distribution_has_a_name():
+    assert KINDS.keys() == DISTRIBUTIONS.keys()
 
 
-@every_law
-def test_law_by_name_is_the_distribution_with_its_options(law):
-    option = "scale" if law == "gaussian_sparsemax" else "temperature"
-    found = symbol_law(law, **{option: 0.3})(torch.randn(2, 5))
-    assert type(found) is KINDS[law]
+@every_distribution
+def test_distribution_by_name_is_the_distribution_with_its_options(distribution):
+    option = "scale" if distribution == "gaussian_sparsemax" else "temperature"
+    found = symbol_distribution(distribution, **{option: 0.3})(torch.randn(2, 5))
+    assert type(found) is KINDS[distribution]
     assert torch.equal(getattr(found, option), torch.full_like(getattr(found, option), 0.3))
-    assert getattr(found, "hard", False) == law.endswith("_st")
+    assert getattr(found, "hard", False) == distribution.endswith("_st")
 
 
-@every_law
-def test_law_by_name_can_be_pickled(law):
+@every_distribution
+def test_distribution_by_name_can_be_pickled(distribution):
     scores = torch.randn(3, 5)
     draws = []
-    for each in (symbol_law(law), pickle.loads(pickle.dumps(symbol_law(law)))):
+    for each in (symbol_distribution(distribution), pickle.loads(pickle.dumps(symbol_distribution(distribution)))):
         torch.manual_seed(0)
         draws.append(each(scores).rsample())
     assert torch.equal(*draws)
 
 
 @pytest.mark.parametrize(
-    "law, options, message",
+    "distribution, options, message",
     [
-        ("words", {}, "law must be one of"),
+        ("words", {}, "distribution must be one of"),
         ("hard_concrete", {"scale": 1.0}, "an option of hard_concrete must be one of 'temperature', 'stretch'"),
         ("hard_concrete", {"stretch": 0.9}, "stretch must be a number >= 1, got 0.9"),
         ("gaussian_sparsemax", {"scale": 0.0}, "scale must be a number > 0, got 0.0"),
-        (Dirichlet, {"scale": 1.0}, "options go with the name of a law"),
+        (Dirichlet, {"scale": 1.0}, "options go with the name of a distribution"),
     ],
 )
-def test_wrong_law_is_refused(law, options, message):
+def test_wrong_distribution_is_refused(distribution, options, message):
     with pytest.raises(ValueError, match=message):
-        symbol_law(law, **options)
+        symbol_distribution(distribution, **options)
 
 
-@every_law
-def test_gradients_reach_every_parameter_of_both_players(law):
-    play_game = game(law).double()
+@every_distribution
+def test_gradients_reach_every_parameter_of_both_players(distribution):
+    play_game = game(distribution).double()
     images, shown, candidates = batch()
     play = play_game(images.double(), shown, candidates)
     play.scores.logsumexp(-1).sum().backward()
@@ -79,10 +79,10 @@ def test_gradients_reach_every_parameter_of_both_players(law):
         assert parameter.grad is not None and bool(parameter.grad.any()), name
 
 
-@every_law
-def test_sender_learns_by_the_path_of_the_sample(law):
+@every_distribution
+def test_sender_learns_by_the_path_of_the_sample(distribution):
     """The gradient is that of the receiver's loss through the symbol, and no other."""
-    play_game = game(law).double()
+    play_game = game(distribution).double()
     images, shown, candidates = batch()
     images = images.double()
     torch.manual_seed(1)
@@ -96,10 +96,10 @@ def test_sender_learns_by_the_path_of_the_sample(law):
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
 
 
-@every_law
-def test_symbols_are_points_of_the_simplex(law):
+@every_distribution
+def test_symbols_are_points_of_the_simplex(distribution):
     with torch.no_grad():
-        symbols = game(law).sender(torch.randn(50, 20)).rsample()
+        symbols = game(distribution).sender(torch.randn(50, 20)).rsample()
     assert symbols.shape == (50, 12) and bool((symbols >= 0).all())
     torch.testing.assert_close(symbols.sum(-1), torch.ones(50))
 
@@ -115,17 +115,17 @@ def test_nonzeros_are_counted_one_by_one():
     assert Play(symbols, torch.zeros(4, 2)).nonzeros.tolist() == [1, 2, 3, 2]
 
 
-@pytest.mark.parametrize("law, least, most", [("gumbel_softmax", 12, 12), ("gumbel_softmax_st", 1, 1)])
-def test_nonzeros_of_the_baselines_are_all_and_one(law, least, most):
+@pytest.mark.parametrize("distribution, least, most", [("gumbel_softmax", 12, 12), ("gumbel_softmax_st", 1, 1)])
+def test_nonzeros_of_the_baselines_are_all_and_one(distribution, least, most):
     images, shown, candidates = batch()
-    nonzeros = game(law, options={"temperature": 0.1})(100 * images, shown, candidates).nonzeros
+    nonzeros = game(distribution, options={"temperature": 0.1})(100 * images, shown, candidates).nonzeros
     assert least <= nonzeros.min() and nonzeros.max() <= most
 
 
 def test_mixed_symbols_have_some_words_and_not_all():
-    for law, options in (("hard_concrete", {"stretch": 3.0}), ("gaussian_sparsemax", {"scale": 0.3})):
+    for distribution, options in (("hard_concrete", {"stretch": 3.0}), ("gaussian_sparsemax", {"scale": 0.3})):
         with torch.no_grad():
-            symbols = game(law, options=options).sender(torch.randn(200, 20)).rsample()
+            symbols = game(distribution, options=options).sender(torch.randn(200, 20)).rsample()
         count = Play(symbols, symbols).nonzeros
         assert 1 < count.float().mean() < 12
 

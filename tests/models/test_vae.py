@@ -14,7 +14,7 @@ from omegamax.models.vae import VAE
 
 pytestmark = pytest.mark.usefixtures("_double")
 
-# Every law with a small code: kind, variables, vertices.
+# Every distribution with a small code: kind, variables, vertices.
 SMALL = [
     ("gaussian", 1, 1),
     ("gumbel_softmax", 1, 2),
@@ -62,11 +62,11 @@ class Given(torch.nn.Module):
 def small(kind, variables, vertices, draws=2):
     """An auto-encoder of three pixels whose decoder makes much of the code, and the encoder's numbers."""
     torch.manual_seed(7)
-    law = latent(kind, variables, vertices)
-    vae = VAE(law, pixels=3, hidden=6, layers=1, draws=draws)
+    distribution = latent(kind, variables, vertices)
+    vae = VAE(distribution, pixels=3, hidden=6, layers=1, draws=draws)
     for weights in vae.decoder.parameters():
         weights.data.mul_(3)
-    numbers = 0.4 * torch.randn(1, law.numbers)  # broad laws: few draws see all faces
+    numbers = 0.4 * torch.randn(1, distribution.numbers)  # broad distributions: few draws see all faces
     vae.encoder = Given(numbers)
     return vae, numbers
 
@@ -128,20 +128,20 @@ def log_likelihood(vae):
 def expected_bound(vae, numbers):
     """The bound, by quadrature over the codes; a smooth function of the numbers."""
     y, w, log_prior = nodes_of(vae)
-    law = vae.latent.law(numbers)
-    log_q = law.log_prob(y.squeeze(-1) if vae.latent.vertices == 1 else y).reshape(-1)
+    distribution = vae.latent.distribution(numbers)
+    log_q = distribution.log_prob(y.squeeze(-1) if vae.latent.vertices == 1 else y).reshape(-1)
     kept = (log_q > -math.inf) & (log_prior > -math.inf)
     log_q, log_prior = torch.where(kept, log_q, 0.0), torch.where(kept, log_prior, 0.0)
     return (w * kept * log_q.exp() * (fit(vae, y) + log_prior - log_q)).sum()
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-def test_prior_has_mass_one_and_no_face_of_the_law_is_impossible(case):
+def test_prior_has_mass_one_and_no_face_of_the_distribution_is_impossible(case):
     vae, numbers = small(*case)
     _, w, log_prior = nodes_of(vae)
     assert (w * log_prior.exp()).sum().item() == pytest.approx(1, abs=1e-6)
-    point = vae.latent.draw(vae.latent.law(numbers), 5000).point
-    assert vae.latent.log_ratio(vae.latent.law(numbers), point).isfinite().all()
+    point = vae.latent.draw(vae.latent.distribution(numbers), 5000).point
+    assert vae.latent.log_ratio(vae.latent.distribution(numbers), point).isfinite().all()
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
@@ -174,10 +174,10 @@ def test_bound_is_the_integral_over_all_codes(case):
 def test_divergence_of_two_vertices_is_the_integral_over_the_edge_and_its_ends(kind, exact, seed):
     torch.manual_seed(seed)
     law_of = latent(kind, variables=1)
-    law = law_of.law(1.2 * torch.randn(1, law_of.numbers))
+    distribution = law_of.distribution(1.2 * torch.randn(1, law_of.numbers))
 
     def density(first, second):
-        return law.prob(torch.tensor([[[first, second]]])).item()
+        return distribution.prob(torch.tensor([[[first, second]]])).item()
 
     def integrand(odds):  # over log-odds: poles at the ends go away
         first, second = 1 / (1 + math.exp(-odds)), 1 / (1 + math.exp(odds))
@@ -187,19 +187,19 @@ def test_divergence_of_two_vertices_is_the_integral_over_the_edge_and_its_ends(k
     inside, _ = integrate.quad(integrand, -600, 600, limit=400, epsabs=1e-12, points=[-100, -10, 0, 10, 100])
     ends = [density(1.0, 0.0), density(0.0, 1.0)]
     truth = inside + sum(p * math.log(3 * p) for p in ends)
-    point = law_of.draw(law, 2).point
-    assert law_of.divergence(law, point).item() == pytest.approx(truth, abs=exact)
+    point = law_of.draw(distribution, 2).point
+    assert law_of.divergence(distribution, point).item() == pytest.approx(truth, abs=exact)
 
 
 @pytest.mark.parametrize("case", [("gumbel_softmax", 1, 2), ("gaussian_sparsemax", 1, 3)], ids=str)
 def test_divergence_from_draws_is_right_on_average(case):
     law_of = latent(*case)
     numbers = torch.randn(1, law_of.numbers)
-    many = law_of.law(numbers.expand(20_000, -1))
+    many = law_of.distribution(numbers.expand(20_000, -1))
     found = law_of.divergence(many, law_of.draw(many, 2).point)
     vae, _ = small(*case)
     y, w, log_prior = nodes_of(vae)
-    log_q = law_of.law(numbers).log_prob(y).reshape(-1)
+    log_q = law_of.distribution(numbers).log_prob(y).reshape(-1)
     kept = (log_q > -math.inf) & (log_prior > -math.inf)
     truth = (w * kept * torch.where(kept, log_q, 0.0).exp() * torch.where(kept, log_q - log_prior, 0.0)).sum()
     assert found.mean().item() == pytest.approx(truth.item(), abs=4 * found.std().item() / math.sqrt(len(found)) + 1e-4)
@@ -224,8 +224,8 @@ def test_gradient_is_that_of_the_expected_bound_on_average(case):
 def test_straight_through_gradient_is_biased_and_that_of_its_divergence_is_not():
     law_of = latent("straight_through", 1, 3)
     numbers = torch.randn(1, 3, requires_grad=True)
-    law = law_of.law(numbers)
-    (found,) = torch.autograd.grad(law_of.divergence(law, law_of.draw(law, 1).point).sum(), numbers)
+    distribution = law_of.distribution(numbers)
+    (found,) = torch.autograd.grad(law_of.divergence(distribution, law_of.draw(distribution, 1).point).sum(), numbers)
     p = numbers.softmax(-1)
     (truth,) = torch.autograd.grad((p * (3 * p).log()).sum(), numbers)
     torch.testing.assert_close(found, truth)
@@ -234,8 +234,8 @@ def test_straight_through_gradient_is_biased_and_that_of_its_divergence_is_not()
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
 def test_gradient_with_the_same_noise_is_that_of_finite_differences(case):
     torch.manual_seed(3)
-    law = latent(*case)
-    vae = VAE(law, pixels=5, hidden=4, layers=1, draws=2)
+    distribution = latent(*case)
+    vae = VAE(distribution, pixels=5, hidden=4, layers=1, draws=2)
     pictures = (torch.rand(3, 5) < 0.5).double()
     weights = torch.nn.utils.parameters_to_vector(vae.parameters()).detach()
 
@@ -254,8 +254,8 @@ def test_gradient_with_the_same_noise_is_that_of_finite_differences(case):
 
 def test_projected_code_tells_no_more_than_the_point_before():
     law_of = latent("hard_concrete", variables=2, vertices=4)
-    law = law_of.law(torch.randn(3, law_of.numbers))
-    point = law_of.draw(law, 5).point
+    distribution = law_of.distribution(torch.randn(3, law_of.numbers))
+    point = law_of.draw(distribution, 5).point
     code = law_of.code(point)
     torch.testing.assert_close(code, sparsemax(1.2 * point))
     assert (point > 0).all() and (code == 0).any()
@@ -263,7 +263,7 @@ def test_projected_code_tells_no_more_than_the_point_before():
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-def test_codes_are_on_the_faces_that_a_law_promises(case):
+def test_codes_are_on_the_faces_that_a_distribution_promises(case):
     vae, _ = small(*case)
     shown, code = vae.reconstruct(PICTURE.expand(2000, -1).reshape(2000, 1, 3))
     assert shown.shape == (2000, 1, 3) and ((shown > 0) & (shown < 1)).all()

@@ -70,7 +70,7 @@ def test_characters_that_no_font_has_are_escaped():
 
 
 def test_text_that_the_font_has_is_left_alone_and_looks_for_no_other(monkeypatch):
-    monkeypatch.setattr(fonts, "_installed", lambda: pytest.fail("searched the fonts"))
+    monkeypatch.setattr(fonts, "_list_installed", lambda: pytest.fail("searched the fonts"))
     assert fonts.legible("What colour is it, Ångström?") == "What colour is it, Ångström?"
     assert fonts.families("plain") == matplotlib.rcParams["font.family"]
 

@@ -29,7 +29,7 @@ class Work:
 
     @property
     def url(self) -> str | None:
-        """Where to read it, if the entry says so."""
+        """Return where to read it, if the entry says so."""
         if "doi" in self.fields:
             return f"https://doi.org/{self.fields['doi']}"
         return self.fields.get("url")

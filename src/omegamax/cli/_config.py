@@ -21,7 +21,7 @@ MOST_LEVELS = 100
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guard_imports() -> Iterator[None]:
     """Let jsonargparse import no module that is not of :data:`PACKAGES`, and load no text that grows beyond bounds.
 
     A class path is resolved by importing its module, which runs it: it is checked before. Classes of the user's own
@@ -35,8 +35,8 @@ def guarded() -> Iterator[None]:
     if not swapped:
         raise RuntimeError("this version of jsonargparse imports classes in an unknown way; install another")
     for module, resolve in swapped:
-        module.import_object = _checked(resolve)  # type: ignore[attr-defined]
-    set_loader("yaml", _bounded(load), (yaml.YAMLError,))
+        module.import_object = _check_names(resolve)  # type: ignore[attr-defined]
+    set_loader("yaml", _bound(load), (yaml.YAMLError,))
     try:
         yield
     finally:
@@ -51,8 +51,8 @@ def allowed() -> tuple[str, ...]:
     return (*PACKAGES, *(name.strip() for name in more if name.strip()))
 
 
-def _checked(resolve: Any) -> Any:
-    """A function that imports what a name stands for, with a look at the name before and at the thing after."""
+def _check_names(resolve: Any) -> Any:
+    """Wrap a function that imports what a name stands for: check the name before, and the thing after."""
 
     def import_object(name: Any, *more: Any, **settings: Any) -> Any:
         if settings.get("check_path", True) is False:  # the name comes from code
@@ -75,19 +75,19 @@ def _refusal(name: str) -> str:
 
 
 def _within(name: str) -> bool:
-    """Whether a name is that of a thing in an allowed package."""
+    """Tell whether a name is that of a thing in an allowed package."""
     return any(name == package or name.startswith(f"{package}.") for package in allowed())
 
 
 def _ours(name: str) -> bool:
-    """Whether a name is that of a class which is imported already and derives from one in an allowed package."""
+    """Tell whether a name is that of a class which is imported already and derives from one in an allowed package."""
     module, _, attribute = name.rpartition(".")
     found = getattr(sys.modules.get(module), attribute, None)
     return isinstance(found, type) and any(_within(base.__module__) for base in found.__mro__[1:])
 
 
-def _bounded(load: Any) -> Any:
-    """A loader of YAML that first counts what a text stands for."""
+def _bound(load: Any) -> Any:
+    """Return a loader of YAML that first counts what a text stands for."""
 
     def bounded(stream: Any) -> Any:
         check_yaml(stream)

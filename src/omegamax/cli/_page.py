@@ -89,7 +89,7 @@ class Shown:
 
 
 def page(tour: Tour, shown: Sequence[Shown], seed: int) -> str:
-    """The HTML: the panels of each plate inside, as many in a row as the screen has room for, and links to files."""
+    """Write the HTML: the panels of each plate, as many in a row as the screen has room for, and links to files."""
     body = [_table(tour), *map(_section, shown)]
     return f"""<!doctype html>
 <html lang="en">

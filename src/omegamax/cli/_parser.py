@@ -54,7 +54,7 @@ class Parser(LightningArgumentParser):
     full = False  # whether the help has all settings
 
     def format_help(self, *formatter: Any) -> str:
-        """The text of ``--help``: the settings most used, or with ``full`` all of them."""
+        """Return the text of ``--help``: the settings most used, or with ``full`` all of them."""
         stage = any(action.dest == "trainer.max_epochs" for action in self._actions)
         before = [(action, action.help) for action in self._actions]
         for action in self._actions:
@@ -76,12 +76,12 @@ class Parser(LightningArgumentParser):
         self.exit(2, f"{prog.replace(' [options]', '')}: error: {text} (see --help)\n")
 
     def sets(self) -> Sequence[str]:
-        """Names that ``--data`` takes."""
+        """Return names that ``--data`` takes."""
         return ()
 
 
 def plain(text: str) -> str:
-    """Text of docstrings without the marks that are for those who typeset it.
+    """Return text of docstrings without the marks that are for those who typeset it.
 
     >>> plain("a :class:`~omegamax.models.GridCNN`, as ``fit`` writes it")
     'a GridCNN, as fit writes it'
@@ -90,7 +90,7 @@ def plain(text: str) -> str:
 
 
 def one_line(message: str, sets: Sequence[str] = ()) -> str:
-    """The setting, what was wanted, and what was given; of a class of data, the names that there are.
+    """Return the setting, what was wanted, and what was given; of a class of data, the names that there are.
 
     >>> one_line("Parser key: \\n  Subtypes: [int, float]\\n  Errors:\\n    - Expected an int")
     'Parser key: - Expected an int'

@@ -34,7 +34,7 @@ class Plate:
 
 
 def _head(ax: Axes, stop: Stop, options: dict[str, Any] | None = None) -> None:
-    """Name of the map on the left, its parameters on the right."""
+    """Write the name of the map on the left, its parameters on the right."""
     options = stop.transform.example if options is None else options
     ax.set_title(stop.name.replace("_", " "), color=viz.colour(stop.name))
     notes = [f"{name} {value:g}" for name, value in options.items() if not isinstance(value, Tensor)]

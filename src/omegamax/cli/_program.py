@@ -26,7 +26,7 @@ def program() -> str:
 
 
 def _short(path: Path) -> str:
-    """The path from the working folder where it is below it, else in full."""
+    """Return the path from the working folder where it is below it, else in full."""
     # Not resolved: the interpreter of an environment is a link out of it.
     full = Path(os.path.abspath(path))
     try:

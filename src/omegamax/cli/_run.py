@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from omegamax.cli._checks import CommandError, check_folder, os_reason
-from omegamax.cli._config import guarded
+from omegamax.cli._config import guard_imports
 from omegamax.cli._parser import Parser
 from omegamax.cli._program import program
 from omegamax.cli._stop import Stopped, advise_on_stop
@@ -31,6 +31,7 @@ from omegamax.tasks.callbacks import Curve, Draws, End, Epochs, Weights
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import Finite, NotFiniteError
 from omegamax.tasks.quiet import quiet
+from omegamax.tasks.threads import Threads
 from omegamax.tasks.whole import whole_file
 
 
@@ -119,7 +120,7 @@ class RunCLI(LightningCLI):
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
         application = self.application
         answers = load(application.answers)(asked=application.asked)
-        callbacks: list[L.Callback] = [Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
+        callbacks: list[L.Callback] = [Threads(), Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
         if given["enable_checkpointing"] is not False:
             validated = given["limit_val_batches"] != 0
             callbacks += [*_checkpoints(out / "checkpoints", application.monitor, validated), End()]
@@ -151,7 +152,7 @@ def run_stage(application: Application, stage: str, arguments: Sequence[str]) ->
         arguments = ["--help"]
     try:
         advised = advise_on_stop(lambda: _advice(name, stage, arguments))
-        with quiet(), guarded(), _command_line([name, stage, *arguments]), advised:
+        with quiet(), guard_imports(), _command_line([name, stage, *arguments]), advised:
             done = RunCLI(
                 application,
                 stage=stage,
@@ -182,7 +183,7 @@ def run_stage(application: Application, stage: str, arguments: Sequence[str]) ->
 
 
 def _advice(name: str, stage: str, arguments: Sequence[str]) -> str:
-    """How to go on after a stop: the same command, from the last checkpoint if one was written."""
+    """Tell how to go on after a stop: the same command, from the last checkpoint if one was written."""
     if stage != "fit":
         return "nothing was written"
     given = iter(arguments)
@@ -211,13 +212,13 @@ def _tell_results(done: RunCLI) -> None:
 
 
 def _help(name: str, stage: str, what: str) -> dict[str, str]:
-    """What a command does, and how it is called, which would fill a page if every setting were named."""
+    """Return what a command does, and how it is called, which would fill a page if every setting were named."""
     how = "[--config FILE ...] [--out FOLDER] [--data CLASS] [--data.NAME VALUE ...] [--model.NAME VALUE ...] ..."
     return {"description": f"{what.capitalize()}.", "usage": f"omegamax {name} {stage} {how}"}
 
 
 def _reason(error: BaseException) -> str:
-    """The message on one line; of an argument that was tried as one type after the other, that of the first."""
+    """Return the message on one line; of an argument that was tried as one type after the other, that of the first."""
     if isinstance(error, OSError):
         return os_reason(error)
     while str(error).startswith("Does not validate against any of the Union subtypes") and error.__cause__:
@@ -226,7 +227,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _checkpoints(folder: Path, monitor: str, validated: bool) -> list[L.Callback]:
-    """The best network and the last one; two callbacks, for the last is then written also where it is not the best."""
+    """Make callbacks that keep the best network and the last: two, for the last is kept where it is not the best."""
     when = False if validated else None  # with each validation, at the end of an epoch too, or with each epoch
     settings: dict[str, Any] = {"enable_version_counter": False, "save_on_train_epoch_end": when}
     best = ModelCheckpoint(folder, "best", monitor=monitor, mode="max", **settings)
@@ -235,7 +236,7 @@ def _checkpoints(folder: Path, monitor: str, validated: bool) -> list[L.Callback
 
 
 def _checkpoint(stage: str, given: str | None, out: Path) -> str | None:
-    """The file that a run starts from."""
+    """Return the file that a run starts from."""
     last = out / "checkpoints" / "last.ckpt"
     if stage == "fit" and given is None:
         if last.exists():

@@ -28,12 +28,12 @@ class Stopped(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status that shells give to a command ended by the signal."""
+        """Return the exit status that shells give to a command ended by the signal."""
         return 128 + self.number
 
     @property
     def message(self) -> str:
-        """One line that says what happened."""
+        """Return one line that says what happened."""
         what = "interrupted" if self.number == signal.SIGINT else "terminated"
         return f"{what}; {self.advice}" if self.advice else what
 

@@ -34,7 +34,7 @@ def show(headers: Sequence[str], rows: Rows) -> None:
 
 
 def plain(headers: Sequence[str], rows: Rows) -> str:
-    """Columns padded to their widest cell.
+    """Return columns padded to their widest cell.
 
     >>> print(plain(["map", "margin"], [["sparsemax", "1"], ["softmax", "inf"]]))
     map        margin
@@ -47,7 +47,7 @@ def plain(headers: Sequence[str], rows: Rows) -> str:
 
 
 def markdown(headers: Sequence[str], rows: Rows) -> str:
-    """The same as a Markdown table.
+    """Return the same as a Markdown table.
 
     >>> print(markdown(["map", "margin"], [["sparsemax", "1"]]))
     | map | margin |

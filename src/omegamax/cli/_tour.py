@@ -18,7 +18,7 @@ SHARPNESS = 3.2
 PLANE = 240
 
 
-def _slanted() -> Tensor:
+def _slant() -> Tensor:
     """Edges of the image's grid from each cell to the next one right and the next one below on the right. ``[2, E]``"""
     cell = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE)
     right, slant = (cell[:, :-1], cell[:, 1:]), (cell[:-1, :-1], cell[1:, 1:])
@@ -38,7 +38,7 @@ _GRID: dict[str, dict[str, Any]] = {
     "constrained_sparsemax": {"upper": 0.05},
     "fusedmax": {"strength": 0.4},
     "tvmax": {"strength": 0.4},
-    "graph_fusedmax": {"edges": _slanted(), "strength": 0.4},
+    "graph_fusedmax": {"edges": _slant(), "strength": 0.4},
     "oscarmax": {"strength": 0.008},
     "sequential_k_subsets": {"k": 12},
 }
@@ -109,13 +109,13 @@ def tour(seed: int, progress: Callable[[str], None] = lambda name: None) -> Tour
 
 
 def score_vector(generator: torch.Generator) -> Tensor:
-    """A few scores, best first. ``[K]``"""
+    """Return a few scores, best first. ``[K]``"""
     scores = 1.2 * torch.randn(CHOICES, generator=generator, dtype=torch.float64)
     return scores.sort(descending=True).values
 
 
 def blobs(generator: torch.Generator) -> Tensor:
-    """An image of two bright spots on a rough ground, in [0, 1]. ``[H, W]``"""
+    """Return an image of two bright spots on a rough ground, in [0, 1]. ``[H, W]``"""
     at = torch.arange(SIDE, dtype=torch.float64)
     y, x = torch.meshgrid(at, at, indexing="ij")
 

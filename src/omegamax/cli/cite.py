@@ -11,7 +11,7 @@ SUMMARY = "print the BibTeX of maps, or of works by key"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax cite`` takes."""
+    """Add the arguments of ``omegamax cite``."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="a map (see `omegamax maps`) or a BibTeX key")
 
 

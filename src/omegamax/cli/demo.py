@@ -28,7 +28,7 @@ ABOUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax demo`` takes."""
+    """Add the arguments of ``omegamax demo``."""
     add = parser.add_argument
     add("--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (demo)")
     add("--seed", type=at_least(0), default=0, help="of pictures, questions and networks (0)")
@@ -100,8 +100,8 @@ def _demo(options: argparse.Namespace) -> int:
     trained = shlex.join(str(runs / part) for part in demo.PARTS)
     print(
         f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
-        f'  {program()} vqa explain {_quoted(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
-        f"--out {_quoted(options.out / 'where.png')}"
+        f'  {program()} vqa explain {_quote(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
+        f"--out {_quote(options.out / 'where.png')}"
     )
     return 0
 
@@ -112,13 +112,13 @@ def _recipe(steps: int | None) -> Recipe:
     return Recipe() if steps is None else Recipe(steps=steps)
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 
 @contextlib.contextmanager
 def _bars(totals: dict[str, int]) -> Iterator[Callable[[str, int], None]]:
-    """A bar for each part of the work; in a pipe or a file, a line at each quarter."""
+    """Show a bar for each part of the work; in a pipe or a file, a line at each quarter."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

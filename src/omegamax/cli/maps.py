@@ -12,7 +12,7 @@ SUMMARY = "list the maps: what each is for, its cost, its reference"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax maps`` takes."""
+    """Add the arguments of ``omegamax maps``."""
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument(
         "--into", type=Path, metavar="FILE", help="write it between <!-- maps:begin --> and <!-- maps:end --> of FILE"
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def markdown() -> str:
-    """The table of the README."""
+    """Return the table of the README."""
     return _table.markdown(["map", "what for", "cost of a row of K", "reference"], _rows(linked=True))
 
 

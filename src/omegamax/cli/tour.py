@@ -15,7 +15,7 @@ SUMMARY = "a tour: what each map does to a score vector and to an image, as pict
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax tour`` takes."""
+    """Add the arguments of ``omegamax tour``."""
     parser.add_argument("--out", type=Path, default=Path("tour"), metavar="FOLDER", help="where to write (tour)")
     parser.add_argument("--seed", type=int, default=2, help="of the scores and the image's texture (2)")
 

@@ -20,7 +20,7 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def read_array(path: Path, key: str | None = None) -> np.ndarray:
-    """An array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
+    """Return an array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
     try:
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
@@ -43,7 +43,7 @@ def read_array(path: Path, key: str | None = None) -> np.ndarray:
 
 
 def _read(file: BinaryIO, size: int, place: object) -> np.ndarray:
-    """The array of an ``.npy`` file of ``size`` bytes, once its header promises no more than that."""
+    """Return the array of an ``.npy`` file of ``size`` bytes, once its header promises no more than that."""
     version = npy.read_magic(file)
     if version not in _HEADERS:  # the third version, for names of fields that are not Latin
         raise ValueError(f"version {version[0]} of the format is for records")

@@ -6,7 +6,7 @@ _KINDS = {"yes": "yes/no", "no": "yes/no"}
 
 
 def kind_of(answer: str) -> str:
-    """``"yes/no"`` of yes and no, ``"number"`` of digits, ``"other"`` of all else.
+    """Return ``"yes/no"`` of yes and no, ``"number"`` of digits, ``"other"`` of all else.
 
     >>> [kind_of(answer) for answer in ("yes", "12", "two chairs")]
     ['yes/no', 'number', 'other']
@@ -15,7 +15,7 @@ def kind_of(answer: str) -> str:
 
 
 def yes_or_no(label: object) -> str | None:
-    """The answer of a statement's label: true or false, as JSON or in letters; None of anything else."""
+    """Return the answer of a statement's label: true or false, as JSON or in letters; None of anything else."""
     if isinstance(label, str):
         return {"true": "yes", "false": "no"}.get(label.strip().lower())
     return ("yes" if label else "no") if isinstance(label, bool) else None

@@ -6,7 +6,7 @@ RUNS = 8
 
 
 def held_out(name: str, count: int, share: float) -> set[int]:
-    """Positions of the pictures that validation takes from the training part: the ends of eight equal stretches.
+    """Return positions of the pictures that validation takes from the training part: the ends of eight equal stretches.
 
     Neighbours often show the same place, so that a picture drawn at random would have its twin in the training part;
     one stretch alone may be of one kind.

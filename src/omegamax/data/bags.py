@@ -42,7 +42,7 @@ class BagTable(NamedTuple):
 
 
 def collate_bags(bags: Sequence[Bag]) -> dict[str, Tensor]:
-    """``instances [B, n, *]``, ``mask [B, n]`` (True: an instance), ``label [B]`` in 0 and 1, float.
+    """Return ``instances [B, n, *]``, ``mask [B, n]`` (True: an instance), ``label [B]`` in 0 and 1, float.
 
     >>> batch = collate_bags([Bag(torch.ones(2, 3), 1), Bag(torch.ones(1, 3), 0)])
     >>> batch["instances"].shape, batch["mask"].tolist(), batch["label"].tolist()
@@ -110,15 +110,15 @@ class MNISTBags(Dataset[Bag]):
         return Bag(images, label, positive)
 
     def table(self) -> BagTable:
-        """All bags, with the pictures in bytes, ``[I, 28, 28]``."""
+        """Return all bags, with the pictures in bytes, ``[I, 28, 28]``."""
         drawn = [self._draw(index) for index in range(self.size)]
-        members, positive = _padded([each[0] for each in drawn]), _padded([each[1] for each in drawn])
-        mask = _padded([torch.ones(len(each[0]), dtype=torch.bool) for each in drawn])
+        members, positive = _pad([each[0] for each in drawn]), _pad([each[1] for each in drawn])
+        mask = _pad([torch.ones(len(each[0]), dtype=torch.bool) for each in drawn])
         label = torch.tensor([each[2] for each in drawn])
         return BagTable(self.digits.images, members, mask, label, positive)
 
     def _draw(self, index: int) -> tuple[Tensor, Tensor, int]:
-        """Numbers of the digits, which of them are in the class, and the label."""
+        """Return numbers of the digits, which of them are in the class, and the label."""
         rng = np.random.default_rng((self.seed, index))
         count = max(round(float(rng.normal(self.mean, self.deviation))), self.positives, _FEWEST)
         label = index % 2
@@ -162,7 +162,7 @@ class MILBenchmark(Dataset[Bag]):
 
     @property
     def dim(self) -> int:
-        """Features of an instance."""
+        """Return features of an instance."""
         return self._bags[0].shape[1]
 
     def __len__(self) -> int:
@@ -172,15 +172,15 @@ class MILBenchmark(Dataset[Bag]):
         return Bag(self._bags[index], int(self.labels[index]))
 
     def table(self) -> BagTable:
-        """All bags, with the features of all instances, ``[I, D]``."""
+        """Return all bags, with the features of all instances, ``[I, D]``."""
         sizes = torch.tensor([len(bag) for bag in self._bags])
         ends = sizes.cumsum(0).tolist()
-        members = _padded([torch.arange(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)])
+        members = _pad([torch.arange(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)])
         mask = torch.arange(members.shape[1]) < sizes[:, None]
         return BagTable(torch.cat(self._bags), members, mask, self.labels)
 
 
-def _padded(rows: list[Tensor]) -> Tensor:
+def _pad(rows: list[Tensor]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 

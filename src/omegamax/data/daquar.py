@@ -117,7 +117,7 @@ class Daquar(Dataset[Sample]):
 
 
 def _grid(folder: Path, image: str) -> Tensor:
-    """The features of a picture, ``[h, w, D]``."""
+    """Return the features of a picture, ``[h, w, D]``."""
     names = [str(PurePosixPath(check_name(folder, image)).with_suffix(ending)) for ending in SUFFIXES]
     paths = [inside(folder, name) for name in names]
     for path in paths:

@@ -17,7 +17,7 @@ class DataError(ValueError):
 
 
 def printable(text: str) -> str:
-    r"""``text`` on one line, with control characters and what turns the direction of writing as escapes.
+    r"""Return ``text`` on one line, with control characters and what turns the direction of writing as escapes.
 
     A terminal obeys some of them; letters, marks and symbols of any script stay.
 

@@ -27,7 +27,7 @@ MOST_LINE = 16 * MIB  # characters of a line of one
 
 
 def check_folder(name: str, folder: FilePath) -> Path:
-    """The folder as a path, if it is one."""
+    """Return the folder as a path, if it is one."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
@@ -36,7 +36,7 @@ def check_folder(name: str, folder: FilePath) -> Path:
 
 
 def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
-    """The first of the candidates that is in the folder."""
+    """Return the first of the candidates that is in the folder."""
     for candidate in candidates:
         if (folder / candidate).exists():
             return folder / candidate
@@ -45,12 +45,12 @@ def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
 
 
 def open_text(path: Path) -> IO[str]:
-    """A UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
+    """Return a UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
     return io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding="utf-8")
 
 
 def read_text(path: FilePath, most: int) -> str:
-    """The content of a plain UTF-8 text file, whatever its ending; more than ``most`` bytes are an error."""
+    """Return the content of a plain UTF-8 text file, whatever its ending; more than ``most`` bytes are an error."""
     path = Path(path)
     if path.stat().st_size > most:
         raise too_much(path, most)
@@ -60,7 +60,7 @@ def read_text(path: FilePath, most: int) -> str:
 
 
 def parse_json(text: str, *, finite: bool = True) -> Any:
-    """The content of a JSON text; what its standard forbids or leaves open is a ValueError.
+    """Return the content of a JSON text; what its standard forbids or leaves open is a ValueError.
 
     Refused are NaN and Infinity (unless ``finite`` is False), an object with the same key twice, and more levels than
     Python has room for.
@@ -80,7 +80,7 @@ def parse_json(text: str, *, finite: bool = True) -> Any:
 
 
 def read_json(path: FilePath) -> Any:
-    """The content of a JSON file."""
+    """Return the content of a JSON file."""
     path = Path(path)
     try:
         with open_text(path) as file:
@@ -94,7 +94,7 @@ def read_json(path: FilePath) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a text file that are not blank, each with the place to name in messages."""
+    """Yield the lines of a text file that are not blank, each with the position to name in messages."""
     try:
         with open_text(path) as file:
             number = 0
@@ -112,7 +112,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The objects of a file with one of them a line, each with the place to name in messages."""
+    """Return the objects of a file with one of them a line, each with the position to name in messages."""
     entries = []
     for place, line in read_lines(path):
         try:
@@ -140,7 +140,7 @@ class Place:
 
 
 def value(place: str | Place, entry: Any, key: str, kind: type | tuple[type, ...]) -> Any:
-    """``entry[key]``, refused if it is missing or of another type."""
+    """Return ``entry[key]``, refused if it is missing or of another type."""
     if isinstance(entry, dict) and key in entry:
         found = entry[key]
         # bool is an int in Python, but true is no number of a question.
@@ -171,12 +171,12 @@ def _takes(kind: type, kinds: type | tuple[type, ...]) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What to say of an error of a library: its name and its message."""
+    """Return what to say of an error of a library: its name and its message."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def short(thing: object) -> str:
-    """How a thing looks in Python, or how that begins."""
+    """Tell how a thing looks in Python, or how that begins."""
     text = repr(thing[:60] if isinstance(thing, (str, list)) else thing)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -23,7 +23,7 @@ MOST_IDX = 2048 * MIB  # bytes of an idx file
 
 
 def read_idx(path: FilePath) -> Tensor:
-    """The bytes of an idx file, plain or ``.gz``, as a uint8 tensor of the shape that its head tells.
+    """Return the bytes of an idx file, plain or ``.gz``, as a uint8 tensor of the shape that its head tells.
 
     The head is the number 0x08nn for bytes in nn dimensions, and the nn sizes, big-endian.
     """
@@ -75,7 +75,7 @@ class MNIST(Dataset[tuple[Tensor, int]]):
             raise DataError(f"{paths[0]} and {paths[1]} must hold [N, H, W] and [N], got {shapes}; get both again")
 
     def part(self, first: int, last: int) -> MNIST:
-        """The pictures from number ``first`` to before ``last``, to hold some out."""
+        """Return the pictures from number ``first`` to before ``last``, to hold some out."""
         if not 0 <= first < last <= len(self):
             given = f"{first} and {last}"
             raise ValueError(f"MNIST.part: first and last must be 0 <= first < last <= {len(self)}, got {given}")

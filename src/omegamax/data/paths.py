@@ -9,7 +9,7 @@ from omegamax.data.errors import DataError
 
 
 def check_name(source: object, name: str) -> str:
-    """``name`` if it leads nowhere outside a folder or archive: relative, and without ``..``.
+    """Return ``name`` if it leads nowhere outside a folder or archive: relative, and without ``..``.
 
     >>> check_name("images", "a/b.png")
     'a/b.png'
@@ -20,7 +20,7 @@ def check_name(source: object, name: str) -> str:
 
 
 def leads_outside(name: str) -> bool:
-    """Whether a name, as POSIX or Windows reads it, is that of no file inside a folder.
+    """Tell whether a name, as POSIX or Windows reads it, is that of no file inside a folder.
 
     >>> [leads_outside(name) for name in ("a/b.png", "../b.png", "/b.png", "c:/b.png", "a/..", "")]
     [False, True, True, True, True, True]
@@ -31,7 +31,7 @@ def leads_outside(name: str) -> bool:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of ``name`` in ``folder``; one that leaves it, also by a symbolic link, is refused.
+    """Return the path of ``name`` in ``folder``; one that leaves it, also by a symbolic link, is refused.
 
     The folder itself may be a link.
     """

@@ -30,7 +30,7 @@ MOST_FILE = 1024 * MIB  # bytes of the file of a picture
 
 
 def check_size(name: str, size: Size | None) -> Size | None:
-    """``(H, W)``, at least one pixel each, or None."""
+    """Return ``(H, W)``, at least one pixel each, or None."""
     if size is None:
         return None
     sides = tuple(size)
@@ -40,7 +40,7 @@ def check_size(name: str, size: Size | None) -> Size | None:
 
 
 def resize(image: Tensor, size: Size | None) -> Tensor:
-    """A uint8 image ``[3, H, W]`` in another size, smoothed where it shrinks; as it is if ``size`` is None."""
+    """Return a uint8 image ``[3, H, W]`` in another size, smoothed where it shrinks; as it is if ``size`` is None."""
     if size is None or tuple(image.shape[-2:]) == size:
         return image
     resized = interpolate(image[None].float(), size, mode="bilinear", antialias=True, align_corners=False)[0]
@@ -48,7 +48,7 @@ def resize(image: Tensor, size: Size | None) -> Tensor:
 
 
 def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
-    """The pixels of a picture file, uint8: ``[3, H, W]``, or ``[H, W]`` in the mode ``"L"``."""
+    """Return the pixels of a picture file, uint8: ``[3, H, W]``, or ``[H, W]`` in the mode ``"L"``."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -78,13 +78,13 @@ def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
 
 
 def _bytes(grey: np.ndarray, mode: str) -> Tensor:
-    """A grey picture of 16 bits in 8."""
+    """Return a grey picture of 16 bits in 8."""
     pixels = torch.from_numpy((np.clip(grey.astype(np.int64), 0, 65535) + 128) // 257).to(torch.uint8)
     return pixels if mode == "L" else pixels.unsqueeze(-1).expand(-1, -1, 3)
 
 
 def read_picture(path: FilePath, mode: str = "RGB") -> Tensor:
-    """The pixels of one picture file, see :func:`decode`."""
+    """Return the pixels of one picture file, see :func:`decode`."""
     path = Path(path)
     try:
         with open_bounded(path, MOST_FILE) as file:
@@ -99,7 +99,7 @@ def read_picture(path: FilePath, mode: str = "RGB") -> Tensor:
 
 
 def read_pictures(path: Path, key: str) -> Tensor:
-    """The pictures of an array ``[N, H, W, 3]`` in a file, uint8 ``[N, 3, H, W]``."""
+    """Return the pictures of an array ``[N, H, W, 3]`` in a file, uint8 ``[N, 3, H, W]``."""
     array = read_array(path, key)
     if array.ndim != 4 or array.shape[-1] != 3 or array.dtype != np.uint8:
         given = f"{array.dtype} {array.shape}"
@@ -115,7 +115,7 @@ class Pictures:
         self._archive: tuple[int, zipfile.ZipFile] | None = None
 
     def __getitem__(self, name: str) -> Tensor:
-        """The picture of a name, which may come from a file of questions: it stays inside the folder or archive."""
+        """Read the picture of a name, which may come from a file: it stays inside the folder or archive."""
         if self.source.is_dir():
             path = inside(self.source, name)
             if path.exists() and not path.is_file():

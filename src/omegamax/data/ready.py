@@ -65,26 +65,26 @@ class Ready(Dataset[Batch]):
         return len(self.batch["question"])
 
     def __getitem__(self, index: int) -> Batch:
-        """A batch of one."""
+        """Return a batch of one."""
         return self.__getitems__([range(len(self))[index]])
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """The batch of these samples; questions are as long as the longest of all."""
+        """Return the batch of these samples; questions are as long as the longest of all."""
         rows = torch.as_tensor(indices)
         batch = {key: _rows(value, rows) for key, value in self.batch.items() if key != "image"}
-        return {**batch, "image": _unpacked(self.batch["image"][rows])} if "image" in self.batch else batch
+        return {**batch, "image": _unpack(self.batch["image"][rows])} if "image" in self.batch else batch
 
     @staticmethod
     def collate(batch: Any) -> Batch:
-        """What a loader calls on a batch: nothing is left to do."""
+        """Return what a loader calls on a batch: nothing is left to do."""
         return batch
 
     @torch.no_grad()
     def featurise(self, cnn: GridCNN, chunk: int = 256) -> Ready:
-        """The same with features ``[N, h w, D]`` in place of images: those of a network that is not trained on."""
+        """Put features ``[N, h w, D]`` in place of images: those of a network that is not trained on."""
         device, indices = cnn.project.weight.device, torch.arange(len(self)).split(chunk)
         images = self.batch["image"]
-        features = torch.cat([cnn(_unpacked(images[rows].to(device))).cpu() for rows in indices])
+        features = torch.cat([cnn(_unpack(images[rows].to(device))).cpu() for rows in indices])
         rest = {key: value for key, value in self.batch.items() if key != "image"}
         return Ready({**rest, "features": features, "grid": cnn.grid})
 
@@ -110,7 +110,7 @@ class _Packed:
         return {**batch, "image": packed} if torch.equal(levels.div_(255), batch["image"]) else batch
 
 
-def _unpacked(images: Tensor) -> Tensor:
+def _unpack(images: Tensor) -> Tensor:
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
@@ -127,7 +127,7 @@ def _join(batches: Sequence[Batch]) -> Batch:
         if key == "question":
             values = [F.pad(value, (0, longest - value.shape[1])) for value in values]
         if key == "image" and len({value.dtype for value in values}) > 1:  # some of bytes, others of more
-            values = [_unpacked(value) for value in values]
+            values = [_unpack(value) for value in values]
         if key == "grid":
             joined[key] = first
         else:
@@ -136,7 +136,7 @@ def _join(batches: Sequence[Batch]) -> Batch:
 
 
 def _with_relevance(batch: Batch, batches: Sequence[Batch]) -> Batch:
-    """The same with empty maps if it has none, as others do."""
+    """Return the same with empty maps if it has none, as others do."""
     if "relevance" in batch:
         return batch
     h, w = next(other["relevance"].shape[1:] for other in batches if "relevance" in other)
@@ -144,7 +144,7 @@ def _with_relevance(batch: Batch, batches: Sequence[Batch]) -> Batch:
 
 
 def _on_grid(batch: Batch, h: int, w: int) -> Batch:
-    """The same with cells up to ``h x w``, the new ones empty."""
+    """Return the same with cells up to ``h x w``, the new ones empty."""
     rows, columns = batch["grid"]
     more = (0, w - columns, 0, h - rows)
     changed: Batch = {"grid": (h, w)}

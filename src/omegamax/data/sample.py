@@ -77,7 +77,7 @@ class Sample:
 
     @property
     def answer(self) -> str | None:
-        """The answer with the highest score (the first of several), None if there are none."""
+        """Return the answer with the highest score (the first of several), None if there are none."""
         return max(self.answers, key=lambda a: self.answers[a]) if self.answers else None
 
     @property

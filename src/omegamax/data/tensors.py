@@ -17,7 +17,7 @@ MOST_ITEMS = 10_000_000  # things in the lists and mappings of a file, those tha
 
 
 def load_tensors(path: str | PathLike[str], what: str, remedy: str, map_location: Any = "cpu") -> Any:
-    """All that is in a file of ``torch.save``: tensors, numbers, words, and lists and mappings of them.
+    """Return all that is in a file of ``torch.save``: tensors, numbers, words, and lists and mappings of them.
 
     Args:
         path: of the file.

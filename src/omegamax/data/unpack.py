@@ -23,7 +23,7 @@ _LOCAL = struct.Struct("<26x2H")  # the header before a member of a zip archive:
 
 
 def allowance(packed: int, most: int = MOST) -> int:
-    """How many bytes a compressed file of ``packed`` bytes may hold.
+    """Tell how many bytes a compressed file of ``packed`` bytes may hold.
 
     >>> allowance(1000) == FREE, allowance(10**6) == 200 * 10**6
     (True, True)
@@ -32,7 +32,7 @@ def allowance(packed: int, most: int = MOST) -> int:
 
 
 def too_much(place: object, limit: int, packed: int | None = None) -> DataError:
-    """The error about a file that holds more than ``limit`` bytes."""
+    """Return the error about a file that holds more than ``limit`` bytes."""
     why = "" if packed is None else f" (what {packed:,} compressed bytes may stand for)"
     return DataError(f"{place} must hold at most {limit:,} bytes{why}, but holds more; unpack it, or get it again")
 
@@ -60,7 +60,7 @@ class Bounded(io.RawIOBase):
 
 
 def open_bounded(path: Path, most: int = MOST) -> BinaryIO:
-    """The bytes of a file, plain or compressed by xz or gzip, as its ending says; too many of them are an error."""
+    """Open the bytes of a file, plain or compressed by xz or gzip as its suffix says; too many are an error."""
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     if path.suffix in openers:
         packed = path.stat().st_size
@@ -71,7 +71,7 @@ def open_bounded(path: Path, most: int = MOST) -> BinaryIO:
 
 
 def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object, most: int = MOST) -> BinaryIO:
-    """The bytes of a member of a zip archive; too many of them, promised or there, are an error."""
+    """Return the bytes of a member of a zip archive; too many of them, promised or there, are an error."""
     stored = info.compress_type == zipfile.ZIP_STORED
     limit = most if stored else allowance(info.compress_size, most)
     packed = None if stored else info.compress_size
@@ -87,7 +87,7 @@ def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object, 
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object) -> bytes:
-    """A member compressed by bzip2 or LZMA, of the size that the archive promises."""
+    """Return a member compressed by bzip2 or LZMA, of the size that the archive promises."""
     file = cast(IO[bytes], archive.fp)
     file.seek(info.header_offset)
     name, extra = _LOCAL.unpack(file.read(_LOCAL.size))

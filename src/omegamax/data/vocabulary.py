@@ -22,7 +22,7 @@ _JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
 
 
 def tokenise(text: str) -> list[str]:
-    """Words in lower case; apostrophes vanish, other punctuation separates.
+    """Return words in lower case; apostrophes vanish, other punctuation separates.
 
     >>> tokenise("What's the man's T-shirt colour?")
     ['whats', 'the', 'mans', 't', 'shirt', 'colour']
@@ -58,14 +58,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, questions: Iterable[str], answers: Iterable[str], least: int = 1) -> Vocabulary:
-        """Words that occur at least ``least`` times, frequent ones first; answers in the order given, each once."""
+        """Collect words that occur at least ``least`` times, frequent ones first, and answers as given, each once."""
         count = Counter(word for question in questions for word in tokenise(question))
         words = sorted((word for word, times in count.items() if times >= least), key=lambda w: (-count[w], w))
         return cls(words, tuple(dict.fromkeys(answers)))
 
     @property
     def num_words(self) -> int:
-        """Rows that an embedding of the words needs, padding and unknown included."""
+        """Return rows that an embedding of the words needs, padding and unknown included."""
         return len(self.words) + UNKNOWN + 1
 
     @property
@@ -74,14 +74,14 @@ class Vocabulary:
         return len(self.answers)
 
     def encode(self, question: str) -> Tensor:
-        """Numbers of the words, int64 ``[T]``."""
+        """Return numbers of the words, int64 ``[T]``."""
         words = tokenise(question)
         if not words:
             raise ValueError(f"Vocabulary.encode: question {question!r} has no words")
         return torch.tensor([self._word.get(word, UNKNOWN) for word in words])
 
     def answer_index(self, answer: str) -> int:
-        """The number of an answer."""
+        """Return the number of an answer."""
         try:
             return self._answer[answer]
         except KeyError:
@@ -111,7 +111,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Vocabulary:
-        """The vocabulary that :meth:`save` wrote, at most 64 MiB of it."""
+        """Return the vocabulary that :meth:`save` wrote, at most 64 MiB of it."""
         try:
             content = parse_json(read_text(path, MOST_FILE))
         except DataError as error:  # of the size

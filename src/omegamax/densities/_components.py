@@ -24,7 +24,7 @@ _RANKS = {
 }
 
 
-def substituted(components: Density, weights: Tensor) -> Density:
+def substitute_weightless(components: Density, weights: Tensor) -> Density:
     """Return the components ``[*, K]`` with the heaviest in place of each that has no weight in ``[*, K]``.
 
     Nothing that goes wrong in a component without weight (a scale of 0, say) is then ever computed, and no gradient
@@ -47,10 +47,10 @@ def substituted(components: Density, weights: Tensor) -> Density:
         index = best.reshape(*best.shape, *ones).expand(*best.shape, *part.shape[axis + 1 :])
         return torch.where(alive.reshape(*alive.shape, *ones), part, part.detach().gather(axis, index))
 
-    return _assembled(type(components), components, {name: replace(part) for name, part in parts.items()})
+    return _assemble(type(components), components, {name: replace(part) for name, part in parts.items()})
 
 
-def stacked(name: str, components: Sequence[Density]) -> Density:
+def stack_components(name: str, components: Sequence[Density]) -> Density:
     """Return densities ``[*, K]``, which differ in K, as one ``[M, *, K]`` with the largest K.
 
     Copies of the first fill those that have fewer.
@@ -82,7 +82,7 @@ def stacked(name: str, components: Sequence[Density]) -> Density:
         return torch.cat([part, spare.expand(size)], axis)
 
     together = {key: torch.stack([fill(own[key]) for own in parts]) for key in parts[0]}
-    return _assembled(kind, components[0], together)
+    return _assemble(kind, components[0], together)
 
 
 def _common_kind(name: str, components: Sequence[Density]) -> type:
@@ -120,7 +120,7 @@ def _parts(density: Any, full: bool = False) -> dict[str, Tensor]:
     return {name: part.expand(*batch, *part.shape[part.dim() - _RANKS[name] :]) for name, part in parts.items()}
 
 
-def _assembled(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
+def _assemble(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
     """Return a density of this kind, and like the given one, with other tensors."""
     if issubclass(kind, BetaGaussian):
         return kind._from_root(parts["loc"], _root(parts), parts.get("alpha", like.alpha), False)

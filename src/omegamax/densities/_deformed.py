@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax._numerics import log_ratio
 
 
-def log_deformed(level: Tensor, drop: Tensor, e: float | Tensor) -> Tensor:
+def deformed_log_power(level: Tensor, drop: Tensor, e: float | Tensor) -> Tensor:
     r"""Return ``log [c - e d]_+^(1/e)`` with ``c = exp(e level)`` and ``d = c drop``, at ``e = alpha - 1`` of any sign.
 
     A density :math:`\exp_{2 - \alpha}(f(t) - A)` takes this form if its logarithm is ``level`` at some point and

@@ -13,7 +13,7 @@ from torch.distributions import constraints
 from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import on_support, tsallis_log, working_dtype
 from omegamax.densities._base import Density
-from omegamax.densities._deformed import log_deformed
+from omegamax.densities._deformed import deformed_log_power
 from omegamax.densities._weighted_entmax import weighted_entmax
 
 if TYPE_CHECKING:
@@ -179,18 +179,18 @@ class GridDensity(Density):
         if self._validate_args:
             self._validate_sample(value)
         if self.function is None:
-            p = self._interpolated(value)
+            p = self._interpolate(value)
             return torch.where(p <= 0, -math.inf, torch.where(p <= 0, 1.0, p).log())
         # The node of the largest density stands for the normaliser: the score's fall from there gives the value here.
         best = self.probs_at_nodes.argmax(-1, keepdim=True)
         top, peak = (t.gather(-1, best).squeeze(-1) for t in (self.scores, self.probs_at_nodes))
         some, safe = on_support(peak)
         e, level = self.alpha - 1, safe.log()
-        log_p = log_deformed(level, (top - self.function(value)) * (-e * level).exp(), e)
+        log_p = deformed_log_power(level, (top - self.function(value)) * (-e * level).exp(), e)
         return torch.where(some, log_p, -math.inf)
 
     def prob(self, value: Tensor) -> Tensor:
-        return self._interpolated(value) if self.function is None else self.log_prob(value).exp()
+        return self._interpolate(value) if self.function is None else self.log_prob(value).exp()
 
     def support_contains(self, value: Tensor) -> Tensor:
         return self.prob(value) > 0
@@ -217,11 +217,11 @@ class GridDensity(Density):
         batch, features = self.batch_shape, values.shape[-1]
         values = values.expand(*batch, *values.shape[-2:])
         # Samples last: the gradient of a gather is as large as what is gathered from.
-        places = index.reshape(-1, *batch).movedim(0, -1).unsqueeze(-1)
-        found = values.gather(-2, places.expand(*places.shape[:-1], features))
+        at = index.reshape(-1, *batch).movedim(0, -1).unsqueeze(-1)
+        found = values.gather(-2, at.expand(*at.shape[:-1], features))
         return found.movedim(-2, 0).reshape(*index.shape, features)
 
-    def _interpolated(self, value: Tensor) -> Tensor:
+    def _interpolate(self, value: Tensor) -> Tensor:
         return torch.where(value.isnan().any(-1), math.nan, self._between_nodes(value))
 
     def _between_nodes(self, value: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import check_above
 from omegamax._numerics import phi
-from omegamax.densities._deformed import log_deformed
+from omegamax.densities._deformed import deformed_log_power
 from omegamax.densities._line import LineDensity
 
 
@@ -83,7 +83,7 @@ class BetaLaplace(LineDensity):
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         drop = (value - self.loc).abs() / self._unit
-        return log_deformed(self._level, drop, self._each - 1).squeeze(-1)
+        return deformed_log_power(self._level, drop, self._each - 1).squeeze(-1)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return mass to the left of points ``[*, 1]``, ``[*]``."""
@@ -148,7 +148,7 @@ class BetaLaplace(LineDensity):
 
     def _tail(self, r: Tensor, power: Tensor) -> Tensor:
         """Return ``[1 - e r]_+^(power / e)``, which is P(|t - mu| > r units) if the power is alpha."""
-        log_base = log_deformed(torch.zeros_like(r), r, self._each - 1)
+        log_base = deformed_log_power(torch.zeros_like(r), r, self._each - 1)
         inside = log_base != -math.inf  # minus infinity times a power would send a NaN back
         return torch.where(inside, (power * torch.where(inside, log_base, 0.0)).exp(), 0.0)
 

@@ -33,7 +33,7 @@ class LineDensity(Density):
 
     def __init__(self, loc: Tensor, scale: float | Tensor, alpha: float | Tensor, validate_args: bool | None = None):
         name = type(self).__name__
-        loc, scale = _floating(name, "loc", loc), _floating(name, "scale", scale, loc)
+        loc, scale = _as_floating(name, "loc", loc), _as_floating(name, "scale", scale, loc)
         for argument, value in (("loc", loc), ("scale", scale)):
             if value.shape[-1:] != (1,):
                 raise ValueError(f"{name}: {argument} must have shape [*, 1], got {tuple(value.shape)}")
@@ -41,7 +41,7 @@ class LineDensity(Density):
         dtype = torch.promote_types(working_dtype(loc), scale.dtype)
         shapes = [loc.shape[:-1], scale.shape[:-1]]
         if isinstance(alpha, Tensor):
-            alpha = _floating(name, "alpha", alpha).to(dtype)
+            alpha = _as_floating(name, "alpha", alpha).to(dtype)
             shapes.append(alpha.shape)
         elif alpha == math.inf:  # not isinf, which dynamo cannot trace for a float that changes
             raise ValueError(f"{name}: alpha must be finite, got inf")
@@ -91,7 +91,7 @@ class LineDensity(Density):
             self._validate_sample(value)
 
 
-def _floating(name: str, argument: str, value: float | Tensor, like: Tensor | None = None) -> Tensor:
+def _as_floating(name: str, argument: str, value: float | Tensor, like: Tensor | None = None) -> Tensor:
     """Return a floating tensor as it is; beside ``like`` a number or 0-d tensor as ``[1]``."""
     if like is not None and is_number(value):
         return like.new_tensor([value])

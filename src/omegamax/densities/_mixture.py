@@ -13,7 +13,7 @@ from torch.distributions import constraints
 from omegamax._checks import check_floating, is_plain, readable
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
-from omegamax.densities._components import stacked, substituted
+from omegamax.densities._components import stack_components, substitute_weightless
 
 if TYPE_CHECKING:
     from omegamax.basis import Basis
@@ -77,7 +77,7 @@ class Mixture(Density):
         self._alive = self.weights > 0
         # One density stands for all that share it; where no one gives a component weight, another takes its place.
         all_alive = readable(weights) and bool(self._alive.all())
-        self._narrow = components if all_alive else substituted(components, weights.detach())
+        self._narrow = components if all_alive else substitute_weightless(components, weights.detach())
         if validate_args is None and (not is_plain(weights) or weights.numel() == 0):
             validate_args = False  # values cannot be looked at while they are traced or mapped over; or there are none
         super().__init__(full[:-1], components.event_shape, validate_args=validate_args)
@@ -102,7 +102,9 @@ class Mixture(Density):
         wide = [each.expand(batch) for each in mixtures]
         most = max(each.weights.shape[-1] for each in mixtures)
         weights = [torch.nn.functional.pad(each.weights, (0, most - each.weights.shape[-1])) for each in wide]
-        return cls(torch.stack(weights), stacked("Mixture.stack", [each.components for each in wide]), validate_args)
+        return cls(
+            torch.stack(weights), stack_components("Mixture.stack", [each.components for each in wide]), validate_args
+        )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Mixture:
         new: Any = self._get_checked_instance(Mixture, _instance)

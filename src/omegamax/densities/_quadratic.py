@@ -317,11 +317,11 @@ def root_of_scale(
             raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
         scale = check_scale(name, argument, scale, like)
         return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
-    scale = _floating(name, argument, scale, like)
+    scale = _as_floating(name, argument, scale, like)
     if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):
         diagonal = scale.expand(n) if scale.dim() == 0 else scale[..., 0].expand((*scale.shape[:-2], n))
         return Root(diagonal.sqrt(), True, diagonal)
-    _shaped(name, argument, scale, (n, n))
+    _check_shape(name, argument, scale, (n, n))
     if validate:
         check_symmetric(name, argument, scale)
     scale = (scale + scale.mT) / 2  # so that a gradient in any entry is the one of a symmetric matrix
@@ -334,24 +334,24 @@ def root_of_scale(
 
 def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:
     """Return the root of a diagonal Sigma ``[*, n]``."""
-    diagonal = _floating(name, argument, diagonal, like)
-    _shaped(name, argument, diagonal, (n,))
+    diagonal = _as_floating(name, argument, diagonal, like)
+    _check_shape(name, argument, diagonal, (n,))
     return Root(diagonal.sqrt(), True, diagonal)
 
 
 def root_of_tril(name: str, argument: str, tril: Tensor, n: int, like: Tensor) -> Root:
     """Return a Cholesky factor ``[*, n, n]`` as it is."""
-    tril = _floating(name, argument, tril, like)
-    _shaped(name, argument, tril, (n, n))
+    tril = _as_floating(name, argument, tril, like)
+    _check_shape(name, argument, tril, (n, n))
     return Root(tril, False)
 
 
-def _floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
+def _as_floating(name: str, argument: str, value: Tensor, like: Tensor) -> Tensor:
     check_floating(name, argument, value)
     return value.to(torch.promote_types(value.dtype, like.dtype))
 
 
-def _shaped(name: str, argument: str, value: Tensor, ending: tuple[int, ...]) -> None:
+def _check_shape(name: str, argument: str, value: Tensor, ending: tuple[int, ...]) -> None:
     if value.shape[-len(ending) :] != ending:
         wanted = ", ".join(map(str, ending))
         raise ValueError(

@@ -69,7 +69,7 @@ def _same_nodes(first: Tensor, second: Tensor) -> bool:
 
 
 @fenchel_young_rule(LocationScale)
-def _falling(density: LocationScale, target: Density | Tensor) -> Tensor:
+def _loss_of_location_scale(density: LocationScale, target: Density | Tensor) -> Tensor:
     r"""Return the loss, for points only.
 
     .. math:: \tfrac12 (1 + \int p^2) - \tfrac1\sigma \bigl(g'(a) - g'(|t - \mu| / \sigma)\bigr)

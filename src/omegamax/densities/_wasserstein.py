@@ -42,7 +42,7 @@ def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Ten
         least = f"{p.dimension}/{p.dimension + 2}"
         raise ValueError(f"wasserstein2: alpha must be > {least} in {p.dimension} dimensions, got {p.alpha:g}")
     shift = (p.mean - q.mean).square().sum(-1)
-    distance = shift + _rotated(_covariance_root(p), _covariance_root(q))
+    distance = shift + _rotated_distance(_covariance_root(p), _covariance_root(q))
     if isinstance(p._spread, Tensor):
         distance = torch.where(p._spread > 0, distance, math.nan)
     if squared:
@@ -56,7 +56,7 @@ def _covariance_root(density: BetaGaussian) -> Root:
     return density._root.times(torch.where(ratio.isfinite(), ratio, 1.0).sqrt())
 
 
-def _rotated(p: Root, q: Root) -> Tensor:
+def _rotated_distance(p: Root, q: Root) -> Tensor:
     """Return the squared distance of two roots, turned onto each other."""
     if p.diagonal and q.diagonal:
         return (p.values - q.values).square().sum(-1)

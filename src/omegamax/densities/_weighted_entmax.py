@@ -35,12 +35,12 @@ def weighted_entmax(scores: Tensor, alpha: float | Tensor, weights: Tensor) -> T
     """
     rank = scores.dim()
 
-    def raised(t: Tensor) -> Tensor:
+    def add_axes(t: Tensor) -> Tensor:
         return t.reshape((1,) * (rank - t.dim()) + tuple(t.shape))
 
     if isinstance(alpha, Tensor):
-        alpha = raised(alpha)
-    return _weighted_entmax(scores, alpha, raised(weights), dim=rank - 1)
+        alpha = add_axes(alpha)
+    return _weighted_entmax(scores, alpha, add_axes(weights), dim=rank - 1)
 
 
 def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tensor:
@@ -61,7 +61,7 @@ def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tenso
     if isinstance(alpha, Tensor):
         p = _rows(gap, w, e)
     elif alpha == 1:
-        p = _normalised((-gap).exp(), w)
+        p = _normalise((-gap).exp(), w)
     elif alpha == 2:
         p = _sparsemax(gap, w)
     elif alpha == 1.5:
@@ -74,21 +74,21 @@ def _solve(z: Tensor, alpha: float | Tensor, weights: Tensor, dim: int) -> Tenso
 
 def _sparsemax(gap: Tensor, w: Tensor) -> Tensor:
     """Return ``P = [y - gap]_+``, linear in y once the support is known."""
-    kept = _kept(gap, w, lambda d: d)
+    kept = _find_support(gap, w, lambda d: d)
     w = torch.where(kept, w, 0.0)
     y = (1 + (w * torch.where(kept, gap, 0.0)).sum(-1, keepdim=True)) / w.sum(-1, keepdim=True)
-    return _normalised((y - gap).clamp(min=0), w)
+    return _normalise((y - gap).clamp(min=0), w)
 
 
 def _entmax15(gap: Tensor, w: Tensor) -> Tensor:
     """Return ``P = [y - gap / 2]_+^2``, quadratic in y: about the mean of the gaps it needs one square root."""
-    kept = _kept(gap, w, lambda d: (d / 2).square())
+    kept = _find_support(gap, w, lambda d: (d / 2).square())
     w = torch.where(kept, w, 0.0)
     half, mass = torch.where(kept, gap / 2, 0.0), w.sum(-1, keepdim=True)
     mean = (w * half).sum(-1, keepdim=True) / mass
     spread = (w * (half - mean).square()).sum(-1, keepdim=True)
     y = mean + ((1 - spread).clamp(min=0) / mass).sqrt()
-    return _normalised((y - gap / 2).clamp(min=0).square(), w)
+    return _normalise((y - gap / 2).clamp(min=0).square(), w)
 
 
 def _rows(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def _newton(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
         if not bool((lower < level).any()):
             break
         level = torch.where(lower < level, lower, level)
-    return _normalised(values(level)[0], w)
+    return _normalise(values(level)[0], w)
 
 
 def _steep(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def _steep(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
     With d the distance of the scores to that of y, the mass ``sum w (y^e + e d)^(1/e)`` is convex and increasing in y:
     Newton from above cannot overshoot.
     """
-    kept = _kept(gap, w, lambda d: (e * d).pow(1 / e))
+    kept = _find_support(gap, w, lambda d: (e * d).pow(1 / e))
     lifted = torch.where(kept, e * (torch.where(kept, gap, 0.0).amax(-1, keepdim=True) - gap), 0.0)
     w = torch.where(kept, w, 0.0)
     y = 1 / w.sum(-1, keepdim=True)
@@ -156,10 +156,10 @@ def _steep(gap: Tensor, w: Tensor, e: Tensor) -> Tensor:
         if not bool((lower < y).any()):
             break
         y = torch.where(lower < y, lower, y)
-    return _normalised(torch.where(kept, (y.pow(e) + lifted).pow(1 / e), 0.0), w)
+    return _normalise(torch.where(kept, (y.pow(e) + lifted).pow(1 / e), 0.0), w)
 
 
-def _kept(gap: Tensor, w: Tensor, density) -> Tensor:
+def _find_support(gap: Tensor, w: Tensor, density) -> Tensor:
     """Return the support: nodes such that those above would have a mass below one if the threshold were at their score.
 
     ``density`` is P as a function of the score above the threshold. The mass grows with the gap: bisection on order.
@@ -178,7 +178,7 @@ def _kept(gap: Tensor, w: Tensor, density) -> Tensor:
     return gap <= ascending.gather(-1, low)
 
 
-def _normalised(p: Tensor, w: Tensor) -> Tensor:
+def _normalise(p: Tensor, w: Tensor) -> Tensor:
     return p / (w * p).sum(-1, keepdim=True)
 
 

@@ -19,8 +19,8 @@ from omegamax.generation._stepper import (
     check_lengths,
     check_start,
     check_token,
+    choose_padding,
     exact_dtype,
-    padding,
 )
 from omegamax.maps import Omega
 
@@ -139,7 +139,7 @@ def _search(
     check_lengths(name, min_length, max_length)
     if eos is not None:
         check_token(name, "eos", eos)
-    fill = padding(name, pad, eos)
+    fill = choose_padding(name, pad, eos)
     if not is_number(length_penalty):
         raise TypeError(f"{name}: length_penalty must be a number, got {type(length_penalty).__name__}")
     if not 0 <= length_penalty < math.inf:

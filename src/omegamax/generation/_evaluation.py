@@ -132,7 +132,7 @@ def sparsemax_score(p: Tensor, target: Tensor, *, ignore_index: int = -100, redu
     name = "sparsemax_score"
     p, index, kept = _pairs(name, p, target, ignore_index, reduction)
     value = p.gather(-1, index)[..., 0] + 0.5 * (p * (1 - p)).sum(-1)
-    return _reduced(value, kept, reduction)
+    return _reduce(value, kept, reduction)
 
 
 def jensen_shannon_score(
@@ -166,7 +166,7 @@ def jensen_shannon_score(
     # All other tokens have the same ratio to the mean: they count as one.
     others = p.scatter(-1, index, 0.0).sum(-1)
     two = torch.stack([p.gather(-1, index)[..., 0], others], -1)
-    return _reduced(jensen_shannon(two, two.new_tensor([1.0, 0.0]), base=base), kept, reduction)
+    return _reduce(jensen_shannon(two, two.new_tensor([1.0, 0.0]), base=base), kept, reduction)
 
 
 def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,7 +202,7 @@ def _true(
     return true.to(exact_dtype(p.device)), size
 
 
-def _reduced(value: Tensor, kept: Tensor, reduction: str) -> Tensor:
+def _reduce(value: Tensor, kept: Tensor, reduction: str) -> Tensor:
     value = torch.where(kept, value, 0.0)
     if reduction == "none":
         return value

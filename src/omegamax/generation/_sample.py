@@ -16,8 +16,8 @@ from omegamax.generation._stepper import (
     check_lengths,
     check_start,
     check_token,
+    choose_padding,
     exact_dtype,
-    padding,
 )
 from omegamax.maps import Omega
 
@@ -77,7 +77,7 @@ def sample(
     check_lengths(name, min_length, max_length)
     if eos is not None:
         check_token(name, "eos", eos)
-    fill = padding(name, pad, eos)
+    fill = choose_padding(name, pad, eos)
     step_of = Stepper(name, step, state, reorder, omega, temperature, eos, min_length)
 
     batch, prompt, device = *tokens.shape, tokens.device

@@ -148,7 +148,7 @@ def is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def padding(name: str, pad: int | None, eos: int | None) -> int:
+def choose_padding(name: str, pad: int | None, eos: int | None) -> int:
     """Return what fills up sequences behind their end."""
     if pad is None:
         return 0 if eos is None else eos

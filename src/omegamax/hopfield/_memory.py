@@ -126,19 +126,19 @@ class Memory:
         state, dtype = self._state("energy", q)
         with self._in_full():
             z = self._scores(state)
-            return self._returned(self._energy(state, z, self._omega.argmax(z), dtype), q, dtype, -1)
+            return self._return(self._energy(state, z, self._omega.argmax(z), dtype), q, dtype, -1)
 
     def weights(self, q: Tensor) -> Tensor:
         """Return how much of each pattern a step takes, ``[*, L, D] -> [*, L, N]``."""
         state, dtype = self._state("weights", q)
         with self._in_full():
-            return self._returned(self._omega.argmax(self._scores(state)), q, dtype, -2)
+            return self._return(self._omega.argmax(self._scores(state)), q, dtype, -2)
 
     def step(self, q: Tensor) -> Tensor:
         """Return one update, ``[*, L, D] -> [*, L, D]``."""
         state, dtype = self._state("step", q)
         with self._in_full():
-            return self._returned(self._read(self._scores(state)), q, dtype, -2)
+            return self._return(self._read(self._scores(state)), q, dtype, -2)
 
     def retrieve(self, q: Tensor, steps: int = 64, tol: float | None = 1e-6, *, record: bool = True) -> Retrieval:
         """Steps until each query is at rest.
@@ -171,12 +171,12 @@ class Memory:
             p = self._omega.argmax(z) if p is None else p
         one = q.dim() == 1
         return Retrieval(
-            self._returned(end.state, q, dtype, -2),
-            self._returned(p, q, dtype, -2),
+            self._return(end.state, q, dtype, -2),
+            self._return(p, q, dtype, -2),
             end.steps.squeeze(-1) if one else end.steps,
             end.converged.squeeze(-1) if one else end.converged,
-            self._returned(torch.stack(energies), q, dtype, -1) if record else None,
-            self._returned(torch.stack(states), q, dtype, -2) if record else None,
+            self._return(torch.stack(energies), q, dtype, -1) if record else None,
+            self._return(torch.stack(states), q, dtype, -2) if record else None,
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Memory:
@@ -212,7 +212,7 @@ class Memory:
             ) from None
         return state.expand(*batch, *state.shape[-2:]), dtype
 
-    def _returned(self, value: Tensor, q: Tensor, dtype: torch.dtype, axis: int) -> Tensor:
+    def _return(self, value: Tensor, q: Tensor, dtype: torch.dtype, axis: int) -> Tensor:
         value = value.to(dtype)
         return value.squeeze(axis) if q.dim() == 1 else value
 

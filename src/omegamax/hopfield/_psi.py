@@ -83,7 +83,7 @@ class Ball(Psi):
         return self.eps == 0
 
     @abstractmethod
-    def projected(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor) -> Tensor:
         """Return P x."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Ball(Psi):
     def __call__(self, q: Tensor, rounded_in: torch.dtype | None = None) -> Tensor:
         radius, c = self.sizes(q.shape[-1])
         slack = radius * _slack(q, rounded_in)
-        off = torch.linalg.vector_norm((q - self.projected(q)).detach(), dim=-1)
+        off = torch.linalg.vector_norm((q - self.project(q)).detach(), dim=-1)
         norm = torch.linalg.vector_norm(q, dim=-1)
         inside = (norm.detach() <= radius + slack) & (off <= slack)
         value = 0 * norm
@@ -108,11 +108,11 @@ class Ball(Psi):
         # Squares of large entries overflow, those of small ones vanish.
         scale = x.detach().abs().amax(-1, keepdim=True)
         scale = torch.where(scale > 0, scale, 1.0)
-        u = self.projected(x / scale)
+        u = self.project(x / scale)
         # What is left of a projection may be small again, and then it has the rounding of what is gone.
         again = u.detach().abs().amax(-1, keepdim=True)
         again = torch.where(again > 0, again, 1.0)
-        u, scale = self.projected(u / again), scale * again
+        u, scale = self.project(u / again), scale * again
         norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True)
         if c:
             norm = torch.hypot(norm, c / scale)
@@ -140,7 +140,7 @@ class L2Norm(Ball):
     def __init__(self, radius: float = 1.0, eps: float = 0.0):
         super().__init__(radius, eps)
 
-    def projected(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor) -> Tensor:
         return x
 
     def sizes(self, features: int) -> tuple[float, float]:
@@ -166,7 +166,7 @@ class LayerNorm(Ball):
     def __init__(self, radius: float | None = None, eps: float = 0.0):
         super().__init__(radius, eps)
 
-    def projected(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor) -> Tensor:
         return x - x.mean(-1, keepdim=True)
 
     def sizes(self, features: int) -> tuple[float, float]:

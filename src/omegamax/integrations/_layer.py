@@ -30,7 +30,7 @@ def attend(
     weights: bool = True,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute what a layer asks for, by :func:`omegamax.attention`.
+    """Return what a layer asks for, by :func:`omegamax.attention`.
 
     Args:
         layer: the attention layer; only its ``is_causal`` is read.

@@ -227,7 +227,7 @@ def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
 
 
 def _to_dict(original: Callable[..., dict[str, Any]], config: Any) -> dict[str, Any]:
-    """Add our names, which transformers would leave out. Loading takes them from there as it does any setting."""
+    """With our names, which transformers would leave out. Loading takes them from there as it does any setting."""
     settings = original(config)
     if names := _names(config):
         settings["attn_implementation"] = names
@@ -272,7 +272,7 @@ def _post_init(original: Callable[..., None], model: transformers.PreTrainedMode
 def _initialize_weights(
     original: Callable[..., None], model: transformers.PreTrainedModel, module: torch.nn.Module, *args: Any
 ) -> None:
-    """Initialise alphas that a checkpoint does not have; models only know how to initialise their own modules."""
+    """Initialise alphas that a checkpoint lacks: models only know how to initialise their own modules."""
     raw = module.raw if isinstance(module, Alpha) else None
     known = any(getattr(owner, "_is_hf_initialized", False) for owner in (module, raw))
     original(model, module, *args)

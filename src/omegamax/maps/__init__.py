@@ -4,7 +4,10 @@ A file holds the regulariser, the function with its derivative rules, and the re
 is made. The functions themselves are in :mod:`omegamax.functional`.
 """
 
-# ruff: noqa: I001  (the order in which tables list the maps)
+# ruff: noqa: I001  (the order in which tables list the maps; families that are not named here come after them)
+
+from importlib import import_module as _import_module
+from pkgutil import iter_modules as _iter_modules
 
 from omegamax.maps.omega import Omega as Omega
 from omegamax.maps.record import Learnable as Learnable
@@ -25,3 +28,6 @@ from omegamax.maps.tvmax import TotalVariation2d as TotalVariation2d
 from omegamax.maps.graph_fusedmax import GraphFused as GraphFused
 from omegamax.maps.oscarmax import Oscar as Oscar
 from omegamax.maps.sequential_k_subsets import SequentialKSubsets as SequentialKSubsets
+
+for _module in _iter_modules(__path__):
+    _import_module(f"{__name__}.{_module.name}")

@@ -323,7 +323,6 @@ _operation = Operation(
     recorded=_solve_with_basis,
     traced=_solve_with_padded_basis,
     vmap=_vmap,
-    export="its search depends on values",
 )
 
 

@@ -184,7 +184,7 @@ def _by_quadrature(name: str, p: Distribution, order: int, integrand) -> Estimat
             missed = ((w * log_p.exp()).sum(0) - 1).abs()
             size = torch.where(f.isfinite(), f.abs(), 0.0).amax(0).clamp(min=1)
             missed = torch.where(missed > 0.01, math.inf, missed * size)
-        return (w * _weighted(log_p, f)).sum(0), missed
+        return (w * _weight(log_p, f)).sum(0), missed
 
     value, missed = total(order)
     with torch.no_grad():
@@ -208,7 +208,7 @@ def _nodes_like(p: Mixed, order: int) -> tuple[Tensor, Tensor]:
     return y.reshape(-1, *ones, p.vertices), w.reshape(-1, *ones)
 
 
-def _weighted(log_p: Tensor, f: Tensor) -> Tensor:
+def _weight(log_p: Tensor, f: Tensor) -> Tensor:
     """Return ``p f``, 0 where p is 0 whatever f is."""
     kept = log_p > -math.inf
     return torch.where(kept, log_p, 0.0).exp() * torch.where(kept, f, 0.0) * kept

@@ -44,7 +44,7 @@ def by_rows(chosen: Tensor, yes: Callable[..., Tensor], no: Callable[..., Tensor
     return result.masked_scatter(chosen, first).masked_scatter(~chosen, second.to(first.dtype))
 
 
-def _sorted(mean: Tensor, cov: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
+def _sort(mean: Tensor, cov: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
     """Standardise, and drop entries that no row has; those that a row lacks become independent, and sure."""
     count = int(there.sum(-1).max()) if there.numel() else 0
     scale = torch.where(there, cov.diagonal(dim1=-2, dim2=-1), 1.0).sqrt()
@@ -60,7 +60,7 @@ def _sorted(mean: Tensor, cov: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _few(mean: Tensor, cov: Tensor, there: Tensor, order: int) -> Tensor:
-    mean, corr = _sorted(mean, cov, there)
+    mean, corr = _sort(mean, cov, there)
     count = mean.shape[-1]
     if count == 0:
         return torch.zeros(mean.shape[:-1], dtype=mean.dtype, device=mean.device)
@@ -125,7 +125,7 @@ def _three(mean: Tensor, cov: Tensor, order: int) -> Tensor:
 def _many(mean: Tensor, cov: Tensor, there: Tensor, points: int) -> Tensor:
     """Integrate by Genz's separation of variables: each entry given that it and those before it are positive."""
     log_u = sobol(mean.shape[-1] - 1, points).log().to(mean)
-    mean, corr = _sorted(mean, cov, there)
+    mean, corr = _sort(mean, cov, there)
     count = mean.shape[-1]
     tril = torch.linalg.cholesky(corr)
     total = torch.zeros((), dtype=mean.dtype, device=mean.device)

@@ -43,7 +43,7 @@ def log_polytope(loc: Tensor, root: Tensor, face: Tensor) -> Tensor:
     """
     # In units of the largest deviation, so that squares neither overflow nor vanish.
     unit = root.detach().abs().amax((-2, -1), keepdim=True)
-    mean, rows, inside = _ordered(*_distances(loc / unit[..., 0], root / unit, face, 1 / unit[..., 0]))
+    mean, rows, inside = _order(*_distances(loc / unit[..., 0], root / unit, face, 1 / unit[..., 0]))
     count = loc.shape[-1] - 1
     log_u, log_rest, log_weight = (t.to(loc) for t in _nodes(max(count - 1, 0)))
     total = log_weight.expand(*loc.shape[:-1], -1)
@@ -87,7 +87,7 @@ def _distances(loc: Tensor, root: Tensor, face: Tensor, one: Tensor) -> tuple[Te
     return mean, rows, face.expand(mean.shape)
 
 
-def _ordered(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _order(mean: Tensor, rows: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Order entries by likelihood, the least first; the last, never used, is the likeliest of the face."""
     with torch.no_grad():
         deviation = rows.square().sum(-1).sqrt()

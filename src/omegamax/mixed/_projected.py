@@ -93,14 +93,14 @@ def _log_density_by_factor(
     with torch.no_grad():
         centre, root = _within_face(loc, factor, diag, value, face)
         # A small rule finds where the entries outside the face move the integrand; the large one is placed there.
-        u, log_weights = _placed(centre, root, *normal_nodes(rank, 8))
+        u, log_weights = _move_nodes(centre, root, *normal_nodes(rank, 8))
         share = (log_weights + inner(u, 8)).softmax(-1).unsqueeze(-1)
         moved = (share * u).sum(-2)
         spread = u - moved.unsqueeze(-2)
         # A share of the first guess, so that no direction is lost to a few heavy nodes.
         cov = 0.9 * (share * spread).mT @ spread + 0.1 * root @ root.mT
         root = torch.linalg.cholesky(cov)
-        u, log_weights = _placed(moved, root, *normal_nodes(rank, FACTOR_ORDER[rank]))
+        u, log_weights = _move_nodes(moved, root, *normal_nodes(rank, FACTOR_ORDER[rank]))
     return (log_weights + inner(u, order)).logsumexp(-1)
 
 
@@ -115,7 +115,7 @@ def _within_face(loc: Tensor, factor: Tensor, diag: Tensor, value: Tensor, face:
     return torch.cholesky_solve(lin, tril).squeeze(-1), root
 
 
-def _placed(centre: Tensor, root: Tensor, nodes: Tensor, log_w: Tensor) -> tuple[Tensor, Tensor]:
+def _move_nodes(centre: Tensor, root: Tensor, nodes: Tensor, log_w: Tensor) -> tuple[Tensor, Tensor]:
     """Return nodes of the standard normal distribution moved to another one.
 
     Their log-weights are for means under the standard one.

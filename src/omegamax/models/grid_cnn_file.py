@@ -43,7 +43,7 @@ def save_grid_cnn(model: GridCNN, path: str | PathLike[str], *, size: tuple[int,
 
 
 def grid_cnn_settings(path: str | PathLike[str]) -> dict[str, Any]:
-    """What a file of :func:`save_grid_cnn` says: ``dim``, ``grid``, and more where known."""
+    """Return what a file of :func:`save_grid_cnn` says: ``dim``, ``grid``, and more where known."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -61,7 +61,7 @@ def grid_cnn_settings(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def load_grid_cnn(path: str | PathLike[str]) -> GridCNN:
-    """The model of a file that :func:`save_grid_cnn` wrote, on the CPU.
+    """Return the model of a file that :func:`save_grid_cnn` wrote, on the CPU.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""A variational auto-encoder whose codes have any law: Gaussian, relaxed, discrete, or mixed."""
+"""A variational auto-encoder whose codes have any distribution: Gaussian, relaxed, discrete, or mixed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class VAE(torch.nn.Module):
 
     .. math:: \log p(x) \ge E_{q(y \mid x)} \log p(x \mid y) - \mathrm{KL}\bigl(q(y \mid x) \,\|\, p(y)\bigr)
 
-    The encoder's numbers are parameters of a law q of the code, the decoder's the log-odds of pixels. Both are layers
-    with rectifiers. The divergence is that of the direct sum of the faces: of which face, and of the point on it.
+    The encoder's numbers are parameters of a distribution q of the code, the decoder's the log-odds of pixels. Both are
+    layers with rectifiers. The divergence is that of the direct sum of the faces: of which face, and of the point on
+    it.
 
     Args:
-        latent: laws of the code, see :func:`omegamax.models.latents.latent`.
+        latent: distributions of the code, see :func:`omegamax.models.latents.latent`.
         pixels: of a picture.
         hidden, layers: width and number of hidden layers, of the encoder and of the decoder.
         draws: points of each code for an estimate; score functions (of a face, or of a density) use the others as the
@@ -75,15 +76,15 @@ class VAE(torch.nn.Module):
         flat = pictures.flatten(1)
         if flat.shape[-1] != self.pixels:
             raise ValueError(f"VAE: pictures must have {self.pixels} pixels each, got {tuple(pictures.shape)}")
-        return self.latent.law(self.encoder(flat))
+        return self.latent.distribution(self.encoder(flat))
 
     def decode(self, point: Tensor) -> Tensor:
-        """Log-odds of the pixels ``[*, pixels]``, of points ``[*, n, K]`` of the law of codes."""
+        """Log-odds of the pixels ``[*, pixels]``, of points ``[*, n, K]`` of the distribution of codes."""
         return self.decoder(self.latent.read(point))
 
     def forward(self, pictures: Tensor) -> Bound:
-        law = self.encode(pictures)
-        point, log_choice = self.latent.draw(law, self.draws)
+        distribution = self.encode(pictures)
+        point, log_choice = self.latent.draw(distribution, self.draws)
         fit = self._fit(pictures, point)  # [S, B]
         reconstruction = fit.mean(0)
         if log_choice is not None and log_choice.requires_grad:
@@ -92,21 +93,21 @@ class VAE(torch.nn.Module):
                 alone = len(fit) == 1
                 advantage = fit if alone else (fit - fit.mean(0)) * (len(fit) / (len(fit) - 1))
             reconstruction = reconstruction + (advantage * (log_choice - log_choice.detach())).mean(0)
-        divergence = self.latent.divergence(law, point)
+        divergence = self.latent.divergence(distribution, point)
         return Bound(reconstruction - divergence, reconstruction, divergence)
 
     @torch.no_grad()
     def weighted_bound(self, pictures: Tensor, samples: int = 100, chunk: int = 10) -> Tensor:
-        r"""The importance-weighted bound in nats, ``[B]``: nearer to the log-likelihood the more samples there are.
+        r"""Compute the importance-weighted bound in nats, ``[B]``: more samples bring it nearer to the log-likelihood.
 
         .. math:: E \log \frac{1}{S} \sum_{s=1}^S \frac{p(x \mid y_s) \, p(y_s)}{q(y_s \mid x)} \le \log p(x)
 
         ``chunk`` samples are in memory at a time. Reference: Burda et al. (ICLR 2016).
         """
-        law, parts = self.encode(pictures), []
+        distribution, parts = self.encode(pictures), []
         for start in range(0, samples, chunk):
-            point = self.latent.draw(law, min(chunk, samples - start)).point
-            parts.append((self._fit(pictures, point) + self.latent.log_ratio(law, point)).logsumexp(0))
+            point = self.latent.draw(distribution, min(chunk, samples - start)).point
+            parts.append((self._fit(pictures, point) + self.latent.log_ratio(distribution, point)).logsumexp(0))
         return torch.stack(parts).logsumexp(0) - math.log(samples)
 
     @torch.no_grad()

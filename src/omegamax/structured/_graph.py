@@ -138,10 +138,6 @@ class FactorGraph:
 def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placement:
     """Check what :meth:`FactorGraph.add` is given, and bring it into one form."""
     name = "FactorGraph.add"
-    if isinstance(factor, Factor) and factor.variables is not None:
-        if variables is not None:
-            raise TypeError(f"{name}: variables of {factor!r} are given twice")
-        variables = factor.variables
     if isinstance(factor, LogicFactor):
         if variables is not None or additional is not None:
             raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
@@ -154,6 +150,10 @@ def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor |
         )
     if not isinstance(factor, Factor):
         raise TypeError(f"{name}: factor must be a logic factor or a structured Factor, got {type(factor).__name__}")
+    if factor.variables is not None:
+        if variables is not None:
+            raise TypeError(f"{name}: variables of {factor!r} are given twice")
+        variables = factor.variables
     if not isinstance(variables, Variable):
         given = "none" if variables is None else type(variables).__name__
         raise TypeError(f"{name}: variables must be a Variable, as in add({type(factor).__name__}(u)), got {given}")

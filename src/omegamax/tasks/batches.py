@@ -47,7 +47,7 @@ class Order(Sampler[list[int]]):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Number of batches in a whole epoch."""
+        """Return number of batches in a whole epoch."""
         return -(-self._mine // self.batch_size)
 
     @property
@@ -56,7 +56,7 @@ class Order(Sampler[list[int]]):
         return max(0, -(-(self.count - self.rank + extra) // self.processes))
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of the epoch, from number ``first`` on."""
+        """Return the batches of the epoch, from index ``first`` on."""
         if self.seed is None:
             samples = torch.arange(self.count)
         else:

@@ -166,6 +166,6 @@ class Answers(Callback):
         print(f"{len(found)} answers{short}: {path}")
 
     def write(self, path: Path, found: dict[str, dict[str, Any]], trainer: L.Trainer) -> None:
-        """The file of all predictions, by their ids."""
+        """Write the file of all predictions, by their ids."""
         text = json.dumps(list(found.values()), ensure_ascii=False, indent=1)
         path.write_text(text + "\n", encoding="utf-8")

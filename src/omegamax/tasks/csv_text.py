@@ -11,7 +11,7 @@ _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 def guard(value: Any) -> Any:
-    """``value`` as it goes into a cell: text that would be a formula has a quote before it; numbers stay.
+    """Return ``value`` as it goes into a cell: text that would be a formula has a quote before it; numbers stay.
 
     >>> [guard(text) for text in ("=1+1", "-0.5", "'=x", "sparsemax")], guard(-0.5)
     (["'=1+1", '-0.5', "''=x", 'sparsemax'], -0.5)
@@ -20,7 +20,7 @@ def guard(value: Any) -> Any:
 
 
 def unguard(text: str) -> str:
-    """What :func:`guard` was given.
+    """Return what :func:`guard` was given.
 
     >>> [unguard(text) for text in ("'=1+1", "-0.5", "''=x", "it's")]
     ['=1+1', '-0.5', "'=x", "it's"]

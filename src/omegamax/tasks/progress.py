@@ -12,7 +12,7 @@ _SECONDS = 15.0  # from one line to the next
 
 
 def progress(things: Iterable[T], what: str) -> Iterator[T]:
-    """The same things, with a bar while they are worked on; it goes away at the end.
+    """Yield the same things, with a bar while they are worked on; it goes away at the end.
 
     Without a terminal, a line every quarter of a minute, and none for what takes less.
 

@@ -85,16 +85,16 @@ class RunData(L.LightningDataModule, abc.ABC):
 
     @abc.abstractmethod
     def split(self, name: str) -> Dataset[Any]:
-        """The samples of ``"train"``, ``"val"`` or ``"test"``."""
+        """Return the samples of ``"train"``, ``"val"`` or ``"test"``."""
 
     @property
     @abc.abstractmethod
     def collate(self) -> Callable[[Any], Any]:
-        """What makes batches of samples."""
+        """Return what makes batches of samples."""
 
     @classmethod
     def of(cls: type[Kind], settings: Mapping[str, Any], **changes: Any) -> Kind:
-        """The data with :attr:`settings`, with changes."""
+        """Return the data with :attr:`settings`, with changes."""
         given = {**settings, **changes}
         kinds = cls.known()
         name = given.pop("class", None)
@@ -110,7 +110,7 @@ class RunData(L.LightningDataModule, abc.ABC):
 
     @classmethod
     def known(cls: type[Kind]) -> dict[str, type[Kind]]:
-        """The sets of this kind, by the names of their classes."""
+        """Return the sets of this kind, by the names of their classes."""
         found = {} if inspect.isabstract(cls) else {cls.__name__: cls}
         for each in cls.__subclasses__():
             found |= each.known()
@@ -118,7 +118,7 @@ class RunData(L.LightningDataModule, abc.ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The class by name as ``"class"``, and its arguments: what a trained network's file keeps."""
+        """Return the class by name as ``"class"``, and its arguments: what a trained network's file keeps."""
         kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RunData)]
         arguments = [each for kind in kinds for each in inspect.signature(kind).parameters.values()]
         names = sorted({each.name for each in arguments if each.kind is not each.VAR_KEYWORD})
@@ -139,7 +139,7 @@ class RunData(L.LightningDataModule, abc.ABC):
         return self._batches("test")
 
     def batches(self, samples: Dataset[Any], order: Order) -> Batches:
-        """Samples in an order, as batches."""
+        """Return samples in an order, as batches."""
         return Batches(samples, order, self.collate, self.workers)
 
     def _batches(self, name: str, seed: int | None = None) -> Batches:

@@ -40,7 +40,7 @@ class RunTask(L.LightningModule, abc.ABC):
 
     @property
     def label(self) -> str:
-        """The name of the network in tables and pictures."""
+        """Return the name of the network in tables and pictures."""
         return self.kind
 
     def describe(self) -> dict[str, Any]:

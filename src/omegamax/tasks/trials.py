@@ -104,12 +104,12 @@ class Trials:
         for count, (job, result) in enumerate(work_through(left, work, workers), 1):
             if isinstance(result, str):
                 failed.append(job)
-                print(f"{_named(job)} failed\n{result}", file=sys.stderr, flush=True)
+                print(f"{_name(job)} failed\n{result}", file=sys.stderr, flush=True)
                 continue
             rows = [result] if isinstance(result, Mapping) else list(result)
             self.add(rows)
             if say is not None:
-                say(f"{time.perf_counter() - began:6.0f} s  {count}/{len(left)}  {_said(rows[0])}")
+                say(f"{time.perf_counter() - began:6.0f} s  {count}/{len(left)}  {_summarise(rows[0])}")
         return failed
 
     def _key(self, row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -158,9 +158,9 @@ def _attempt(work: Callable[[T], Any], job: T) -> Any:
         return traceback.format_exc()
 
 
-def _named(job: Mapping[str, Any]) -> str:
+def _name(job: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in job.items())
 
 
-def _said(row: Mapping[str, Any]) -> str:
-    return _named({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()})
+def _summarise(row: Mapping[str, Any]) -> str:
+    return _name({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()})

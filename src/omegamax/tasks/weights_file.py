@@ -22,12 +22,12 @@ _MODEL = "model."  # where a task has its network
 
 
 def remedy(kind: str) -> str:
-    """What to do about a file that cannot be used; ``kind`` is the task's name on the command line."""
+    """Return what to do about a file that cannot be used; ``kind`` is the task's name on the command line."""
     return f"give a file that `omegamax {kind} fit` wrote"
 
 
 def find_weights(path: Path_, kind: str) -> Path:
-    """The file of a trained network: ``path`` itself, or the best one in the folder of a run."""
+    """Return the file of a trained network: ``path`` itself, or the best one in the folder of a run."""
     path = Path(path)
     if not path.is_dir():
         return path
@@ -39,7 +39,7 @@ def find_weights(path: Path_, kind: str) -> Path:
 
 
 def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, Any]:
-    """All that is in a ``.ckpt`` file of a task, read without running code."""
+    """Return all that is in a ``.ckpt`` file of a task, read without running code."""
     content = load_tensors(path, "damaged, or no checkpoint of plain data", remedy(kind), map_location)
     if not isinstance(content, dict) or kind not in content or "state_dict" not in content:
         raise DataError(f"{path} is no checkpoint of `omegamax {kind}`; {remedy(kind)}")
@@ -47,7 +47,7 @@ def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, A
 
 
 def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
-    """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code."""
+    """Return record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; {remedy(kind)}")

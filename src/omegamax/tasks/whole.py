@@ -14,7 +14,7 @@ _LITTLE = 1 << 16  # bytes that a full disk may still have, in blocks too few fo
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, whose file takes the name ``path`` once all is written.
+    """Yield a path to write to, whose file takes the name ``path`` once all is written.
 
     What is stopped in between, even by a kill, leaves the file that was there before.
 

@@ -64,7 +64,7 @@ def swatch(mark: Mark) -> bytes:
 
 
 def hatching(scale: float = 1.0) -> dict[str, Any]:
-    """The look of a stroke: a dark line on a light one, so that one of them stands out from any ground.
+    """Return the look of a stroke: a dark line on a light one, so that one of them stands out from any ground.
 
     Args:
         scale: of the widths, below 1 where strokes are close together.

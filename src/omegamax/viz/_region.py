@@ -36,7 +36,7 @@ class Region:
     contains: Callable[[Tensor], Tensor]
 
     def borders(self) -> list[Tensor]:
-        """Where the support of elliptic parts ends, ``[M, 2]`` each: an ellipse, or the arcs that no other covers."""
+        """Trace where the support of elliptic parts ends, ``[M, 2]`` each: ellipses, or arcs that no other covers."""
         if self.ellipses is None or not bool(self.ellipses.support_radius.isfinite().all()):
             return []
         loc, shape = self.ellipses.loc, self.ellipses.support_tril
@@ -78,7 +78,7 @@ def _refuse(name: str, argument: str, *values: Tensor) -> None:
 
 
 def _at(function: Callable[[Tensor], Tensor], density: Density, place: tuple[Any, ...]) -> Callable[[Tensor], Tensor]:
-    """A function of points of the whole batch, as one of points ``[N, 2]`` of a member."""
+    """Return a function of points of the whole batch, as one of points ``[N, 2]`` of a member."""
 
     def member(points: Tensor) -> Tensor:
         found = []
@@ -92,7 +92,7 @@ def _at(function: Callable[[Tensor], Tensor], density: Density, place: tuple[Any
 
 
 def _arcs(loc: Tensor, shape: Tensor, own: int) -> list[Tensor]:
-    """The parts of one of K ellipses that lie in no other."""
+    """Return the parts of one of K ellipses that lie in no other."""
 
     def ring(angles: Tensor) -> Tensor:
         return loc[own] + torch.stack([angles.cos(), angles.sin()], -1) @ shape[own].mT

@@ -28,7 +28,7 @@ def alignment(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """``weights: [n, m]`` between n and m words, as a :func:`heatmap` with the words along its sides.
+    """Draw ``weights: [n, m]`` between n and m words, as a :func:`heatmap` with the words along its sides.
 
     What is exactly 0 is left white. Colours go from 0 to 1 whatever the largest weight is, so that pictures side by
     side can be compared.

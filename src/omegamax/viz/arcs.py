@@ -85,7 +85,7 @@ def _found(marginals: Tensor) -> list[Arc]:
 
 
 def _levels(found: list[Arc], places: list[float]) -> dict[tuple[int, int], int]:
-    """How high each arc goes: above all shorter ones that it spans or crosses, so that no numbers meet."""
+    """Tell how high each arc goes: above all shorter ones that it spans or crosses, so that no numbers meet."""
     levels: dict[tuple[int, int], int] = {}
     for i, j, _ in sorted(found, key=lambda arc: (abs(places[arc[0]] - places[arc[1]]), -arc[2])):
         if i != j:
@@ -104,7 +104,7 @@ def _draw(
     numbers: bool,
     colour: str,
 ) -> None:
-    """One side of the sentence: arcs from the foot on, roots to the top of all levels; both negative below."""
+    """Draw one side of the sentence: arcs from the foot on, roots to the top of all levels; both negative below."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

@@ -25,7 +25,7 @@ def bars(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """One bar for each of ``p: [K]``. What is exactly 0 gets a hollow dot on the axis, not a very short bar.
+    """Draw one bar for each of ``p: [K]``. What is exactly 0 gets a hollow dot on the axis, not a very short bar.
 
     Args:
         labels: names of the choices, written under the bars.

@@ -31,7 +31,7 @@ def basins(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """The plane coloured by what a query that starts there ends with.
+    """Draw the plane coloured by what a query that starts there ends with.
 
     Args:
         weights: of the patterns at the end, ``[H, W, N]``, rows from bottom to top. A pattern has its colour, a state

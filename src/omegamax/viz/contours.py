@@ -101,13 +101,13 @@ def _level_text(heights: Sequence[float]) -> str:
 
 
 def field(p: Region) -> Tensor:
-    """The density at the centres of a lattice over the unit square, ``[S, S]``."""
+    """Return the density at the centres of a lattice over the unit square, ``[S, S]``."""
     size = _COARSE if p.ellipses is None else _LATTICE
     return p.prob(_places(size)).reshape(size, size)
 
 
 def peak(p: Region, surface: Tensor) -> float:
-    """The largest density known: a narrow peak may lie between the points of the lattice."""
+    """Return the largest density known: a narrow peak may lie between the points of the lattice."""
     return max(surface.max().item(), p.prob(p.means).max().item())
 
 

@@ -33,7 +33,7 @@ def density(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """The curve of one density over the line, from ``low`` to ``high``; call again to add another.
+    """Draw the curve of one density over the line, from ``low`` to ``high``; call again to add another.
 
     It is drawn only where the density is positive, and a hollow dot marks each end of the support: tails that are
     merely small run on to the frame.
@@ -72,7 +72,7 @@ def density(
 
 
 def _edges(p: Density, low: float, high: float) -> Tensor:
-    """Where the support begins and ends, begins and ends, ..., within the interval."""
+    """Return where the support begins and ends, begins and ends, ..., within the interval."""
     t = _with_mean(p, torch.linspace(low, high, 2 * _POINTS + 1, dtype=torch.float64))
     inside = p.support_contains(t.unsqueeze(-1))
     (change,) = torch.nonzero(inside[1:] != inside[:-1], as_tuple=True)
@@ -87,7 +87,7 @@ def _edges(p: Density, low: float, high: float) -> Tensor:
 
 
 def _nodes(p: Density, a: float, b: float) -> Tensor:
-    """Points from a to b, dense at both ends, where a density with a large alpha is steep."""
+    """Return points from a to b, dense at both ends, where a density with a large alpha is steep."""
     x = torch.linspace(0, math.pi, _POINTS, dtype=torch.float64).cos()
     t = (a + b) / 2 - (b - a) / 2 * x
     t[0], t[-1] = a, b

@@ -145,7 +145,7 @@ def _lattice(p: Density, frame: Frame) -> Tensor:
 
 
 def _edge(width: float) -> list[Any]:
-    """A pale edge for a line, so that it shows on a dark image too."""
+    """Return a pale edge for a line, so that it shows on a dark image too."""
     from matplotlib import patheffects
 
     return [patheffects.withStroke(linewidth=width + 1.2, foreground="white", alpha=0.75)]

@@ -86,7 +86,7 @@ def faces(
 
 
 def _histogram(ax: Axes, t: Tensor, total: int, i: int, j: int, bins: int, shares: bool) -> None:
-    """Of positions ``t`` from corner i (0) to corner j (1), on the outer side of the edge."""
+    """Draw a histogram of positions ``t`` from corner i (0) to corner j (1), on the outer side of the edge."""
     start, end = _CORNERS[i], _CORNERS[j]
     along = end - start
     normal = start + end  # away from the centre, which is the origin

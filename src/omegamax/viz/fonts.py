@@ -53,7 +53,7 @@ def _search(characters: str, family: tuple[str, ...]) -> tuple[tuple[str, ...], 
     own = [str(findfont(FontProperties(family=list(family), weight=weight))) for weight in ("normal", "bold")]
     missing = {c for c in characters if not c.isspace() and not _have(own, c)}
     found: list[str] = []
-    installed = _installed() if missing else {}
+    installed = _list_installed() if missing else {}
     while missing:
         held = {name: {c for c in missing if _have(files, c)} for name, files in installed.items()}
         # Titles are bold: a family that has such a face goes before one that has not.
@@ -66,8 +66,8 @@ def _search(characters: str, family: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 
 @cache
-def _installed() -> dict[str, list[str]]:
-    """The upright files of each family, regular and bold ones."""
+def _list_installed() -> dict[str, list[str]]:
+    """Return the upright files of each family, regular and bold ones."""
     from matplotlib.font_manager import fontManager
 
     files: dict[str, list[str]] = {}
@@ -78,12 +78,12 @@ def _installed() -> dict[str, list[str]]:
 
 
 def _have(files: list[str], character: str) -> bool:
-    return all(font is not None and font.get_char_index(ord(character)) for font in map(_opened, files))
+    return all(font is not None and font.get_char_index(ord(character)) for font in map(_open, files))
 
 
 @cache
-def _opened(file: str) -> Any:
-    """A font to ask for its glyphs; None for a file that cannot be read."""
+def _open(file: str) -> Any:
+    """Return a font to ask for its glyphs; None for a file that cannot be read."""
     from matplotlib.font_manager import get_font
 
     try:
@@ -93,7 +93,7 @@ def _opened(file: str) -> Any:
 
 
 def _invisible(character: str) -> bool:
-    """Whether a character only steers its neighbours: joiners, directions, variation selectors."""
+    """Tell whether a character only steers its neighbours: joiners, directions, variation selectors."""
     return unicodedata.category(character) in ("Cf", "Cc") or 0xFE00 <= ord(character) <= 0xFE0F
 
 

@@ -24,7 +24,7 @@ def heatmap(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """``weights: [H, W]`` as an image.
+    """Draw ``weights: [H, W]`` as an image.
 
     Args:
         sparse: leave white what is exactly 0, and draw a line round the rest.

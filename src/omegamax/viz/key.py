@@ -138,7 +138,7 @@ def _look(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _within(ax: Axes) -> None:
-    """A key within axes that leave no room around them."""
+    """Draw a key within axes that leave no room around them."""
     found = marks_of(ax)
     if found:
         width = ax.get_position().width * 72 * ax.figure.figure.get_figwidth()
@@ -148,7 +148,7 @@ def _within(ax: Axes) -> None:
 
 
 def _columns(texts: Sequence[str], width: float) -> tuple[int, list[str]]:
-    """How many columns fit into so many points, and the texts in lines that fit into one."""
+    """Tell how many columns fit into so many points, and the texts in lines that fit into one."""
     letter = _LETTER * _POINTS
     longest = _HANDLE + letter * max(map(len, texts))
     columns = min(len(texts), max(1, int((width + _GAP) / (longest + _GAP))))
@@ -157,6 +157,6 @@ def _columns(texts: Sequence[str], width: float) -> tuple[int, list[str]]:
 
 
 def _height(texts: Sequence[str], columns: int) -> int:
-    """Lines of a legend: it fills its columns one after the other."""
+    """Return lines of a legend: it fills its columns one after the other."""
     rows = -(-len(texts) // columns)
     return max(sum(1 + text.count("\n") for text in texts[at : at + rows]) for at in range(0, len(texts), rows))

@@ -50,7 +50,7 @@ def looks(
     index: int | tuple[int, ...] | None = None,
     zeros: str | None = "hatch",
 ) -> Figure:
-    """The picture and, next to it, where each model looks at it, all in one colour scale.
+    """Draw the picture and, next to it, where each model looks at it, all in one colour scale.
 
     Discrete attention is drawn by :func:`overlay` and densities by :func:`contours`, both in density per unit area:
     the scale at the right says how many times more there is than if attention were spread evenly, and the key beneath
@@ -82,9 +82,9 @@ def looks(
     across = math.ceil(count / math.ceil(count / _MOST)) if columns is None else int(columns)
     across = min(across, count)
     legible(" ".join([question or "", truth or "", *looks, *(answers or {}).values(), *(notes or {}).values()]))
-    asked = None if question is None else _wrapped(question, "question", across)
-    said = {name: _wrapped(text, "answer") for name, text in (answers or {}).items()}
-    noted = {name: _wrapped(text, "note") for name, text in (notes or {}).items()}
+    asked = None if question is None else _wrap(question, "question", across)
+    said = {name: _wrap(text, "answer") for name, text in (answers or {}).items()}
+    noted = {name: _wrap(text, "note") for name, text in (notes or {}).items()}
     ratio = min(max(picture.shape[0] / picture.shape[1], 0.25), 4.0)
     height = _WIDTH * ratio + _TITLE + _ANSWER * _tallest(said, truth) + _NOTE * _tallest(noted)
     with style():
@@ -110,14 +110,14 @@ def looks(
                 ax = overlay(image, look, next(rest), vmax=last, index=index, zeros=zeros, key=False)
             else:
                 ax = contours(image, look, next(rest), vmax=last, index=index, zeros=zeros, key=False)
-            _caption(ax, name, *_marked((answers or {}).get(name), truth), note=noted.get(name))
+            _caption(ax, name, *_mark_answer((answers or {}).get(name), truth), note=noted.get(name))
         _bar(figure, axes, last)
         draw_key(figure, grow=True)
     return figure
 
 
 def shared_vmax(looks: Mapping[str, Look], *, index: int | tuple[int, ...] | None = None) -> float:
-    """An end of the colour scale for pictures that stand side by side: the largest density of any.
+    """Return an end of the colour scale for pictures that stand side by side: the largest density of any.
 
     One that is much higher than the others (more than four times the median of the peaks) does not count in full, so
     that it does not leave the others pale; it has the darkest colour then from below its peak.
@@ -150,8 +150,8 @@ def _common(function: str, looks: Mapping[str, Look], index: int | tuple[int, ..
     return min(max(some), _OUTLIER * median(some)) if some else 1.0
 
 
-def _marked(answer: str | None, truth: str | None) -> tuple[str | None, str]:
-    """An answer with a tick or a cross, and its colour."""
+def _mark_answer(answer: str | None, truth: str | None) -> tuple[str | None, str]:
+    """Return an answer with a tick or a cross, and its colour."""
     if answer is None or truth is None:
         return answer, INK
     right = answer.strip().casefold() == truth.strip().casefold()
@@ -159,9 +159,9 @@ def _marked(answer: str | None, truth: str | None) -> tuple[str | None, str]:
 
 
 def _caption(ax: Axes, name: str, below: str | None, colour: str, note: str | None = None) -> None:
-    """A name above the panel, an answer beneath it, and small print under that."""
+    """Draw a name above the panel, an answer beneath it, and small print under that."""
     ax.set_title(legible(name), parse_math=False, fontfamily=families(name))
-    text = "" if below is None else _wrapped(below, "answer")
+    text = "" if below is None else _wrap(below, "answer")
     family = families(text)
     ax.set_xlabel(text, color=colour, fontsize=10.5, fontweight="bold", parse_math=False, fontfamily=family)
     if note is not None:
@@ -173,18 +173,18 @@ def _caption(ax: Axes, name: str, below: str | None, colour: str, note: str | No
 
 
 def _bar(figure: Figure, axes: list[Axes], vmax: float) -> None:
-    """The colour scale, once for all panels."""
+    """Draw the colour scale, once for all panels."""
     scale = pyplot().cm.ScalarMappable(norm(vmax), shades())
     style_bar(figure.colorbar(scale, ax=axes, aspect=28, fraction=0.05, pad=0.008), LABEL, ticks(vmax))
 
 
-def _wrapped(text: str, kind: str, panels: int = 1) -> str:
+def _wrap(text: str, kind: str, panels: int = 1) -> str:
     """In lines that are no longer than so many panels are wide."""
     return textwrap.fill(legible(" ".join(text.split())), panels * _LETTERS[kind])
 
 
 def _tallest(texts: Mapping[str, str], *others: str | None) -> int:
-    """The most lines that any has."""
+    """Return the most lines that any has."""
     given = [*texts.values(), *(other for other in others if other is not None)]
     return max((text.count("\n") + 1 for text in given), default=0)
 

@@ -26,7 +26,7 @@ def losses(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """A loss ``values: [T]`` against ``gaps: [T]``, the lead of the target's score; call again to add another.
+    """Draw a loss ``values: [T]`` against ``gaps: [T]``, the lead of the target's score; call again to add another.
 
     Args:
         margin: the gap from which the loss is 0, marked by a dot; ``inf`` marks nothing.

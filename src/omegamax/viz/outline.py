@@ -31,7 +31,7 @@ def outline(
     title: str = "",
     key: bool = True,
 ) -> Axes:
-    """A picture with a line round what is relevant in it; the rest is dim.
+    """Draw a picture with a line round what is relevant in it; the rest is dim.
 
     Args:
         image: ``[3, H, W]``, bytes or colours in [0, 1]; it keeps its proportions.
@@ -54,7 +54,7 @@ def outline(
 
 
 def _smallest(map_: Tensor, mass: float) -> Tensor:
-    """The cells ``[h, w]`` of the largest values that hold the mass between them."""
+    """Return the cells ``[h, w]`` of the largest values that hold the mass between them."""
     falling = map_.flatten().sort(descending=True).values
     held = falling.cumsum(0)
     # Rounding must not ask for more than there is.

@@ -24,7 +24,7 @@ def path(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """Each probability of ``p: [T, K]`` as a line against ``temperatures: [T]``, on a logarithmic axis.
+    """Draw each probability of ``p: [T, K]`` as a line against ``temperatures: [T]``, on a logarithmic axis.
 
     A line is drawn only where its probability is positive, so it starts where the entry joins the support.
 

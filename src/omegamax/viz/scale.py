@@ -35,7 +35,7 @@ def check_index(name: str, batch: tuple[int, ...], index: Index | None, argument
 
 
 def cells(name: str, argument: str, weights: Tensor, index: Index | None = None) -> Tensor:
-    """Weights ``[h, w]`` of cells as densities: times the number of cells; float64 on the CPU."""
+    """Return weights ``[h, w]`` of cells as densities: times the number of cells; float64 on the CPU."""
     if not isinstance(weights, Tensor):
         raise TypeError(f"{name}: {argument} must be a tensor [h, w], got {type(weights).__name__}")
     if index is not None and weights.dim() >= 2:
@@ -50,7 +50,7 @@ def cells(name: str, argument: str, weights: Tensor, index: Index | None = None)
 
 
 def end(name: str, vmax: float | None, peak: float) -> float:
-    """Where the colours end: ``vmax``, or the peak; 1 if there is nothing to show."""
+    """Return where the colours end: ``vmax``, or the peak; 1 if there is nothing to show."""
     if vmax is None:
         return peak if 0 < peak < math.inf else 1.0
     if not is_number(vmax) or not 0 < vmax < math.inf:
@@ -60,7 +60,7 @@ def end(name: str, vmax: float | None, peak: float) -> float:
 
 @cache
 def shades() -> Any:
-    """The colours of attention: the more there is, the darker and the less of the picture shows through."""
+    """Return the colours of attention: the more there is, the darker and the less of the picture shows through."""
     from matplotlib.colors import ListedColormap
 
     colours = pyplot().get_cmap(_SHADES)(np.linspace(*_PART, 256))
@@ -69,7 +69,7 @@ def shades() -> Any:
 
 
 def scale_picture() -> bytes:
-    """The colours from 0 on the left to the end of the scale, as a PNG file."""
+    """Return the colours from 0 on the left to the end of the scale, as a PNG file."""
     import io
 
     from matplotlib.image import imsave
@@ -80,7 +80,7 @@ def scale_picture() -> bytes:
 
 
 def scale_ticks(vmax: float) -> list[tuple[float, str]]:
-    """Numbers for the scale as text, each with its place on the scale, from 0 to 1."""
+    """Return numbers for the scale as text, each with its place on the scale, from 0 to 1."""
     return [(math.sqrt(value / vmax), text) for value, text in ticks(vmax)]
 
 
@@ -98,6 +98,6 @@ def paint(ax: Axes, densities: Tensor, vmax: float, interpolation: str) -> Any:
 
 
 def ticks(vmax: float) -> list[tuple[float, str]]:
-    """Numbers for the scale, with their text: powers of 4, which are twice as far from 0 each under the root."""
+    """Return numbers for the scale, with their text: powers of 4, which are twice as far from 0 each under the root."""
     steps = [4.0**k for k in range(-12, 16) if 0.06 * vmax <= 4.0**k <= vmax]
     return [(0.0, "0"), *((step, f"{step:g}") for step in steps)]

@@ -22,7 +22,7 @@ _HUES = torch.tensor([[0.82, 0.29, 0.36], [0.13, 0.46, 0.68], [0.93, 0.71, 0.25]
 
 
 def plane(size: int = 240, radius: float = 2.0) -> Tensor:
-    """Scores ``[size, size, 3]`` on a square of the plane through the simplex; its corners lie at distance 1.
+    """Return scores ``[size, size, 3]`` on a square of the plane through the simplex; its corners lie at distance 1.
 
     >>> plane(5).sum(-1).allclose(torch.ones(5, 5, dtype=torch.float64))
     True
@@ -59,7 +59,7 @@ def simplex(
     found = [Mark("hues", "each choice has a hue: paler is less certain", pure), Mark("line", "the simplex")]
     p = p.detach().double().cpu()
     frame = (-radius, radius, -radius, radius)
-    ax.imshow(_mixed(p).numpy(), origin="lower", extent=frame, interpolation="bilinear")
+    ax.imshow(_mix(p).numpy(), origin="lower", extent=frame, interpolation="bilinear")
     if levels:
         steps = torch.linspace(0, float(p[..., 0].max()), levels + 2)[1:-1].tolist()
         ax.contour(p[..., 0].numpy(), levels=steps, extent=frame, origin="lower", colors="white", linewidths=0.6)
@@ -78,8 +78,8 @@ def simplex(
     return finish(ax, title, found, key=key, grow=new)
 
 
-def _mixed(p: Tensor) -> Tensor:
-    """Colours ``[S, S, 3]`` of probabilities, on the way to white as their entropy grows."""
+def _mix(p: Tensor) -> Tensor:
+    """Return colours ``[S, S, 3]`` of probabilities, on the way to white as their entropy grows."""
     share = p / p.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
     doubt = torch.special.entr(share).sum(-1, keepdim=True) / math.log(3)
     hue = share @ _HUES

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from lightning.pytorch.callbacks import ModelCheckpoint
 from tests.tasks.communication.pictures import bright_spots
 
-from omegamax.models.signals import LAWS, Play
+from omegamax.models.signals import DISTRIBUTIONS, Play
 from omegamax.tasks.callbacks import Draws
 from omegamax.tasks.communication import CommunicationData, CommunicationTask, Scores
 
@@ -27,9 +27,9 @@ def data(folder, seed=0):
     return CommunicationData(folder, candidates=8, batch_size=64, eval_batch_size=50, held_out=80, seed=seed)
 
 
-def small(law="gaussian_sparsemax", options=None, rate=1e-2):
+def small(distribution="gaussian_sparsemax", options=None, rate=1e-2):
     torch.manual_seed(0)
-    return CommunicationTask(law, options, features=16, words=32, hidden=32, dim=16, rate=rate)
+    return CommunicationTask(distribution, options, features=16, words=32, hidden=32, dim=16, rate=rate)
 
 
 def trainer(tmp_path, epochs=1, callbacks=()):
@@ -51,16 +51,16 @@ def measured(found):
     return {name.removeprefix("test_"): value for name, value in found.items()}
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_players_come_to_understand_each_other(tmp_path, folder, law):
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_players_come_to_understand_each_other(tmp_path, folder, distribution):
     """Chance is 1 in 8; a word for each place of the bright pixel would win almost always."""
-    task, games = small(law, {"scale": 0.5} if law == "gaussian_sparsemax" else None), data(folder)
+    task, games = small(distribution, {"scale": 0.5} if distribution == "gaussian_sparsemax" else None), data(folder)
     runner = trainer(tmp_path, epochs=30)
     runner.fit(task, datamodule=games)
     (found,) = runner.test(task, datamodule=games, verbose=False)
     found = measured(found)
     assert found["success"] > 0.4
-    wanted = {"gumbel_softmax": (32, 32), "gumbel_softmax_st": (1, 1)}.get(law, (1, 31.9))
+    wanted = {"gumbel_softmax": (32, 32), "gumbel_softmax_st": (1, 1)}.get(distribution, (1, 31.9))
     assert wanted[0] <= found["nonzeros"] <= wanted[1]
     assert 2 <= found["words"] <= 32
 
@@ -159,12 +159,12 @@ class _Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("law", ["gumbel_softmax_st", "gaussian_sparsemax"])
-def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, folder, law):
+@pytest.mark.parametrize("distribution", ["gumbel_softmax_st", "gaussian_sparsemax"])
+def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, folder, distribution):
     def keep(name):
         return ModelCheckpoint(tmp_path / name, "last", save_on_train_epoch_end=False)
 
-    whole = small(law)
+    whole = small(distribution)
     torch.manual_seed(3)
     trainer(tmp_path, 4, [keep("whole")]).fit(whole, datamodule=data(folder))
     before, steps = CommunicationTask.training_step, []
@@ -175,12 +175,12 @@ def test_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch, folder, law
             raise _Stop
         return before(self, batch, index)
 
-    stopped = small(law)
+    stopped = small(distribution)
     torch.manual_seed(3)
     with monkeypatch.context() as patch, pytest.raises(_Stop):
         patch.setattr(CommunicationTask, "training_step", training_step)
         trainer(tmp_path, 4, [keep("stopped")]).fit(stopped, datamodule=data(folder))
-    again = small(law)
+    again = small(distribution)
     torch.manual_seed(3)
     last = tmp_path / "stopped" / "last.ckpt"
     trainer(tmp_path, 4, [keep("stopped")]).fit(again, datamodule=data(folder), ckpt_path=str(last))

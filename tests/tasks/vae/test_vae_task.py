@@ -91,10 +91,10 @@ def test_measures_are_those_of_the_network(tmp_path, folder):
     assert found["test_corner"] == 1 and found["test_zero"] == 0.5 and found["test_nonzeros"] == 1
     pictures = data.split("test").float()
     with torch.no_grad():  # few codes, and all can be listed
-        law = task.model.encode(pictures)
+        distribution = task.model.encode(pictures)
         codes = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 3)
         points = torch.stack([codes, 1 - codes], -1)[:, None].expand(-1, len(pictures), -1, -1)
-        log_q = law.log_prob(points).sum(-1)
+        log_q = distribution.log_prob(points).sum(-1)
         fit = task.model._fit(pictures, points)
         bound = (log_q.exp() * (fit - log_q)).sum(0).mean() - 3 * torch.tensor(2.0).log()
         likelihood = (fit.logsumexp(0) - 3 * torch.tensor(2.0).log()).mean()

@@ -6,7 +6,7 @@ import torch
 from omegamax.data import Collate, DataError, Sample
 from omegamax.data.pictures import resize
 from omegamax.densities import Density
-from omegamax.tasks.vqa.explain import explain, unknown_words
+from omegamax.tasks.vqa.explain import explain, find_unknown_words
 from tasks.vqa.networks import KINDS, scenes, trained
 
 QUESTION = "what colour is the circle?"
@@ -77,8 +77,8 @@ def test_network_that_sees_no_picture_says_the_same_to_all(data):
 
 def test_unknown_words_are_told_and_taken_for_one(tasks):
     task = tasks["softmax"]
-    assert unknown_words(task, "What colour is the zebra, or quagga?") == ["zebra", "or", "quagga"]
-    assert unknown_words(task, QUESTION) == []
+    assert find_unknown_words(task, "What colour is the zebra, or quagga?") == ["zebra", "or", "quagga"]
+    assert find_unknown_words(task, QUESTION) == []
     image = picture()
     one, other = (Sample(f"is the {word} red?", {}, "other", "x", image=image) for word in ("zebra", "quagga"))
     assert explain(task, one).answers == explain(task, other).answers

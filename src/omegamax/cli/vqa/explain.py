@@ -49,13 +49,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _ask(tasks: dict[str, VQATask], options: argparse.Namespace) -> Explanation:
     from omegamax.data import tokenise
-    from omegamax.tasks.vqa.explain import explain, unknown_words
+    from omegamax.tasks.vqa.explain import explain, find_unknown_words
 
     if not tokenise(options.question):
         raise CommandError(f'the question {options.question!r} has no words; ask one, "what colour is the star?"')
     sample = _sample(options.image, options.question)
     for name, task in tasks.items():
-        strange = unknown_words(task, options.question)
+        strange = find_unknown_words(task, options.question)
         if strange:
             print(f"{name}: words it was not trained with: {', '.join(strange)}", file=sys.stderr)
     said = {name: explain(task, sample, options.top) for name, task in tasks.items()}

@@ -16,7 +16,7 @@ SUMMARY = "extract grid features of pictures with a torchvision, transformers or
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax vqa features`` takes."""
+    """Add the arguments of ``omegamax vqa features``."""
     add = parser.add_argument
     add("sources", nargs="+", metavar="FOLDER|ZIP|FILE", help="pictures: folders, zip archives, files")
     add(
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on the standard error, where it is a terminal that can show one; else nothing."""
+    """Show a bar on the standard error, where it is a terminal that can show one; else nothing."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -128,7 +128,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _with_options(error: Exception) -> str:
-    """The message of an error, with the options of the command beside what it advises."""
+    """Return the message of an error, with the options of the command beside what it advises."""
     text = str(error)
     for advice, option in (
         ("pass over such pictures (skip_broken)", "pass over such pictures with --skip-broken"),
@@ -151,7 +151,7 @@ def _positive(text: str) -> int:
 
 
 def _size(text: str) -> tuple[int, int]:
-    """``"448"`` or ``"320x448"``, height first.
+    """Return ``"448"`` or ``"320x448"``, height first.
 
     >>> _size("320x448")
     (320, 448)

@@ -13,7 +13,7 @@ _LEAST = 64  # a batch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax vqa pretrain`` takes."""
+    """Add the arguments of ``omegamax vqa pretrain``."""
     add = parser.add_argument
     add("--out", type=Path, default=Path("cnn.safetensors"), metavar="FILE", help="(cnn.safetensors)")
     add("--dim", type=at_least(1), default=64, metavar="D", help="features of a cell (64)")

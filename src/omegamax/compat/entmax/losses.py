@@ -24,7 +24,7 @@ from omegamax.maps.conjugate import conjugate_minus, row_max
 
 
 def sparsemax_loss(X: Tensor, target: Tensor, k: int | None = None) -> Tensor:
-    """Compute the sparsemax loss ``[N]`` of scores ``[N, C]`` and labels ``[N]``; ``k`` changes nothing.
+    """Compute the sparsemax loss ``[N]`` of scores ``[N, C]`` and labels ``[N]``; ``k`` is taken and changes nothing.
 
     >>> sparsemax_loss(torch.tensor([[2.0, 1.0, 0.0], [2.0, 1.5, 0.0]]), torch.tensor([0, 0]))
     tensor([0.0000, 0.0625])

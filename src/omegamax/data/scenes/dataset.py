@@ -37,7 +37,7 @@ class Asked:
 
     @property
     def region(self) -> str | None:
-        """``"one"``, ``"several"`` or ``"odd"``; None if the question is about nothing that is there."""
+        """Return ``"one"``, ``"several"`` or ``"odd"``; None if the question is about nothing that is there."""
         if len(self.relevant) == 1:
             return "odd" if self.scene.things[self.relevant[0]].odd else "one"
         return "several" if self.relevant else None
@@ -99,7 +99,7 @@ class Scenes(Dataset[Sample]):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """All words and answers that can occur, the same for every seed and split."""
+        """Return all words and answers that can occur, the same for every seed and split."""
         words = (*WORDS, *self.shapes, *map(plural, self.shapes), *self.colours)
         numbers = map(str, range(MOST + 1))
         return Vocabulary(words, ("yes", "no", *numbers, *self.colours, *self.shapes))
@@ -140,7 +140,7 @@ class Scenes(Dataset[Sample]):
 
 
 def _things(draw: Draw, plan: Plan, count: int) -> tuple[Thing, ...]:
-    """The cast of a plan and as many others as make up ``count``, placed."""
+    """Return the cast of a plan and as many others as make up ``count``, placed."""
     pairs = list(plan.cast)
     if count > len(pairs):
         allowed = [(s, c) for s in draw.shapes for c in draw.colours if plan.others(s, c)]

@@ -67,7 +67,7 @@ _NAMES = tuple(PATTERNS)
 
 
 def ground(rng: np.random.Generator, size: int) -> Array:
-    """A texture ``[size, size, 3]`` in [0, 1], drawn with ``rng``."""
+    """Return a texture ``[size, size, 3]`` in [0, 1], drawn with ``rng``."""
     pattern = PATTERNS[_NAMES[rng.integers(len(_NAMES))]](rng, size)
     low, high = TONES[rng.integers(len(TONES))]
     grain = _GRAIN * rng.standard_normal((size, size), np.float32)
@@ -75,7 +75,7 @@ def ground(rng: np.random.Generator, size: int) -> Array:
 
 
 def _along(rng: np.random.Generator, size: int) -> Array:
-    """How far each pixel lies in a random direction, from the middle, in widths of the picture."""
+    """Tell how far each pixel lies in a random direction, from the middle, in widths of the picture."""
     angle = rng.uniform(0, 2 * np.pi)
     t = _places(size) - 0.5
     return np.float32(np.cos(angle)) * t + np.float32(np.sin(angle)) * t[:, None]
@@ -91,7 +91,7 @@ def _places(size: int) -> Array:
 
 @lru_cache(maxsize=16)
 def _interpolation(cells: int, size: int) -> Array:
-    """``[size, cells]``: linear interpolation from knots to pixels."""
+    """Return ``[size, cells]``: linear interpolation from knots to pixels."""
     knots = np.arange(cells)[None]
     weights = np.clip(1 - np.abs(_places(size)[:, None] * (cells - 1) - knots), 0, 1).astype(np.float32)
     weights.setflags(write=False)

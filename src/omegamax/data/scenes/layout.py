@@ -26,7 +26,7 @@ ANYWHERE = Box()
 
 
 def beyond(side: str, cut: float) -> Box:
-    """The strip of width ``cut`` at a side, named by its direction.
+    """Return the strip of width ``cut`` at a side, named by its direction.
 
     >>> beyond("above", 0.3)
     Box(top=0.0, bottom=0.3, left=0.0, right=1.0)
@@ -39,7 +39,7 @@ def beyond(side: str, cut: float) -> Box:
 
 
 def level(side: str, cut: float) -> Box:
-    """The edge of that strip.
+    """Return the edge of that strip.
 
     >>> level("right of", 0.25)
     Box(top=0.0, bottom=1.0, left=0.75, right=0.75)

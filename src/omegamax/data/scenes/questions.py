@@ -49,7 +49,7 @@ class Draw:
         return bool(self.rng.random() < 0.5)
 
     def one(self, values: Sequence[str], *but: str) -> str:
-        """One of the values, other than ``but``."""
+        """Return one of the values, other than ``but``."""
         left = [value for value in values if value not in but] if but else values
         return left[self.whole(0, len(left) - 1)]
 

@@ -42,7 +42,7 @@ class Thing:
 
     @property
     def odd(self) -> bool:
-        """Whether an ellipse or a few square cells hold it badly."""
+        """Tell whether an ellipse or a few square cells hold it badly."""
         return self.shape in ODD
 
     @property
@@ -59,16 +59,16 @@ class Scene:
     ground: Array
 
     def draw(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """The picture ``[size, size, 3]``, and of each thing the pixels that it covers ``[things, size, size]``."""
+        """Draw the picture ``[size, size, 3]``, and of each thing the pixels it covers ``[things, size, size]``."""
         canvas = self.ground.copy()
         size = len(canvas)
         masks = np.zeros((len(self.things), size, size), np.bool_)
         patches = [_patch(thing, size) for thing in self.things]
         for thing, (window, u, v) in zip(self.things, patches, strict=True):  # before all things: none lies in a shadow
-            gap = distance(thing.shape, *_turned(thing, u - _FALL[1], v - _FALL[0]))
+            gap = distance(thing.shape, *_turn(thing, u - _FALL[1], v - _FALL[0]))
             canvas[window] *= 1 - _SHADE * np.clip(0.5 - 4 * gap, 0, 1)[..., None]
         for thing, mask, (window, u, v) in zip(self.things, masks, patches, strict=True):
-            gap = distance(thing.shape, *_turned(thing, u, v))
+            gap = distance(thing.shape, *_turn(thing, u, v))
             cover = np.clip(0.5 - gap * (thing.radius * size), 0, 1)  # as much as the edge leaves of each pixel
             # Light from the upper left, and a rim a little darker than the rest.
             light = 1.0 - 0.10 * (u + v) - 0.22 * np.clip(1 + gap / 0.10, 0, 1)
@@ -79,7 +79,7 @@ class Scene:
 
 
 def _patch(thing: Thing, size: int) -> tuple[tuple[slice, slice], Array, Array]:
-    """The pixels around a thing, with their places seen from it, in radii."""
+    """Return the pixels around a thing, with their places seen from it, in radii."""
     reach = 1.3 * thing.radius  # the shadow's too
     window, places = [], []
     for middle in (thing.y, thing.x):
@@ -90,6 +90,6 @@ def _patch(thing: Thing, size: int) -> tuple[tuple[slice, slice], Array, Array]:
     return (window[0], window[1]), u, v
 
 
-def _turned(thing: Thing, u: Array, v: Array) -> tuple[Array, Array]:
+def _turn(thing: Thing, u: Array, v: Array) -> tuple[Array, Array]:
     cos, sin = np.float32(np.cos(thing.angle)), np.float32(np.sin(thing.angle))
     return cos * u + sin * v, cos * v - sin * u

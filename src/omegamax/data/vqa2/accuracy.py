@@ -12,7 +12,7 @@ from omegamax.metrics import vqa_accuracy
 
 
 def answer_scores(answers: Sequence[str]) -> dict[str, float]:
-    """The score of each answer that people gave, normalised: what a model is trained to predict.
+    """Return the score of each answer that people gave, normalised: what a model is trained to predict.
 
     >>> answer_scores(["2"] * 7 + ["two", "3", "3"])
     {'2': 1.0, '3': 0.6}
@@ -23,7 +23,7 @@ def answer_scores(answers: Sequence[str]) -> dict[str, float]:
 
 
 def accuracy(answer: str, answers: Sequence[str]) -> float:
-    """The official accuracy of an answer, in [0, 1]: the mean of min(matches / 3, 1) over nine of the ten people.
+    """Compute the official accuracy of an answer in [0, 1]: the mean of min(matches / 3, 1) over nine of ten people.
 
     As in the official evaluation, answers are normalised on both sides if the people differ, and compared as they are
     if all agree.

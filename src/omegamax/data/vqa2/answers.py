@@ -28,7 +28,7 @@ _TWO = """
 
 
 def _without_one(word: str) -> list[str]:
-    """The word with one of its apostrophes left out, in every way."""
+    """Return the word with one of its apostrophes left out, in every way."""
     return [word[:i] + word[i + 1 :] for i, letter in enumerate(word) if letter == "'"]
 
 
@@ -38,7 +38,7 @@ _CONTRACTIONS["somebody'd"] = "somebodyd"  # the wrong way round in the official
 
 @lru_cache(maxsize=1 << 16)
 def normalise_answer(answer: str) -> str:
-    """An answer as the official VQA evaluation compares it.
+    """Return an answer as the official VQA evaluation compares it.
 
     - A mark of punctuation vanishes if one of its kind stands next to a space anywhere in the answer, and any mark does
       if a comma stands between two digits; else a space takes its place. Colons and apostrophes stay.

@@ -13,7 +13,7 @@ from omegamax.data.vqa2.files import Annotation
 
 
 def answer_dictionary(annotations: Iterable[Annotation], least: int = 9) -> list[str]:
-    """The normalised majority answers of at least ``least`` questions, frequent ones first.
+    """Return the normalised majority answers of at least ``least`` questions, frequent ones first.
 
     Published models take train and val of VQA-v2 together and the default of 9, and report 3,129 answers.
 

@@ -20,7 +20,7 @@ _AGAIN = "get or extract the file again"
 
 
 def read_grid(path: FilePath, *, channels: int | None = None, grid: Grid | None = None) -> Tensor:
-    """The features of one picture, float32 ``[h, w, D]``, read without running code.
+    """Return the features of one picture, float32 ``[h, w, D]``, read without running code.
 
     Args:
         path: ``.npz`` with an array ``x``, or a single one, of shape (L, D), cells row by row: (196, 2048) for a grid
@@ -78,7 +78,7 @@ class GridFeatures:
         self._last = 0  # the form of the name that was right the last time is tried first
 
     def path(self, image_id: int, subset: str | None = None) -> Path:
-        """The file of a picture."""
+        """Return the file of a picture."""
         paths = [self.folder / name for name in _names(image_id, subset)]
         if self._last < len(paths) and paths[self._last].is_file():
             return paths[self._last]
@@ -91,13 +91,13 @@ class GridFeatures:
         )
 
     def read(self, image_id: int, subset: str | None = None) -> Tensor:
-        """The features of a picture, ``[h, w, D]``."""
+        """Return the features of a picture, ``[h, w, D]``."""
         path = self.path(image_id, subset)
         return read_grid(inside(path.parent, path.name), channels=self.channels, grid=self.grid)
 
 
 def picture_names(image_id: int, subset: str | None) -> list[str]:
-    """Names, without ending, of the files that belong to a picture of MS-COCO, with their subfolders."""
+    """Return names, without ending, of the files that belong to a picture of MS-COCO, with their subfolders."""
     plain = [f"{image_id:012d}", f"{image_id}"]
     if subset is None:
         return plain

@@ -107,7 +107,7 @@ def _annotation(place: Place, entry: Any) -> Annotation:
 
 
 def _identifier(place: Place, entry: Any, key: str) -> int:
-    """A number that names a question or a picture; it becomes part of a file's name."""
+    """Return a number that names a question or a picture; it becomes part of a file's name."""
     number = value(place, entry, key, int)
     if not -(2**63) <= number < 2**63:
         raise DataError(f"{place}: {key!r} must be a number of 64 bits, got one of {number.bit_length()}; mend it")
@@ -115,7 +115,7 @@ def _identifier(place: Place, entry: Any, key: str) -> int:
 
 
 def _content(path: FilePath, key: str) -> dict[str, Any]:
-    """The content of a file with a list ``key``."""
+    """Return the content of a file with a list ``key``."""
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get(key), list):
         found = f"the keys {', '.join(content)}" if isinstance(content, dict) else type(content).__name__

@@ -41,7 +41,7 @@ class HumanAttention:
         self._files = {number: [name for _, name in sorted(maps)] for number, maps in found.items()}
 
     def __len__(self) -> int:
-        """Number of questions with maps."""
+        """Return number of questions with maps."""
         return len(self._files)
 
     def __contains__(self, question_id: object) -> bool:
@@ -49,17 +49,17 @@ class HumanAttention:
 
     @property
     def question_ids(self) -> list[int]:
-        """Numbers of the questions with maps, ascending."""
+        """Return numbers of the questions with maps, ascending."""
         return sorted(self._files)
 
     def maps(self, question_id: int) -> list[Tensor]:
-        """The map of each person, ``[H, W]``, in [0, 1]."""
+        """Return the map of each person, ``[H, W]``, in [0, 1]."""
         if question_id not in self._files:
             raise KeyError(f"HumanAttention: {self.folder} has no map for question {question_id}")
         return [read_picture(inside(self.folder, name), "L").float() / 255 for name in self._files[question_id]]
 
     def mean(self, question_id: int, grid: tuple[int, int] | None = None) -> Tensor:
-        """The mean over persons of their maps, each first made to sum to one, float32 ``[h, w]``; sums to one.
+        """Return the mean over persons of their maps, each first made to sum to one, float32 ``[h, w]``; sums to one.
 
         A person who uncovered nothing has no map to count; if none uncovered anything, zeros come back.
 

@@ -170,18 +170,18 @@ def integrate_interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     narrow = w < _NARROW
     every, some = (bool(narrow.all()), bool(narrow.any())) if readable(w) else (False, True)
     if every:
-        value = _closed(m, s0, w)
+        value = _sum_moments(m, s0, w)
     elif not some:
-        value = _by_nodes(m, s0, w)
+        value = _sum_nodes(m, s0, w)
     else:  # each with arguments that it can digest, so that neither sends a NaN back through the other
         value = torch.where(
-            narrow, _closed(m, s0, torch.where(narrow, w, 0.1)), _by_nodes(m, s0, torch.where(narrow, 1.0, w))
+            narrow, _sum_moments(m, s0, torch.where(narrow, w, 0.1)), _sum_nodes(m, s0, torch.where(narrow, 1.0, w))
         )
     scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
     return (value * (scale / half) * to_double(basis.log_weight).exp()).to(density.loc.dtype)
 
 
-def _closed(m: int, s0: Tensor, w: Tensor) -> Tensor:
+def _sum_moments(m: int, s0: Tensor, w: Tensor) -> Tensor:
     # Even in s0, and from the positive side both ends of the normal distribution are in its lower tail, where it is
     # accurate. From 10 on it is zero.
     s0 = torch.where(s0 < 0, -s0, s0).clamp(max=10)
@@ -198,7 +198,7 @@ def _closed(m: int, s0: Tensor, w: Tensor) -> Tensor:
     return total
 
 
-def _by_nodes(m: int, s0: Tensor, w: Tensor) -> Tensor:
+def _sum_nodes(m: int, s0: Tensor, w: Tensor) -> Tensor:
     s, weight = 2 * _NODES.to(s0.device) - 1, 2 * _WEIGHTS.to(s0.device)
     weight = weight * (1 - s.square()).pow(m) / math.sqrt(2 * math.pi)
     return ((((s - s0.unsqueeze(-1)) / w.unsqueeze(-1)).square() / -2).exp() @ weight) / w

@@ -46,7 +46,7 @@ def expect_laplace(density: BetaLaplace, basis: GaussianRBF) -> Tensor:
     if not isinstance(density.alpha, Tensor) and density.alpha in (1.0, 2.0):
         value = (_laplace if density.alpha == 1 else _triangular)(d, s, flank.unit)
     else:
-        value = _windowed(flank, d / flank.unit, s / flank.unit) / flank.unit
+        value = _integrate_windows(flank, d / flank.unit, s / flank.unit) / flank.unit
     return (value * to_double(basis.log_weight).exp()).to(density.loc.dtype)
 
 
@@ -129,8 +129,8 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
         size = torch.where(d < 0, -d, d)
         triangle = torch.where(size < a, 1 - size / a, 0.0) / a
         # For a single sign of d only d - a may change its own.
-        rest = _decaying(size + a, safe) - 2 * _decaying(size, safe)
-        rest = rest + _decaying(torch.where(size < a, a - size, size - a), safe)
+        rest = _gaussian_tail(size + a, safe) - 2 * _gaussian_tail(size, safe)
+        rest = rest + _gaussian_tail(torch.where(size < a, a - size, size - a), safe)
         closed = triangle + rest / a.square()
     if not every:
         r = _WIDE_NODES.to(d.device)
@@ -141,13 +141,13 @@ def _triangular(d: Tensor, s: Tensor, a: Tensor) -> Tensor:
     return torch.where(narrow, closed, by_nodes)
 
 
-def _decaying(x: Tensor, s: Tensor) -> Tensor:
+def _gaussian_tail(x: Tensor, s: Tensor) -> Tensor:
     """Return ``s phi(x / s) - x Q(x / s)`` for x >= 0, with Q the upper tail."""
     z = x / s
     return s * ((-z.square() / 2).exp() / math.sqrt(2 * math.pi) - z * torch.erfc(z / _ROOT2) / 2)
 
 
-def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
+def _integrate_windows(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
     """Return centres ``d`` and widths ``w``, ``[*, J]``, in units of the density; any alpha."""
     d = torch.stack([d, -d])  # one side and the other
     heavy = flank.e < 0
@@ -156,22 +156,22 @@ def _windowed(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
         # A heavy tail may put a wide function far from the peak, but within its reach: the coordinate of the density
         # serves up to where the function begins to bend, the cube root of the distance from there on.
         split = torch.where(heavy, torch.minimum(torch.maximum(near, w / 8), far), far)
-    value = _near(flank, d, w, near, split)
-    if flank.number is not None:
-        some = flank.number < 0
+    value = _integrate_near(flank, d, w, near, split)
+    if flank.fixed_e is not None:
+        some = flank.fixed_e < 0
     else:
         some = not readable(flank.e) or bool(heavy.any())
     if some:
-        value = value + torch.where(heavy, _beyond(torch.where(heavy, flank.e, -1.0), d, w, split, far), 0.0)
+        value = value + torch.where(heavy, _integrate_beyond(torch.where(heavy, flank.e, -1.0), d, w, split, far), 0.0)
     return value.sum(0)
 
 
-def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
+def _integrate_near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
     """Integrate from ``near`` to ``far``, in the coordinate x of the density.
 
     Measured from the near end: x = start (1 - y). A narrow function far out would feel the rounding of each distance.
     """
-    start = flank.place(near).detach()
+    start = flank.coordinate(near).detach()
     depth = flank.depth(start.clamp(min=1e-60))
     fall = (-flank.e * depth).exp()
     with torch.no_grad():
@@ -185,7 +185,7 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
     further = safe * log_ratio(-flank.e * safe) - depth
     end = torch.where(heavy, -torch.expm1(-flank.rate * further), end)
     offset, fall = (depth * phi(-flank.e * depth) - d).unsqueeze(-1), fall.unsqueeze(-1)
-    fixed = flank.number is not None and flank.number >= 0
+    fixed = flank.fixed_e is not None and flank.fixed_e >= 0
 
     def integrand(y: Tensor, still: bool) -> Tensor:
         further = -torch.log1p(-y.clamp(max=1 - 1e-15)) / flank.rate.unsqueeze(-1)
@@ -196,7 +196,7 @@ def _near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tens
     return POWER / 2 * start.pow(POWER) * integrate(integrand, None, end)
 
 
-def _beyond(e: Tensor, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
+def _integrate_beyond(e: Tensor, d: Tensor, w: Tensor, near: Tensor, far: Tensor) -> Tensor:
     """Integrate from ``near`` to ``far`` in the cube root of the distance; alpha < 1."""
     with torch.no_grad():
         start, end = near.clamp(min=1e-300).pow(1 / 3), far.clamp(min=1e-300).pow(1 / 3)

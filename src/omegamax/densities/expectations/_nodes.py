@@ -69,21 +69,21 @@ def gauss_tsallis(order: int, a: Scalar, e: Scalar, rate: Scalar = 1.0) -> tuple
     """
     if order < 1:
         raise ValueError(f"gauss_tsallis: order must be at least 1, got {order}")
-    numbers = [v for v in (a, e, rate) if not isinstance(v, Tensor)]
-    if len(numbers) == 3 and is_plain():
-        return _cached(order, *map(float, numbers))
+    floats = [v for v in (a, e, rate) if not isinstance(v, Tensor)]
+    if len(floats) == 3 and is_plain():
+        return _make_cached_rule(order, *map(float, floats))
     device = next((v.device for v in (a, e, rate) if isinstance(v, Tensor)), None)
-    return _rule(order, *(torch.as_tensor(v, dtype=torch.float64, device=device) for v in (a, e, rate)))
+    return _make_rule(order, *(torch.as_tensor(v, dtype=torch.float64, device=device) for v in (a, e, rate)))
 
 
 @lru_cache(maxsize=256)
-def _cached(order: int, a: float, e: float, rate: float) -> tuple[Tensor, Tensor]:
+def _make_cached_rule(order: int, a: float, e: float, rate: float) -> tuple[Tensor, Tensor]:
     # A cache that is filled while gradients or inference mode are on must be of use when they are not.
     with torch.inference_mode(False), torch.no_grad():
-        return _rule(order, *(torch.tensor(v, dtype=torch.float64, device="cpu") for v in (a, e, rate)))
+        return _make_rule(order, *(torch.tensor(v, dtype=torch.float64, device="cpu") for v in (a, e, rate)))
 
 
-def _rule(order: int, a: Tensor, e: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
+def _make_rule(order: int, a: Tensor, e: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
     a, e, rate = (t.unsqueeze(-1) for t in torch.broadcast_tensors(a, e, rate))
     k = torch.arange(1, order, dtype=torch.float64, device=a.device)
     total = rate + e * a

@@ -74,7 +74,7 @@ def expect_laplace(density: BetaLaplace, basis: TruncatedParaboloidRBF) -> Tenso
         y = (r - d.unsqueeze(-1)) / ratio.unsqueeze(-1)
         return (1 - y) * (1 + y) * weight
 
-    near, far = flank.place((d - ratio).clamp(min=0)), flank.place((d + ratio).clamp(min=0))
+    near, far = flank.coordinate((d - ratio).clamp(min=0)), flank.coordinate((d + ratio).clamp(min=0))
     return (integrate(integrand, far, near).sum(0) * peak).to(density.loc.dtype)
 
 
@@ -173,7 +173,7 @@ def _any_power(bell: Bell, center: Tensor, radius: Tensor, skip: Tensor, nodes: 
         y = (z - center.unsqueeze(-1)) / radius.unsqueeze(-1)
         return (1 - y) * (1 + y) * density
 
-    low, high = bell.place(center - radius), bell.place(center + radius)
+    low, high = bell.coordinate(center - radius), bell.coordinate(center + radius)
     return integrate(integrand, low, torch.where(skip, low, high), nodes)
 
 
@@ -209,12 +209,12 @@ def _integrate_lines(plane: Plane, center: Tensor, column: Tensor, other: Tensor
     x0, y0 = ((v * center).sum(-1) for v in (along, across))
 
     bell = plane.first
-    low, high = bell.place(x0 - reach), bell.place(x0 + reach)
+    low, high = bell.coordinate(x0 - reach), bell.coordinate(x0 + reach)
     narrow = bell.smooth_over(x0 / bell.unit, reach / bell.unit)
     low, high = torch.where(narrow, -1.0, low), torch.where(narrow, 1.0, high)
     with torch.no_grad():
         cuts = _find_crossings(plane.e, x0, y0, reach, girth)  # [*, J, 4]
-        cuts = torch.where(narrow.unsqueeze(-1), -1.0, bell.lifted().place(cuts))
+        cuts = torch.where(narrow.unsqueeze(-1), -1.0, bell.add_axis().coordinate(cuts))
         cuts = torch.minimum(torch.maximum(cuts, low.unsqueeze(-1)), high.unsqueeze(-1)).sort(-1).values
     x, weight = nodes_between(torch.cat([low.unsqueeze(-1), cuts, high.unsqueeze(-1)], -1))
 
@@ -236,7 +236,7 @@ def _find_crossings(e: Tensor, x0: Tensor, y0: Tensor, reach: Tensor, girth: Ten
     """Return where an ellipse with these half-axes crosses the edge of the density: first coordinates, ``[*, J, 4]``.
 
     On the smaller of both, at ``center + size (cos, sin)``, the other's equation is a trigonometric polynomial of
-    degree 2 in the angle. Complex pairs give the place where the curves are nearest.
+    degree 2 in the angle. Complex pairs give the point where the curves are nearest.
     """
     edge = (2 / torch.where(e > 0, e, 1.0)).sqrt()
     bounded = reach < edge

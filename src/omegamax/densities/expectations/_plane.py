@@ -41,7 +41,7 @@ class Plane:
         level = (log_volume(e, 2) - math.log(2 * math.pi) - log_det) / (1 + e)
         number = e if isinstance(density.alpha, Tensor) else density.alpha - 1
         first = replace(Bell.standard(number / (1 + number / 2), root), unit=(1 + e / 2).rsqrt())
-        second = Bell.standard(number, root).lifted()
+        second = Bell.standard(number, root).add_axis()
         return cls(e, root * (e * level / 2).exp().unsqueeze(-1), first, second, find_closed_order(density.alpha))
 
     def chord(self, z: Tensor) -> Tensor:

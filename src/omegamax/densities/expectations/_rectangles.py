@@ -65,7 +65,7 @@ def mass_between(m: int | None, bell: Bell, low: Tensor, high: Tensor, nodes: Ru
     ``m`` is 1 / (alpha - 1) if that is an integer with a closed form, 0 for the Gaussian, else None.
     """
     if m is None:
-        return integrate(lambda x, still: bell.point(x, still)[1], bell.place(low), bell.place(high), nodes)
+        return integrate(lambda x, still: bell.point(x, still)[1], bell.coordinate(low), bell.coordinate(high), nodes)
     value = _power(m, high) - _power(m, low) if m else _normal(low, high)
     return torch.where(high > low, value, 0.0)
 
@@ -118,7 +118,7 @@ def _beside(flank: Flank, end: Tensor) -> Tensor:
     """Return the mass between the location and ``end``, negative to the left."""
     offset = end - flank.loc
     side = torch.where(offset < 0, -1.0, 1.0)
-    return side * 0.5 * (1 - flank.place(side * offset / flank.unit).pow(POWER))
+    return side * 0.5 * (1 - flank.coordinate(side * offset / flank.unit).pow(POWER))
 
 
 def integrate_boxes(density: BetaGaussian, basis: Rectangles) -> Tensor:
@@ -149,8 +149,8 @@ def _integrate_lines(slope: Tensor, plane: Plane, low: Tensor, high: Tensor) -> 
         [bends, *(_find_crossings(plane.e, side, slopes, stretch.unsqueeze(-1)) for side in (low, high))], -1
     )
 
-    left, right = (plane.first.place(end).unsqueeze(-1) for end in ends)
-    cuts = torch.minimum(torch.maximum(plane.first.lifted().place(cuts), left), right).sort(-1).values
+    left, right = (plane.first.coordinate(end).unsqueeze(-1) for end in ends)
+    cuts = torch.minimum(torch.maximum(plane.first.add_axis().coordinate(cuts), left), right).sort(-1).values
     x, weight = nodes_between(torch.cat([left, cuts, right], -1))
 
     z, density = plane.first.point(x)

@@ -34,23 +34,23 @@ def sphere_nodes(n: int, order: int) -> tuple[Tensor, Tensor]:
         >>> directions.shape, (weights * directions[:, 2] ** 4).sum()  # 3 / (n (n + 2))
         (torch.Size([32, 3]), tensor(0.2000, dtype=torch.float64))
     """
-    directions, weights = _cached(n, order)
+    directions, weights = _make_rule(n, order)
     return torch.tensor(directions, device="cpu"), torch.tensor(weights, device="cpu")
 
 
 @lru_cache(maxsize=64)
-def _cached(n: int, order: int) -> tuple[np.ndarray, np.ndarray]:
+def _make_rule(n: int, order: int) -> tuple[np.ndarray, np.ndarray]:
     if n == 1:
         return np.array([[1.0], [-1.0]]), np.array([0.5, 0.5])
     if n == 2:
         angles = np.arange(2 * order) * (math.pi / order)
         return np.stack([np.cos(angles), np.sin(angles)], -1), np.full(2 * order, 0.5 / order)
     if n > PRODUCT_UP_TO:
-        half = _scattered(n, _PAIRS * order)
-        weights = _matched(half) / 2
+        half = _scatter(n, _PAIRS * order)
+        weights = _match_moments(half) / 2
         return np.concatenate([half, -half]), np.concatenate([weights, weights])
     # The last coordinate has a density proportional to (1 - x^2)^((n - 3) / 2): Legendre's and Chebyshev's rules.
-    rim, rim_weights = _cached(n - 1, order)
+    rim, rim_weights = _make_rule(n - 1, order)
     if n == 3:
         height, weights = np.polynomial.legendre.leggauss(order)
     else:
@@ -62,7 +62,7 @@ def _cached(n: int, order: int) -> tuple[np.ndarray, np.ndarray]:
     return directions, np.outer(weights / weights.sum(), rim_weights).ravel()
 
 
-def _scattered(n: int, count: int) -> np.ndarray:
+def _scatter(n: int, count: int) -> np.ndarray:
     """Return quasi-random directions ``[count, n]``: Kronecker's sequence for powers of a generalised golden ratio."""
     golden = 2.0
     for _ in range(64):
@@ -72,7 +72,7 @@ def _scattered(n: int, count: int) -> np.ndarray:
     return normal / np.linalg.norm(normal, axis=1, keepdims=True)
 
 
-def _matched(points: np.ndarray) -> np.ndarray:
+def _match_moments(points: np.ndarray) -> np.ndarray:
     """Return the weights ``[count]`` closest to equal ones with which even monomials have their means.
 
     All monomials of lower degree then have theirs.

@@ -1,4 +1,4 @@
-"""Laws of the codes of a variational auto-encoder: Gaussian, relaxed, discrete and mixed ones, by name."""
+"""Distributions of the codes of a variational auto-encoder: Gaussian, relaxed, discrete and mixed ones, by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LATENTS: dict[str, Callable[..., Latent]] = {
 
 
 def latent(kind: str, variables: int, vertices: int = 2, **options: Any) -> Latent:
-    """The law of codes of this name: one of ``LATENTS``, with ``temperature`` and ``stretch`` where it has them.
+    """Make the distribution of codes of a name in ``LATENTS``, with ``temperature`` and ``stretch`` where it has them.
 
     >>> latent("gaussian_sparsemax", variables=128)
     GaussianSparsemaxLatent(variables=128, vertices=2)

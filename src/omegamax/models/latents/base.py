@@ -30,9 +30,10 @@ class Draw(NamedTuple):
 class Latent(torch.nn.Module, abc.ABC):
     r"""Codes between an encoder and a decoder: n variables, each a point of a simplex of K vertices.
 
-    A subclass says which law q(y | x) the numbers of an encoder stand for, which law p(y) codes have before anything is
-    seen, how gradients go through a draw, and how :math:`\mathrm{KL}(q \| p)` is computed. Densities of both laws are
-    with respect to the direct sum of the Lebesgue measures of the faces, see :class:`~omegamax.mixed.Mixed`.
+    A subclass says which distribution q(y | x) the numbers of an encoder stand for, which distribution p(y) codes have
+    before anything is seen, how gradients go through a draw, and how :math:`\mathrm{KL}(q \| p)` is computed. Densities
+    of both distributions are with respect to the direct sum of the Lebesgue measures of the faces, see
+    :class:`~omegamax.mixed.Mixed`.
 
     Args:
         variables: n.
@@ -52,16 +53,16 @@ class Latent(torch.nn.Module, abc.ABC):
 
     @property
     def numbers(self) -> int:
-        """How many numbers the encoder gives."""
+        """Tell how many numbers the encoder gives."""
         return self.variables * self.each
 
     @property
     def size(self) -> int:
-        """How many numbers the decoder reads."""
+        """Tell how many numbers the decoder reads."""
         return self.variables * (1 if self.vertices == 2 else self.vertices)
 
     @abc.abstractmethod
-    def law(self, numbers: Tensor) -> Distribution:
+    def distribution(self, numbers: Tensor) -> Distribution:
         """q(y | x) of the encoder's ``numbers [B, numbers]``; of batch shape ``[B, n]``."""
 
     @property
@@ -69,43 +70,43 @@ class Latent(torch.nn.Module, abc.ABC):
     def prior(self) -> Distribution:
         """p(y), of one variable."""
 
-    def draw(self, law: Any, draws: int) -> Draw:
-        """Points of the law, with their gradients."""
-        return Draw(law.rsample(torch.Size([draws])))
+    def draw(self, distribution: Any, draws: int) -> Draw:
+        """Draw points of the distribution, with their gradients."""
+        return Draw(distribution.rsample(torch.Size([draws])))
 
     @abc.abstractmethod
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        r"""An estimate of :math:`\mathrm{KL}(q \| p)` with an unbiased gradient, ``[B]``; exact where it is closed.
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        r"""Estimate :math:`\mathrm{KL}(q \| p)` with an unbiased gradient, ``[B]``; exact where it is closed.
 
-        ``point [S, B, n, K]`` are draws of the law, which may serve for it.
+        ``point [S, B, n, K]`` are draws of the distribution, which may serve for it.
         """
 
     def code(self, point: Tensor) -> Tensor:
-        """What is sent of points of the law, ``[*, n, K]``: they themselves, unless a law says otherwise."""
+        """Return what is sent of points of the distribution, ``[*, n, K]``: by default the points."""
         return point
 
     def read(self, point: Tensor) -> Tensor:
-        """What a decoder reads of points, ``[*, size]``; of two vertices, the first."""
+        """Return what a decoder reads of points, ``[*, size]``; of two vertices, the first."""
         code = self.code(point)
         return code[..., 0] if self.vertices == 2 else code.flatten(-2)
 
-    def log_ratio(self, law: Distribution, point: Tensor) -> Tensor:
-        """``log p(y) - log q(y | x)`` at points ``[S, B, n, K]``, ``[S, B]``."""
-        return (self.prior.log_prob(point) - law.log_prob(point)).sum(-1)
+    def log_ratio(self, distribution: Distribution, point: Tensor) -> Tensor:
+        """Return ``log p(y) - log q(y | x)`` at points ``[S, B, n, K]``, ``[S, B]``."""
+        return (self.prior.log_prob(point) - distribution.log_prob(point)).sum(-1)
 
     def extra_repr(self) -> str:
         return f"variables={self.variables}, vertices={self.vertices}"
 
     def _parts(self, numbers: Tensor, count: int) -> list[Tensor]:
-        """``count`` tensors ``[B, n, each / count]``."""
+        """Return ``count`` tensors ``[B, n, each / count]``."""
         return list(numbers.unflatten(-1, (self.variables, self.each)).chunk(count, -1))
 
     def _scores(self, numbers: Tensor) -> Tensor:
-        """Of each vertex, ``[B, n, K]``; one number for two vertices is how far the first is ahead."""
+        """Return the scores of vertices, ``[B, n, K]``; one number for two vertices is how far the first is ahead."""
         return torch.cat([numbers / 2, -numbers / 2], -1) if self.vertices == 2 else numbers
 
     def _same_everywhere(self) -> MaxEntropyMixed:
-        """The law with one density on all faces: no code of any face is impossible."""
+        """Return the distribution with one density on all faces: no code of any face is impossible."""
         return MaxEntropyMixed(self.vertices, self._like, validate_args=False)
 
 

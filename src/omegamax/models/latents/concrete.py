@@ -16,7 +16,7 @@ from omegamax.models.latents.base import Latent
 
 
 class ConcreteLatent(Latent):
-    """What the laws of this file have in common: logits from the encoder, and a temperature."""
+    """What the distributions of this file have in common: logits from the encoder, and a temperature."""
 
     def __init__(self, variables: int, vertices: int, temperature: float = 0.5) -> None:
         if vertices < 2:
@@ -29,7 +29,7 @@ class ConcreteLatent(Latent):
     def _logits(self, numbers: Tensor) -> Tensor:
         return self._scores(self._parts(numbers, 1)[0])
 
-    def _relaxed(self, numbers: Tensor) -> mixed.GumbelSoftmax:
+    def _relax(self, numbers: Tensor) -> mixed.GumbelSoftmax:
         return mixed.GumbelSoftmax(self.temperature, logits=self._logits(numbers), validate_args=False)
 
     def _uniform_inside(self) -> Distribution:
@@ -48,33 +48,33 @@ class GumbelSoftmaxLatent(ConcreteLatent):
     References: Jang et al., Maddison et al. (ICLR 2017).
     """
 
-    def law(self, numbers: Tensor) -> mixed.GumbelSoftmax:
-        return self._relaxed(numbers)
+    def distribution(self, numbers: Tensor) -> mixed.GumbelSoftmax:
+        return self._relax(numbers)
 
     @property
     def prior(self) -> Distribution:
         return self._uniform_inside()
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return -self.log_ratio(law, point).mean(0)
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        return -self.log_ratio(distribution, point).mean(0)
 
 
 class StraightThroughLatent(ConcreteLatent):
     """Vertices, chosen by Gumbel noise; all alike before. The divergence is closed.
 
     The bound is that of a discrete code. The gradient through a draw is that of the relaxed point it was made from: it
-    is biased, unlike those of all other laws.
+    is biased, unlike those of all other distributions.
     """
 
-    def law(self, numbers: Tensor) -> mixed.GumbelSoftmax:
+    def distribution(self, numbers: Tensor) -> mixed.GumbelSoftmax:
         return self._discrete(self._logits(numbers))
 
     @property
     def prior(self) -> mixed.GumbelSoftmax:
         return self._discrete(self._like.expand(self.vertices))
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return kl_divergence(law, self.prior).sum(-1)
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        return kl_divergence(distribution, self.prior).sum(-1)
 
     def _discrete(self, logits: Tensor) -> mixed.GumbelSoftmax:
         return mixed.GumbelSoftmax(self.temperature, logits=logits, hard=True, validate_args=False)
@@ -106,7 +106,7 @@ class HardConcreteLatent(ConcreteLatent):
     _nodes: Tensor
     _weights: Tensor
 
-    def law(self, numbers: Tensor) -> mixed.HardConcrete:
+    def distribution(self, numbers: Tensor) -> mixed.HardConcrete:
         logits = self._logits(numbers)
         return mixed.HardConcrete(self.temperature, logits=logits, stretch=self.stretch, validate_args=False)
 
@@ -114,8 +114,8 @@ class HardConcreteLatent(ConcreteLatent):
     def prior(self) -> mixed.MaxEntropyMixed:
         return self._same_everywhere()
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        log_q = law.log_prob(self._nodes[:, None, None])  # [Q, B, n]
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        log_q = distribution.log_prob(self._nodes[:, None, None])  # [Q, B, n]
         log_p = self.prior.log_prob(self._nodes)[:, None, None]
         return (self._weights[:, None, None] * log_q.exp() * (log_q - log_p)).sum((0, -1))
 
@@ -126,18 +126,18 @@ class HardConcreteLatent(ConcreteLatent):
 class StretchedLatent(ConcreteLatent):
     """Any number of vertices: Gumbel-softmax points, stretched and projected back (K-dimensional Hard Concrete).
 
-    With more than two vertices the projected points have no density that can be computed. So the points of the law are
-    those before, uniform inside the simplex if nothing is seen, and stretching and projecting belong to the decoder.
-    That is a bound of the same model as that of the projected points with the prior projected likewise; it is lower,
-    by what the points before tell of the picture and the projected ones do not.
+    With more than two vertices the projected points have no density that can be computed. So the points of the
+    distribution are those before, uniform inside the simplex if nothing is seen, and stretching and projecting belong
+    to the decoder. That is a bound of the same model as that of the projected points with the prior projected likewise;
+    it is lower, by what the points before tell of the picture and the projected ones do not.
     """
 
     def __init__(self, variables: int, vertices: int, temperature: float = 0.5, stretch: float = 1.2) -> None:
         super().__init__(variables, vertices, temperature)
         self.stretch = stretch
 
-    def law(self, numbers: Tensor) -> mixed.GumbelSoftmax:
-        return self._relaxed(numbers)
+    def distribution(self, numbers: Tensor) -> mixed.GumbelSoftmax:
+        return self._relax(numbers)
 
     @property
     def prior(self) -> Distribution:
@@ -146,15 +146,15 @@ class StretchedLatent(ConcreteLatent):
     def code(self, point: Tensor) -> Tensor:
         return sparsemax(self.stretch * point)
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return -self.log_ratio(law, point).mean(0)
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        return -self.log_ratio(distribution, point).mean(0)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, stretch={self.stretch:g}"
 
 
 def _edge_nodes(stretch: float, order: int) -> tuple[Tensor, Tensor]:
-    """Points ``[order + 2, 2]`` of the edge, both corners among them, and weights of a sum over corners and edge."""
+    """Return points ``[order + 2, 2]`` of the edge with both corners, and weights of a sum over corners and edge."""
     x, w = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(order))
     end = math.log((stretch + 1) / (stretch - 1))  # log-odds of the points that land on the corners
     first, second = (end * x).sigmoid(), (-end * x).sigmoid()

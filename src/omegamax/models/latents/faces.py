@@ -26,7 +26,7 @@ class GaussianSparsemaxLatent(Latent):
     def __init__(self, variables: int, vertices: int = 2) -> None:
         super().__init__(variables, vertices, each=2 if vertices == 2 else 2 * vertices)
 
-    def law(self, numbers: Tensor) -> mixed.GaussianSparsemax:
+    def distribution(self, numbers: Tensor) -> mixed.GaussianSparsemax:
         loc, scale = self._parts(numbers, 2)
         return mixed.GaussianSparsemax(self._scores(loc), positive(scale), order=self.order, validate_args=False)
 
@@ -34,8 +34,8 @@ class GaussianSparsemaxLatent(Latent):
     def prior(self) -> mixed.MaxEntropyMixed:
         return self._same_everywhere()
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return mixed.kl_divergence(law, self.prior, samples=max(2, len(point))).value.sum(-1)
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        return mixed.kl_divergence(distribution, self.prior, samples=max(2, len(point))).value.sum(-1)
 
 
 class MixedDirichletLatent(Latent):
@@ -50,7 +50,7 @@ class MixedDirichletLatent(Latent):
     def __init__(self, variables: int, vertices: int = 2) -> None:
         super().__init__(variables, vertices, each=2 * vertices)
 
-    def law(self, numbers: Tensor) -> mixed.MixedDirichlet:
+    def distribution(self, numbers: Tensor) -> mixed.MixedDirichlet:
         scores, concentration = self._parts(numbers, 2)
         return mixed.MixedDirichlet(scores, positive(concentration), validate_args=False)
 
@@ -58,9 +58,9 @@ class MixedDirichletLatent(Latent):
     def prior(self) -> mixed.MaxEntropyMixed:
         return self._same_everywhere()
 
-    def draw(self, law: mixed.MixedDirichlet, draws: int) -> Draw:
-        face = law.sample_face((draws,))
-        return Draw(law.rsample_on(face), law.log_face_prob(face).sum(-1))
+    def draw(self, distribution: mixed.MixedDirichlet, draws: int) -> Draw:
+        face = distribution.sample_face((draws,))
+        return Draw(distribution.rsample_on(face), distribution.log_face_prob(face).sum(-1))
 
-    def divergence(self, law: Any, point: Tensor) -> Tensor:
-        return kl_divergence(law, self.prior).sum(-1)
+    def divergence(self, distribution: Any, point: Tensor) -> Tensor:
+        return kl_divergence(distribution, self.prior).sum(-1)

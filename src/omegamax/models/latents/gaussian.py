@@ -22,7 +22,7 @@ class GaussianLatent(Latent):
             raise ValueError(f"GaussianLatent: vertices must be 1, a variable is a real number; got {vertices}")
         super().__init__(variables, 1, each=2)
 
-    def law(self, numbers: Tensor) -> Normal:
+    def distribution(self, numbers: Tensor) -> Normal:
         loc, scale = (part.squeeze(-1) for part in self._parts(numbers, 2))
         return Normal(loc, positive(scale), validate_args=False)
 
@@ -30,11 +30,11 @@ class GaussianLatent(Latent):
     def prior(self) -> Normal:
         return Normal(self._like, self._like + 1, validate_args=False)
 
-    def draw(self, law: Normal, draws: int) -> Draw:
-        return Draw(law.rsample(torch.Size([draws])).unsqueeze(-1))
+    def draw(self, distribution: Normal, draws: int) -> Draw:
+        return Draw(distribution.rsample(torch.Size([draws])).unsqueeze(-1))
 
-    def divergence(self, law: Normal, point: Tensor) -> Tensor:
-        return kl_divergence(law, self.prior).sum(-1)
+    def divergence(self, distribution: Normal, point: Tensor) -> Tensor:
+        return kl_divergence(distribution, self.prior).sum(-1)
 
-    def log_ratio(self, law: Distribution, point: Tensor) -> Tensor:
-        return super().log_ratio(law, point.squeeze(-1))
+    def log_ratio(self, distribution: Distribution, point: Tensor) -> Tensor:
+        return super().log_ratio(distribution, point.squeeze(-1))

@@ -96,7 +96,7 @@ class OutputConfig:
 
     @property
     def continuous(self) -> bool:
-        """Whether there is a density."""
+        """Tell whether there is a density."""
         return self.kind in CONTINUOUS
 
 
@@ -186,7 +186,7 @@ class MCANConfig:
 
     @classmethod
     def paper(cls, words: int = 1, answers: int = 1, **changes: Any) -> MCANConfig:
-        """The sizes of the papers, with changes."""
+        """Return the sizes of the papers, with changes."""
         return cls(words, answers, **changes)
 
     @classmethod
@@ -207,7 +207,7 @@ class MCANConfig:
         return cls(words, answers, **{**sizes, **changes})
 
     def replace(self, **changes: Any) -> MCANConfig:
-        """The same with changes."""
+        """Return the same with changes."""
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class MCANConfig:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> MCANConfig:
-        """The configuration that :meth:`to_dict` wrote; names it does not know are refused."""
+        """Return the configuration that :meth:`to_dict` wrote; names it does not know are refused."""
         given = dict(settings)
         output = given.pop("output", {})
         if not isinstance(output, OutputConfig):

@@ -70,7 +70,7 @@ class AnswerLoss(torch.nn.Module):
         return torch.where(known.squeeze(-1), each, 0.0).sum() / count
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """``[B, A]``; each in [0, 1], and summing to one unless the loss is ``"bce"``."""
+        """Return ``[B, A]``; each in [0, 1], and summing to one unless the loss is ``"bce"``."""
         return logits.sigmoid() if self.omega is None else self.omega.argmax(logits)
 
     def extra_repr(self) -> str:

@@ -81,7 +81,7 @@ class MCAN(torch.nn.Module):
         return Answer(logits, attention, weights)
 
     def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, Grid]:
-        """Features ``[B, L, image_dim]`` and where they are."""
+        """Return features ``[B, L, image_dim]`` and where they are."""
         if self.cnn is not None and batch.get("image") is not None:
             return self.cnn(batch["image"]), Grid(self.config.grid)
         features, depth = batch.get("features"), self.config.image_dim

@@ -42,7 +42,7 @@ class Grid:
 
     @classmethod
     def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> Grid:
-        """The grid of whole images with these rows and columns, ``[B, 2]``.
+        """Return the grid of whole images with these rows and columns, ``[B, 2]``.
 
         >>> Grid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
         tensor([[ True,  True, False, False, False, False]])
@@ -54,7 +54,7 @@ class Grid:
 
     @cached_property
     def sizes(self) -> Tensor | None:
-        """Rows and columns of each image, ``[B, 2]``, on the CPU; None: all have the full grid."""
+        """Return rows and columns of each image, ``[B, 2]``, on the CPU; None: all have the full grid."""
         if self.mask is None:
             return None
         if self.given is not None:
@@ -66,7 +66,7 @@ class Grid:
 
     @cached_property
     def holes(self) -> Tensor | None:
-        """Where images lack cells, the mask of all, packed; None: they are all whole."""
+        """Return where images lack cells, the mask of all, packed; None: they are all whole."""
         if self.mask is None:
             return None
         full = len(self.mask) * self.shape[0] * self.shape[1]
@@ -79,7 +79,7 @@ class Grid:
         return packed
 
     def pack(self, x: Tensor) -> Tensor:
-        """``[B, L, *]`` with the cells of each image in front, row by row; what is behind them has no meaning."""
+        """Put the cells of each image in front, row by row, ``[B, L, *]``; what is behind them has no meaning."""
         if self.sizes is None:
             return x
         index = torch.arange(x.shape[1])
@@ -105,16 +105,16 @@ class GridAttention:
 
     @property
     def sizes(self) -> Tensor | None:
-        """Rows and columns of each image, ``[B, 2]``; None: all have the full grid."""
+        """Return rows and columns of each image, ``[B, 2]``; None: all have the full grid."""
         return self.grid.sizes
 
     @cached_property
     def weights(self) -> Tensor:
-        """The attention that was paid to each cell, ``[B, h, w]``: the weights, or the shares of the density."""
+        """Return the attention that was paid to each cell, ``[B, h, w]``: the weights, or the shares of the density."""
         return self.discrete if self.density is None else self.shares()
 
     def shares(self, samples: int = 4) -> Tensor:
-        """What each cell has of the density, ``[B, h, w]``, from ``samples`` x ``samples`` points in each.
+        """Return what each cell has of the density, ``[B, h, w]``, from ``samples`` x ``samples`` points in each.
 
         Sums to one: what lies outside the image is not counted, see :func:`~omegamax.metrics.on_grid`.
         """
@@ -133,7 +133,7 @@ class GridAttention:
         return none.all(4).all(2)
 
     def _logarithms(self, samples: int) -> tuple[Tensor, Tensor]:
-        """Of the density at points of the cells, ``[B, h s, w s]``, and which of them lie inside the image."""
+        """Return log-densities at points of the cells, ``[B, h s, w s]``, and which points lie inside the image."""
         if self.density is None:
             raise ValueError("GridAttention: shares are those of a density, and this attention has none")
         batch, h, w = self.discrete.shape
@@ -197,7 +197,7 @@ class OutputAttention(torch.nn.Module):
         return context, GridAttention(shown, grid, density)
 
     def _weights(self, z: Tensor, grid: Grid) -> Tensor:
-        """``[B, L] -> [B, L]``"""
+        """Return ``[B, L] -> [B, L]``"""
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
         if isinstance(self.transform, nn.TVmax):
@@ -213,7 +213,7 @@ class OutputAttention(torch.nn.Module):
 
 
 def _last(present: Tensor) -> Tensor:
-    """One more than the last index that is True, ``[B, n] -> [B]``."""
+    """Return one more than the last index that is True, ``[B, n] -> [B]``."""
     return (present * torch.arange(1, present.shape[1] + 1, device=present.device)).amax(1)
 
 

@@ -19,7 +19,7 @@ class Play(NamedTuple):
 
     @property
     def nonzeros(self) -> Tensor:
-        """Words in each symbol, ``[B]``."""
+        """Return words in each symbol, ``[B]``."""
         return (self.symbols != 0).sum(-1)
 
     def success(self, target: Tensor) -> Tensor:
@@ -36,9 +36,9 @@ class Play(NamedTuple):
 class SignalGame(torch.nn.Module):
     """The sender sees a picture and says a symbol; the receiver hears it and chooses among candidates.
 
-    The symbol is a draw from the sender's law, in training and after: what is random about it is part of the language.
-    ``forward(images [U, *], shown [B], candidates [B, n])`` plays B games about pictures of one stack: ``shown`` is the
-    place of the sender's picture, ``candidates`` are those of the receiver's.
+    The symbol is a draw from the sender's distribution, in training and after: what is random about it is part of the
+    language. ``forward(images [U, *], shown [B], candidates [B, n])`` plays B games about pictures of one stack:
+    ``shown`` is the place of the sender's picture, ``candidates`` are those of the receiver's.
 
         >>> from omegamax.models.bag_classifier import VectorEncoder
         >>> encoders = [VectorEncoder(20, 8, layers=1) for _ in range(2)]
@@ -62,5 +62,5 @@ class SignalGame(torch.nn.Module):
         return Play(symbols, self.receiver(symbols, images, candidates))
 
     def reply(self, symbols: Tensor, images: Tensor, candidates: Tensor) -> Play:
-        """The receiver alone, hearing these symbols ``[B, K]``."""
+        """Return the receiver alone, hearing these symbols ``[B, K]``."""
         return Play(symbols, self.receiver(symbols, images, candidates))

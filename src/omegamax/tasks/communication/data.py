@@ -52,7 +52,7 @@ class CommunicationData(L.LightningDataModule):
         self._splits: dict[str, Games] = {}
 
     def split(self, name: str) -> Games:
-        """The games of ``"train"``, ``"val"`` or ``"test"``."""
+        """Return the games of ``"train"``, ``"val"`` or ``"test"``."""
         if not self._splits:
             train, test = MNIST(self.folder, "train"), MNIST(self.folder, "test")
             count = len(train) - self.held_out

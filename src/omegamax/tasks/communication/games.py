@@ -13,7 +13,7 @@ from omegamax._arguments import is_integer
 
 
 def draw_games(count: int, candidates: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """One game about each of ``count`` pictures: places of candidates ``[count, n]``, and which is right ``[count]``.
+    """Draw a game about each of ``count`` pictures: candidates ``[count, n]`` by index, and the right one ``[count]``.
 
     The others are distinct pictures, all sets of them equally likely, and so is the place of the right one.
 
@@ -81,7 +81,7 @@ class Games(Dataset[int]):
         return index  # pictures are fetched for a whole batch at once
 
     def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        """The games about these pictures."""
+        """Return the games about these pictures."""
         own = torch.as_tensor(indices)
         if self.games is None:
             # By the pictures alone, whatever was drawn before: a run can be taken up again anywhere.

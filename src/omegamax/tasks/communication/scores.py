@@ -55,7 +55,7 @@ class Scores(torch.nn.Module):
             self._rounded = True
 
     def compute(self) -> dict[str, float]:
-        """The measures by name."""
+        """Return the measures by name."""
         found = {"success": float(self.success.compute()), "nonzeros": float(self.nonzeros.compute())}
         if self._rounded:
             found["rounded"] = float(self.rounded.compute())

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from omegamax.models.bag_classifier import VectorEncoder
 from omegamax.models.signals import Play, Receiver, Sender, SignalGame
-from omegamax.models.signals.laws import Law
+from omegamax.models.signals.distributions import SymbolDistribution
 from omegamax.tasks.communication.scores import Scores
 
 Batch = dict[str, Tensor]
@@ -28,7 +28,8 @@ class CommunicationTask(L.LightningModule):
     random numbers of their own: the same draws each time, and those of training stay as they are.
 
     Args:
-        law: of the symbol, a name with ``options`` or a function: :func:`~omegamax.models.signals.symbol_law`.
+        distribution: of the symbol, a name with ``options`` or a function:
+            :func:`~omegamax.models.signals.symbol_distribution`.
         features: of a picture.
         words: in the vocabulary.
         hidden: width of the one hidden layer of either player.
@@ -45,7 +46,7 @@ class CommunicationTask(L.LightningModule):
 
     def __init__(
         self,
-        law: str | Law = "gumbel_softmax",
+        distribution: str | SymbolDistribution = "gumbel_softmax",
         options: dict[str, float] | None = None,
         features: int = 784,
         words: int = 256,
@@ -54,7 +55,7 @@ class CommunicationTask(L.LightningModule):
         rate: float = 1e-3,
     ) -> None:
         super().__init__()
-        sender = Sender(VectorEncoder(features, hidden, layers=1), words, law, options)
+        sender = Sender(VectorEncoder(features, hidden, layers=1), words, distribution, options)
         self.model = SignalGame(sender, Receiver(VectorEncoder(features, hidden, layers=1), words, dim))
         self.rate = rate
         self.scores = torch.nn.ModuleDict({prefix: Scores(words) for prefix in ("val_", "test_")})
@@ -80,7 +81,7 @@ class CommunicationTask(L.LightningModule):
         self._report("test_")
 
     def _score(self, prefix: str, batch: Batch, index: int) -> None:
-        with _own_draws(index, self.device):
+        with _seed_draws(index, self.device):
             play = self(batch)
         loss = F.cross_entropy(play.scores, batch["target"])
         self.log(f"{prefix}loss", loss, batch_size=len(batch["target"]), sync_dist=True)
@@ -106,7 +107,7 @@ class CommunicationTask(L.LightningModule):
 
 
 @contextmanager
-def _own_draws(seed: int, device: torch.device) -> Iterator[None]:
+def _seed_draws(seed: int, device: torch.device) -> Iterator[None]:
     """Random numbers that begin at ``seed`` and leave no trace."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -66,7 +66,7 @@ class Copies:
         self.network = copy.deepcopy(moved[0]).to("meta")
 
     def __call__(self, instances: Tensor, mask: Tensor, training: bool = False) -> BagAnswer:
-        """Answers ``[M, B]`` to instances ``[M, B, n, *]``."""
+        """Return answers ``[M, B]`` to instances ``[M, B, n, *]``."""
         self.network.train(training)
 
         def one(*given: Tensor | dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -148,7 +148,7 @@ class Copies:
         return Found(loss, right, auc(logits, table.label), zeros(weights, table.mask), where)
 
     def _here(self, table: BagTable) -> BagTable:
-        """The bags of each network, on the device."""
+        """Return the bags of each network, on the device."""
 
         def each(part: Tensor, dim: int) -> Tensor:
             return part.to(self.device) if part.dim() == dim else part.to(self.device).expand(self.size, *part.shape)
@@ -164,7 +164,7 @@ def _pictures(instances: Tensor) -> Tensor:
 
 
 def _like(values: Tensor, other: Tensor) -> Tensor:
-    """``[M]`` as it broadcasts to ``[M, *]``."""
+    """Return ``[M]`` as it broadcasts to ``[M, *]``."""
     return values.reshape(-1, *[1] * (other.dim() - 1))
 
 

@@ -48,7 +48,7 @@ class NamedBags(Dataset[NamedBag]):
 
 
 def collate_named(bags: Sequence[NamedBag]) -> dict[str, Any]:
-    """Those of :func:`~omegamax.data.collate_bags`, and ``id``, a list."""
+    """Return those of :func:`~omegamax.data.collate_bags`, and ``id``, a list."""
     return {**collate_bags([each.bag for each in bags]), "id": [each.id for each in bags]}
 
 
@@ -68,7 +68,7 @@ class BagsData(RunData):
 
     @abc.abstractmethod
     def read(self, split: str) -> NamedBags:
-        """The bags of ``"train"``, ``"val"`` or ``"test"``."""
+        """Return the bags of ``"train"``, ``"val"`` or ``"test"``."""
 
     def split(self, name: str) -> NamedBags:
         check_choice(type(self).__name__, "split", name, SPLITS)
@@ -126,14 +126,14 @@ class MNISTBagsData(BagsData):
         return NamedBags(f"{split}-{self.positives}", self.draw(split, self.digits(split)))
 
     def draw(self, split: str, digits: MNIST) -> MNISTBags:
-        """Bags of these digits."""
+        """Draw bags of these digits."""
         size = dict(zip(SPLITS, self.bags, strict=True))[split]
         seed = {"train": self.bag_seed, "val": _VAL, "test": _TEST}[split]
         about: dict[str, Any] = {"target": self.target, "mean": self.mean, "deviation": self.deviation}
         return MNISTBags(digits, size, self.positives, seed=seed, **about)
 
     def digits(self, split: str) -> MNIST:
-        """Those that the bags of a split are drawn from."""
+        """Return those that the bags of a split are drawn from."""
         if split == "test":
             return MNIST(self.folder, "test")
         every = MNIST(self.folder, "train")
@@ -176,7 +176,7 @@ class MILBenchmarkData(BagsData):
 
     @property
     def features(self) -> int:  # type: ignore[override]
-        """Of an instance."""
+        """The number of entries of an instance."""
         return self._all.dim
 
     def read(self, split: str) -> NamedBags:
@@ -191,7 +191,7 @@ class MILBenchmarkData(BagsData):
 
 
 def fold_parts(labels: Tensor, count: int, fold: int, seed: int = 0) -> dict[str, Tensor]:
-    """Numbers of the bags of each split: the fold is the test, the next one the validation, the rest for training.
+    """Split bags by index: the fold is the test, the next one the validation, the rest for training.
 
     >>> parts = fold_parts(torch.tensor([0, 1] * 3), 3, 2)
     >>> {split: len(numbers) for split, numbers in parts.items()}

@@ -73,7 +73,7 @@ def explain(tasks: Mapping[str, MILTask], named: NamedBag) -> ExplainedBag:
 
 
 def draw(shown: Sequence[ExplainedBag]) -> Figure:
-    """A row of instances for each bag, and below it a row of weights for each network.
+    """Draw a row of instances for each bag, and below it a row of weights for each network.
 
     Instances that make a bag positive are framed, where they are known; a hollow dot is a weight of exactly zero in
     every head. The number over a row of weights is the probability that the network gives the bag of being positive.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def auc(scores: Tensor, label: Tensor) -> Tensor:
-    """Area under the ROC curve: how often a positive bag has the larger score, ties counting half. ``[*, N] -> [*]``.
+    """Compute the area under the ROC curve, ``[*, N] -> [*]``: how often a positive bag scores more; ties count half.
 
     >>> auc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.8750)
@@ -18,13 +18,13 @@ def auc(scores: Tensor, label: Tensor) -> Tensor:
 
 
 def zeros(weights: Tensor, mask: Tensor) -> Tensor:
-    """Share of exactly zero weights, over heads, instances and bags: ``[*, N, H, n]`` and ``[*, N, n]`` to ``[*]``."""
+    """Compute the share of exactly zero weights: ``[*, N, H, n]`` and a mask ``[*, N, n]`` to ``[*]``."""
     there = mask.unsqueeze(-2)
     return ((weights == 0) & there).sum((-3, -2, -1)) / there.expand_as(weights).sum((-3, -2, -1))
 
 
 def inside(weights: Tensor, positive: Tensor, label: Tensor) -> Tensor:
-    """Share of a positive bag's weight on the instances that count, mean over its heads, then over such bags.
+    """Return share of a positive bag's weight on the instances that count, mean over its heads, then over such bags.
 
     Weights ``[*, N, H, n]``, ``positive [*, N, n]``, ``label [*, N]``; without positive bags, NaN.
     """

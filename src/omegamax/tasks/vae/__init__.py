@@ -1,4 +1,4 @@
-"""Variational auto-encoders with codes of any law."""
+"""Variational auto-encoders with codes of any distribution."""
 
 from omegamax.tasks.vae.data import PictureData as PictureData
 from omegamax.tasks.vae.task import VAETask as VAETask

@@ -90,7 +90,7 @@ class PictureData(L.LightningDataModule):
         self._splits = {name: pictures.to(device) for name, pictures in self._splits.items()}
 
     def split(self, name: str) -> Tensor:
-        """Pictures ``[N, H, W]``: bytes of ``"train"``, zeros and ones of ``"val"`` and ``"test"``."""
+        """Return pictures ``[N, H, W]``: bytes of ``"train"``, zeros and ones of ``"val"`` and ``"test"``."""
         images = MNIST(self.folder, "test" if name == "test" else "train").images
         if name == "test":
             return black_and_white(images, torch.Generator().manual_seed(_SPLITS.index(name))).bool()
@@ -104,7 +104,7 @@ class PictureData(L.LightningDataModule):
 
     @property
     def brightness(self) -> Tensor:
-        """The mean training picture, ``[H, W]`` in [0, 1]."""
+        """Return the mean training picture, ``[H, W]`` in [0, 1]."""
         return self._splits["train"].float().mean(0) / 255
 
     def train_dataloader(self) -> PictureBatches:

@@ -22,7 +22,7 @@ class VAETask(L.LightningModule):
     :class:`CodeUsage`.
 
     Args:
-        kind, variables, vertices, options: law of the codes, see :func:`omegamax.models.latents.latent`.
+        kind, variables, vertices, options: distribution of the codes, see :func:`omegamax.models.latents.latent`.
         pixels, hidden, layers, draws: see :class:`~omegamax.models.VAE`.
         rate: of Adam at the start; it falls to 0 along half a cosine.
         warm_up: share of the steps in which the weight of the divergence in the loss grows from 0 to 1. With all of it

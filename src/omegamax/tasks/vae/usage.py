@@ -46,7 +46,7 @@ class CodeUsage(Metric):
         self.seen.scatter_(1, number.mT, 1.0)
 
     def compute(self) -> dict[str, Tensor]:
-        """All measures, by name."""
+        """Return all measures, by name."""
         nonzeros = self.entries / self.codes
         return {
             "corner": self.corners / self.codes,

@@ -49,7 +49,7 @@ class CellsTask(L.LightningModule):
         self.shapes, self.rate = shapes, rate
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of shapes and of colours, ``[B, classes, h, w]``."""
+        """Return scores of shapes and of colours, ``[B, classes, h, w]``."""
         scores = self.name(self.cnn(image)).mT.unflatten(-1, self.cnn.grid)
         return scores[:, : self.shapes + 1], scores[:, self.shapes + 1 :]
 
@@ -80,7 +80,7 @@ class CellsTask(L.LightningModule):
 def cells_loader(
     scenes: Scenes, grid: tuple[int, int], batch_size: int, workers: int = 0, shuffle: bool = True
 ) -> DataLoader[tuple[Tensor, ...]]:
-    """Batches of images, shapes and colours, all made once and kept in memory."""
+    """Return batches of images, shapes and colours, all made once and kept in memory."""
     made = DataLoader(Cells(scenes, grid), 64, num_workers=workers)
     parts = [(batch["image"], batch["shape"], batch["colour"]) for batch in progress(made, "drawing scenes")]
     tensors = TensorDataset(*(torch.cat(part) for part in zip(*parts, strict=True)))

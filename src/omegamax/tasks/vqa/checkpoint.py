@@ -54,7 +54,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], path: Path_ = "checkpoint") -> Record:
-        """What :meth:`to_dict` wrote."""
+        """Return what :meth:`to_dict` wrote."""
         if not isinstance(content, Mapping):
             raise DataError(f"{path} has a record that is no set of settings; {_FIT}")
         if content.get("format") != FORMAT:
@@ -74,7 +74,7 @@ class Record:
         return cls(network, vocabulary, **rest)
 
     def differences(self, other: Record) -> list[str]:
-        """Settings in which a network differs so that weights do not fit, or mean something else."""
+        """Return settings in which a network differs so that weights do not fit, or mean something else."""
         found = []
         mine, theirs = self.network.to_dict(), other.network.to_dict()
         for key in mine:
@@ -94,7 +94,7 @@ class Record:
 
 
 def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
-    """Record and weights of a ``.ckpt`` or ``.safetensors`` file; neither can run code, and they fit each other."""
+    """Read record and weights of a ``.ckpt`` or ``.safetensors`` file, without running code; they fit each other."""
     content, weights = read_weights(path, KIND)
     record = Record.from_dict(content, path)
     words, answers = record.vocabulary.num_words, record.vocabulary.num_answers

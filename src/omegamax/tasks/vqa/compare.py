@@ -86,24 +86,24 @@ def load_contenders(paths: Sequence[Path]) -> dict[str, Contender]:
 
 @torch.no_grad()
 def evaluate(task: VQATask, data: VQAData, split: str = "test", what: str = "answering") -> Scores:
-    """The measures of a network on a split."""
+    """Return the measures of a network on a split."""
     task.eval()
     scores = Scores().to(task.device)
     for batch in progress(_loader(data, split), what):
-        batch = _moved(batch, task.device)
+        batch = _move(batch, task.device)
         scores.update(task(batch), batch, maps=not task.blind)
     return scores
 
 
 def step_times(tasks: Mapping[str, VQATask], batch: Mapping[str, Any], rounds: int) -> dict[str, float]:
-    """Milliseconds of a training step of each network, without the optimiser's part; the median of ``rounds``."""
+    """Time a training step of each network in milliseconds, without the optimiser; the median of ``rounds``."""
     if not rounds:
         return {}
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in progress(range(rounds + 1), "timing"):
         for name, task in tasks.items():
             task.train()
-            there = _moved(batch, task.device)
+            there = _move(batch, task.device)
             _wait(task.device)
             start = time.perf_counter()
             task.loss(task(there).logits, there["answers"]).backward()
@@ -162,5 +162,5 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _moved(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+def _move(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}

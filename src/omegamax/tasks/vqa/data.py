@@ -69,15 +69,15 @@ class VQAData(RunData):
 
     @abc.abstractmethod
     def read(self, split: str) -> Dataset[Sample]:
-        """The samples of ``"train"``, ``"val"`` or ``"test"``."""
+        """Return the samples of ``"train"``, ``"val"`` or ``"test"``."""
 
     @abc.abstractmethod
     def own_vocabulary(self) -> Vocabulary:
-        """Words and answers of the training part."""
+        """Return words and answers of the training part."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Numbers of words and answers."""
+        """Return numbers of words and answers."""
         if self._vocabulary is None:
             path = self.vocabulary_file
             if path is not None and not Path(path).is_file():
@@ -89,11 +89,11 @@ class VQAData(RunData):
 
     @property
     def collate(self) -> Collate:
-        """What makes batches of samples."""
+        """Return what makes batches of samples."""
         return Collate(self.vocabulary, self.grid, self.length, self.unknown)
 
     def split(self, name: str) -> Dataset[Any]:
-        """The samples of a split; kept ones as :class:`~omegamax.data.Ready`, with features of a frozen network."""
+        """Return the samples of a split, kept ones as :class:`~omegamax.data.Ready` with features of a frozen CNN."""
         if name not in self._splits:
             samples: Dataset[Any] = self.read(name)
             if self.skip_broken:
@@ -130,7 +130,7 @@ class VQAData(RunData):
 
 
 def texts_vocabulary(samples: Any, least: int = 1, most: int | None = None) -> Vocabulary:
-    """Words of the questions, and answers, the most frequent ones first, of a set with ``texts()``.
+    """Return words of the questions, and answers, the most frequent ones first, of a set with ``texts()``.
 
     Args:
         least: how often a word must occur.

@@ -67,7 +67,7 @@ class Recipe:
     grid: tuple[int, int] = (8, 8)
 
     def data(self, seed: int, workers: int) -> ScenesData:
-        """An easier part of the embedded set: five shapes, four colours, and questions of all three kinds."""
+        """Return an easier part of the embedded set: five shapes, four colours, and questions of all three kinds."""
         return ScenesData(
             self.samples,
             self.image_size,
@@ -85,12 +85,12 @@ class Recipe:
         )
 
     def network(self, kind: str) -> MCANConfig:
-        """The small network with one layer, and this attention over the image."""
+        """Return the small network with one layer, and this attention over the image."""
         return MCANConfig.small(layers=1, grid=self.grid, output=OutputConfig(kind, selection=SELECTION))
 
 
 def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> GridCNN:
-    """A network that names what is in each cell: the features that all others start from, and do not change."""
+    """Train a network that names what is in each cell: the features that all others start from, and do not change."""
     L.seed_everything(seed, verbose=False)
     scenes = data.scenes(recipe.pictures, seed=seed + 1)
     loader = cells_loader(scenes, recipe.grid, 64, data.workers)
@@ -117,7 +117,7 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
         with (
             context.Manager() as manager,
             ProcessPoolExecutor(jobs, context, initializer=_leave_interrupts) as pool,
-            _ended_with_the_block(),
+            _end_with_block(),
         ):
             told = manager.Queue()
 
@@ -130,12 +130,12 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
 
 
 def processors() -> int:
-    """How many there are for this process to use."""
+    """Tell how many there are for this process to use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def _ended_with_the_block() -> Iterator[None]:
+def _end_with_block() -> Iterator[None]:
     """End the processes started inside the block if it fails: a pool would wait until they have trained to the end."""
     before = set(active_children())
     try:

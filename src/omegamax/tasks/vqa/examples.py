@@ -34,7 +34,7 @@ def draw_examples(tasks: Mapping[str, VQATask], data: VQAData, split: str, count
 
 
 def choose(samples: Any, count: int) -> list[int]:
-    """The first samples of each kind of question and region, in turn, as they come: none is picked for its looks."""
+    """Choose the first samples of each kind of question and region, in turn; none is picked for its looks."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index in range(min(len(samples), _SEARCHED)):
         sample = samples.asked(index) if hasattr(samples, "asked") else samples[index]
@@ -76,7 +76,7 @@ def _look(sample: Sample, said: Explanation, drawn: bytes, marks: list[tuple[str
 
 
 def picture(image: Tensor, look: Any = None, vmax: float | None = None, relevance: Tensor | None = None) -> bytes:
-    """A picture with what is laid over it, as PNG, without a margin and without a key."""
+    """Return a picture with what is laid over it, as PNG, without a margin and without a key."""
     return draw(image, look, vmax, relevance)[0]
 
 
@@ -105,7 +105,7 @@ def draw(
 
 
 def save_pictures(samples: Any, folder: Path, count: int) -> dict[str, str]:
-    """The first pictures of a set as PNG files; their names, with a question to each."""
+    """Return the first pictures of a set as PNG files; their names, with a question to each."""
     from matplotlib.image import imsave
 
     folder.mkdir(parents=True, exist_ok=True)

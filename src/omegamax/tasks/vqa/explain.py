@@ -32,12 +32,12 @@ class Explanation:
 
     @property
     def look(self) -> Tensor | Density:
-        """What there is to draw, for :func:`omegamax.viz.looks` with ``index=0``."""
+        """Return what there is to draw, for :func:`omegamax.viz.looks` with ``index=0``."""
         return self.weights.unsqueeze(0) if self.density is None else self.density
 
     @property
     def components(self) -> int | None:
-        """Of a mixture, the number of components it uses."""
+        """The number of components that a mixture uses; None for other looks."""
         return int(self.density.component_count[0]) if isinstance(self.density, Mixture) else None
 
 
@@ -57,23 +57,23 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> Explanation:
         >>> len(said.answers), said.weights.shape
         (2, torch.Size([4, 4]))
     """
-    sample = _fitted(task, sample) if sample.image is not None else _checked(task, sample)
+    sample = _resize(task, sample) if sample.image is not None else _check_features(task, sample)
     batch = Collate(task.vocabulary, task.network.grid, unknown="drop")([sample])
-    answer = task({key: _moved(value, task.device) for key, value in batch.items()})
+    answer = task({key: _move(value, task.device) for key, value in batch.items()})
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
     names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
     answers = list(zip(names, best.values.tolist(), strict=True))
     return Explanation(answers, answer.attention.weights[0], answer.attention.density)
 
 
-def unknown_words(task: VQATask, question: str) -> list[str]:
-    """Words of a question that the network has never seen; it takes them all for the same one."""
+def find_unknown_words(task: VQATask, question: str) -> list[str]:
+    """Return words of a question that the network has never seen; it takes them all for the same one."""
     known = set(task.vocabulary.words)
     return [word for word in tokenise(question) if word not in known]
 
 
-def _fitted(task: VQATask, sample: Sample) -> Sample:
-    """The sample with its picture in the size of those the network was trained on."""
+def _resize(task: VQATask, sample: Sample) -> Sample:
+    """Return the sample with its picture in the size of those the network was trained on."""
     if task.blind:
         return sample
     if task.model.cnn is None:
@@ -88,8 +88,8 @@ def _fitted(task: VQATask, sample: Sample) -> Sample:
     return Sample(sample.question, sample.answers, sample.kind, sample.id, image=resize(whole, size))
 
 
-def _checked(task: VQATask, sample: Sample) -> Sample:
-    """The sample, whose features must be those of the network."""
+def _check_features(task: VQATask, sample: Sample) -> Sample:
+    """Return the sample, whose features must be those of the network."""
     assert sample.features is not None
     wanted, given = task.network.image_dim, sample.features.shape[-1]
     if given != wanted and not task.blind:
@@ -106,7 +106,7 @@ def _size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if settings.get("size") is None else (settings["size"][0], settings["size"][1])
 
 
-def _moved(value: Any, device: torch.device) -> Any:
+def _move(value: Any, device: torch.device) -> Any:
     return value.to(device) if isinstance(value, Tensor) else value
 
 

@@ -37,7 +37,7 @@ class ComponentCount(Metric):
         self.count = self.count + torch.bincount(components, minlength=len(self.count))
 
     def compute(self) -> Tensor:
-        """The counts."""
+        """Return the counts."""
         return self.count
 
 
@@ -76,7 +76,7 @@ class Scores(torch.nn.Module):
             self.inside.update(weights, relevance > 0, mask=mask)
 
     def compute(self) -> dict[str, float]:
-        """The means over all examples so far."""
+        """Return the means over all examples so far."""
         with warnings.catch_warnings():
             # A set without maps never updates some of them; every process must ask all the same.
             warnings.filterwarnings("ignore", ".*`compute`.* was called before the ``update``.*", UserWarning)
@@ -87,7 +87,7 @@ class Scores(torch.nn.Module):
         return {name: value for name, value in values.items() if not math.isnan(value)}
 
     def components(self) -> dict[int, int]:
-        """How many examples had k components, for each k that occurred."""
+        """Tell how many examples had k components, for each k that occurred."""
         return {k: n for k, n in enumerate(self.count.count.tolist()) if n}
 
     def reset(self) -> None:

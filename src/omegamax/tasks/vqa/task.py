@@ -100,7 +100,7 @@ class VQATask(RunTask):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> VQATask:
-        """The task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
+        """Return the task of a ``.ckpt`` or ``.safetensors`` file, in evaluation mode."""
         record, weights = read_checkpoint(path)
         try:
             task = cls(record.vocabulary, record.network, record.loss, record.loss_options, blind=record.blind)
@@ -112,7 +112,7 @@ class VQATask(RunTask):
 
     @property
     def label(self) -> str:
-        """The name of the attention, in words; of a network that sees no picture, :data:`BLIND`.
+        """Return the name of the attention, in words; of a network that sees no picture, :data:`BLIND`.
 
         >>> VQATask(Vocabulary(["red"], ["yes"]), MCANConfig.small()).label
         'softmax'
@@ -122,19 +122,19 @@ class VQATask(RunTask):
 
     @property
     def record(self) -> Record:
-        """What a file of the task says beside its weights."""
+        """Return what a file of the task says beside its weights."""
         return Record(self.network, self.vocabulary, self.loss_name, self.loss_options, self.blind, self.data_settings)
 
     @property
     def parameters_learnt(self) -> int:
-        """How many numbers training changes."""
+        """Tell how many numbers training changes."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def forward(self, batch: Batch) -> Answer:
-        return self.model(self._hidden(batch) if self.blind else batch)
+        return self.model(self._hide_image(batch) if self.blind else batch)
 
-    def _hidden(self, batch: Batch) -> Batch:
-        """The question alone, with one empty cell in place of the image."""
+    def _hide_image(self, batch: Batch) -> Batch:
+        """Return the question alone, with one empty cell in place of the image."""
         question = batch["question"]
         dtype = next(self.parameters()).dtype
         empty = torch.zeros(len(question), 1, self.network.image_dim, dtype=dtype, device=question.device)
@@ -236,7 +236,7 @@ class VQATask(RunTask):
 
 
 def _fingerprint(cnn: GridCNN | None) -> Tensor:
-    """A copy of a few of its weights."""
+    """Return a copy of a few of its weights."""
     assert cnn is not None
     return cnn.project.weight.detach().cpu().clone()
 

@@ -43,14 +43,14 @@ class Backbone(nn.Module):
 
     @property
     def layer(self) -> str | None:
-        """The layer whose output is the map; None if it is what the network returns."""
+        """Return the layer whose output is the map; None if it is what the network returns."""
         return self.map.layer
 
     def forward(self, images: Tensor) -> Tensor:
         return self.map((images - self.mean) / self.std)
 
     def fingerprint(self) -> str:
-        """A hash of the weights."""
+        """Return a hash of the weights."""
         digest = hashlib.sha256()
         for key, value in self.map.network.state_dict().items():
             digest.update(key.encode())
@@ -67,7 +67,7 @@ def load_backbone(
     normalise: str | None = None,
     download: bool = False,
 ) -> Backbone:
-    """The backbone that ``spec`` names, in evaluation mode on the CPU.
+    """Return the backbone that ``spec`` names, in evaluation mode on the CPU.
 
     Args:
         spec: ``torchvision:resnet50`` with ``weights``, or ``torchvision:resnet50@IMAGENET1K_V2`` with those of

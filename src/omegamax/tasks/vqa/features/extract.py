@@ -114,7 +114,7 @@ def extract(
         report(what, 0, len(chosen))
         for batch in DataLoader(_Images(chosen, size), **loading):  # type: ignore[arg-type]
             for place, message in ((i, image) for i, image in batch if isinstance(image, str)):
-                _broken(done, chosen[place], message, skip_broken, len(pictures))
+                _describe_broken(done, chosen[place], message, skip_broken, len(pictures))
             read = [(place, image) for place, image in batch if isinstance(image, Tensor)]
             if read:
                 images = torch.stack([image for _, image in read])
@@ -207,7 +207,7 @@ def _agree(out: Path, settings: dict[str, Any], files: list[Path]) -> None:
 
 
 def _projection(out: Path, channels: int, pictures: list[Picture], maps: Callable[..., Any]) -> Principal:
-    """The principal components: of the folder, or computed from pictures spread evenly over all."""
+    """Return the principal components: of the folder, or computed from pictures spread evenly over all."""
     path = out / PROJECTION
     if not path.exists():
         moments = Moments()
@@ -217,7 +217,7 @@ def _projection(out: Path, channels: int, pictures: list[Picture], maps: Callabl
     return Principal.load(path)
 
 
-def _broken(done: Done, picture: Picture, message: str, skip: bool, total: int) -> None:
+def _describe_broken(done: Done, picture: Picture, message: str, skip: bool, total: int) -> None:
     if not skip:
         raise DataError(f"{message}, or pass over such pictures (skip_broken)")
     if done.broken.setdefault(picture.stem, message) is not message:

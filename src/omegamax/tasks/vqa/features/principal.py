@@ -46,7 +46,7 @@ class Principal(nn.Module):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Principal:
-        """What :meth:`save` wrote."""
+        """Return what :meth:`save` wrote."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -84,7 +84,7 @@ class Moments:
         self._squares = squares if self._squares is None else self._squares + squares
 
     def principal(self, channels: int) -> Principal:
-        """The first ``channels`` components."""
+        """Return the first ``channels`` components."""
         if self._sum is None or self._squares is None:
             raise ValueError("Moments.principal: no cells were added")
         if not 1 <= channels <= len(self._sum):

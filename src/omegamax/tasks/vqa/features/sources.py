@@ -57,15 +57,15 @@ def _torchvision(rest: str, has_weights: bool, download: bool) -> Found:
             raise BackboneError(f"torchvision:{name} has no weights {wanted!r}; it has {', '.join(known.__members__)}")
         entry = known[wanted]
         if not has_weights:
-            load_weights(network, _cached(entry.url, rest, download))
+            load_weights(network, _find_cached(entry.url, rest, download))
         wants = entry.transforms()
         if hasattr(wants, "mean") and hasattr(wants, "std"):
             found.normalisation = (tuple(wants.mean), tuple(wants.std))
     return found
 
 
-def _cached(url: str, name: str, download: bool) -> Path:
-    """The file of torch's own cache that holds what lies at ``url``."""
+def _find_cached(url: str, name: str, download: bool) -> Path:
+    """Return the file of torch's own cache that holds what lies at ``url``."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
     if not path.is_file():
         if not download:
@@ -154,7 +154,7 @@ SOURCES: dict[str, Callable[[str, bool, bool], Found]] = {
 
 
 def _call_of(rest: str, expression: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """``"a.b('x', y=1)"`` as ``("a.b", ["x"], {"y": 1})``; arguments are literals, nothing is evaluated."""
+    """Return ``"a.b('x', y=1)"`` as ``("a.b", ["x"], {"y": 1})``; arguments are literals, nothing is evaluated."""
     try:
         tree = ast.parse(expression, mode="eval").body
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])

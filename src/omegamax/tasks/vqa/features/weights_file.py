@@ -19,7 +19,7 @@ class BackboneError(ValueError):
 
 
 def read_state(path: str | PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a weights file by name, read without running code."""
+    """Return the tensors of a weights file by name, read without running code."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; check the path of the weights")

@@ -20,7 +20,7 @@ BASELINE = MUTED
 
 
 def colours(rows: Sequence[Row]) -> list[str]:
-    """The colour of each row, by its kind; the second of a kind, or of a colour, takes the next that is free.
+    """Return the colour of each row, by its kind; the second of a kind, or of a colour, takes the next that is free.
 
     >>> colours([Row("a", "softmax", {}, 0), Row("b", "multimodal", {}, 0), Row("c", "multimodal", {}, 0)])
     ['#6b7785', '#c8691c', '#7d5ba6']

@@ -12,7 +12,7 @@ _BAR, _GAP, _HEIGHT = 44, 12, 110
 
 
 def histograms(comparison: Comparison) -> str:
-    """The HTML of all histograms of K*; empty if no model chooses."""
+    """Return the HTML of all histograms of K*; empty if no model chooses."""
     shown = zip(comparison.rows, colours(comparison.rows), strict=True)
     return "".join(
         f'<figure class="histogram"><figcaption><span class="dot" style="--colour:{colour}"></span>{escape(row.name)}'

@@ -30,7 +30,7 @@ def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
 
 
 def page(comparison: Comparison) -> str:
-    """The HTML of the report."""
+    """Return the HTML of the report."""
     style = _asset("report.css")
     script = "\n" + "\n".join(map(_asset, _SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")

@@ -128,7 +128,7 @@ class Example:
             _check_png(f"Example {self.id!r}: relevance", self.relevance)
 
     def right(self, name: str) -> bool | None:
-        """Whether the model of row ``name`` answered rightly; None where that is not known."""
+        """Tell whether the model of row ``name`` answered rightly; None where that is not known."""
         look = self.looks.get(name)
         if look is None or look.right is not None:
             return None if look is None else look.right
@@ -204,7 +204,7 @@ def _set(record: object, name: str, value: object) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """A plain number, None if it is not finite: JSON has no NaN, and NaN is unequal to itself."""
+    """Return a plain number, None if it is not finite: JSON has no NaN, and NaN is unequal to itself."""
     if value is None or isinstance(value, bool | int):
         return value
     return float(value) if math.isfinite(value) else None

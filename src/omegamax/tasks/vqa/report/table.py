@@ -28,7 +28,7 @@ class Column:
     group: str = ""
 
     def shown(self, row: Row) -> str:
-        """The number as text, a dash if it is not known."""
+        """Return the number as text, a dash if it is not known."""
         value = self.value(row)
         return DASH if value is None else self.text(value)
 
@@ -65,7 +65,7 @@ LOOKED = "where it looked"
 
 
 def table(comparison: Comparison) -> str:
-    """The HTML of the table, the best of each column in bold, the model that saw no picture last."""
+    """Return the HTML of the table, the best of each column in bold, the model that saw no picture last."""
     rows, baseline = comparison.rows, comparison.baseline
     shown = columns([*rows, *([baseline] if baseline else [])])
     groups = dict.fromkeys(column.group for column in shown)
@@ -88,7 +88,7 @@ def table(comparison: Comparison) -> str:
 
 
 def table_csv(comparison: Comparison) -> str:
-    """All numbers unrounded; what is not known is left empty. Names that would be formulas have a quote before them."""
+    """Write all numbers unrounded, unknown ones empty; names that would be formulas have a quote before them."""
     rows = [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]
     shown = columns(rows)
     file = io.StringIO()
@@ -100,7 +100,7 @@ def table_csv(comparison: Comparison) -> str:
 
 
 def mean_components(row: Row) -> float | None:
-    """Mean of K* over the questions, None where it was never selected."""
+    """Return mean of K* over the questions, None where it was never selected."""
     total = sum((row.components or {}).values())
     return sum(k * n for k, n in (row.components or {}).items()) / total if total else None
 
@@ -124,7 +124,7 @@ def _bar(row: Row, colour: str) -> str:
 
 
 def _best(column: Column, rows: Sequence[Row]) -> str | None:
-    """The winning text, so that ties as shown all win; None where there is nothing to win."""
+    """Return the winning text, so that ties as shown all win; None where there is nothing to win."""
     values = [v for v in map(column.value, rows) if v is not None]
     if column.best is None or len({column.text(v) for v in values}) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Laws of a symbol, by name: from scores of the words to a distribution on their simplex."""
+"""Distributions of a symbol, by name: from scores of the words to a distribution on their simplex."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.distributions import Distribution
 from omegamax._arguments import check_choice, is_number
 from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
 
-Law = Callable[[Tensor], Distribution]
+SymbolDistribution = Callable[[Tensor], Distribution]
 
 # Values are not checked: it would hold up a GPU in every step.
 
@@ -33,20 +33,20 @@ def _gaussian_sparsemax(scores: Tensor, scale: float = 1.0) -> Distribution:
     return GaussianSparsemax(scores, scale=scale, validate_args=False)
 
 
-LAWS: dict[str, Callable[..., Distribution]] = {
+DISTRIBUTIONS: dict[str, Callable[..., Distribution]] = {
     "gumbel_softmax": _gumbel_softmax,
     "gumbel_softmax_st": _gumbel_softmax_st,
     "hard_concrete": _hard_concrete,
     "gaussian_sparsemax": _gaussian_sparsemax,
 }
-"""Laws by name."""
+"""Distributions by name."""
 
 
-def symbol_law(law: str | Law, **options: float) -> Law:
-    """A law by name with its options; any other function from scores ``[*, K]`` to a distribution is left as it is.
+def symbol_distribution(distribution: str | SymbolDistribution, **options: float) -> SymbolDistribution:
+    """Resolve a distribution by name and options; a function from scores ``[*, K]`` to a distribution stays as it is.
 
     ====================== =========================================== ==============================
-    name                   law                                         options
+    name                   distribution                                         options
     ====================== =========================================== ==============================
     ``gumbel_softmax``     :class:`~omegamax.mixed.GumbelSoftmax`      ``temperature=1``
     ``gumbel_softmax_st``  the same, straight-through: one word        ``temperature=1``
@@ -57,23 +57,25 @@ def symbol_law(law: str | Law, **options: float) -> Law:
     What is returned can be pickled. The distribution must have ``rsample``, or the sender would learn nothing.
 
         >>> import torch
-        >>> symbol_law("hard_concrete", temperature=0.5)(torch.zeros(2, 8)).rsample().shape
+        >>> symbol_distribution("hard_concrete", temperature=0.5)(torch.zeros(2, 8)).rsample().shape
         torch.Size([2, 8])
-        >>> symbol_law("words")
+        >>> symbol_distribution("words")
         Traceback (most recent call last):
-        ...
-        ValueError: symbol_law: law must be one of 'gumbel_softmax', 'gumbel_softmax_st', 'hard_concrete', \
-'gaussian_sparsemax', got 'words'
+            ...
+        ValueError: symbol_distribution: distribution must be one of 'gumbel_softmax', 'gumbel_softmax_st', \
+'hard_concrete', 'gaussian_sparsemax', got 'words'
     """
-    if not isinstance(law, str):
+    if not isinstance(distribution, str):
         if options:
-            raise ValueError(f"symbol_law: options go with the name of a law, got {law!r} and {options}")
-        return law
-    check_choice("symbol_law", "law", law, tuple(LAWS))
-    known = tuple(signature(LAWS[law]).parameters)[1:]
+            raise ValueError(
+                f"symbol_distribution: options go with the name of a distribution, got {distribution!r} and {options}"
+            )
+        return distribution
+    check_choice("symbol_distribution", "distribution", distribution, tuple(DISTRIBUTIONS))
+    known = tuple(signature(DISTRIBUTIONS[distribution]).parameters)[1:]
     for name, value in options.items():
-        check_choice("symbol_law", f"an option of {law}", name, known)
+        check_choice("symbol_distribution", f"an option of {distribution}", name, known)
         if not is_number(value) or not (value >= 1 if name == "stretch" else value > 0):
             bound = ">= 1" if name == "stretch" else "> 0"
-            raise ValueError(f"symbol_law: {name} must be a number {bound}, got {value!r}")
-    return partial(LAWS[law], **options)
+            raise ValueError(f"symbol_distribution: {name} must be a number {bound}, got {value!r}")
+    return partial(DISTRIBUTIONS[distribution], **options)
