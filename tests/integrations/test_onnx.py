@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import omegamax
-from omegamax import nn
+from omegamax import nn, structured
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -206,6 +206,7 @@ REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
     "oscarmax": lambda z: omegamax.oscarmax(z, 0.1),
     "sequential_k_subsets": lambda z: omegamax.sequential_k_subsets(z, 2, 0.5),
     "tv_prox_2d": lambda z: omegamax.tv_prox_2d(z, 0.1),
+    "sparsemap": lambda z: structured.sparsemap(z, structured.Matching()),
 }
 
 

@@ -110,9 +110,9 @@ class GaussianSparsemax(Mixed):
                 "GaussianSparsemax: needs exactly one of scale, cov, scale_tril, or cov_factor with cov_diag; "
                 f"got {', '.join(given) or 'none of them'}"
             )
-        for name, value in (("order", order), ("points", points)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 2:
-                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {value!r}")
+        for name, count in (("order", order), ("points", points)):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {count!r}")
         self.order, self.points = order, points
         parameters = broadcast(loc, given)
         for name, value in parameters.items():
