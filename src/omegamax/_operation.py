@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ from omegamax._torch_internals import (
     differentiate_at_level,
     in_forward_mode,
     in_jit_trace,
+    in_transform,
     map_at_level,
 )
 
@@ -61,7 +63,7 @@ class Operation:
         traced: the forward of the custom operator, if sizes of results would otherwise depend on values.
         vmap: ``(info, in_dims, *inputs) -> (results, out_dims)``; or "loop", to call the operation for each item, which
             is for those that are long enough by themselves.
-        export: ``(*inputs) -> results`` in plain operators of torch; or a sentence that says why there is none.
+        export: ``(*inputs) -> results`` in plain operators of torch; without it an export is an error.
     """
 
     def __init__(
@@ -77,10 +79,10 @@ class Operation:
         recorded: Callable[..., Any] | None = None,
         traced: Callable[..., Any] | None = None,
         vmap: Callable[..., Any] | str | None = None,
-        export: Callable[..., Any] | str = "its steps depend on values",
+        export: Callable[..., Any] | None = None,
     ):
         self.forward = forward
-        self.export = export if callable(export) else refuse_export(name, export)
+        self.export = export or partial(_refuse_export, name)
         rules = _Constant if backward is None or save is None else _rules(name, save, backward, jvp)
         self.op = define_custom_op(name, schema, traced or forward, shape, rules, vmap)
         self._reverse_mode, self._forward_mode = torch.no_grad()(forward), self.op
@@ -112,7 +114,7 @@ class Map:
             differentiated: what ``vjp`` gives then, with less around it.
         bounded: the name of the kernel, for parameters that are bounds: probabilities at a bound are equal to it, in
             half precision to the rounded bound.
-        export: ``(z, *parameters, dim) -> p`` in plain operators of torch; or a sentence that says why there is none.
+        export: ``(z, *parameters, dim) -> p`` in plain operators of torch; without it an export is an error.
     """
 
     def __init__(
@@ -124,12 +126,12 @@ class Map:
         jvp: Callable[..., Tensor],
         gradient: Callable[..., Tensor] | None = None,
         bounded: str | None = None,
-        export: Callable[..., Tensor] | str = "its steps depend on values",
+        export: Callable[..., Tensor] | None = None,
     ):
         self.name = name
         self.kernel = bounded or name
         self.solve = solve
-        self.export = export if callable(export) else refuse_export(name, export)
+        self.export = export or partial(_refuse_export, name)
         rules = _map_rules(name, vjp, jvp, bounded is not None)
         self._forward_mode = apply_of(_forward_mode_function(name, solve, rules))
         self._reverse_mode = apply_of(_reverse_mode_function(name, solve, _save_map, rules))
@@ -189,7 +191,10 @@ class Map:
 
 def is_exporting() -> bool:
     """Tell whether a graph is made that others than omegamax will run."""
-    return _is_exporting() if is_compiling() else in_jit_trace()
+    if not is_compiling():
+        return in_jit_trace()
+    # The rules of torch.func inside an exported graph are those of the operation: of plain steps torch exports none.
+    return _is_exporting() and not in_transform()
 
 
 def needs_gradient(*inputs: Any) -> bool:
@@ -217,15 +222,17 @@ def refuse_forward_mode(name: str, instead: str) -> Callable:
     return jvp
 
 
-def refuse_export(name: str, reason: str) -> Callable:
-    """Return an export form for an operation that has none: an error that says why."""
+def check_not_exporting(name: str) -> None:
+    """Refuse to be exported: for functions whose operations have no export form, so that the error names them."""
+    if is_exporting():
+        _refuse_export(name)
 
-    def export(*inputs):
-        raise NotImplementedError(
-            f"{name}: cannot be exported (torch.export, torch.onnx.export, torch.jit.trace), because {reason}"
-        )
 
-    return export
+def _refuse_export(name: str, *inputs: Any) -> Any:
+    raise NotImplementedError(
+        f"{name}: cannot be exported (torch.export, torch.onnx.export, torch.jit.trace): its solver is a search whose "
+        "steps depend on values"
+    )
 
 
 def define_custom_op(

@@ -37,6 +37,8 @@ __all__ = [
     "is_legacy_batched",
 ]
 
+current_cuda_device = getattr(torch._C, "_cuda_getDevice", None)  # without the checks of torch.cuda.current_device
+
 _inside_rule: ContextVar[bool] = ContextVar("inside_rule", default=False)
 
 

@@ -123,7 +123,7 @@ def test_no_tokens_and_nothing_but_ignored_ones():
         ({"target": torch.zeros(2, dtype=torch.long)}, ValueError, r"class indices of shape \(3,\), got \(2,\)"),
         ({"target": torch.zeros(3)}, ValueError, "class indices"),
         ({"bias": torch.zeros(3)}, ValueError, r"bias must have shape \(7,\), got \(3,\)"),
-        ({"chunk": 0}, ValueError, "chunk must be a whole number of tokens, at least 1, got 0"),
+        ({"chunk": 0}, ValueError, "chunk must be an integer >= 1, a count of tokens, got 0"),
         ({"alpha": -1.0}, ValueError, "alpha must be > 0"),
         ({"alpha": torch.ones(3)}, ValueError, "a tensor of one number"),
         ({"reduction": "some"}, ValueError, "reduction must be one of"),
@@ -145,14 +145,14 @@ def fused(request, monkeypatch) -> None:
     if request.param != "all scores":
         monkeypatch.setattr(_support, "FEW", {2: 1, 4: 1})
     if request.param == "support, and lists that are too long":
-        missed = _support.Support.missed
+        missed = _support.Support.pop_missed
 
         def forgetful(support, parts):
             if support.lists is not None:
                 support.lists.counts[-1] = 1000
             return missed(support, parts)
 
-        monkeypatch.setattr(_support.Support, "missed", forgetful)
+        monkeypatch.setattr(_support.Support, "pop_missed", forgetful)
 
 
 interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")

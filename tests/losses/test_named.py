@@ -266,9 +266,9 @@ BAD = [
     (k_subsets_loss, (torch.zeros(2, 3), torch.zeros(2, 3), 4), {}, ValueError, r"k must lie in \[0, 3\]"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([0, 1]), 2), {}, ValueError, "k=2 class indices"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 2]]), 2), {}, ValueError, "differ from each other"),
-    (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2, 1)), {}, ValueError, "whole number"),
+    (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2, 1)), {}, ValueError, "integer"),
     (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 3]]), 2), {}, IndexError, "got 3"),
-    (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 1]]), 1.5), {}, ValueError, "whole number, got 1.5"),
+    (k_subsets_loss, (torch.zeros(2, 3), torch.tensor([[0, 1], [2, 1]]), 1.5), {}, ValueError, "integer, got 1.5"),
 ]
 
 

@@ -229,7 +229,7 @@ def test_operator_passes_the_checks_of_torch_library(at_most: bool, grad: bool):
 def test_arguments_of_the_wrong_kind_are_refused():
     z, name = torch.randn(2, 5), "sequential_k_subsets"
     for k in (1.5, "2", None, torch.tensor(2)):
-        with pytest.raises(TypeError, match=f"{name}: k must be a whole number"):
+        with pytest.raises(TypeError, match=f"{name}: k must be an integer"):
             sequential_k_subsets(z, k)
     for k in (-1, 6):
         with pytest.raises(ValueError, match=rf"{name}: k must lie in \[0, 5\]"):

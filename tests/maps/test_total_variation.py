@@ -280,17 +280,16 @@ def test_compiled_function_equals_eager(prox, shape: tuple[int, ...]):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
-@every_prox
-def test_exported_program_computes_the_same(prox, shape: tuple[int, ...]):
+def test_exported_program_of_a_chain_computes_the_same():
     class Layer(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return prox(x, 0.3)
+            return tv_prox_1d(x, 0.3)
 
     batch = torch.export.Dim("batch", min=2, max=64)
-    program = torch.export.export(Layer(), (draw(4, *shape),), dynamic_shapes=({0: batch},)).module()
+    program = torch.export.export(Layer(), (draw(4, 7),), dynamic_shapes=({0: batch},)).module()
     for rows in (4, 9):
-        x = draw(rows, *shape)
-        assert (program(x) - prox(x, 0.3)).abs().max() <= 1e-14
+        x = draw(rows, 7)
+        assert (program(x) - tv_prox_1d(x, 0.3)).abs().max() <= 1e-14
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")

@@ -223,13 +223,13 @@ def test_bad_options_are_refused_by_name():
     q, k, v = heads(2, 4)
     with pytest.raises(ValueError, match=r"attention: the heads of q, axis -3, must be a multiple"):
         attention(q, k[:, :3], v[:, :3])
-    with pytest.raises(ValueError, match=r"attention: window must be a whole number of keys, .* got \(1, -1\)"):
+    with pytest.raises(ValueError, match=r"attention: window must be an integer, a count of keys, .* got \(1, -1\)"):
         attention(q, k, v, window=(1, -1))
     with pytest.raises(ValueError, match=r"attention: alibi must be .* shape \(4,\), got .* of shape \(3,\)"):
         attention(q, k, v, alibi=torch.rand(3))
-    with pytest.raises(ValueError, match=r"attention: lengths must be whole numbers of shape \(2,\), got"):
+    with pytest.raises(ValueError, match=r"attention: lengths must be integers of shape \(2,\), got"):
         attention(q, k, v, lengths=torch.ones(2))
-    with pytest.raises(TypeError, match=r"attention: offset must be a whole number, got 0\.5"):
+    with pytest.raises(TypeError, match=r"attention: offset must be an integer, got 0\.5"):
         attention(q, k, v, offset=0.5)
 
 

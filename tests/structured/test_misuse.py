@@ -78,7 +78,7 @@ def test_number_of_ones_must_be_an_integer(k):
         error = ValueError if isinstance(k, float) else TypeError
         with pytest.raises(error, match=rf"{make.__name__}: k must be an integer >= 0, got"):
             make(k)
-    with pytest.raises(TypeError, match=r"sequential_k_subsets: k must be a whole number, got"):
+    with pytest.raises(TypeError, match=r"sequential_k_subsets: k must be an integer, got"):
         omegamax.sequential_k_subsets(torch.randn(4), k)
 
 

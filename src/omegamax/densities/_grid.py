@@ -217,8 +217,8 @@ class GridDensity(Density):
         batch, features = self.batch_shape, values.shape[-1]
         values = values.expand(*batch, *values.shape[-2:])
         # Samples last: the gradient of a gather is as large as what is gathered from.
-        places = index.reshape(-1, *batch).movedim(0, -1).unsqueeze(-1)
-        found = values.gather(-2, places.expand(*places.shape[:-1], features))
+        at = index.reshape(-1, *batch).movedim(0, -1).unsqueeze(-1)
+        found = values.gather(-2, at.expand(*at.shape[:-1], features))
         return found.movedim(-2, 0).reshape(*index.shape, features)
 
     def _interpolate(self, value: Tensor) -> Tensor:

@@ -44,8 +44,8 @@ def expansions(log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
         sequence, token = chosen.nonzero(as_tuple=True)
         return sequence, token, rest
     tokens = tokens[:, :count].sort(-1).values
-    sequence, place = (log_p.gather(1, tokens) > -math.inf).nonzero(as_tuple=True)
-    return sequence, tokens[sequence, place], rest
+    sequence, slot = (log_p.gather(1, tokens) > -math.inf).nonzero(as_tuple=True)
+    return sequence, tokens[sequence, slot], rest
 
 
 @dataclass
@@ -117,13 +117,13 @@ class Found:
 
     def beams(self) -> Beams:
         """Return all of it, in rows."""
-        row, place = self.entries.row, ranks(self.entries.row)
-        batch, width = len(self.bound), int(place.max()) + 1 if len(place) else 0
-        longest = int(self.length.max()) if len(place) else 0
+        row, slot = self.entries.row, ranks(self.entries.row)
+        batch, width = len(self.bound), int(slot.max()) + 1 if len(slot) else 0
+        longest = int(self.length.max()) if len(slot) else 0
 
         def rows(values: Tensor, fill: float) -> Tensor:
             table = values.new_full((batch, width, *values.shape[1:]), fill)
-            table[row, place] = values
+            table[row, slot] = values
             return table
 
         scores = rows(self.score(self.entries.log_prob, self.length), -math.inf)

@@ -37,6 +37,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from omegamax._torch_internals import backward_pass_id
 from omegamax.integrations._layer import attend
 from omegamax.maps import get, records
 from omegamax.nn import Alpha, Entmax, Normmax
@@ -173,7 +174,7 @@ def _function(name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
 def _weights_wanted(layer: torch.nn.Module, options: dict[str, Any]) -> bool:
     """False only if it is sure that nobody reads them: weights cost time and memory."""
     collected = _active_collector.get() if _active_collector is not None else None
-    if collected is None and not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+    if collected is None and not torch.compiler.is_compiling() and backward_pass_id() != -1:
         # Computed again for the backward pass, to save memory: as the first time, when it was known.
         return _wanted.get(layer, True)
     asked = collected is None or any(key.endswith("attentions") for key in collected)

@@ -310,7 +310,7 @@ def power_of_2(size: int) -> int:
 def row_tile(size: int, light: bool = False) -> Tile:
     """Return the plain tile for rows of ``size`` entries.
 
-    ``light``: kernels that do little more than load and store are quickest with few entries for each thread.
+    ``light``: kernels that do little more than load and store are fastest with few entries for each thread.
     """
     block = power_of_2(size)
     rows = max(1, 512 // block)

@@ -49,14 +49,14 @@ def losses_and_gradients(
     parts = [slice(start, start + work.chunk) for start in range(0, len(index), work.chunk)]
     for part in parts:
         _step(inputs, sums, part, index[part], each[part], work, losses[part])
-    for part in sums.support.missed(parts):
+    for part in sums.support.pop_missed(parts):
         sums.support.given_up, sums.wanted = True, (*wanted[:3], False)  # alpha has had its part
         _step(inputs, sums, part, index[part], each[part], work, losses[part])
     return losses, sums.total(scale)
 
 
 def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, work: Work) -> Tensor:
-    """How the losses of all tokens move with the inputs, ``[N]``; None is a change that is none."""
+    """Compute how the losses of all tokens move with the inputs, ``[N]``; None is a change that is none."""
     hidden, weight, bias, alpha = inputs
     d_hidden, d_weight, d_bias, d_alpha = changes
     moves = []
@@ -99,7 +99,7 @@ class Sums:
         self.support = Support(inputs)
 
     def add(self, part: slice, d_scores: Tensor) -> None:
-        """The part of some tokens, given the gradient in all their scores."""
+        """Add the part of some tokens, given the gradient in all their scores."""
         if self.hidden is not None:
             torch.mm(d_scores, self.inputs.weight, out=self.hidden[part])
         if self.wanted[1]:
@@ -111,7 +111,7 @@ class Sums:
         self.alpha += slopes.sum().reshape(self.alpha.shape).to(self.alpha.dtype)  # type: ignore[operator, union-attr]
 
     def total(self, scale: Tensor | None) -> list[Tensor | None]:
-        """The gradients times ``scale``, in the dtypes of the inputs."""
+        """Return the gradients times ``scale``, in the dtypes of the inputs."""
         dtype = self.inputs.hidden.dtype
         weight = self.weight
         if self.wanted[1] and weight is None:
@@ -121,13 +121,13 @@ class Sums:
             self.support.add_to(None, self.bias, None)
         else:
             self.support.add_to(weight, self.bias, None)
-            weight = _scaled(weight, scale, dtype)
-        found = [_scaled(self.hidden, scale, dtype), weight, _scaled(self.bias, scale, dtype)]
-        return [*found, None if self.alpha is None else _scaled(self.alpha, scale, self.alpha.dtype)]
+            weight = _scale(weight, scale, dtype)
+        found = [_scale(self.hidden, scale, dtype), weight, _scale(self.bias, scale, dtype)]
+        return [*found, None if self.alpha is None else _scale(self.alpha, scale, self.alpha.dtype)]
 
 
 def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
-    """In plain torch, without a graph: the gradients are written down."""
+    """Compute gradients in plain torch, without a graph: they are written down."""
     z = full_precision(scores)
     omega = Tsallis(_by_row(inputs.alpha, z))
     p = omega.argmax(z)
@@ -142,7 +142,7 @@ def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
 
 
 def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
-    """The gradient takes the place of the scores; or, if few of its entries are not zero, these are listed."""
+    """Put the gradient in place of the scores; or, if few of its entries are not zero, list these."""
     from omegamax.kernels.losses.triton import launcher as loss
 
     alpha = inputs.alpha
@@ -169,7 +169,7 @@ def _by_row(alpha: float | Tensor, like: Tensor) -> float | Tensor:
 
 
 def _with_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """``total + left @ right``, in place; half precision is multiplied as such and added up in float32."""
+    """Compute ``total + left @ right`` in place; half precision is multiplied as such and added up in float32."""
     wide = torch.promote_types(right.dtype, torch.float32)
     if right.dtype == wide:
         return left @ right if total is None else total.addmm_(left, right)
@@ -180,7 +180,7 @@ def _with_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
     return (left @ right).to(wide) if total is None else total.add_(left @ right)
 
 
-def _scaled(x: Tensor | None, scale: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+def _scale(x: Tensor | None, scale: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     if x is None or scale is None:
         return x if x is None else x.to(dtype)
     return torch.mul(x, scale, out=x if x.dtype == dtype else torch.empty_like(x, dtype=dtype))

@@ -67,7 +67,7 @@ def linear_entmax_loss(
     if chunk is None:
         chunk = max(weight.shape[1], hidden.numel() // max(weight.shape[0], 1), 256)
     elif not is_integer(chunk) or chunk < 1:
-        raise ValueError(f"{name}: chunk must be a whole number of tokens, at least 1, got {chunk}")
+        raise ValueError(f"{name}: chunk must be an integer >= 1, a count of tokens, got {chunk}")
     tokens = hidden.reshape(-1, hidden.shape[-1])
     dtype = returned_dtype(hidden)
     if (

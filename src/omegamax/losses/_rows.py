@@ -14,7 +14,7 @@ from omegamax.maps.conjugate import scale_residual
 
 
 def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
-    """Whether there is a kernel for the loss of this regulariser on scores like these, as they are differentiated."""
+    """Tell whether there is a kernel for the loss of this regulariser on scores that are differentiated like these."""
     if not isinstance(omega, (Shannon, Tsallis)) or z.dtype is float64 or not kernels.takes_half("entmax_loss", z):
         return False
     if target is not None and target.requires_grad:
@@ -26,8 +26,10 @@ def applies(z: Tensor, omega: Omega, target: Tensor | None = None) -> bool:
 
 
 def row_losses(z: Tensor, target: Tensor, omega: Omega, smoothing: float) -> Tensor:
-    """In float32, for scores ``[*, C]`` of any precision: ``Omega*(z) - <y, z>`` for classes ``[*]``, and with
-    ``Omega(y)`` for probabilities ``[*, C]``."""
+    """Compute ``Omega*(z) - <y, z>`` for classes ``[*]``, and with ``Omega(y)`` for probabilities ``[*, C]``.
+
+    In float32, for scores ``[*, C]`` of any precision.
+    """
     alpha = omega.alpha if isinstance(omega, Tsallis) else 1.0
     by_row, number = None, 2.0
     if isinstance(alpha, Tensor):
@@ -79,7 +81,7 @@ def _backward(ctx, g, _state, _slope):
 
 
 def _differentiable(g, z, target, alpha, number, smoothing, wanted):
-    """The gradients in operations that have derivatives of their own, for those of second order."""
+    """Compute the gradients in operations that have derivatives of their own, for those of second order."""
     omega = Tsallis(number if alpha is None else alpha.unsqueeze(-1))
     scores, g = z.float(), g.unsqueeze(-1)
     p = omega.argmax(scores)

@@ -84,7 +84,7 @@ def sharded_entmax_loss(
 
 
 def _local(name: str, z: Tensor, group: ProcessGroup | None) -> tuple[Tensor, ProcessGroup | None]:
-    """The slice of this process, and who has the others."""
+    """Return the slice of this process, and who has the others."""
     from torch.distributed.tensor import DTensor, Shard
 
     if not isinstance(z, DTensor):
@@ -96,7 +96,7 @@ def _local(name: str, z: Tensor, group: ProcessGroup | None) -> tuple[Tensor, Pr
 
 
 def _place(z: Tensor, group: ProcessGroup | None) -> tuple[int, int]:
-    """The number of classes before those of this process, and of all."""
+    """Count the classes before those of this process, and all of them."""
     mine = torch.tensor([z.shape[-1]], device=z.device)
     sizes = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(sizes, mine, group=group)

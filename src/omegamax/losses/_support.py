@@ -26,7 +26,7 @@ class Support:
     def takes(
         self, part: slice, scores: Tensor, index: Tensor, state: Tensor, each: Tensor, alpha, d_hidden: Tensor | None
     ) -> bool:
-        """Whether these scores are listed, given what their loss has left, and the gradient in ``hidden`` written."""
+        """List these scores if they are few, given what their loss has left, and write the gradient in ``hidden``."""
         from omegamax.kernels.losses.triton import launcher
 
         if self.given_up:
@@ -51,8 +51,8 @@ class Support:
             return 0
         return min(max(64, 1 << (2 * most - 1).bit_length()), scores.shape[1])
 
-    def missed(self, parts: list[slice]) -> list[slice]:
-        """Those of the parts with a list that was too long; they are taken out."""
+    def pop_missed(self, parts: list[slice]) -> list[slice]:
+        """Return the parts with a list that was too long; they are taken out."""
         if self.lists is None:
             return []
         counts, room = self.lists.counts, self.lists.columns.shape[1]
@@ -63,7 +63,7 @@ class Support:
         return found
 
     def add_to(self, weight: Tensor | None, bias: Tensor | None, scale: Tensor | None) -> None:
-        """The gradients in the weights and the bias, times ``scale``, added to what is there."""
+        """Add the gradients in the weights and the bias, times ``scale``, to what is there."""
         if self.lists is None or (weight is None and bias is None):
             return
         from omegamax.kernels.losses.triton import launcher

@@ -46,7 +46,7 @@ def index_sets(
     """Return a set of k classes for each row, listed along the class axis."""
     _check_integer(name, target)
     if isinstance(k, Tensor) or k != int(k):
-        raise ValueError(f"{name}: with class indices as target, k must be a whole number, got {k}")
+        raise ValueError(f"{name}: with class indices as target, k must be an integer, got {k}")
     wanted = (*z.shape[:axis], int(k), *z.shape[axis + 1 :])
     if target.shape != wanted:
         raise ValueError(

@@ -12,6 +12,7 @@ from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
 from omegamax._operation import Map
+from omegamax.kernels import export
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
 from omegamax.maps.k_subsets import threshold
 from omegamax.maps.omega import Omega
@@ -250,6 +251,7 @@ _softmax = Map(
     _softmax_jvp,
     gradient=partial(kernels.solve, "capped_softmax_vjp"),
     bounded="capped_softmax",
+    export=export.capped_softmax,
 )
 
 
@@ -261,6 +263,7 @@ _sparsemax = Map(
     _sparsemax_jvp,
     gradient=lambda p, g, upper, lower, dim: kernels.solve("box_simplex_vjp", p, g, lower, upper, dim),
     bounded="box_simplex",
+    export=lambda z, upper, lower, dim: export.box_simplex(z, lower, upper, 1.0, dim),
 )
 
 

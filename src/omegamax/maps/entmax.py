@@ -13,6 +13,7 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
 from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
 from omegamax._operation import Map
+from omegamax.kernels import export
 from omegamax.kernels.rows import alpha_vjp, entmax_in_alpha, entmax_vjp
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import Learnable, MapRecord
@@ -276,6 +277,7 @@ _entmax = Map(
     _vjp,
     _jvp,
     gradient=partial(kernels.solve, "entmax_vjp"),
+    export=export.entmax,
 )
 
 

@@ -12,6 +12,7 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_budget, check_scores, is_plain, row_parameter
 from omegamax._numerics import working_dtype
 from omegamax._operation import Map
+from omegamax.kernels import export
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import MapRecord
@@ -152,6 +153,7 @@ _k_subsets = Map(
     _vjp,
     _jvp,
     gradient=lambda p, g, k, dim: kernels.solve("k_subsets_vjp", p, g, dim),
+    export=export.k_subsets,
 )
 
 

@@ -12,6 +12,7 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
 from omegamax._numerics import on_support
 from omegamax._operation import Map
+from omegamax.kernels import export
 from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import Learnable, MapRecord
@@ -115,6 +116,7 @@ _normmax = Map(
     _vjp,
     _jvp,
     gradient=partial(kernels.solve, "normmax_vjp"),
+    export=export.normmax,
 )
 
 

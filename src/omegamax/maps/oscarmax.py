@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import apply_mask, check_scores
-from omegamax._operation import Map
+from omegamax._operation import Map, check_not_exporting
 from omegamax.kernels.isotonic import pool_mean, pool_rank
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Penalised, check_base, subtract_top
@@ -116,6 +116,7 @@ def oscarmax(
     """
     name = "oscarmax"
     dim = check_scores(name, z, dim)
+    check_not_exporting(name)
     omega = check_base(name, base)
 
     def solve(z: Tensor) -> Tensor:
@@ -150,6 +151,7 @@ def oscar_prox(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     operator by isotonic regression.
     """
     dim = check_values("oscar_prox", "x", x, dim)
+    check_not_exporting("oscar_prox")
     return _round_once(x, lambda x: _prox("oscar_prox", x, strength, dim))
 
 

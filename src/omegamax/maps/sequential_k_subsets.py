@@ -189,7 +189,7 @@ def _widen(z: Tensor) -> Tensor:
 
 def _check_k(name: str, k: int, size: int, at_most: bool) -> int:
     if not is_integer(k):
-        raise TypeError(f"{name}: k must be a whole number, got {k if is_number(k) else type(k).__name__}")
+        raise TypeError(f"{name}: k must be an integer, got {k if is_number(k) else type(k).__name__}")
     check_budget(name, k, size, at_most)
     return min(int(k), size)
 
@@ -323,7 +323,6 @@ _operation = Operation(
     recorded=_solve_with_basis,
     traced=_solve_with_padded_basis,
     vmap=_vmap,
-    export="its search depends on values",
 )
 
 

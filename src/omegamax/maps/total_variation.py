@@ -18,7 +18,8 @@ from omegamax import kernels
 from omegamax._arguments import check_type, is_number
 from omegamax._checks import check_dim, check_floating, readable, row_parameter
 from omegamax._numerics import working_dtype
-from omegamax._operation import Map
+from omegamax._operation import Map, check_not_exporting
+from omegamax.kernels import export
 from omegamax.kernels.variation import chain_pull, drop, grid_pull
 
 Parameter = TypeVar("Parameter", Tensor, float, float | Tensor)
@@ -116,6 +117,7 @@ def prox_1d(name: str, x: Tensor, strength: float | Tensor, dim: int, argument: 
 
 def prox_2d(name: str, x: Tensor, strength: float | Tensor, argument: str = "x") -> Tensor:
     """Return :func:`tv_prox_2d`, likewise."""
+    check_not_exporting(name)
     if isinstance(x, Tensor) and x.dim() < 2:
         raise ValueError(f"{name}: {argument} must have at least two axes [*, H, W], got shape {tuple(x.shape)}")
     rank = check_values(name, argument, x, -1) + 1
@@ -133,6 +135,7 @@ def prox_graph(
     argument: str = "x",
 ) -> Tensor:
     """Return :func:`tv_prox_graph`, likewise."""
+    check_not_exporting(name)
     dim = check_values(name, argument, x, dim)
     if x.dim() == 0:
         return prox_graph(name, x.reshape(1), edges, strength, 0, weights, argument).reshape(())
@@ -234,6 +237,7 @@ def _lattice(
     mean: Callable[[Tensor, Tensor, float | Tensor, int], Tensor],
     pull: Callable[[Tensor, int], Tensor],
     axes: Callable[[int], tuple[int, ...]],
+    export: Callable[..., Tensor] | None = None,
 ) -> Map:
     """Make the map of a chain or grid; ``pull(w, dim)`` is minus the derivative of its variation on ``axes(dim)``."""
     spread = _spread(name, ["strength"], lambda g, w, strength, dim: mean(w.expand(g.shape), g, strength, dim))
@@ -251,7 +255,7 @@ def _lattice(
             move = move + dstrength * pull(w, dim)
         return spread(move, w, _detach(strength), dim=dim)
 
-    return Map(name, ["strength"], solve, vjp, jvp)
+    return Map(name, ["strength"], solve, vjp, jvp, export=export)
 
 
 chain_map = _lattice(
@@ -260,6 +264,7 @@ chain_map = _lattice(
     lambda w, g, strength, dim: kernels.solve("tv_chain_vjp", w, g, strength, dim),
     chain_pull,
     lambda dim: (dim,),
+    export.tv_chain,
 )
 
 

@@ -36,6 +36,6 @@ def vqa_accuracy(matches: Tensor | int, people: int = 10) -> Tensor:
     m = m.to(torch.float64)
     if people == 1:
         return m
-    # Whole numbers until the one division: 0.9 comes out as 0.9.
+    # Integers until the one division: 0.9 comes out as 0.9.
     thirds = m * (m - 1).clamp(0, 3) + (people - m) * m.clamp(max=3)
     return thirds / (3 * people)

@@ -27,7 +27,7 @@ from omegamax.mixed._gaussian_parameters import TAILS, as_vector, broadcast
 from omegamax.mixed._polytope import NODES, log_polytope
 from omegamax.mixed._projected import FACTOR_ORDER, log_density_full, log_density_low_rank
 
-_CELLS = 2**21  # numbers in the largest tensor of a density evaluation; larger batches go in pieces
+_CELLS = 2**21  # entries in the largest tensor of a density evaluation; larger batches go in pieces
 
 
 class GaussianSparsemax(Mixed):
@@ -110,9 +110,9 @@ class GaussianSparsemax(Mixed):
                 "GaussianSparsemax: needs exactly one of scale, cov, scale_tril, or cov_factor with cov_diag; "
                 f"got {', '.join(given) or 'none of them'}"
             )
-        for name, number in (("order", order), ("points", points)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 2:
-                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {number!r}")
+        for name, count in (("order", order), ("points", points)):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {count!r}")
         self.order, self.points = order, points
         parameters = broadcast(loc, given)
         for name, value in parameters.items():

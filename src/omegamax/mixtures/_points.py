@@ -182,11 +182,12 @@ def _box(x: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
 def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
     """Return the variance of a uniform density along one side of a cell, ``[*]``: 1 / 12 k^2 for k cells a unit.
 
-    A cell is the share of one place in a box that has, along each axis, as many times the usual (median) gap between
-    coordinates as there are coordinates. Repeated places count once, and neither their order nor a few far ones matter.
+    A cell is the share of one position in a box that has, along each axis, as many times the usual (median) gap between
+    coordinates as there are coordinates. Repeated positions count once, and neither their order nor a few far ones
+    matter.
     """
     n = x.shape[-1]
-    generic = x @ x.new_tensor([math.sqrt(2 + k) for k in range(n)])  # tells places apart
+    generic = x @ x.new_tensor([math.sqrt(2 + k) for k in range(n)])  # tells positions apart
     steps, counts = [], []
     for values in (*x.unbind(-1), generic):
         ordered = torch.where(present, values, math.inf).sort(-1).values
@@ -195,9 +196,9 @@ def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
         new = (gap > rounding * torch.maximum(before.abs(), after.abs())) & (after < math.inf)
         counts.append(new.sum(-1) + 1.0)
         steps.append(torch.where(new, gap, math.nan).nanmedian(-1).values if gap.shape[-1] else gap.sum(-1))
-    places = counts.pop()
+    distinct = counts.pop()
     wide = torch.stack(counts, -1) > 1  # points on a line share the line, not the plane
     sides = torch.stack(steps[:-1], -1) * torch.stack(counts, -1)
-    volume = torch.where(wide, sides, 1.0).log().sum(-1) - places.log()
+    volume = torch.where(wide, sides, 1.0).log().sum(-1) - distinct.log()
     side = (volume / wide.sum(-1).clamp(min=1)).exp()
     return torch.where(wide.any(-1), side, 1.0).square() / 12

@@ -18,7 +18,7 @@ LOWEST = 1 + 1 / 4096  # alphas below it are taken for it: a higher power would 
 
 
 def usable(q: Tensor) -> bool:
-    """Whether tensors like this one may go to the kernels, by their device and the backend that is asked for."""
+    """Tell whether tensors like this one may go to the kernels, by their device and the backend that is asked for."""
     return kernels.takes_half("entmax", q)  # which needs what these need
 
 

@@ -46,7 +46,7 @@ class Fused(NamedTuple):
         return out, AttentionSupport(*(x.reshape(self.shape[:-1]) for x in share_of_zeros(*counts.unbind())))
 
 
-def fused(
+def find_fused_call(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -55,7 +55,7 @@ def fused(
     scale: float,
     shape: tuple[int, ...],
 ) -> Fused | None:
-    """The call that computes attention with scores of this shape, or None if there is no kernel for it."""
+    """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
     if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
         return None
     if not _differentiated_plainly(q, k, v, pairs):
@@ -86,7 +86,7 @@ def fused(
 
 
 def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:
-    """Whether gradients are asked for in the usual way if at all, and not those of masks and slopes."""
+    """Tell whether gradients are asked for in reverse mode if at all, and not those of masks and slopes."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
         return False
     if in_forward_mode():
@@ -99,7 +99,7 @@ def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bo
 
 
 def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """As torch does for its own attention under autocast."""
+    """Cast as torch does for its own attention under autocast."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return tensors
@@ -108,7 +108,7 @@ def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float | Tensor | None:
-    """The alpha of entmax, a number or one for each head, if it lies between 1 and 2; None for other maps."""
+    """Return the alpha of entmax, a scalar or one for each head, if it lies between 1 and 2; None for other maps."""
     kind = type(transform)
     if kind is Entmax15 or kind is Sparsemax:
         alpha: float | Tensor | Alpha = 1.5 if kind is Entmax15 else 2.0
@@ -116,11 +116,11 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
         alpha = transform.alpha
     else:
         return None
-    if isinstance(transform, torch.nn.Module) and _hooked(transform):
+    if isinstance(transform, torch.nn.Module) and _has_hooks(transform):
         return None
     if isinstance(alpha, Alpha):
         axis = -3 if alpha.axis is None or alpha.axis == rank - 3 else alpha.axis
-        inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not _hooked(alpha)
+        inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not _has_hooks(alpha)
         return _by_head(alpha.value, heads) if inside else None
     if not isinstance(alpha, Tensor):
         return float(alpha) if operation.LOWEST <= alpha <= 2 else None
@@ -129,8 +129,8 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
     return _by_head(alpha, heads) if _inside(alpha) else None
 
 
-def _hooked(module: torch.nn.Module) -> bool:
-    """Whether somebody wants to hear of its calls."""
+def _has_hooks(module: torch.nn.Module) -> bool:
+    """Tell whether hooks listen to its calls."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     )
@@ -151,7 +151,7 @@ def _inside(alpha: Tensor) -> bool:
 
 
 def _four(x: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
-    """``[B, heads, *, *]``, all leading axes in one."""
+    """Reshape to ``[B, heads, *, *]``, all leading axes in one."""
     if x.shape[:-2] == (*lead, heads) and len(lead) == 1:
         return x
     return x.expand(*lead, heads, *x.shape[-2:]).reshape(math.prod(lead), heads, *x.shape[-2:])

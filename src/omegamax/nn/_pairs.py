@@ -34,7 +34,7 @@ class Pairs(NamedTuple):
         return self.left < UNLIMITED or self.right < UNLIMITED
 
 
-def checked_pairs(
+def check_pairs(
     shape: tuple[int, ...],
     mask: Tensor | None,
     is_causal: bool,
@@ -43,12 +43,12 @@ def checked_pairs(
     lengths: Tensor | None,
     offset: int,
 ) -> Pairs:
-    """The arguments of :func:`omegamax.attention`, for scores of this shape."""
+    """Check the arguments of :func:`omegamax.attention` for scores of this shape, and return them."""
     if mask is not None:
         _check_mask(mask, shape)
     left, right = _sides(window)
     if not is_integer(offset):
-        raise TypeError(f"attention: offset must be a whole number, got {offset!r}")
+        raise TypeError(f"attention: offset must be an integer, got {offset!r}")
     heads = shape[-3] if len(shape) > 2 else 1
     if alibi is not None and (not alibi.is_floating_point() or tuple(alibi.shape) != (heads,)):
         raise ValueError(
@@ -60,13 +60,13 @@ def checked_pairs(
         whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
         if not whole or tuple(lengths.shape) != tuple(texts):
             raise ValueError(
-                f"attention: lengths must be whole numbers of shape {tuple(texts)}, "
+                f"attention: lengths must be integers of shape {tuple(texts)}, "
                 f"got {lengths.dtype} of shape {tuple(lengths.shape)}"
             )
     return Pairs(mask, alibi, lengths, offset, left, min(right, 0) if is_causal else right)
 
 
-def paired(z: Tensor, pairs: Pairs) -> Tensor:
+def mask_pairs(z: Tensor, pairs: Pairs) -> Tensor:
     """Products ``z [*, H, L, S]`` made scores: ``-inf`` where a query does not see a key."""
     queries, keys = z.shape[-2:]
     seen = None
@@ -92,16 +92,16 @@ def paired(z: Tensor, pairs: Pairs) -> Tensor:
 
 
 def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that both expand to; torch takes its time even where they are the same."""
+    """Return the shape that both expand to; torch takes its time even where they are the same."""
     return tuple(a) if a == b or not b else tuple(torch.broadcast_shapes(a, b))
 
 
 def _sides(window: Window) -> tuple[int, int]:
-    """How many keys before and after its own place a query sees."""
+    """Return how many keys before and after its own position a query sees."""
     sides = window if isinstance(window, (tuple, list)) else (window, window)
     if len(sides) != 2 or any(side is not None and (not is_integer(side) or side < 0) for side in sides):
         raise ValueError(
-            f"attention: window must be a whole number of keys, or two of them (before, after), got {window!r}"
+            f"attention: window must be an integer, a count of keys, or two of them (before, after), got {window!r}"
         )
     left, right = (UNLIMITED if side is None else min(int(side), UNLIMITED) for side in sides)
     return left, right

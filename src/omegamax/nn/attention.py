@@ -11,8 +11,8 @@ from torch import Tensor
 
 from omegamax._checks import check_floating
 from omegamax.maps import Omega
-from omegamax.nn._fused_attention import fused
-from omegamax.nn._pairs import Pairs, Window, broadcast, checked_pairs, paired
+from omegamax.nn._fused_attention import find_fused_call
+from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
 from omegamax.nn._support import AttentionSupport, measure_support
 from omegamax.nn.transforms import apply, resolve
 
@@ -158,15 +158,15 @@ def attention(
         >>> attention(q, k, v, "sparsemax", scale=1.5, return_support=True)[1].entries
         tensor([0.6667])
     """
-    shape = _checked_shape(q, k, v)
+    shape = _check_shapes(q, k, v)
     if enable_gqa and min(q.dim(), k.dim(), v.dim()) < 3:
         shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         raise ValueError(f"attention: enable_gqa needs q, k and v with an axis of heads, [*, H, L, D], got {shapes}")
-    pairs = checked_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
+    pairs = check_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     omega = resolve("attention", transform)
     if not return_weights and dropout <= 0:
-        call = fused(q, k, v, omega, pairs, scale, shape)
+        call = find_fused_call(q, k, v, omega, pairs, scale, shape)
         if call is not None:
             out, support = call(deterministic, return_support)
             return out if support is None else (out, support)
@@ -184,8 +184,8 @@ def _plain(
     return_weights: bool,
     return_support: bool,
 ) -> Tensor | tuple:
-    """The definition, in operations of torch."""
-    z = paired(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
+    """Compute the definition, in operations of torch."""
+    z = mask_pairs(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
     p = apply(transform, z)
     support = (measure_support(z, p),) if return_support else ()
     if dropout > 0:
@@ -197,7 +197,7 @@ def _plain(
 
 
 def _by_heads(x: Tensor, y: Tensor) -> Tensor:
-    """``x @ y`` where H heads ``[*, H, L, *]`` of x share G of y; these are not repeated."""
+    """Compute ``x @ y`` where H heads ``[*, H, L, *]`` of x share G of y; these are not repeated."""
     heads, groups = (t.shape[-3] if t.dim() > 2 else 1 for t in (x, y))
     if heads in (1, groups):
         return x @ y
@@ -206,8 +206,8 @@ def _by_heads(x: Tensor, y: Tensor) -> Tensor:
     return together.reshape(*together.shape[:-3], heads, rows, y.shape[-1])
 
 
-def _checked_shape(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
-    """The shape of the scores."""
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
+    """Check the shapes and return that of the scores."""
     for name, t in (("q", q), ("k", k), ("v", v)):
         if not isinstance(t, Tensor) or not t.is_floating_point():
             given = t.dtype if isinstance(t, Tensor) else type(t).__name__

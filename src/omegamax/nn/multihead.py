@@ -169,7 +169,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         attn_mask: Tensor | None,
         causal: bool,
     ) -> Tensor | None:
-        """Both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``.
+        """Return both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``.
 
         ``causal``: what ``attn_mask`` says is known.
         """
@@ -252,7 +252,7 @@ def _check_scale(scale: LengthScale, heads: int, features: int) -> None:
 
 
 def _seen(mask: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor:
-    """How many keys each query may see, broadcastable to ``[B, H, L]``."""
+    """Count the keys that each query may see, broadcastable to ``[B, H, L]``."""
     keys = k.shape[-2]
     if mask is None:
         there = torch.ones(1, keys, dtype=torch.bool, device=k.device)
@@ -266,7 +266,7 @@ def _seen(mask: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor:
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask as what is added to the scores: ``-inf`` where torch's convention forbids."""
+    """Return a mask as what is added to the scores: ``-inf`` where torch's convention forbids."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)

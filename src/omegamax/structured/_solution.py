@@ -98,7 +98,7 @@ class SparseMAPCall:
         given = (scores,) if additional is None else (scores, additional)
         if dispatch_mode_count() and get_proxy_mode() is not None:
             raise NotImplementedError(
-                "sparsemap: its search depends on values, so that make_fx, linearize and torch.export cannot trace it; "
+                "sparsemap: its search depends on values, so that make_fx and linearize cannot trace it; "
                 "torch.func.jvp and vjp work, and torch.compile leaves it as it is"
             )
         if is_plain(*given) and not needs_derivative(*given):

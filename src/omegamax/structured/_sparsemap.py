@@ -10,6 +10,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number, check_type
 from omegamax._checks import check_floating
+from omegamax._operation import check_not_exporting
 from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
@@ -128,6 +129,7 @@ class Problem:
         two_state: bool,
     ):
         self.name, self.factor = name, factor
+        check_not_exporting(name)
         check_type(name, "factor", factor, Factor)  # type: ignore[type-abstract]
         if factor.variables is not None:
             raise ValueError(f"{name}: factor must hold no variables of a FactorGraph, got {factor!r} with some")

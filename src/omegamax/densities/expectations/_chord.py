@@ -29,7 +29,7 @@ from omegamax.densities.expectations._windows import find_order
 # Beyond so many standard deviations a Gaussian counts as nothing: 6e-14 of it are there.
 REACH = 7.5
 
-# With 48 nodes the largest error, over functions of all shapes and places, is 3e-11 of the peak; with 56, 2e-13.
+# With 48 nodes the largest error, over functions of all shapes and positions, is 3e-11 of the peak; with 56, 2e-13.
 NODES = 56
 
 
@@ -79,7 +79,7 @@ def integrate_chords(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     edge = (1 - (a2.abs() - REACH * s2).clamp(min=0).square()).clamp(min=0).sqrt()
     start, end = torch.maximum(-REACH * s1, -edge - a1), torch.minimum(REACH * s1, edge - a1)
     missed = end <= start
-    # Whatever is missed gets harmless numbers, and no weight: neither it nor its gradient can be NaN.
+    # Whatever is missed gets harmless values, and no weight: neither it nor its gradient can be NaN.
     bump = Bump(*(torch.where(missed, safe, t).unsqueeze(-1) for t, safe in zip(bump, (0, 0, 1, 1, 0), strict=True)))
     a1, start, end = (torch.where(missed, 0.0, t).unsqueeze(-1) for t in (a1, start, end))
     low, high = ((a1 + t).clamp(-1, 1).asin() for t in (start, end))

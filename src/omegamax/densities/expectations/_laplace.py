@@ -157,8 +157,8 @@ def _integrate_windows(flank: Flank, d: Tensor, w: Tensor) -> Tensor:
         # serves up to where the function begins to bend, the cube root of the distance from there on.
         split = torch.where(heavy, torch.minimum(torch.maximum(near, w / 8), far), far)
     value = _integrate_near(flank, d, w, near, split)
-    if flank.number is not None:
-        some = flank.number < 0
+    if flank.fixed_e is not None:
+        some = flank.fixed_e < 0
     else:
         some = not readable(flank.e) or bool(heavy.any())
     if some:
@@ -185,7 +185,7 @@ def _integrate_near(flank: Flank, d: Tensor, w: Tensor, near: Tensor, far: Tenso
     further = safe * log_ratio(-flank.e * safe) - depth
     end = torch.where(heavy, -torch.expm1(-flank.rate * further), end)
     offset, fall = (depth * phi(-flank.e * depth) - d).unsqueeze(-1), fall.unsqueeze(-1)
-    fixed = flank.number is not None and flank.number >= 0
+    fixed = flank.fixed_e is not None and flank.fixed_e >= 0
 
     def integrand(y: Tensor, still: bool) -> Tensor:
         further = -torch.log1p(-y.clamp(max=1 - 1e-15)) / flank.rate.unsqueeze(-1)

@@ -69,9 +69,9 @@ def gauss_tsallis(order: int, a: Scalar, e: Scalar, rate: Scalar = 1.0) -> tuple
     """
     if order < 1:
         raise ValueError(f"gauss_tsallis: order must be at least 1, got {order}")
-    numbers = [v for v in (a, e, rate) if not isinstance(v, Tensor)]
-    if len(numbers) == 3 and is_plain():
-        return _make_cached_rule(order, *map(float, numbers))
+    floats = [v for v in (a, e, rate) if not isinstance(v, Tensor)]
+    if len(floats) == 3 and is_plain():
+        return _make_cached_rule(order, *map(float, floats))
     device = next((v.device for v in (a, e, rate) if isinstance(v, Tensor)), None)
     return _make_rule(order, *(torch.as_tensor(v, dtype=torch.float64, device=device) for v in (a, e, rate)))
 

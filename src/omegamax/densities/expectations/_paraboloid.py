@@ -236,7 +236,7 @@ def _find_crossings(e: Tensor, x0: Tensor, y0: Tensor, reach: Tensor, girth: Ten
     """Return where an ellipse with these half-axes crosses the edge of the density: first coordinates, ``[*, J, 4]``.
 
     On the smaller of both, at ``center + size (cos, sin)``, the other's equation is a trigonometric polynomial of
-    degree 2 in the angle. Complex pairs give the place where the curves are nearest.
+    degree 2 in the angle. Complex pairs give the point where the curves are nearest.
     """
     edge = (2 / torch.where(e > 0, e, 1.0)).sqrt()
     bounded = reach < edge

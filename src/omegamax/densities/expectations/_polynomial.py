@@ -34,8 +34,8 @@ class Step(NamedTuple):
     """How the K monomials of one degree follow from those of the two degrees below."""
 
     axis: Tensor  # [K]: the variable i that is split off
-    rest: Tensor  # [K]: the place of what is left, among those of the degree below
-    lower: Tensor  # [K, n]: the place of that without a variable j, among those two degrees below
+    rest: Tensor  # [K]: the index of what is left, among those of the degree below
+    lower: Tensor  # [K, n]: the index of that without a variable j, among those two degrees below
     power: Tensor  # [K, n]: the exponent of j in what is left
 
 
@@ -53,12 +53,12 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
         size = basis.degree + 1
         wanted = tuple(product(range(size), repeat=n))
         select = (basis.exponents * torch.tensor([size ** (n - 1 - i) for i in range(n)]).to(basis.exponents)).sum(-1)
-    places, degrees, even, *tables = (t.to(wide.loc.device) for t in _plan(wanted))
+    indices, degrees, even, *tables = (t.to(wide.loc.device) for t in _plan(wanted))
     steps = [Step(*tables[i : i + 4]) for i in range(0, len(tables), 4)]
     levels = gaussian_moments(wide.loc, wide.dilation[..., None, None] * wide.scale, steps)
     factors = _factors(e, n, len(steps) // 2).to(wide.loc.device)
     moments = torch.cat([(level * factors[..., None, : level.shape[-1]]).sum(-1) for level in levels], -1)
-    value = moments[..., places]
+    value = moments[..., indices]
     # Where tails are heavy the moments of a degree exist below the degrees of freedom.
     exists = 1 + (e.unsqueeze(-1) if isinstance(e, Tensor) else e) * ((n + degrees) / 2) > 0
     value = torch.where(exists, value, torch.where(even, math.inf, math.nan))
@@ -115,17 +115,17 @@ def _tables(wanted: tuple[Exponents, ...]) -> list[np.ndarray]:
             levels[d - 1].add(rest)
             levels[max(d - 2, 0)].update(_less(rest, j) for j in range(n) if rest[j])
     ordered = [sorted(level) for level in levels]
-    place = {k: i for level in ordered for i, k in enumerate(level)}
+    index_of = {k: i for level in ordered for i, k in enumerate(level)}
     start = np.cumsum([0, *map(len, ordered)])
     tables = [
-        np.array([start[sum(k)] + place[k] for k in wanted]),
+        np.array([start[sum(k)] + index_of[k] for k in wanted]),
         np.array([sum(k) for k in wanted]),
         np.array([all(x % 2 == 0 for x in k) for k in wanted]),
     ]
     for level in ordered[1:]:
         rests = [_less(k, _axis(k)) for k in level]
-        lower = [[place[_less(rest, j)] if rest[j] else 0 for j in range(n)] for rest in rests]
-        tables += map(np.array, ([_axis(k) for k in level], [place[rest] for rest in rests], lower, rests))
+        lower = [[index_of[_less(rest, j)] if rest[j] else 0 for j in range(n)] for rest in rests]
+        tables += map(np.array, ([_axis(k) for k in level], [index_of[rest] for rest in rests], lower, rests))
     return tables
 
 

@@ -112,7 +112,7 @@ class Bell:
     e: Tensor  # alpha - 1
     rate: Tensor  # rho / k
     peak: Tensor  # s p(mu)
-    number: float | None = None  # alpha - 1 if that is no tensor, and has no derivative
+    fixed_e: float | None = None  # alpha - 1 if that is no tensor, and has no derivative
 
     @classmethod
     def of(cls, density: BetaGaussian) -> Bell:
@@ -125,17 +125,17 @@ class Bell:
     @classmethod
     def standard(cls, e: float | Tensor, like: Tensor) -> Bell:
         """Return the bell at 0 in units of s, for alpha - 1 as ``[*, 1]`` or a float."""
-        number = None if isinstance(e, Tensor) else e
+        fixed_e = None if isinstance(e, Tensor) else e
         delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_tensor([log_volume(e, 1)])
         e = e if isinstance(e, Tensor) else like.new_tensor([e])
         peak = (delta - 0.5 * math.log(2 * math.pi)).exp()
         rate = (1 + torch.where(e < 0, e / 2, e)) / POWER
-        return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, number)
+        return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, fixed_e)
 
     def add_axis(self) -> Bell:
         """Return the bell with an axis more, for arrays of nodes."""
         loc, unit, e, rate, peak = (t.unsqueeze(-1) for t in (self.loc, self.unit, self.e, self.rate, self.peak))
-        return Bell(loc, unit, e, rate, peak, self.number)
+        return Bell(loc, unit, e, rate, peak, self.fixed_e)
 
     def coordinate(self, t: Tensor) -> Tensor:
         """Return x at points ``[*, J]``, infinite ones too; -1 and 1, with gradient 0, beyond the support."""
@@ -159,7 +159,7 @@ class Bell:
         e, rate, peak = self.e.unsqueeze(-1), self.rate.unsqueeze(-1), self.peak.unsqueeze(-1)
         square = x.square().clamp(1e-300, 1 - 1e-15)
         size = torch.where(e < 0, -e, e)
-        if still and self.number is not None:
+        if still and self.fixed_e is not None:
             logarithm = torch.log1p(-square)
             slope = -logarithm / (square * rate)
             stretch = (2 * slope * phi_of_negative(size / rate * logarithm)).sqrt()
@@ -176,10 +176,10 @@ class Bell:
     def height(self, z: Tensor) -> Tensor:
         """Return the density of z at points ``[*, J, Q]`` inside the support."""
         r = z.square() / 2
-        if self.number is None:
+        if self.fixed_e is None:
             log = -r * log_ratio(-self.e.unsqueeze(-1) * r)
         else:
-            log = torch.log1p(-self.number * r) / self.number if self.number else -r
+            log = torch.log1p(-self.fixed_e * r) / self.fixed_e if self.fixed_e else -r
         return self.peak.unsqueeze(-1) * log.exp()
 
 
@@ -193,7 +193,7 @@ class Flank(NamedTuple):
     unit: Tensor  # s
     e: Tensor  # alpha - 1
     rate: Tensor  # alpha / k
-    number: float | None  # alpha - 1 if that is no tensor, and has no derivative
+    fixed_e: float | None  # alpha - 1 if that is no tensor, and has no derivative
 
     @classmethod
     def of(cls, density: BetaLaplace) -> Flank:
@@ -201,8 +201,8 @@ class Flank(NamedTuple):
         alpha = density.alpha
         alpha = to_double(alpha).unsqueeze(-1) if isinstance(alpha, Tensor) else loc.new_tensor([alpha])
         level = (alpha / (2 * scale)).log() / alpha
-        number = None if isinstance(density.alpha, Tensor) else density.alpha - 1
-        return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, number)
+        fixed_e = None if isinstance(density.alpha, Tensor) else density.alpha - 1
+        return cls(loc, scale * ((alpha - 1) * level).exp(), alpha - 1, alpha / POWER, fixed_e)
 
     def coordinate(self, r: Tensor) -> Tensor:
         """Return x at distances r >= 0 ``[*, J]``, infinite ones too; 0, with gradient 0, beyond the support."""

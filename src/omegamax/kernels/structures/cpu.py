@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, get_num_threads
 
+from omegamax._torch_internals import DisableTransforms
 from omegamax.kernels._library import make_dense, open_library
 from omegamax.kernels.structures._ties import MAX_TIED
 from omegamax.kernels.structures.reference import ActiveSet
@@ -69,7 +70,7 @@ class PackedSet(ActiveSet):
             return self
         scores, additional, kind, sizes, graph, tol, max_iter = self.cut
         limits = tol, max_iter, sum(self.sizes) + 2
-        with torch._C._DisableFuncTorch():  # memory is what the search works on, not what a transform makes of it
+        with DisableTransforms():  # memory is what the search works on, not what a transform makes of it
             return _search(scores, additional, kind, sizes, graph, self, *limits)
 
     @functools.cached_property

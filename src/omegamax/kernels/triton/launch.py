@@ -13,6 +13,8 @@ import torch
 import triton
 from torch import Tensor
 
+from omegamax._torch_internals import current_cuda_device
+
 MAX_KEPT = 4096  # launches in the cache, which is emptied when it is full
 VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 KNOWN = (3, 3) <= VERSION <= (3, 7)  # versions whose compiled kernels run as in KeptLaunch.__call__
@@ -72,7 +74,7 @@ class KeptLaunch:
         """Run it, and return whether it ran: not if a pointer is less aligned, a profiler listens, or another device
         is current."""
         hook = triton.knobs.runtime.launch_enter_hook
-        if (hook is not None and getattr(hook, "calls", True)) or torch._C._cuda_getDevice() != self.device:
+        if (hook is not None and getattr(hook, "calls", True)) or current_cuda_device() != self.device:
             return False
         for pointer in pointers:
             if pointer & 15:

@@ -52,18 +52,20 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
         p = reference.box_simplex(z.to(_wide(z)), lower, upper, total, dim)
         return _round_off_bounds(p, lower, upper, z.dtype)
     if kernel == "clip_kernel":
-        return _launch_clip(z, None, (lower, max(lower, min(upper, total)), total, 0.0), dim, key)
-    rows, low, high = as_rows(z, dim), _by_entry(lower, z, dim), _by_entry(upper, z, dim)
+        low, high, goal = float(lower), float(upper), float(total)
+        return _launch_clip(z, None, (low, max(low, min(high, goal)), goal, 0.0), dim, key)
+    rows, lowest, highest = as_rows(z, dim), _by_entry(lower, z, dim), _by_entry(upper, z, dim)
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
     count, size = rows.shape
     if count:
         each, block, warps = row_tile(size)
         # As wide as one 16-byte load of every thread; short rows are folded four times.
         width = min(max(block // 4, 1) if each > 1 else block, 16 // rows.itemsize * 32 * warps)
-        sums = by_row(total if isinstance(total, Tensor) else low.new_tensor(total), z, dim)
-        strides = (*low.stride(), *high.stride())
+        sums = by_row(total if isinstance(total, Tensor) else lowest.new_tensor(total), z, dim)
+        strides = (*lowest.stride(), *highest.stride())
         constants = (isinstance(lower, Tensor) or lower != 0, size == block and count % each == 0)
-        arguments = (low, high, sums, count, size, rows.stride(0), *strides, *constants, each, block // width, width)
+        bounds = (lowest, highest, sums)
+        arguments = (*bounds, count, size, rows.stride(0), *strides, *constants, each, block // width, width)
         launch(box_kernel, -(-count // each), (rows, p), arguments, warps, None, REGISTERS if warps <= 8 else None)
     return as_tensor(p, z, dim)
 

@@ -18,6 +18,7 @@ from omegamax.kernels.choice import (
     LONG_BLOCKS,
     MAX_CANDIDATES,
     Case,
+    Exponent,
     Parameter,
     any_alpha_tile,
     candidate_blocks,
@@ -132,6 +133,13 @@ class Call(NamedTuple):
         """Number and length of the rows, and the stride from one to the next."""
         return *self.rows.shape, self.rows.stride(0)
 
+    @property
+    def exponent(self) -> Exponent:
+        """The exponent of a kernel that is compiled for it."""
+        exponent = (normmax_exponent_of if self.kind is Kind.NORMMAX else exponent_of)(self.alpha)
+        assert exponent is not None
+        return exponent
+
 
 def _launch_forward(
     kernels: tuple[str, ...], z: Tensor, alpha: Parameter, kind: Kind, dim: int, key: tuple | None
@@ -147,7 +155,7 @@ def _launch_forward(
 
 
 def _power(call: Call) -> None:
-    kind, integer, fraction = exponent_of(call.alpha)
+    kind, integer, fraction = call.exponent
     count, size, _ = call.sizes
     each, depth, width, warps = folded_tile(size, call.rows.itemsize, kind is Kind.SPARSEMAX)
     unmasked = size == depth * width and count % each == 0
@@ -156,7 +164,7 @@ def _power(call: Call) -> None:
 
 
 def _power_long(call: Call) -> None:
-    kind, integer, fraction = exponent_of(call.alpha)
+    kind, integer, fraction = call.exponent
     count, size, _ = call.sizes
     power = kind is Kind.ENTMAX_POWER
     depth, block, warps = candidate_blocks(size, power)
@@ -218,7 +226,7 @@ def _general_long(call: Call) -> None:
 
 
 def _normmax_power(call: Call) -> None:
-    kind, integer, fraction = normmax_exponent_of(call.alpha)
+    kind, integer, fraction = call.exponent
     count, size, _ = call.sizes
     each, depth, width, warps = folded_tile(size, call.rows.itemsize)
     unmasked = size == depth * width and count % each == 0
