@@ -39,6 +39,7 @@ from omegamax._torch_internals import (
     differentiate_at_level,
     in_forward_mode,
     in_jit_trace,
+    in_transform,
     map_at_level,
 )
 
@@ -190,7 +191,10 @@ class Map:
 
 def is_exporting() -> bool:
     """Tell whether a graph is made that others than omegamax will run."""
-    return _is_exporting() if is_compiling() else in_jit_trace()
+    if not is_compiling():
+        return in_jit_trace()
+    # The rules of torch.func inside an exported graph are those of the operation: of plain steps torch exports none.
+    return _is_exporting() and not in_transform()
 
 
 def needs_gradient(*inputs: Any) -> bool:
