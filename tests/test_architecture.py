@@ -137,6 +137,23 @@ def test_no_file_imports_a_higher_layer():
     assert not faults, "\n".join(faults)
 
 
+def test_no_file_imports_a_private_name_of_another_package():
+    """A module ``a/_b.py`` and a name ``_c`` of ``a`` are for files below ``a`` alone."""
+    faults = []
+    for path in FILES:
+        own = module_name(path).split(".")
+        if path.name != "__init__.py":
+            own = own[:-1]
+        for name, line in imports(path, everywhere=True):
+            names = name.split(".")
+            if names[0] != "omegamax":
+                continue
+            private = next((i for i, word in enumerate(names) if word.startswith("_") and word != "__main__"), None)
+            if private is not None and own[:private] != names[:private]:
+                faults.append(f"{path}:{line}: {name}")
+    assert not faults, "\n".join(faults)
+
+
 def test_files_below_the_tasks_need_only_torch_and_numpy():
     faults = []
     for path in FILES:

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from omegamax.cli._config import MOST_LEVELS, MOST_NODES, allowed, check_yaml, guard_imports
+from omegamax.cli._config import MOST_LEVELS, MOST_NODES, check_yaml, guard_imports, list_packages
 from omegamax.cli.main import main
 
 MODULE = """
@@ -80,7 +80,7 @@ def test_class_of_the_users_own_may_be_named(program, mark, tmp_path, monkeypatc
     """In a process of its own: a set that is defined once is known for the rest of it."""
     if not program:
         monkeypatch.setenv("OMEGAMAX_MODULES", "other, harmful")
-        assert "harmful" in allowed()
+        assert "harmful" in list_packages()
     call = "from omegamax.cli.main import main; main(['vqa', 'fit', '--data', 'harmful.HarmData', '--print_config'])"
     command = [sys.executable, "-c", program + call]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)

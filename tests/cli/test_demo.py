@@ -92,7 +92,7 @@ def test_same_seed_gives_the_same_table(shown, tmp_path):
 def test_numbers_that_make_no_sense(option, value, tmp_path, capsys):
     with pytest.raises(SystemExit) as exit:
         main(["demo", "--out", str(tmp_path), option, value])
-    assert exit.value.code == 2 and f"{option}: must be a whole number" in capsys.readouterr().err
+    assert exit.value.code == 2 and f"{option}: must be an integer" in capsys.readouterr().err
 
 
 def test_steps_are_those_asked_for():

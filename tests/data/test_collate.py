@@ -89,7 +89,7 @@ def test_errors_say_which_sample():
     with pytest.raises(ValueError, match="unknown must be one of 'error', 'drop', got 'skip'"):
         Collate(VOCABULARY, unknown="skip")
     for grid in [(7,), (7, 0), (7, 1.5)]:
-        with pytest.raises(ValueError, match=r"grid must be two whole numbers \(h, w\)"):
+        with pytest.raises(ValueError, match=r"grid must be two integers \(h, w\)"):
             Collate(VOCABULARY, grid=grid)
     with pytest.raises(ValueError, match="length must be at least 1 or None, got 0"):
         Collate(VOCABULARY, length=0)

@@ -1,6 +1,6 @@
 """Total variation against a solver in rational numbers: values, groups and derivatives, above all where groups touch.
 
-Halves, thirds and tenths of small whole numbers put ties everywhere, and rounding decides none of them here.
+Halves, thirds and tenths of small integers put ties everywhere, and rounding decides none of them here.
 """
 
 from __future__ import annotations

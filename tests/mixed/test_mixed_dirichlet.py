@@ -62,7 +62,7 @@ def test_entropy_divergence_and_mean_are_sums_over_faces(vertices, size):
 
 @pytest.mark.parametrize("vertices, order", [(2, 24), (3, 24), (4, 16)])
 def test_mass_of_all_faces_is_one(vertices, order):
-    # Concentrations that are whole numbers: polynomial densities, which the rule integrates exactly.
+    # Concentrations that are integers: polynomial densities, which the rule integrates exactly.
     p = MixedDirichlet(torch.linspace(-1, 1, vertices, dtype=F), torch.arange(1.0, vertices + 1, dtype=F))
     y, w = mixed.face_nodes(vertices, order, dtype=F)
     assert abs((p.prob(y) * w).sum().item() - 1) < 1e-12

@@ -171,7 +171,7 @@ def test_players_must_share_their_vocabulary():
 
 @pytest.mark.parametrize("words", [0, 2.5, True])
 def test_number_of_words_is_checked(words):
-    with pytest.raises(ValueError, match="Sender: words must be a whole number >= 1"):
+    with pytest.raises(ValueError, match="Sender: words must be an integer >= 1"):
         Sender(VectorEncoder(4, 3), words)
-    with pytest.raises(ValueError, match="Receiver: words must be a whole number >= 1"):
+    with pytest.raises(ValueError, match="Receiver: words must be an integer >= 1"):
         Receiver(VectorEncoder(4, 3), words)

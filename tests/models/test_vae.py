@@ -308,9 +308,9 @@ def test_wrong_arguments_are_named():
         latent("gumbel_softmax", 3, 1)
     with pytest.raises(ValueError, match="StraightThroughLatent: temperature must be positive, got 0"):
         latent("straight_through", 3, temperature=0)
-    with pytest.raises(ValueError, match="variables must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="variables must be an integer >= 1, got 0"):
         latent("mixed_dirichlet", 0)
-    with pytest.raises(ValueError, match="VAE: draws must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="VAE: draws must be an integer >= 1, got 0"):
         VAE(latent("gaussian", 2, 1), draws=0)
     with pytest.raises(ValueError, match="VAE: pictures must have 784 pixels each, got"):
         VAE(latent("gaussian", 2, 1))(torch.zeros(2, 3))

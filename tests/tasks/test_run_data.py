@@ -50,9 +50,9 @@ def test_defaults_are_within_the_limits_and_more_is_not(kind):
 
 def test_numbers_that_are_not_there_or_below_are_told_what_is_the_least():
     for value in (None, -1, 2.5, "many"):
-        with pytest.raises(ValueError, match="ScenesData: batch_size must be a whole number >= 1, got "):
+        with pytest.raises(ValueError, match="ScenesData: batch_size must be an integer >= 1, got "):
             ScenesData(batch_size=value)
-    with pytest.raises(ValueError, match="MNISTBagsData: positives must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="MNISTBagsData: positives must be an integer >= 1, got 0"):
         BagsData.check({"class": "MNISTBagsData", "positives": 0})
     with pytest.raises(ValueError, match="MNISTBagsData: mean must be a number from 0 to 1,048,576, got nan"):
         BagsData.check({"class": "MNISTBagsData", "mean": float("nan")})
@@ -61,14 +61,14 @@ def test_numbers_that_are_not_there_or_below_are_told_what_is_the_least():
 @pytest.mark.parametrize("setting", ["batch_size", "workers"])
 @pytest.mark.parametrize("value", [10**9, 10**400])
 def test_data_beyond_the_limits_are_not_made(setting, value):
-    with pytest.raises(ValueError, match=f"ScenesData: {setting} must be a whole number from"):
+    with pytest.raises(ValueError, match=f"ScenesData: {setting} must be an integer from"):
         ScenesData(**{setting: value})
-    with pytest.raises(ValueError, match=f"ScenesData: {setting} must be a whole number from"):
+    with pytest.raises(ValueError, match=f"ScenesData: {setting} must be an integer from"):
         VQAData.of({"class": "ScenesData", setting: value})
 
 
 def test_data_whose_file_would_be_refused_are_told_before_training():
-    with pytest.raises(ValueError, match="ScenesData: image_size must be a whole number from 1 to 8,192, got 10000"):
+    with pytest.raises(ValueError, match="ScenesData: image_size must be an integer from 1 to 8,192, got 10000"):
         _ = ScenesData(image_size=10_000).settings
 
 
@@ -76,5 +76,5 @@ def test_set_may_have_limits_of_its_own(monkeypatch):
     more = ScenesData.limits["image_size"]._replace(most=20_000)
     monkeypatch.setattr(ScenesData, "limits", {**ScenesData.limits, "image_size": more})
     assert VQAData.of(ScenesData(image_size=10_000).settings).image_size == 10_000
-    with pytest.raises(ValueError, match="ScenesData: image_size must be a whole number from 1 to 20,000, got 20001"):
+    with pytest.raises(ValueError, match="ScenesData: image_size must be an integer from 1 to 20,000, got 20001"):
         VQAData.check({"class": "ScenesData", "image_size": 20_001})

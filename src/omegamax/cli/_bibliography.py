@@ -37,7 +37,7 @@ class Work:
 
 @functools.cache
 def bibliography() -> dict[str, Work]:
-    """Every work by key.
+    """Read every work by key.
 
     >>> bibliography()["martins2016softmax"].short
     'Martins & Astudillo (2016)'

@@ -61,7 +61,7 @@ def at_least(least: int) -> Callable[[str], int]:
         except ValueError:
             value = least - 1
         if value < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, got {text}")
+            raise argparse.ArgumentTypeError(f"must be an integer, at least {least}, got {text}")
         return value
 
     return parse

@@ -45,8 +45,8 @@ def guard_imports() -> Iterator[None]:
             module.import_object = resolve  # type: ignore[attr-defined]
 
 
-def allowed() -> tuple[str, ...]:
-    """Packages whose classes a configuration may name."""
+def list_packages() -> tuple[str, ...]:
+    """List packages whose classes a configuration may name."""
     more = os.environ.get(VARIABLE, "").split(",")
     return (*PACKAGES, *(name.strip() for name in more if name.strip()))
 
@@ -70,13 +70,13 @@ def _check_names(resolve: Any) -> Any:
 
 
 def _refusal(name: str) -> str:
-    wanted = f"a class of {', '.join(allowed())}"
+    wanted = f"a class of {', '.join(list_packages())}"
     return f"must name {wanted}, got {name!r}; to trust a package, set {VARIABLE}={name.partition('.')[0]}"
 
 
 def _within(name: str) -> bool:
     """Tell whether a name is that of a thing in an allowed package."""
-    return any(name == package or name.startswith(f"{package}.") for package in allowed())
+    return any(name == package or name.startswith(f"{package}.") for package in list_packages())
 
 
 def _ours(name: str) -> bool:
@@ -89,11 +89,11 @@ def _ours(name: str) -> bool:
 def _bound(load: Any) -> Any:
     """Return a loader of YAML that first counts what a text stands for."""
 
-    def bounded(stream: Any) -> Any:
+    def load_bounded(stream: Any) -> Any:
         check_yaml(stream)
         return load(stream)
 
-    return bounded
+    return load_bounded
 
 
 def check_yaml(text: str) -> None:

@@ -16,7 +16,7 @@ BUILDS |= {"bounds": BUILDS["rows"], "contour": BUILDS["rows"]}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``omegamax kernels`` takes."""
+    """Add what ``omegamax kernels`` takes."""
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     marks = "<!-- kernels:begin --> and <!-- kernels:end -->"
     parser.add_argument("--into", type=Path, metavar="FILE", help=f"write them between {marks} of FILE")

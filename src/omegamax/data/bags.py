@@ -70,7 +70,7 @@ class MNISTBags(Dataset[Bag]):
         positives: K.
         target: the class.
         mean, deviation: of the number of digits in a bag, normal and rounded; at least K, and 2.
-        seed: a whole number.
+        seed: an integer.
 
     Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024), whose code draws the number of digits
     in the class in this way too.
@@ -89,7 +89,7 @@ class MNISTBags(Dataset[Bag]):
     ) -> None:
         for argument, value, least in (("size", size, 1), ("positives", positives, 1), ("seed", seed, 0)):
             if not is_integer(value) or value < least:
-                raise ValueError(f"MNISTBags: {argument} must be a whole number >= {least}, got {value!r}")
+                raise ValueError(f"MNISTBags: {argument} must be an integer >= {least}, got {value!r}")
         if not mean > 0 or deviation < 0:
             raise ValueError(f"MNISTBags: mean must be > 0 and deviation >= 0, got {mean} and {deviation}")
         inside = digits.labels == target
@@ -191,7 +191,7 @@ def folds(labels: Tensor, count: int = 10, seed: int = 0) -> list[Tensor]:
     [[0, 3], [1, 2]]
     """
     if not is_integer(count) or not 2 <= count <= len(labels):
-        raise ValueError(f"folds: count must be a whole number from 2 to {len(labels)}, got {count!r}")
+        raise ValueError(f"folds: count must be an integer from 2 to {len(labels)}, got {count!r}")
     generator = torch.Generator().manual_seed(seed)
     parts: list[list[int]] = [[] for _ in range(count)]
     place = 0

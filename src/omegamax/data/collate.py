@@ -58,7 +58,7 @@ class Collate:
     ) -> None:
         check_choice("Collate", "unknown", unknown, ("error", "drop"))
         if grid is not None and (len(grid) != 2 or not all(is_integer(side) and side >= 1 for side in grid)):
-            raise ValueError(f"Collate: grid must be two whole numbers (h, w), at least 1, or None, got {grid}")
+            raise ValueError(f"Collate: grid must be two integers (h, w), at least 1, or None, got {grid}")
         if length is not None and length < 1:
             raise ValueError(f"Collate: length must be at least 1 or None, got {length}")
         self.vocabulary, self.grid, self.length, self.unknown = vocabulary, grid, length, unknown

@@ -97,7 +97,7 @@ class Daquar(Dataset[Sample]):
         return len(self.entries)
 
     def texts(self) -> Iterator[Text]:
-        """Every question with its answers and their scores; no picture is read."""
+        """Return every question with its answers and their scores; no picture is read."""
         return ((entry.question, self._scores(entry)) for entry in self.entries)
 
     def _scores(self, entry: Entry) -> dict[str, float]:

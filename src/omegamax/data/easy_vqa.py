@@ -64,7 +64,7 @@ class EasyVQA(Dataset[Sample]):
         return len(self.questions)
 
     def texts(self) -> Iterator[Text]:
-        """Every question with its answers and their scores."""
+        """Return every question with its answers and their scores."""
         return ((question, {answer: 1.0}) for question, answer, _ in self.questions)
 
     def __getitem__(self, index: int) -> Sample:

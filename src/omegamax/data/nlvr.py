@@ -60,7 +60,7 @@ class NLVR(Dataset[Sample]):
         return len(self.statements)
 
     def texts(self) -> Iterator[Text]:
-        """Every statement with its answers and their scores; no picture is read."""
+        """Return every statement with its answers and their scores; no picture is read."""
         return ((statement.sentence, {statement.answer: 1.0}) for statement in self.statements)
 
     def __getitem__(self, index: int) -> Sample:

@@ -228,7 +228,7 @@ def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
 
 
 def _to_dict(original: Callable[..., dict[str, Any]], config: Any) -> dict[str, Any]:
-    """With our names, which transformers would leave out. Loading takes them from there as it does any setting."""
+    """Add our names, which transformers would leave out. Loading takes them from there as it does any setting."""
     settings = original(config)
     if names := _names(config):
         settings["attn_implementation"] = names

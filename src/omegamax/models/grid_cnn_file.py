@@ -88,7 +88,7 @@ def _check(settings: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
     """Refuse settings that the weights do not have, before a model of their sizes is made."""
     grid, widths = settings["grid"], settings.get("widths", [])
     if not isinstance(grid, list) or len(grid) != 2 or not all(type(s) is int and 1 <= s <= MOST_CELLS for s in grid):
-        raise ValueError(f"grid must be two whole numbers from 1 to {MOST_CELLS}, got {str(grid)[:60]}")
+        raise ValueError(f"grid must be two integers from 1 to {MOST_CELLS}, got {str(grid)[:60]}")
     if not isinstance(widths, list) or len(widths) > len(state):
         raise ValueError(f"widths must be a list of at most {len(state)}, as many as there are tensors")
     chosen = {key: settings[key] for key in ("widths", "coordinates") if key in settings}

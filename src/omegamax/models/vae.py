@@ -56,7 +56,7 @@ class VAE(torch.nn.Module):
         super().__init__()
         for name, value in (("pixels", pixels), ("hidden", hidden), ("layers", layers), ("draws", draws)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"VAE: {name} must be a whole number >= 1, got {value!r}")
+                raise ValueError(f"VAE: {name} must be an integer >= 1, got {value!r}")
         self.latent, self.pixels, self.draws = latent, pixels, draws
         self.encoder = _layers(pixels, hidden, layers, latent.numbers)
         self.decoder = _layers(latent.size, hidden, layers, pixels)

@@ -30,10 +30,11 @@ class Limit(NamedTuple):
     numbers: int = 1
     real: bool = False
 
-    def wanted(self, value: Any) -> str | None:
+    def describe_fault(self, value: Any) -> str | None:
         """Say what is wanted in place of a value; None if it is within the limit."""
-        number = "number" if self.real else "whole number"
-        what = f"a {number}" if self.numbers == 1 else f"{self.numbers} {number}s"
+        noun = "number" if self.real else "integer"
+        article = "a" if self.real else "an"
+        what = f"{article} {noun}" if self.numbers == 1 else f"{self.numbers} {noun}s"
         values = (value,) if self.numbers == 1 else value
         sequence = isinstance(values, (tuple, list)) and len(values) == self.numbers
         if sequence and all(is_number(each) and (self.real or isinstance(each, Integral)) for each in values):
@@ -52,11 +53,11 @@ def check_limits(name: str, settings: Mapping[str, Any], limits: Mapping[str, Li
     >>> check_limits("MyData", {"workers": 10**6}, limits)
     Traceback (most recent call last):
         ...
-    ValueError: MyData: workers must be a whole number from 0 to 512, got 1000000
+    ValueError: MyData: workers must be an integer from 0 to 512, got 1000000
     """
     for key, limit in limits.items():
         given = settings.get(key)
-        if given is not None and (wanted := limit.wanted(given)):
+        if given is not None and (wanted := limit.describe_fault(given)):
             raise ValueError(f"{name}: {key} must be {wanted}, got {short(given)}")
 
 
@@ -79,7 +80,7 @@ class RunData(L.LightningDataModule, abc.ABC):
         for argument, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("seed", seed, 0)):
             if not is_integer(value) or value < least:
                 name = type(self).__name__
-                raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
+                raise ValueError(f"{name}: {argument} must be an integer >= {least}, got {value!r}")
         self.check({"batch_size": batch_size, "workers": workers})
         self.batch_size, self.workers, self.seed = batch_size, workers, seed
 

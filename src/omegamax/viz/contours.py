@@ -14,7 +14,7 @@ from omegamax._numerics import phi
 from omegamax.basis import grid_positions
 from omegamax.viz._marks import Mark
 from omegamax.viz._region import Region, region
-from omegamax.viz.ellipses import _THICK, ENDS, _edge, _mass_radii, _rings
+from omegamax.viz.ellipses import ENDS, THICK, halo, mass_radii, trace_rings
 from omegamax.viz.key import colour_bar, finish
 from omegamax.viz.picture import check_zeros, dim, lay, mark, pixels
 from omegamax.viz.scale import LABEL, end, paint, ticks
@@ -78,17 +78,17 @@ def contours(
     found = mark(ax, p.contains, zeros)
     single = p.ellipses if len(p.weights) == 1 else None
     if single is not None:
-        levels_drawn = _ring(ax, _rings(single, _radii(single, heights)), _THIN, zorder=2)
+        levels_drawn = _ring(ax, trace_rings(single, _radii(single, heights)), _THIN, zorder=2)
     else:
         levels_drawn = _trace(ax, surface, [h for h in heights if h < surface.max()], _THIN)
     edges = 0
     if p.ellipses is not None:
         for arc in p.borders():
             edges += 1
-            look: dict[str, Any] = {"solid_capstyle": "round", "path_effects": _edge(_THICK), "zorder": 3}
-            ax.plot(*arc.T.numpy(), color=INK, linewidth=_THICK, **look)
+            look: dict[str, Any] = {"solid_capstyle": "round", "path_effects": halo(THICK), "zorder": 3}
+            ax.plot(*arc.T.numpy(), color=INK, linewidth=THICK, **look)
     elif not p.contains(_places(len(surface))).all():
-        edges = _trace(ax, surface, [1e-9 * surface.max().item()], _THICK)
+        edges = _trace(ax, surface, [1e-9 * surface.max().item()], THICK)
     found += [Mark("edge", ENDS)] if edges else []
     found += [Mark("rings", _level_text(heights))] if levels_drawn else []
     found += _means(ax, p)
@@ -135,7 +135,7 @@ def _radii(p: BetaGaussian, heights: Sequence[float]) -> Tensor:
 def _ring(ax: Axes, curves: Tensor, width: float, **look: Any) -> int:
     """Draw closed lines through points ``[M, 2]``; returns how many."""
     for curve in curves:
-        path_effects = _edge(width)
+        path_effects = halo(width)
         ax.fill(*curve.T.numpy(), fill=False, edgecolor=INK, linewidth=width, path_effects=path_effects, **look)
     return len(curves)
 
@@ -145,7 +145,7 @@ def _trace(ax: Axes, surface: Tensor, heights: Sequence[float], width: float) ->
     if heights:
         x, y = (c.reshape(surface.shape).numpy() for c in _places(len(surface)).unbind(-1))
         drawn = ax.contour(x, y, surface.numpy(), levels=list(heights), colors=INK, linewidths=width, zorder=2)
-        drawn.set(path_effects=_edge(width))
+        drawn.set(path_effects=halo(width))
     return len(heights)
 
 
@@ -157,7 +157,7 @@ def _means(ax: Axes, p: Region) -> list[Mark]:
     found = [Mark("mean", PART if several else MEAN)]
     if several and p.ellipses is not None:
         found.insert(0, Mark("dashes", HALF))
-        _ring(ax, _rings(p.ellipses, _mass_radii(p.ellipses, _HALF)), 1.1, linestyle=(0, (3, 1.6)), zorder=3)
+        _ring(ax, trace_rings(p.ellipses, mass_radii(p.ellipses, _HALF)), 1.1, linestyle=(0, (3, 1.6)), zorder=3)
     ax.plot(*p.means.T.numpy(), "o", ms=5, mfc=INK, mec="white", mew=1, zorder=5)
     middle = (p.weights @ p.means)[0] / p.weights.sum()
     for weight, (x, y) in zip(p.weights.tolist(), p.means.tolist(), strict=True) if several else ():

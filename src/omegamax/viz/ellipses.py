@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _POINTS = 240
 _LATTICE = 400
-_THIN, _THICK = 1.1, 2.6
+_THIN, THICK = 1.1, 2.6
 ENDS = "end of the density: exactly 0 outside"
 
 
@@ -71,14 +71,14 @@ def ellipses(
             ax.imshow(veil.numpy(), extent=extent, interpolation="bilinear")
             found.append(Mark("white", "faded to white: exactly 0"))
     if isinstance(p, BetaGaussian):
-        widths = {_THIN: _rings(p, _mass_radii(p, masses)), _THICK: _rings(p, p.support_radius.unsqueeze(-1))}
-        for width, rings in widths.items():
-            for ring in rings:
-                ax.fill(*ring.T.numpy(), fill=False, edgecolor=colour, linewidth=width, path_effects=_edge(width))
+        widths = {_THIN: trace_rings(p, mass_radii(p, masses)), THICK: trace_rings(p, p.support_radius.unsqueeze(-1))}
+        for width, drawn_rings in widths.items():
+            for ring in drawn_rings:
+                ax.fill(*ring.T.numpy(), fill=False, edgecolor=colour, linewidth=width, path_effects=halo(width))
         drawn = {width for width, rings in widths.items() if len(rings)}
     else:
         drawn = _trace(ax, p, masses, frame, colour)
-    if _THICK in drawn:
+    if THICK in drawn:
         found.append(Mark("edge", ENDS))
     if _THIN in drawn:
         found.append(Mark("rings", f"{', '.join(f'{100 * m:g}' for m in sorted(masses))} % of the mass inside"))
@@ -91,7 +91,7 @@ def ellipses(
     return finish(ax, title, found, key=key, grow=new)
 
 
-def _mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
+def mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
     r"""Mahalanobis' distances ``[*, M]`` within which the masses lie.
 
     In the plane :math:`(p(t) / p(\mu))^\alpha` of the mass lies outside the ellipse through t, whatever alpha is: so
@@ -102,7 +102,7 @@ def _mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
     return (-2 * p.dilation.double().cpu().unsqueeze(-1) * share * phi((alpha - 1) * share)).sqrt()
 
 
-def _rings(p: BetaGaussian, radii: Tensor) -> Tensor:
+def trace_rings(p: BetaGaussian, radii: Tensor) -> Tensor:
     """Ellipses ``[K, points, 2]`` at those of the distances ``[*, M]`` that are finite."""
     angles = torch.arange(_POINTS, dtype=torch.float64) * (2 * math.pi / _POINTS)
     around = torch.stack([angles.cos(), angles.sin()], -1) @ p.scale_tril.double().cpu().mT
@@ -126,11 +126,11 @@ def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: 
         levels = {falling[(enclosed < m).sum()].item() for m in masses if m < enclosed[-1]} - {0.0}
         lines = [(sorted(levels), _THIN)]
         if support.any() and not support.all():
-            lines.append(([1e-9 * falling[0].item()], _THICK))
+            lines.append(([1e-9 * falling[0].item()], THICK))
         for heights, width in lines:
             if heights:
                 drawn = ax.contour(x, y, surface.numpy(), levels=heights, colors=colour, linewidths=width)
-                drawn.set(path_effects=_edge(width))
+                drawn.set(path_effects=halo(width))
                 widths.add(width)
     return widths
 
@@ -144,7 +144,7 @@ def _lattice(p: Density, frame: Frame) -> Tensor:
     return points.reshape(_LATTICE, _LATTICE, *(1 for _ in p.batch_shape), 2)
 
 
-def _edge(width: float) -> list[Any]:
+def halo(width: float) -> list[Any]:
     """Return a pale edge for a line, so that it shows on a dark image too."""
     from matplotlib import patheffects
 

@@ -1,4 +1,4 @@
-"""Samples of a mixed law on the triangle, told apart by the face they lie on."""
+"""Samples of a mixed distribution on the triangle, told apart by the face they lie on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax.viz._marks import Mark
 from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import finish
-from omegamax.viz.simplex import _CORNERS
+from omegamax.viz.simplex import CORNERS
 from omegamax.viz.style import INK, MUTED, axes_or_new
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def faces(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """Draw samples ``y: [S, 3]`` of a law on the simplex: dots inside, histograms on the edges, discs on the vertices.
+    """Draw samples ``y: [S, 3]`` on the simplex: dots inside, histograms on the edges, discs on the vertices.
 
     The histograms stand on the outside of their edges; their height is the density along the edge, on one scale in all
     pictures. The area of a disc is the probability of its vertex.
@@ -57,16 +57,16 @@ def faces(
     support = y > 0
     size = support.sum(-1)
     inside = y[size == 3]
-    dots = inside[:points] @ _CORNERS
+    dots = inside[:points] @ CORNERS
     ax.plot(dots[:, 0].tolist(), dots[:, 1].tolist(), ".", color=_INSIDE, markersize=2.2, alpha=0.35, mew=0, zorder=2)
-    loop = torch.cat([_CORNERS, _CORNERS[:1]])
+    loop = torch.cat([CORNERS, CORNERS[:1]])
     ax.plot(loop[:, 0].tolist(), loop[:, 1].tolist(), color=INK, linewidth=0.9, zorder=3)
     if shares:
         _write(ax, torch.zeros(2, dtype=y.dtype), len(inside) / len(y), _INSIDE)
     for i, j in _EDGES:
         on = support[:, i] & support[:, j] & (size == 2)
         _histogram(ax, y[on, j], len(y), i, j, bins, shares)
-    for i, corner in enumerate(_CORNERS):
+    for i, corner in enumerate(CORNERS):
         share = float((support[:, i] & (size == 1)).double().mean())
         ax.scatter(float(corner[0]), float(corner[1]), s=1800 * share, color=_VERTEX, alpha=0.85, linewidth=0, zorder=4)
         if shares:
@@ -87,7 +87,7 @@ def faces(
 
 def _histogram(ax: Axes, t: Tensor, total: int, i: int, j: int, bins: int, shares: bool) -> None:
     """Draw a histogram of positions ``t`` from corner i (0) to corner j (1), on the outer side of the edge."""
-    start, end = _CORNERS[i], _CORNERS[j]
+    start, end = CORNERS[i], CORNERS[j]
     along = end - start
     normal = start + end  # away from the centre, which is the origin
     normal = normal / normal.norm()

@@ -179,7 +179,7 @@ def _bar(figure: Figure, axes: list[Axes], vmax: float) -> None:
 
 
 def _wrap(text: str, kind: str, panels: int = 1) -> str:
-    """In lines that are no longer than so many panels are wide."""
+    """Break into lines that are no longer than so many panels are wide."""
     return textwrap.fill(legible(" ".join(text.split())), panels * _LETTERS[kind])
 
 
@@ -195,4 +195,4 @@ def _check(looks: Mapping[str, Look], answers: Any, notes: Any, columns: int | N
         if unknown:
             raise ValueError(f"looks: {argument} must have names of looks, got {', '.join(map(repr, sorted(unknown)))}")
     if columns is not None and (not is_integer(columns) or columns < 1):
-        raise ValueError(f"looks: columns must be a whole number >= 1, got {columns!r}")
+        raise ValueError(f"looks: columns must be an integer >= 1, got {columns!r}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.ellipses import _edge
+from omegamax.viz.ellipses import halo
 from omegamax.viz.key import colour_bar, finish
 from omegamax.viz.picture import ROUND, check_zeros, dim, find_border, lay, mark, pixels
 from omegamax.viz.scale import LABEL, cells, end, paint, ticks
@@ -80,9 +80,9 @@ def lines(ax: Axes, support: Tensor, width: float) -> bool:
     (h, w), sides = support.shape, find_border(support)
     if not sides:
         return False
-    # One path for all: its pale edge then lies under the whole line. Centres of cells are given as whole numbers.
+    # One path for all: its pale edge then lies under the whole line. Centres of cells are given as integers.
     places = [((a + 0.5) / w, (b + 0.5) / h) for x, y in sides for a, b in zip(x, y, strict=True)]
     border = Path(places, [Path.MOVETO, Path.LINETO] * len(sides))
     look: dict[str, Any] = {"fill": False, "edgecolor": INK, "linewidth": width, "capstyle": "projecting"}
-    ax.add_patch(PathPatch(border, zorder=3, path_effects=_edge(width), **look))
+    ax.add_patch(PathPatch(border, zorder=3, path_effects=halo(width), **look))
     return True

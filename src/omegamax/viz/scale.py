@@ -85,7 +85,7 @@ def scale_ticks(vmax: float) -> list[tuple[float, str]]:
 
 
 def norm(vmax: float) -> Any:
-    """From densities to colours by the square root: peaks differ a lot between kinds of attention."""
+    """Map densities to colours by the square root: peaks differ a lot between kinds of attention."""
     from matplotlib.colors import PowerNorm
 
     return PowerNorm(0.5, vmin=0, vmax=vmax, clip=True)

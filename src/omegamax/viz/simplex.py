@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # The plane of scores that sum to one, in coordinates where the simplex is an upright triangle around the origin.
-_CORNERS = torch.tensor([[0.0, 1.0], [-math.sqrt(0.75), -0.5], [math.sqrt(0.75), -0.5]], dtype=torch.float64)
+CORNERS = torch.tensor([[0.0, 1.0], [-math.sqrt(0.75), -0.5], [math.sqrt(0.75), -0.5]], dtype=torch.float64)
 _HUES = torch.tensor([[0.82, 0.29, 0.36], [0.13, 0.46, 0.68], [0.93, 0.71, 0.25]], dtype=torch.float64)
 
 
@@ -29,7 +29,7 @@ def plane(size: int = 240, radius: float = 2.0) -> Tensor:
     """
     side = torch.linspace(-radius, radius, size, dtype=torch.float64)
     xy = torch.cartesian_prod(side, side).reshape(size, size, 2).flip(-1)
-    return 1 / 3 + 2 / 3 * xy @ _CORNERS.T
+    return 1 / 3 + 2 / 3 * xy @ CORNERS.T
 
 
 def simplex(
@@ -69,7 +69,7 @@ def simplex(
         found.append(Mark("border", "beyond, some entry is exactly 0 or at its bound", "white"))
     for inside, height in borders:
         ax.contour(inside.numpy(), levels=[height], extent=frame, origin="lower", colors="white", linewidths=1.0)
-    loop = torch.cat([_CORNERS, _CORNERS[:1]])
+    loop = torch.cat([CORNERS, CORNERS[:1]])
     ax.plot(loop[:, 0].tolist(), loop[:, 1].tolist(), color=INK, linewidth=1.3)
     ax.set_aspect("equal")
     ax.set_xlim(-radius, radius)

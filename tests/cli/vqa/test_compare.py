@@ -136,7 +136,7 @@ def test_options_that_make_no_sense(runs, tmp_path, capsys):
     for option in ("--examples", "--rounds"):
         with pytest.raises(SystemExit) as exit:
             compare(run, option, "-1", out=tmp_path)
-        assert exit.value.code == 2 and f"{option}: must be a whole number, at least 0" in capsys.readouterr().err
+        assert exit.value.code == 2 and f"{option}: must be an integer, at least 0" in capsys.readouterr().err
 
 
 CURVES = {

@@ -57,10 +57,10 @@ def test_file_is_what_a_network_starts_from(made):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--steps", "0"], "--steps: must be a whole number, at least 1"),
-        (["--grid", "4", "none"], "--grid: must be a whole number, at least 1, got none"),
-        (["--seed", "-1"], "--seed: must be a whole number, at least 0"),
-        (["--samples", "10"], "--samples: must be a whole number, at least 64"),
+        (["--steps", "0"], "--steps: must be an integer, at least 1"),
+        (["--grid", "4", "none"], "--grid: must be an integer, at least 1, got none"),
+        (["--seed", "-1"], "--seed: must be an integer, at least 0"),
+        (["--samples", "10"], "--samples: must be an integer, at least 64"),
     ],
 )
 def test_numbers_that_make_no_sense(tmp_path, capsys, arguments, message):

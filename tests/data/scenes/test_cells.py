@@ -14,7 +14,7 @@ def test_labels_are_those_of_the_thing_that_covers_most(grid):
     cells = Cells(SCENES, grid)
     assert len(cells) == 12
     for index in range(12):
-        sample, scene = cells[index], SCENES.asked(index).scene
+        sample, scene = cells[index], SCENES.ask(index).scene
         picture, masks = scene.draw()
         assert torch.equal(sample["image"], SCENES[index].image)
         h, w = 64 // grid[0], 64 // grid[1]
@@ -34,5 +34,5 @@ def test_labels_are_those_of_the_thing_that_covers_most(grid):
 def test_most_things_are_in_some_cell():
     cells = Cells(SCENES, (8, 8))
     found = sum(len(set(cells[i]["shape"].unique().tolist()) - {0}) for i in range(12))
-    there = sum(len({thing.shape for thing in SCENES.asked(i).scene.things}) for i in range(12))
+    there = sum(len({thing.shape for thing in SCENES.ask(i).scene.things}) for i in range(12))
     assert found >= 0.9 * there

@@ -39,9 +39,9 @@ def test_all_sets_of_other_pictures_and_all_places_are_equally_likely():
 
 @pytest.mark.parametrize("candidates", [1, 6, 2.5])
 def test_impossible_games_are_refused(candidates):
-    with pytest.raises(ValueError, match="candidates must be a whole number from 2 to 5"):
+    with pytest.raises(ValueError, match="candidates must be an integer from 2 to 5"):
         draw_games(5, candidates)
-    with pytest.raises(ValueError, match="candidates must be a whole number from 2 to 5"):
+    with pytest.raises(ValueError, match="candidates must be an integer from 2 to 5"):
         Games(torch.zeros(5, 2, dtype=torch.uint8), torch.zeros(5), candidates)
 
 
@@ -111,10 +111,10 @@ def test_last_batch_is_left_out_if_too_small_for_a_game(tmp_path, held_out, batc
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"candidates": 1}, "candidates must be a whole number >= 2, got 1"),
+        ({"candidates": 1}, "candidates must be an integer >= 2, got 1"),
         ({"batch_size": 8}, "batch_size must be >= candidates = 16, got 8"),
-        ({"held_out": 2.5}, "held_out must be a whole number >= 2, got 2.5"),
-        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        ({"held_out": 2.5}, "held_out must be an integer >= 2, got 2.5"),
+        ({"seed": -1}, "seed must be an integer >= 0, got -1"),
     ],
 )
 def test_settings_are_checked(settings, message):

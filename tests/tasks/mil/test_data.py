@@ -75,7 +75,7 @@ def test_settings_make_the_data_again(digits, benchmark):
 @pytest.mark.parametrize(
     "make, said",
     [
-        (lambda d, b: MNISTBagsData(d, held_out=0).split("val"), "held_out must be a whole number from 1 to 119"),
+        (lambda d, b: MNISTBagsData(d, held_out=0).split("val"), "held_out must be an integer from 1 to 119"),
         (lambda d, b: MNISTBagsData(d, held_out=120).split("train"), "held_out"),
         (lambda d, b: MNISTBagsData(d, batch_size=0), "batch_size"),
         (lambda d, b: MNISTBagsData(d).split("all"), "split must be one of"),

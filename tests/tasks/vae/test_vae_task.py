@@ -154,7 +154,7 @@ def test_pictures_are_held_out_and_drawn_by_their_brightness(folder):
     assert len(torch.cat(list(few.train_dataloader()))) == 7
     with pytest.raises(DataError, match="600 training pictures, and 600 are to be held out"):
         PictureData(folder, held_out=600).split("train")
-    with pytest.raises(ValueError, match="PictureData: batch_size must be a whole number"):
+    with pytest.raises(ValueError, match="PictureData: batch_size must be an integer"):
         PictureData(folder, batch_size=0)
 
 

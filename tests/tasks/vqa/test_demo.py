@@ -100,8 +100,8 @@ def test_pictures_of_features_are_not_those_of_questions():
 def test_recipe_is_an_easier_part_of_the_embedded_set_with_all_kinds_of_questions():
     data = demo.Recipe().data(0, 0)
     samples = data.read("test")
-    assert {samples.asked(i).kind for i in range(100)} == {"yes/no", "number", "other"}
-    assert {"one", "several", "odd"} <= {samples.asked(i).region for i in range(100)}
+    assert {samples.ask(i).kind for i in range(100)} == {"yes/no", "number", "other"}
+    assert {"one", "several", "odd"} <= {samples.ask(i).region for i in range(100)}
 
 
 def test_network_that_fails_is_not_passed_over(tmp_path):

@@ -32,7 +32,7 @@ def test_first_of_each_kind_and_region_in_turn(data):
     samples = data.read("test")
     chosen = choose(samples, 60)
     assert sorted(chosen) == list(range(60))
-    groups = [(samples.asked(i).region, samples.asked(i).kind) for i in chosen]
+    groups = [(samples.ask(i).region, samples.ask(i).kind) for i in chosen]
     count = len(set(groups))
     assert count > 4 and len(set(groups[:count])) == count
     for group in set(groups):  # as they come within a group

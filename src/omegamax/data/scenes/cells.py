@@ -35,7 +35,7 @@ class Cells(Dataset[dict[str, Tensor]]):
         return len(self.scenes)
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
-        scene = self.scenes.asked(index).scene
+        scene = self.scenes.ask(index).scene
         picture, masks = scene.draw()
         shapes, colours = self.scenes.shapes, self.scenes.colours
         cover, which = adaptive_avg_pool2d(torch.from_numpy(masks)[None].float(), self.grid)[0].max(0)

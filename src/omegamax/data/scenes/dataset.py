@@ -56,7 +56,7 @@ class Scenes(Dataset[Sample]):
 
     Args:
         size: number of samples.
-        seed: a whole number from 0 to 2^32 - 1.
+        seed: an integer from 0 to 2^32 - 1.
         split: ``"train"``, ``"val"`` or ``"test"``.
         image_size: side of the pictures in pixels; at least 32, and things are hard to tell below 64.
         objects: fewest and most things in a picture; counted ones are added where they are more.
@@ -86,10 +86,10 @@ class Scenes(Dataset[Sample]):
     ) -> None:
         for argument, value, least in (("size", size, 1), ("seed", seed, 0), ("image_size", image_size, _LEAST_SIDE)):
             if not is_integer(value) or not least <= value < 2**32:
-                raise ValueError(f"Scenes: {argument} must be a whole number from {least} to 2^32 - 1, got {value!r}")
+                raise ValueError(f"Scenes: {argument} must be an integer from {least} to 2^32 - 1, got {value!r}")
         check_choice("Scenes", "split", split, SPLITS)
         if len(objects) != 2 or not all(map(is_integer, objects)) or not 1 <= objects[0] <= objects[1] <= _MOST_OBJECTS:
-            wanted = f"two whole numbers, 1 <= fewest <= most <= {_MOST_OBJECTS}"
+            wanted = f"two integers, 1 <= fewest <= most <= {_MOST_OBJECTS}"
             raise ValueError(f"Scenes: objects must be {wanted}, got {objects}")
         self.size, self.seed, self.split, self.image_size = int(size), int(seed), split, int(image_size)
         self.objects = int(objects[0]), int(objects[1])
@@ -109,7 +109,7 @@ class Scenes(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         index = operator.index(index)
-        asked = self.asked(index)
+        asked = self.ask(index)
         picture, masks = asked.scene.draw()
         relevance = masks[list(asked.relevant)].any(0)
         return Sample(
@@ -122,8 +122,8 @@ class Scenes(Dataset[Sample]):
             region=asked.region,
         )
 
-    def asked(self, index: int) -> Asked:
-        """Sample ``index`` before it is drawn: its things, its question and what the question is about."""
+    def ask(self, index: int) -> Asked:
+        """Make sample ``index`` before it is drawn: its things, its question and what the question is about."""
         if not -self.size <= index < self.size:
             raise IndexError(f"Scenes: index {index} is out of range for {self.size} samples")
         rng = np.random.default_rng((self.seed, SPLITS.index(self.split), index % self.size))

@@ -42,7 +42,7 @@ class Draw:
         self.rng, self.shapes, self.colours = rng, shapes, colours
 
     def whole(self, low: int, high: int) -> int:
-        """From ``low`` to ``high``, both included."""
+        """Draw an integer from ``low`` to ``high``, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def coin(self) -> bool:

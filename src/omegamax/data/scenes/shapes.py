@@ -64,12 +64,12 @@ def _hook(u: Array, v: Array) -> Array:
 
 # Strokes are distances from a line less half a width: their joints leave no seam, as those of filled parts would.
 def _bow(u: Array, v: Array, radius: float) -> Array:
-    """From the lower half of a circle."""
+    """Measure from the lower half of a circle."""
     return np.where(v >= 0, np.abs(np.hypot(u, v) - radius), np.hypot(np.abs(u) - radius, v))
 
 
 def _line(u: Array, v: Array, top: float, bottom: float) -> Array:
-    """From an upright line."""
+    """Measure from an upright line."""
     return np.hypot(u, v - np.clip(v, top, bottom))
 
 
@@ -106,7 +106,7 @@ LEAN = {"bar": 45}  # added to the rotation
 
 
 def plural(shape: str) -> str:
-    """Two or more of them.
+    """Name two or more of them.
 
     >>> plural("cross"), plural("star")
     ('crosses', 'stars')

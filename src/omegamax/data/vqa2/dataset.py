@@ -88,7 +88,7 @@ class VQA2(Dataset[Sample]):
         return len(self.questions)
 
     def texts(self) -> Iterator[Text]:
-        """Every question with its answers and their scores; no features are read."""
+        """Return every question with its answers and their scores; no features are read."""
         for question in self.questions:
             annotation = self.annotations.get(question.question_id)
             yield question.question, {} if annotation is None else answer_scores(annotation.answers)

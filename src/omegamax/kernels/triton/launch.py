@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ class KeptLaunch:
 
     def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int, scratch: tuple[int, ...] | None):
         no_hooks = (None, None, None)  # metadata for hooks, and the hooks
-        self.run: Callable = kernel.run
+        self.run: Any = kernel.run
         self.middle: tuple = (kernel.function, kernel.packed_metadata, *no_hooks)
         if DIRECT and not (self.run.global_scratch_size or self.run.profile_scratch_size):
             modes = (self.run.launch_cooperative_grid, self.run.launch_pdl)

@@ -45,7 +45,7 @@ class Latent(torch.nn.Module, abc.ABC):
         super().__init__()
         for name, value in (("variables", variables), ("vertices", vertices)):
             if not is_integer(value) or value < 1:
-                raise ValueError(f"{type(self).__name__}: {name} must be a whole number >= 1, got {value!r}")
+                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= 1, got {value!r}")
         self.variables, self.vertices, self.each = variables, vertices, each
         self.register_buffer("_like", torch.zeros(()), persistent=False)  # knows device and dtype
 

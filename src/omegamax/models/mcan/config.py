@@ -181,7 +181,7 @@ class MCANConfig:
         if find(self.transform).image:
             raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
         if len(self.grid) != 2 or not all(isinstance(side, int) and side >= 1 for side in self.grid):
-            raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {self.grid!r}")
+            raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {self.grid!r}")
         object.__setattr__(self, "grid", tuple(self.grid))
 
     @classmethod

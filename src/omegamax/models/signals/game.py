@@ -23,7 +23,7 @@ class Play(NamedTuple):
         return (self.symbols != 0).sum(-1)
 
     def success(self, target: Tensor) -> Tensor:
-        """In which games the picture at the place ``target [B]`` was chosen, ``[B]``; a tie with another is a failure.
+        """Tell in which games the picture at index ``target [B]`` was chosen, ``[B]``; a tie with another is a failure.
 
         >>> play = Play(torch.eye(2), torch.tensor([[1.0, 3.0], [2.0, 2.0]]))
         >>> play.success(torch.tensor([1, 0])), play.nonzeros

@@ -39,7 +39,7 @@ class Receiver(torch.nn.Module):
         super().__init__()
         for argument, value in (("words", words), ("dim", dim)):
             if not is_integer(value) or value < 1:
-                raise ValueError(f"Receiver: {argument} must be a whole number >= 1, got {value!r}")
+                raise ValueError(f"Receiver: {argument} must be an integer >= 1, got {value!r}")
         self.encoder = encoder
         self.look = torch.nn.Linear(encoder.dim, dim)
         self.meaning = torch.nn.Linear(words, dim, bias=False)

@@ -44,7 +44,7 @@ class Sender(torch.nn.Module):
     ) -> None:
         super().__init__()
         if not is_integer(words) or words < 1:
-            raise ValueError(f"Sender: words must be a whole number >= 1, got {words!r}")
+            raise ValueError(f"Sender: words must be an integer >= 1, got {words!r}")
         self.encoder, self.words = encoder, int(words)
         self.score = torch.nn.Linear(encoder.dim, self.words)
         self.distribution = symbol_distribution(distribution, **(options or {}))

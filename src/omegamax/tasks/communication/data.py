@@ -43,7 +43,7 @@ class CommunicationData(L.LightningDataModule):
         for argument, value in {**given, "held_out": held_out, "seed": seed}.items():
             if not is_integer(value) or value < least[argument]:
                 raise ValueError(
-                    f"CommunicationData: {argument} must be a whole number >= {least[argument]}, got {value!r}"
+                    f"CommunicationData: {argument} must be an integer >= {least[argument]}, got {value!r}"
                 )
         if batch_size < candidates:
             raise ValueError(f"CommunicationData: batch_size must be >= candidates = {candidates}, got {batch_size}")

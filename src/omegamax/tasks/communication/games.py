@@ -22,7 +22,7 @@ def draw_games(count: int, candidates: int, generator: torch.Generator | None = 
         tensor([0, 1, 2, 3, 4])
     """
     if not is_integer(candidates) or not 2 <= candidates <= count:
-        raise ValueError(f"draw_games: candidates must be a whole number from 2 to {count}, got {candidates!r}")
+        raise ValueError(f"draw_games: candidates must be an integer from 2 to {count}, got {candidates!r}")
     others = torch.empty(count, 0, dtype=torch.long)
     # Floyd's way to a subset of the numbers below count - 1, for all games at once.
     for top in range(count - candidates, count - 1):
@@ -67,7 +67,7 @@ class Games(Dataset[int]):
         if len(images) != len(labels):
             raise ValueError(f"Games: as many labels as images are needed, got {len(labels)} and {len(images)}")
         if not is_integer(candidates) or not 2 <= candidates <= len(images):
-            raise ValueError(f"Games: candidates must be a whole number from 2 to {len(images)}, got {candidates!r}")
+            raise ValueError(f"Games: candidates must be an integer from 2 to {len(images)}, got {candidates!r}")
         self.images, self.labels, self.candidates = images.flatten(1), labels, int(candidates)
         self.mean, self.deviation = mean, deviation
         self.games = None

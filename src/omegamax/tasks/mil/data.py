@@ -138,7 +138,7 @@ class MNISTBagsData(BagsData):
             return MNIST(self.folder, "test")
         every = MNIST(self.folder, "train")
         if not is_integer(self.held_out) or not 0 < self.held_out < len(every):
-            wanted = f"a whole number from 1 to {len(every) - 1}"
+            wanted = f"an integer from 1 to {len(every) - 1}"
             raise ValueError(f"MNISTBagsData: held_out must be {wanted}, got {self.held_out!r}")
         first = len(every) - self.held_out
         return every.part(0, first) if split == "train" else every.part(first, len(every))

@@ -110,7 +110,7 @@ class MILTask(RunTask):
         self._score("test_", batch)
 
     def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
-        """For each bag ``id``, ``answer``, ``probability`` (of being positive), and ``weights``, means over heads."""
+        """Return ``id``, ``answer``, ``probability`` (positive) and ``weights``, means over heads, of each bag."""
         logits, weights = self(batch)
         found = zip(batch["id"], logits.sigmoid().tolist(), weights.mean(1), batch["mask"], strict=True)
         return [

@@ -78,7 +78,7 @@ class PictureData(L.LightningDataModule):
         whole = {"batch_size": batch_size, "held_out": held_out, "train_size": train_size, "seed": seed}
         for name, value in whole.items():
             if value is not None and (not is_integer(value) or value < (0 if name == "seed" else 1)):
-                raise ValueError(f"PictureData: {name} must be a whole number, got {value!r}")
+                raise ValueError(f"PictureData: {name} must be an integer, got {value!r}")
         self.folder, self.batch_size, self.held_out, self.train_size = folder, batch_size, held_out, train_size
         self.seed = seed
         self._splits: dict[str, Tensor] = {}

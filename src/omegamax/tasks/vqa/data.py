@@ -58,9 +58,9 @@ class VQAData(RunData):
         name = type(self).__name__
         for argument, value, least in (("skip_broken", skip_broken, 0), ("length", length, 1)):
             if value is not None and (not is_integer(value) or value < least):
-                raise ValueError(f"{name}: {argument} must be a whole number >= {least}, got {value!r}")
+                raise ValueError(f"{name}: {argument} must be an integer >= {least}, got {value!r}")
         if len(grid) != 2 or min(grid) < 1:
-            raise ValueError(f"{name}: grid must be two whole numbers (h, w), at least 1, got {tuple(grid)}")
+            raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {tuple(grid)}")
         self.grid, self.length, self.keep, self.skip_broken = (grid[0], grid[1]), length, keep, skip_broken
         self.vocabulary_file = vocabulary_file
         self._vocabulary: Vocabulary | None = None
@@ -114,7 +114,7 @@ class VQAData(RunData):
         return self._splits[name]
 
     def featurise(self, cnn: GridCNN) -> None:
-        """From here on, give the features that a network makes in place of images, where splits are kept.
+        """Give, from here on, the features that a network makes in place of images, where splits are kept.
 
         They are made when a split is asked for: a network that is restored before is taken as it is then.
         """

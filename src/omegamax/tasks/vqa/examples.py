@@ -37,7 +37,7 @@ def choose(samples: Any, count: int) -> list[int]:
     """Choose the first samples of each kind of question and region, in turn; none is picked for its looks."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index in range(min(len(samples), _SEARCHED)):
-        sample = samples.asked(index) if hasattr(samples, "asked") else samples[index]
+        sample = samples.ask(index) if hasattr(samples, "ask") else samples[index]
         place = len(REGIONS) if sample.region is None else REGIONS.index(sample.region)
         groups.setdefault((place, KINDS.index(sample.kind)), []).append(index)
     queues = [groups[key] for key in sorted(groups)]

@@ -60,7 +60,7 @@ class ScenesData(VQAData):
         return self.scenes(size, split)
 
     def scenes(self, size: int, split: str = "train", seed: int | None = None) -> Scenes:
-        """As many samples of a split; those of another seed are others of the same kind."""
+        """Return as many samples of a split; those of another seed are others of the same kind."""
         return Scenes(
             size,
             self.scene_seed if seed is None else seed,
