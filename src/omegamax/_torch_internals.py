@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ __all__ = [
     "is_legacy_batched",
 ]
 
-current_cuda_device = getattr(torch._C, "_cuda_getDevice", None)  # without the checks of torch.cuda.current_device
+current_cuda_device: Any = getattr(torch._C, "_cuda_getDevice", None)  # without the checks of torch.cuda.current_device
 
 _inside_rule: ContextVar[bool] = ContextVar("inside_rule", default=False)
 

@@ -1,0 +1,72 @@
+"""The walks of docs/architecture.md name the files whose functions run, and files that exist."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import omegamax
+from omegamax.basis import GaussianRBF, grid_positions
+from omegamax.nn import ContinuousAttention
+
+SOURCE = Path(omegamax.__file__).parent
+PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+# One-line functions over private names of torch, which say what they do by their names.
+PASSED_BY = {"_torch_internals.py"}
+
+
+def section(heading: str) -> str:
+    return PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
+def named(text: str) -> list[str]:
+    return [name for name in re.findall(r"`([\w/]+\.(?:py|h))`", text) if (SOURCE / name).exists()]
+
+
+def run_and_list_files(call: Callable[[], object]) -> set[str]:
+    call()  # what is imported or cached at the first call is no part of the walk
+    files = set()
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            files.add(path.relative_to(SOURCE).as_posix())
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files - PASSED_BY
+
+
+def test_files_with_a_folder_exist():
+    paths = set(re.findall(r"`([a-z_]+/[\w/]+\.(?:py|h))`", PAGE))
+    assert len(paths) > 30
+    missing = [path for path in paths if not (SOURCE / path).exists() and not (SOURCE.parents[1] / path).exists()]
+    assert not missing
+
+
+def test_walk_of_scores_on_a_cpu():
+    steps = named(section("The walk of a score vector, on a CPU").split("Its gradient")[0])
+    ran = run_and_list_files(lambda: omegamax.entmax(torch.ones(2, 3), 1.5))
+    assert len(steps) <= 9
+    assert ran <= set(steps), ran - set(steps)
+
+
+def test_walk_of_scores_on_a_gpu():
+    cpu = named(section("The walk of a score vector, on a CPU"))[:4]
+    assert len(cpu + named(section("The walk of a score vector, on a GPU"))) <= 11
+
+
+def test_walk_of_a_value_through_continuous_attention():
+    steps = named(section("The walk of a value through continuous attention").split("For compact support")[0])
+    layer = ContinuousAttention(GaussianRBF.grid(8, 1, 0.01), alpha=1.0)
+    values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((25,))
+    ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
+    assert len(steps) <= 12
+    assert ran == set(steps), ran ^ set(steps)
