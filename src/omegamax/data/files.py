@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from omegamax.data.errors import DataError as DataError
-from omegamax.data.unpack import MIB, Bounded, open_bounded, too_much
+from omegamax.data.unpack import MIB, BoundedReader, open_bounded, too_much
 
 FilePath = str | PathLike[str]
 Text = tuple[str, dict[str, float]]  # a question, and the score of each answer
@@ -54,7 +54,7 @@ def read_text(path: FilePath, most: int) -> str:
     path = Path(path)
     if path.stat().st_size > most:
         raise too_much(path, most)
-    raw = io.BufferedReader(Bounded(path.open("rb"), path, most), MIB)
+    raw = io.BufferedReader(BoundedReader(path.open("rb"), path, most), MIB)
     with io.TextIOWrapper(raw, encoding="utf-8") as file:
         return file.read()
 

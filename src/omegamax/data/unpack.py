@@ -37,7 +37,7 @@ def too_much(place: object, limit: int, packed: int | None = None) -> DataError:
     return DataError(f"{place} must hold at most {limit:,} bytes{why}, but holds more; unpack it, or get it again")
 
 
-class Bounded(io.RawIOBase):
+class BoundedReader(io.RawIOBase):
     """The bytes of a stream; more than ``limit`` of them are an error."""
 
     def __init__(self, stream: Any, place: object, limit: int, packed: int | None = None) -> None:
@@ -64,9 +64,9 @@ def open_bounded(path: Path, most: int = MOST) -> BinaryIO:
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     if path.suffix in openers:
         packed = path.stat().st_size
-        raw = Bounded(openers[path.suffix](path, "rb"), path, allowance(packed, most), packed)
+        raw = BoundedReader(openers[path.suffix](path, "rb"), path, allowance(packed, most), packed)
     else:
-        raw = Bounded(path.open("rb"), path, most)
+        raw = BoundedReader(path.open("rb"), path, most)
     return cast(BinaryIO, io.BufferedReader(raw, MIB))
 
 
@@ -83,7 +83,7 @@ def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object, 
     if info.compress_type in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA) and not info.flag_bits & 1:
         # zipfile unpacks these 4 kB at a time, which can stand for gigabytes.
         return io.BytesIO(_unpack(archive, info, place))
-    return cast(BinaryIO, io.BufferedReader(Bounded(archive.open(info), place, limit, packed), MIB))
+    return cast(BinaryIO, io.BufferedReader(BoundedReader(archive.open(info), place, limit, packed), MIB))
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object) -> bytes:

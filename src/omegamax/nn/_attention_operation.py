@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._operation import Operation, refuse_forward_mode
 from omegamax.kernels.attention.call import UNLIMITED as UNLIMITED
-from omegamax.kernels.attention.call import Attention, empty_state
+from omegamax.kernels.attention.call import AttentionCall, empty_state
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 WIDEST = 256  # features of a query or a value
@@ -54,12 +54,12 @@ def attend(
     return out, _support(q, k, v, t.detach(), *options) if support else None
 
 
-def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> Attention:
+def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> AttentionCall:
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     if mask is not None:
         mask = mask.expand(*q.shape[:3], k.shape[-2])
     alphas, slopes, lengths = (None if x is None else x.contiguous() for x in (alphas, slopes, lengths))
-    return Attention(
+    return AttentionCall(
         q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic=deterministic
     )
 

@@ -23,7 +23,7 @@ FEW = 16  # queries that the maps of rows serve better: a step of decoding
 KINDS = (Tensor, torch.nn.Parameter, FakeTensor)
 
 
-class Fused(NamedTuple):
+class FusedCall(NamedTuple):
     """One call of the kernels, ready but for its options."""
 
     q: Tensor
@@ -54,7 +54,7 @@ def find_fused_call(
     pairs: Pairs,
     scale: float,
     shape: tuple[int, ...],
-) -> Fused | None:
+) -> FusedCall | None:
     """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
     if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
         return None
@@ -82,7 +82,7 @@ def find_fused_call(
         mask=None if pairs.mask is None else _four_of_mask(pairs.mask, lead),
         lengths=None if pairs.lengths is None else pairs.lengths.reshape(-1),
     )
-    return Fused(q, k, v, alpha, pairs, scale, tuple(shape[:-1]))
+    return FusedCall(q, k, v, alpha, pairs, scale, tuple(shape[:-1]))
 
 
 def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:

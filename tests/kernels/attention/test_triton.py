@@ -39,9 +39,9 @@ def fused(monkeypatch, run_time_loops):
 
     monkeypatch.setattr(_attention_operation, "attend", spy)
     if not GPU:
-        tiling = call.Attention.tiling.fget
+        tiling = call.AttentionCall.tiling.fget
         small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
-        monkeypatch.setattr(call.Attention, "tiling", property(lambda call: tiling(call)._replace(**small)))
+        monkeypatch.setattr(call.AttentionCall, "tiling", property(lambda call: tiling(call)._replace(**small)))
         monkeypatch.setattr(_attention_operation, "usable", lambda q: q.dtype != torch.float64)
         monkeypatch.setattr(kernels, "COUNT_BLOCK", 32)
         monkeypatch.setattr(plain_support, "BLOCK", 32)
@@ -53,7 +53,7 @@ def listed(monkeypatch):
     """Lists of keys, also where there are few."""
     monkeypatch.setattr(call, "LIST_LENGTH", 32)
     monkeypatch.setattr(kernels, "LIST_LENGTH", 32)
-    monkeypatch.setattr(call.Attention, "listed", property(lambda call: not call.deterministic))
+    monkeypatch.setattr(call.AttentionCall, "listed", property(lambda call: not call.deterministic))
 
 
 def heads(batch=1, heads=2, groups=1, queries=QUERIES, keys=KEYS, depth=8, width=8, dtype=torch.float32):
@@ -132,7 +132,7 @@ def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
 def test_lists_are_tried_where_they_are_short_and_keys_many(keys, options, wanted):
     q = torch.empty(1, 2, keys, 64, device="meta")
     numbers = {"alpha": 1.5, "alphas": None, "mask": None, "slopes": None, "lengths": None, "offset": 0, "scale": 1.0}
-    assert call.Attention(q, q, q, **{**numbers, "left": call.UNLIMITED, "right": 0, **options}).listed == wanted
+    assert call.AttentionCall(q, q, q, **{**numbers, "left": call.UNLIMITED, "right": 0, **options}).listed == wanted
 
 
 def test_whole_powers(fused):

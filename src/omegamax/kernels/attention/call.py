@@ -49,7 +49,7 @@ class Tiling(NamedTuple):
     back_registers: int | None = None
 
 
-class Attention(NamedTuple):
+class AttentionCall(NamedTuple):
     """Tensors ``q [B, H, L, D]``, ``k [B, G, S, D]``, ``v [B, G, S, W]`` and all that makes the scores.
 
     ``alphas [H]`` overrides ``alpha``; ``mask`` is expanded to ``[B, H, L, S]``, bool or float; ``slopes [H]`` and
@@ -182,7 +182,7 @@ def pad_to_power_of_2(size: int, least: int) -> int:
     return max(1 << (size - 1).bit_length(), least)
 
 
-def empty_state(call: Attention) -> list[Tensor]:
+def empty_state(call: AttentionCall) -> list[Tensor]:
     """Return the tensors that a forward pass fills.
 
     They are outputs ``[B, H, L, W]``, thresholds ``[B, H, L]``, which blocks have support, which tiles are dense, and

@@ -14,7 +14,7 @@ import torch
 import triton
 from torch import Tensor
 
-from omegamax.kernels.attention.call import ADD, ALIBI, LIST_LENGTH, RAW, Attention, empty_state, with_strides
+from omegamax.kernels.attention.call import ADD, ALIBI, LIST_LENGTH, RAW, AttentionCall, empty_state, with_strides
 from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel, mark_candidates_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel, count_zeros_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
@@ -26,7 +26,7 @@ MARK_BYTES = 1 << 10  # of candidate bits, at most, for each query
 COUNT_BLOCK = 64  # queries and keys of a tile in which zeros are counted
 
 
-def forward(call: Attention, learnt: bool = False) -> list[Tensor]:
+def forward(call: AttentionCall, learnt: bool = False) -> list[Tensor]:
     """Return outputs ``[B, H, L, W]``, and the state that :func:`backward` takes; ``learnt``: it will be called."""
     state = empty_state(call)
     out, t, blocks, dense = state[:4]
@@ -51,7 +51,7 @@ def forward(call: Attention, learnt: bool = False) -> list[Tensor]:
     return state
 
 
-def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
+def backward(call: AttentionCall, g: Tensor, *state: Tensor) -> list[Tensor]:
     """Return gradients in queries, keys, values and, if there are any, alphas, from the state of :func:`forward`."""
     q, k, v = call.q, call.k, call.v
     t = state[0]
@@ -74,7 +74,7 @@ def backward(call: Attention, g: Tensor, *state: Tensor) -> list[Tensor]:
     return grads if dalpha is None else [*grads, dalpha.sum((0, 2))]
 
 
-def count_zeros(call: Attention, t: Tensor) -> Tensor:
+def count_zeros(call: AttentionCall, t: Tensor) -> Tensor:
     """Return ``[4, B, H]``: visible pairs, those of weight zero, visible blocks, those of weight zero."""
     q = call.q
     batch, heads, rows = q.shape[:3]
@@ -93,7 +93,7 @@ def count_zeros(call: Attention, t: Tensor) -> Tensor:
 
 
 def _plan_backward(
-    call: Attention, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
+    call: AttentionCall, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
 ) -> list[PlannedLaunch]:
     """Return the launches of the backward pass: of the queries that have lists, then of the dense tiles."""
     q, k, v, _, scalars = call.tensors
@@ -117,7 +117,7 @@ def _plan_backward(
     return launches
 
 
-def _dense_constants(call: Attention, backward: bool = False) -> dict[str, Any]:
+def _dense_constants(call: AttentionCall, backward: bool = False) -> dict[str, Any]:
     """Return the constants of the kernels that read all keys."""
     tiling = call.tiling
     blocks = {"BM": tiling.rows, "BN": tiling.block, "PART": tiling.tile // tiling.rows}
@@ -131,7 +131,7 @@ def _dense_constants(call: Attention, backward: bool = False) -> dict[str, Any]:
     return {**call.formula, "FLAGS": call.flags, "EXACT": exact, **call.sizes, **blocks, **launch}
 
 
-def _compile_key(call: Attention, constants: dict[str, Any]) -> tuple:
+def _compile_key(call: AttentionCall, constants: dict[str, Any]) -> tuple:
     """Return the key of calls that need the same kernels; Triton specialises on integers that 16 divides, and on 1."""
     integers = (*call.q.shape[1:3], *call.k.shape[1:3], call.offset, call.left, call.right, call.parts)
     cases = [2 if n == 1 else n & 15 == 0 for n in integers]
@@ -139,7 +139,7 @@ def _compile_key(call: Attention, constants: dict[str, Any]) -> tuple:
 
 
 def _plan_lists(
-    call: Attention, out: Tensor, t: Tensor, blocks: Tensor, dense: Tensor, lists: Tensor, p: Tensor, count: Tensor
+    call: AttentionCall, out: Tensor, t: Tensor, blocks: Tensor, dense: Tensor, lists: Tensor, p: Tensor, count: Tensor
 ) -> Iterator[PlannedLaunch]:
     """Yield the launches for the tiles that have few candidates; the others are flagged in ``dense``."""
     tiling, sizes = call.tiling, call.sizes
