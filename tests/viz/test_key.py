@@ -12,7 +12,7 @@ import torch
 from omegamax import sparsemax, viz
 from omegamax.densities import Gaussian, Mixture, TruncatedParaboloid
 from omegamax.viz._marks import SHAPES
-from omegamax.viz.scale import scale_ticks, ticks
+from omegamax.viz.picture import scale_ticks, ticks
 
 F64 = torch.float64
 IMAGE = torch.rand(3, 30, 40, generator=torch.Generator().manual_seed(0))

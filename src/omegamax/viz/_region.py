@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax.densities import BetaGaussian, Density, Mixture
-from omegamax.viz.scale import Index, check_index
+from omegamax.viz.picture import Index, check_index
 
 _ANGLES = 360
 _CHUNK = 8192

@@ -19,8 +19,7 @@ from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import draw_key, style_bar
 from omegamax.viz.outline import outline
 from omegamax.viz.overlay import overlay
-from omegamax.viz.picture import check_zeros, lay, pixels
-from omegamax.viz.scale import LABEL, cells, end, norm, shades, ticks
+from omegamax.viz.picture import LABEL, cells, check_zeros, end, lay, norm, pixels, shades, ticks
 from omegamax.viz.style import INK, MUTED, panels, pyplot, style
 
 if TYPE_CHECKING:
