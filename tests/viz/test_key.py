@@ -199,5 +199,5 @@ def test_samples_of_marks_are_not_alike():
     for (a, first), (b, second) in itertools.combinations(pixels.items(), 2):
         if {a, b} != {"patch", "hues"}:  # bands of one colour
             assert np.abs(first - second).max() > 0.2, (a, b)
-    with pytest.raises(ValueError, match=r"Mark: shape must be one of hatch, .* got 'zigzag'"):
+    with pytest.raises(ValueError, match=r"Mark: shape must be one of 'hatch', .* got 'zigzag'"):
         viz.Mark("zigzag", "")
