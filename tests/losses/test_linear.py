@@ -145,14 +145,14 @@ def fused(request, monkeypatch) -> None:
     if request.param != "all scores":
         monkeypatch.setattr(_support, "FEW", {2: 1, 4: 1})
     if request.param == "support, and lists that are too long":
-        missed = _support.SupportLists.pop_missed
+        missed = _support.SupportGradients.pop_missed
 
         def forgetful(support, parts):
             if support.lists is not None:
                 support.lists.counts[-1] = 1000
             return missed(support, parts)
 
-        monkeypatch.setattr(_support.SupportLists, "pop_missed", forgetful)
+        monkeypatch.setattr(_support.SupportGradients, "pop_missed", forgetful)
 
 
 interpreted = pytest.mark.filterwarnings("ignore:(invalid value|overflow|divide by zero) encountered:RuntimeWarning")

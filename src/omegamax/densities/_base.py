@@ -31,6 +31,11 @@ class Density(torch.distributions.Distribution):
     has_rsample = True
 
     @property
+    def dimension(self) -> int:
+        """Return n."""
+        return self._event_shape[0]
+
+    @property
     def covariance_matrix(self) -> Tensor:
         """Return the covariance, ``[*, n, n]``."""
         raise NotImplementedError

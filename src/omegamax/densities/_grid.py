@@ -142,11 +142,6 @@ class GridDensity(Density):
         return new
 
     @property
-    def dimension(self) -> int:
-        """Return n."""
-        return self.event_shape[0]
-
-    @property
     def masses(self) -> Tensor:
         """Return ``w_i p(t_i)``, ``[*, Q]``, which sum to one."""
         return self.node_weights * self.probs_at_nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from omegamax._checks import check_above
 from omegamax._numerics import phi
 from omegamax.densities._deformed import deformed_log_power
 from omegamax.densities._line import LineDensity
+
+Own = TypeVar("Own", bound="_Member")
 
 
 class BetaLaplace(LineDensity):
@@ -92,18 +95,6 @@ class BetaLaplace(LineDensity):
         half = 0.5 * self._tail(x.abs(), self._each)
         return torch.where(x < 0, half, 1 - half).squeeze(-1)
 
-    def icdf(self, value: Tensor) -> Tensor:
-        """Return points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
-        q = value.unsqueeze(-1)
-        right = q > 0.5
-        return self._at(2 * torch.where(right, 1 - q, q), torch.where(right, 1.0, -1.0))
-
-    def rsample(self, sample_shape=torch.Size()) -> Tensor:  # noqa: B008 (the signature of torch)
-        shape = self._extended_shape(sample_shape)
-        tail = 1 - torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device)
-        sign = torch.randint(2, shape, device=self.loc.device) * 2 - 1
-        return self._at(tail, sign)
-
     def entropy(self) -> Tensor:
         return (1 / self._each - self._level).squeeze(-1)
 
@@ -153,7 +144,6 @@ class BetaLaplace(LineDensity):
         return torch.where(inside, (power * torch.where(inside, log_base, 0.0)).exp(), 0.0)
 
     def _at(self, tail: Tensor, sign: Tensor) -> Tensor:
-        """Return the point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
         alpha = self._each
         positive = tail > 0
         log_tail = torch.where(positive, tail, 1.0).log() / alpha
@@ -161,7 +151,24 @@ class BetaLaplace(LineDensity):
         return self.loc + sign * torch.where(positive, self._unit * reach, self.support_radius.unsqueeze(-1))
 
 
-class Laplace(BetaLaplace):
+class _Member(BetaLaplace):
+    """A beta-Laplace whose alpha is a matter of its class."""
+
+    ALPHA: ClassVar[float]
+
+    def __init__(self, loc: Tensor, scale: float | Tensor, validate_args: bool | None = None):
+        super().__init__(loc, scale, self.ALPHA, validate_args)
+
+    @classmethod
+    def from_moments(  # type: ignore[override]
+        cls: type[Own], mean: Tensor, covariance: Tensor | float, *, validate_args: bool | None = None
+    ) -> Own:
+        """Return the one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
+        scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, cls.ALPHA, mean)
+        return cls(mean, scale, validate_args)
+
+
+class Laplace(_Member):
     r"""Laplace's density :math:`\exp(-|t - \mu| / b) / 2b`: the continuous softmax of :math:`-|t - \mu| / b`.
 
     Args:
@@ -174,19 +181,10 @@ class Laplace(BetaLaplace):
     Reference: Martins et al. (NeurIPS 2020), Sec. 2.1.
     """
 
-    def __init__(self, loc: Tensor, scale: float | Tensor, validate_args: bool | None = None):
-        super().__init__(loc, scale, 1.0, validate_args)
-
-    @classmethod
-    def from_moments(  # type: ignore[override]
-        cls, mean: Tensor, covariance: Tensor | float, *, validate_args: bool | None = None
-    ) -> Laplace:
-        """Return the one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
-        scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, 1.0, mean)
-        return cls(mean, scale, validate_args)
+    ALPHA = 1.0
 
 
-class Triangular(BetaLaplace):
+class Triangular(_Member):
     r"""Triangular density, the continuous sparsemax of :math:`-|t - \mu| / b`.
 
     .. math:: p(t) = \Bigl[\frac{1}{\sqrt b} - \frac{|t - \mu|}{b}\Bigr]_+
@@ -201,16 +199,7 @@ class Triangular(BetaLaplace):
     Reference: Martins et al. (NeurIPS 2020), Eq. 12.
     """
 
-    def __init__(self, loc: Tensor, scale: float | Tensor, validate_args: bool | None = None):
-        super().__init__(loc, scale, 2.0, validate_args)
-
-    @classmethod
-    def from_moments(  # type: ignore[override]
-        cls, mean: Tensor, covariance: Tensor | float, *, validate_args: bool | None = None
-    ) -> Triangular:
-        """Return the one with this mean ``[*, 1]`` and covariance (a number or ``[*, 1, 1]``)."""
-        scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, 2.0, mean)
-        return cls(mean, scale, validate_args)
+    ALPHA = 2.0
 
 
 def _scale_of_covariance(name: str, covariance: Tensor | float, alpha: float | Tensor, like: Tensor) -> Tensor:

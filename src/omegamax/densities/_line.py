@@ -18,7 +18,8 @@ from omegamax.densities._base import Density
 class LineDensity(Density):
     r"""A density over :math:`\mathbb{R}`, symmetric about ``loc [*, 1]`` and stretched by ``scale [*, 1]``.
 
-    A subclass gives ``support_radius`` besides what every density has.
+    A subclass gives ``support_radius`` and ``_at``, from which quantiles and samples follow, besides what every density
+    has.
     """
 
     loc: Tensor
@@ -66,11 +67,6 @@ class LineDensity(Density):
         return new
 
     @property
-    def dimension(self) -> int:
-        """Return 1."""
-        return 1
-
-    @property
     def mode(self) -> Tensor:
         return self.loc
 
@@ -82,9 +78,24 @@ class LineDensity(Density):
     def support_contains(self, value: Tensor) -> Tensor:
         return (value - self.loc).abs().squeeze(-1) < self.support_radius
 
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
+        q = value.unsqueeze(-1)
+        right = q > 0.5
+        return self._at(2 * torch.where(right, 1 - q, q), torch.where(right, 1.0, -1.0))
+
+    def rsample(self, sample_shape=torch.Size()) -> Tensor:  # noqa: B008 (the signature of torch)
+        shape = self._extended_shape(sample_shape)
+        tail = 1 - torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self._at(tail, torch.randint(2, shape, device=self.loc.device) * 2 - 1)
+
     def __repr__(self) -> str:
         alpha = f"tensor of shape {tuple(self.alpha.shape)}" if isinstance(self.alpha, Tensor) else f"{self.alpha:g}"
         return f"{type(self).__name__}(batch_shape={tuple(self.batch_shape)}, alpha={alpha})"
+
+    def _at(self, tail: Tensor, sign: Tensor) -> Tensor:
+        """Return the point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
+        raise NotImplementedError
 
     def _check(self, value: Tensor) -> None:
         if self._validate_args:

@@ -85,17 +85,6 @@ class LocationScale(LineDensity):
         half = torch.where(inside, self._mass(torch.where(inside, x.abs(), 0.0)), 0.5)
         return torch.where(x < 0, 0.5 - half, 0.5 + half).squeeze(-1)
 
-    def icdf(self, value: Tensor) -> Tensor:
-        """Return points ``[*, 1]`` with the mass ``value`` in [0, 1], ``[*]``, to their left."""
-        q = value.unsqueeze(-1)
-        right = q > 0.5
-        return self._at(2 * torch.where(right, 1 - q, q), torch.where(right, 1.0, -1.0))
-
-    def rsample(self, sample_shape=torch.Size()) -> Tensor:  # noqa: B008 (the signature of torch)
-        shape = self._extended_shape(sample_shape)
-        tail = 1 - torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self._at(tail, torch.randint(2, shape, device=self.loc.device) * 2 - 1)
-
     def entropy(self) -> Tensor:
         logarithm = self._integral(lambda s, h: h * torch.where(h > 0, h, 1.0).log())
         return (self.scale.log() - logarithm).squeeze(-1)
@@ -123,7 +112,6 @@ class LocationScale(LineDensity):
         return 2 * (self._edge * weights * integrand(s, self._height(s))).sum(0)
 
     def _at(self, tail: Tensor, sign: Tensor) -> Tensor:
-        """Return the point on the side ``sign`` beyond which lies the fraction ``tail`` of that side."""
         with torch.no_grad():
             # The mass beyond s is convex and, near the edge, quadratic; its square root is nearly a straight line.
             goal, edge = tail.detach().sqrt(), self._edge.detach()

@@ -116,11 +116,6 @@ class Mixture(Density):
         return new
 
     @property
-    def dimension(self) -> int:
-        """Return n."""
-        return self.event_shape[0]
-
-    @property
     def alpha(self) -> float | Tensor:
         """Return that of the components, if they have one in common: a float or ``[*]``."""
         alpha = self.components.alpha  # type: ignore[attr-defined]

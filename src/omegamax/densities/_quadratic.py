@@ -153,11 +153,6 @@ class Quadratic(Density):
         new._batch_shape = batch
         return new
 
-    @property
-    def dimension(self) -> int:
-        """Return n."""
-        return self._event_shape[0]
-
     @lazy_property
     def scale(self) -> Tensor:
         """Return Sigma, ``[*, n, n]``."""

@@ -11,17 +11,7 @@ from torch import Tensor
 from omegamax._arguments import is_number
 from omegamax.generation._ranking import Entries, Found, cut, expansions
 from omegamax.generation._sequences import Beams
-from omegamax.generation._stepper import (
-    Reorder,
-    Step,
-    Stepper,
-    check_count,
-    check_lengths,
-    check_start,
-    check_token,
-    choose_padding,
-    exact_dtype,
-)
+from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start, exact_dtype
 from omegamax.maps import Omega
 
 
@@ -136,10 +126,7 @@ def _search(
     returned = beam if returned is None else check_count(name, "returned", returned, 1)
     if returned > beam:
         raise ValueError(f"{name}: returned must be at most beam={beam}, got {returned}")
-    check_lengths(name, min_length, max_length)
-    if eos is not None:
-        check_token(name, "eos", eos)
-    fill = choose_padding(name, pad, eos)
+    fill = check_ending(name, min_length, max_length, eos, pad)
     if not is_number(length_penalty):
         raise TypeError(f"{name}: length_penalty must be a number, got {type(length_penalty).__name__}")
     if not 0 <= length_penalty < math.inf:

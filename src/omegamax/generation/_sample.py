@@ -8,17 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.generation._sequences import Sequences
-from omegamax.generation._stepper import (
-    Reorder,
-    Step,
-    Stepper,
-    check_count,
-    check_lengths,
-    check_start,
-    check_token,
-    choose_padding,
-    exact_dtype,
-)
+from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start, exact_dtype
 from omegamax.maps import Omega
 
 
@@ -74,10 +64,7 @@ def sample(
     name = "sample"
     tokens = check_start(name, start)
     check_count(name, "samples", samples, 1)
-    check_lengths(name, min_length, max_length)
-    if eos is not None:
-        check_token(name, "eos", eos)
-    fill = choose_padding(name, pad, eos)
+    fill = check_ending(name, min_length, max_length, eos, pad)
     step_of = Stepper(name, step, state, reorder, omega, temperature, eos, min_length)
 
     batch, prompt, device = *tokens.shape, tokens.device

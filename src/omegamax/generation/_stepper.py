@@ -135,26 +135,24 @@ def check_count(name: str, argument: str, value: Any, least: int) -> int:
     return value
 
 
-def check_lengths(name: str, min_length: int, max_length: int) -> None:
-    """Bounds on what is generated."""
+def check_ending(name: str, min_length: int, max_length: int, eos: int | None, pad: int | None) -> int:
+    """Check what ends a sequence; return the token that fills up what is behind its end."""
     check_count(name, "max_length", max_length, 1)
     check_count(name, "min_length", min_length, 0)
     if min_length > max_length:
         raise ValueError(f"{name}: min_length must be at most max_length={max_length}, got {min_length}")
-
-
-def is_index(value: Any) -> bool:
-    """Tell whether this is an int; True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def choose_padding(name: str, pad: int | None, eos: int | None) -> int:
-    """Return what fills up sequences behind their end."""
+    if eos is not None:
+        check_token(name, "eos", eos)
     if pad is None:
         return 0 if eos is None else eos
     if not is_index(pad):
         raise TypeError(f"{name}: pad must be an int, got {type(pad).__name__}")
     return pad
+
+
+def is_index(value: Any) -> bool:
+    """Tell whether this is an int; True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _rows(name: str, state: Any, index: Tensor, count: int) -> Any:

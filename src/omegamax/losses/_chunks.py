@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import clip_negative, full_precision
-from omegamax.losses._support import SupportLists
+from omegamax.losses._support import SupportGradients
 from omegamax.losses._targets import at_class
 from omegamax.maps import Tsallis
 from omegamax.maps.conjugate import conjugate_minus, residual, scale_residual
@@ -96,7 +96,7 @@ class Sums:
         self.weight: Tensor | None = None
         self.bias = _wide_zeros(inputs.bias) if wanted[2] and inputs.bias is not None else None
         self.alpha = torch.zeros_like(inputs.alpha) if wanted[3] else None  # type: ignore[arg-type]
-        self.support = SupportLists(inputs)
+        self.support = SupportGradients(inputs)
 
     def add(self, part: slice, d_scores: Tensor) -> None:
         """Add the part of some tokens, given the gradient in all their scores."""

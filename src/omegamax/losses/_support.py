@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FEW = {2: 640, 4: 64}
 
 
-class SupportLists:
+class SupportGradients:
     """The lists of all tokens, if those of the first chunk are short enough; nothing waits for the GPU after that."""
 
     def __init__(self, inputs: Projection):

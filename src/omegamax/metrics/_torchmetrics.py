@@ -49,6 +49,21 @@ class _Mean(Metric):
         self.count = self.count + (~left_out).sum()
 
 
+class _PlainMean(_Mean):
+    """The mean of a measure that has no settings but those of every measure."""
+
+    def __init__(
+        self,
+        *,
+        dim: Dim | None = None,
+        size: Size | None = None,
+        samples: int = 1,
+        undefined: str = "nan",
+        **options: Any,
+    ):
+        super().__init__(undefined, options, dim=dim, size=size, samples=samples)
+
+
 class JensenShannon(_Mean):
     r"""The mean Jensen-Shannon divergence between maps, see :func:`~omegamax.metrics.jensen_shannon`.
 
@@ -91,7 +106,7 @@ class JensenShannon(_Mean):
         self._add(jensen_shannon(p, q, mask=mask, **self.options))
 
 
-class RankCorrelation(_Mean):
+class RankCorrelation(_PlainMean):
     """The mean rank correlation between maps, see :func:`~omegamax.metrics.rank_correlation`.
 
     ``update(p, q, mask=None)``; arguments as for :class:`~omegamax.metrics.JensenShannon`. A map without order, all
@@ -105,23 +120,12 @@ class RankCorrelation(_Mean):
     is_differentiable = False
     higher_is_better = True
 
-    def __init__(
-        self,
-        *,
-        dim: Dim | None = None,
-        size: Size | None = None,
-        samples: int = 1,
-        undefined: str = "nan",
-        **options: Any,
-    ):
-        super().__init__(undefined, options, dim=dim, size=size, samples=samples)
-
     def update(self, p: Map, q: Map, mask: Tensor | None = None) -> None:
         """Add a batch of pairs of maps."""
         self._add(rank_correlation(p, q, mask=mask, **self.options))
 
 
-class MassInside(_Mean):
+class MassInside(_PlainMean):
     """The mean share of attention in a region, see :func:`~omegamax.metrics.mass_inside`.
 
     ``update(p, region, mask=None)``; arguments as for :class:`~omegamax.metrics.JensenShannon`.
@@ -133,17 +137,6 @@ class MassInside(_Mean):
 
     is_differentiable = True
     higher_is_better = True
-
-    def __init__(
-        self,
-        *,
-        dim: Dim | None = None,
-        size: Size | None = None,
-        samples: int = 1,
-        undefined: str = "nan",
-        **options: Any,
-    ):
-        super().__init__(undefined, options, dim=dim, size=size, samples=samples)
 
     def update(self, p: Map, region: Tensor, mask: Tensor | None = None) -> None:
         """Add a batch of maps with their regions."""
@@ -180,7 +173,7 @@ class Entropy(_Mean):
         self._add(entropy(p, mask=mask, **self.options))
 
 
-class ZeroArea(_Mean):
+class ZeroArea(_PlainMean):
     """The mean share of cells without attention, see :func:`~omegamax.metrics.zero_area`.
 
     ``update(p, mask=None)``; arguments as for :class:`~omegamax.metrics.JensenShannon`.
@@ -191,17 +184,6 @@ class ZeroArea(_Mean):
     """
 
     is_differentiable = False
-
-    def __init__(
-        self,
-        *,
-        dim: Dim | None = None,
-        size: Size | None = None,
-        samples: int = 1,
-        undefined: str = "nan",
-        **options: Any,
-    ):
-        super().__init__(undefined, options, dim=dim, size=size, samples=samples)
 
     def update(self, p: Map, mask: Tensor | None = None) -> None:
         """Add a batch of maps."""

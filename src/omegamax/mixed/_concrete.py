@@ -1,4 +1,4 @@
-"""Parameters of the distributions that start from Gumbel noise."""
+"""What the distributions that start from Gumbel noise share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,24 @@ from torch.distributions import RelaxedOneHotCategorical
 from omegamax._arguments import is_number
 from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
+from omegamax.mixed._base import Mixed
+
+
+class ConcreteMixed(Mixed):
+    """A distribution made of Concrete points, of ``logits [*, K]`` and ``temperature [*]``."""
+
+    has_rsample = True
+    logits: Tensor
+    temperature: Tensor
+
+    @property
+    def probs(self) -> Tensor:
+        """Return the probabilities of the vertices that the Concrete point is nearest to, ``[*, K]``."""
+        return self.logits.softmax(-1)
+
+    @property
+    def _device(self) -> torch.device:
+        return self.logits.device
 
 
 def concrete_parameters(

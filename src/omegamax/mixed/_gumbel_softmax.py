@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.distributions import Categorical, constraints
 
 from omegamax._constraints import finite_positive
-from omegamax.mixed._base import Mixed
-from omegamax.mixed._concrete import concrete_parameters, concrete_sample
+from omegamax.mixed._concrete import ConcreteMixed, concrete_parameters, concrete_sample
 
 
-class GumbelSoftmax(Mixed):
+class GumbelSoftmax(ConcreteMixed):
     r"""Softmax of Gumbel noise: torch's ``RelaxedOneHotCategorical`` with the interface of a mixed distribution.
 
     .. math:: Y = \mathrm{softmax}\bigl((z + G) / \lambda\bigr)
@@ -36,7 +35,6 @@ class GumbelSoftmax(Mixed):
     """
 
     arg_constraints = {"temperature": finite_positive, "logits": constraints.real_vector}  # noqa: RUF012
-    has_rsample = True
     hard: bool
 
     def __init__(
@@ -59,15 +57,6 @@ class GumbelSoftmax(Mixed):
         super(GumbelSoftmax, new).__init__(batch, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
-
-    @property
-    def _device(self) -> torch.device:
-        return self.logits.device
-
-    @property
-    def probs(self) -> Tensor:
-        """Return the probabilities of the nearest vertex, ``[*, K]``."""
-        return self.logits.softmax(-1)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Return points ``sample_shape + [*, K]``; with ``hard``, vertices with the gradients of the soft points."""

@@ -12,11 +12,10 @@ from torch.nn.functional import logsigmoid
 
 from omegamax._constraints import finite_positive
 from omegamax.functional import sparsemax
-from omegamax.mixed._base import Mixed
-from omegamax.mixed._concrete import concrete_parameters, concrete_sample
+from omegamax.mixed._concrete import ConcreteMixed, concrete_parameters, concrete_sample
 
 
-class HardConcrete(Mixed):
+class HardConcrete(ConcreteMixed):
     r"""Stretch and project: sparsemax of a multiple of a Concrete (Gumbel-softmax) point.
 
     .. math:: Y = \mathrm{sparsemax}(\tau Y'), \qquad Y' \sim \mathrm{Concrete}(z, \lambda), \qquad \tau \ge 1
@@ -46,7 +45,6 @@ class HardConcrete(Mixed):
         "logits": constraints.real_vector,
         "stretch": constraints.greater_than_eq(1),
     }
-    has_rsample = True
 
     def __init__(
         self,
@@ -69,15 +67,6 @@ class HardConcrete(Mixed):
         super(HardConcrete, new).__init__(batch, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
-
-    @property
-    def _device(self) -> torch.device:
-        return self.logits.device
-
-    @property
-    def probs(self) -> Tensor:
-        """Return the probabilities of the vertices that the Concrete point is nearest to, ``[*, K]``."""
-        return self.logits.softmax(-1)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Return points ``sample_shape + [*, K]``, with gradients to every parameter."""

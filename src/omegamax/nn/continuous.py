@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,9 +18,10 @@ from omegamax.nn._head import DensityHead
 from omegamax.nn.alpha import Alpha, hold_alpha
 
 NAME = "ContinuousAttention"
+Matched = TypeVar("Matched", bound=Density)  # the density that a subclass matches to weights
 
 
-class DensityAttention(torch.nn.Module):
+class DensityAttention(torch.nn.Module, Generic[Matched]):
     """The mean of a value function under a density. A subclass says which, in :meth:`_match` and ``forward``."""
 
     alpha: float | Tensor | Alpha
@@ -68,8 +69,8 @@ class DensityAttention(torch.nn.Module):
         *,
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
-    ) -> Any:
-        """Return the density for weights ``[*, L]``."""
+    ) -> Matched:
+        """Return the density for weights ``[*, L]``: the one under which ``forward`` takes the mean."""
         width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
         where = self.fit.locate(self._name, lengths, positions, mask, width, device)
@@ -86,7 +87,7 @@ class DensityAttention(torch.nn.Module):
             context = torch.einsum("...j,...jd->...d", r.to(dtype), coefficients.to(dtype))
             return context.to(coefficients.dtype)
 
-    def _match(self, p: Tensor, where: BatchPositions) -> Density:
+    def _match(self, p: Tensor, where: BatchPositions) -> Matched:
         """Return the density for ``p [*, L]``, each row of which sums to one."""
         raise NotImplementedError
 
@@ -163,7 +164,7 @@ class DensityAttention(torch.nn.Module):
         return f"{alpha}combined={self.combined}, floor={self.floor}"
 
 
-class ContinuousAttention(DensityAttention):
+class ContinuousAttention(DensityAttention[BetaGaussian]):
     r"""Attention to an interval of time or a region of space: the mean of a value function under a density.
 
     .. math:: c = E_p[V(t)] = B^\top E_p[\psi(t)], \qquad V(t) = B^\top \psi(t)
@@ -261,17 +262,6 @@ class ContinuousAttention(DensityAttention):
         if query is not None:
             density = self.predict(query)
         return self._context(values, weights, density, positions, lengths, mask)
-
-    def match(
-        self,
-        weights: Tensor,
-        positions: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        mask: Tensor | None = None,
-    ) -> BetaGaussian:
-        """Return the density with the moments of the positions under weights ``[*, L]``, plus the floor."""
-        return super().match(weights, positions, lengths=lengths, mask=mask)
 
     def predict(self, query: Tensor) -> BetaGaussian:
         """Return the density with the location and the scale that a query ``[*, query_dim]`` asks for."""

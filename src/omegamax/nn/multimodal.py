@@ -21,7 +21,7 @@ NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")
 
 
-class MultimodalAttention(DensityAttention):
+class MultimodalAttention(DensityAttention[Mixture]):
     r"""Attention to several regions at once: the mean of a value function under a mixture.
 
     .. math:: c = E_p[V(t)] = \sum_{k=1}^K \pi_k c_k, \qquad
@@ -154,17 +154,6 @@ class MultimodalAttention(DensityAttention):
         if weights is None:
             raise TypeError(f"{NAME}: weights must be a floating-point tensor [*, L], got None")
         return self._context(values, weights, None, positions, lengths, mask)
-
-    def match(
-        self,
-        weights: Tensor,
-        positions: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        mask: Tensor | None = None,
-    ) -> Mixture:
-        """Return the mixture for weights ``[*, L]``."""
-        return super().match(weights, positions, lengths=lengths, mask=mask)
 
     def _match(self, p: Tensor, where: BatchPositions) -> Mixture:
         count = self._count()
