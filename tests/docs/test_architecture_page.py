@@ -7,10 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
+from tasks.vqa.networks import write_runs
 
 import omegamax
 from omegamax.basis import GaussianRBF, grid_positions
+from omegamax.cli.main import main
 from omegamax.nn import ContinuousAttention
 
 SOURCE = Path(omegamax.__file__).parent
@@ -70,3 +74,17 @@ def test_walk_of_a_value_through_continuous_attention():
     ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
     assert len(steps) <= 12
     assert ran == set(steps), ran ^ set(steps)
+
+
+def test_walk_of_an_image_through_explain(tmp_path):
+    walk = section("The walk of an image through `omegamax vqa explain`")
+    steps, helpers = (named(part) for part in walk.split("On the way, small helpers"))
+    scores = named(section("The walk of a score vector, on a CPU").split("Its gradient")[0])
+    run = write_runs(tmp_path / "runs")["softmax"]
+    picture, out = tmp_path / "picture.png", tmp_path / "where.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(picture)
+    asked = ["vqa", "explain", str(picture), "is it red?", "--checkpoint", str(run), "--out", str(out)]
+    ran = run_and_list_files(lambda: main(asked))
+    assert out.exists() and len(steps) <= 25
+    assert set(steps) <= ran, set(steps) - ran
+    assert ran <= {*steps, *helpers, *scores}, ran - {*steps, *helpers, *scores}

@@ -22,14 +22,14 @@ class Publication:
 
     @property
     def short(self) -> str:
-        """Authors and year, as one says them."""
+        """Return authors and year, as one says them."""
         names = [name.split(",")[0] for name in self.fields["author"].split(" and ")]
         who = names[0] if len(names) == 1 else " & ".join(names) if len(names) == 2 else f"{names[0]} et al."
         return f"{who} ({self.fields['year']})"
 
     @property
     def url(self) -> str | None:
-        """Return where to read it, if the entry says so."""
+        """Return the address to read it at, if the entry has one."""
         if "doi" in self.fields:
             return f"https://doi.org/{self.fields['doi']}"
         return self.fields.get("url")

@@ -75,7 +75,7 @@ class RunCLI(LightningCLI):
         super().__init__(load(application.task), load(application.data), *arguments, **{**ours, **settings})
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
-        """Arguments of the trainer's methods that are no settings; checkpoints are read as plain data in any case."""
+        """Name the trainer's arguments that are no settings; checkpoints are always read as plain data."""
         methods = LightningCLI.subcommands().items()
         return {name: skip | {"weights_only"} for name, skip in methods if self.stage in (None, name)}
 

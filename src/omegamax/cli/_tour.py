@@ -19,7 +19,7 @@ PLANE = 240
 
 
 def _slant() -> Tensor:
-    """Edges of the image's grid from each cell to the next one right and the next one below on the right. ``[2, E]``"""
+    """Return the edges of the image's grid ``[2, E]``: from each cell to the right, and to the lower right."""
     cell = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE)
     right, slant = (cell[:, :-1], cell[:, 1:]), (cell[:-1, :-1], cell[1:, 1:])
     return torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in (right, slant)], 1)
@@ -128,7 +128,7 @@ def blobs(generator: torch.Generator) -> Tensor:
 
 
 def loss_along(omega: Omega, gaps: Tensor) -> Tensor:
-    """Loss of the best answer when each of four scores leads the next by ``gaps``. ``[G]``
+    """Compute the loss of the best answer when each of four scores leads the next by ``gaps``. ``[G]``
 
     The target is the vertex that far-apart scores select: one-hot on the simplex, k-hot for k-subsets.
     """

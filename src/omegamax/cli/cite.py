@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def bibtex(names: list[str]) -> list[str]:
-    """BibTeX of maps and keys, without repetitions.
+    """Return the BibTeX of maps and keys, without repetitions.
 
     >>> bibtex(["sparsemax", "martins2016softmax"])[0].splitlines()[0]
     '@inproceedings{martins2016softmax,'

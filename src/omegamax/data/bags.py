@@ -117,7 +117,7 @@ class MNISTBags(Dataset[Bag]):
         return BagTable(self.digits.images, members, mask, label, positive)
 
     def _draw(self, index: int) -> tuple[Tensor, Tensor, int]:
-        """Return numbers of the digits, which of them are in the class, and the label."""
+        """Draw the indices of the digits of a bag; return them, which are in the class, and the label."""
         rng = np.random.default_rng((self.seed, index))
         count = max(round(float(rng.normal(self.mean, self.deviation))), self.positives, _FEWEST)
         label = index % 2
@@ -161,7 +161,7 @@ class MILBenchmark(Dataset[Bag]):
 
     @property
     def dim(self) -> int:
-        """Return features of an instance."""
+        """Return the number of features of an instance."""
         return self._bags[0].shape[1]
 
     def __len__(self) -> int:
@@ -184,7 +184,7 @@ def _pad(rows: list[Tensor]) -> Tensor:
 
 
 def folds(labels: Tensor, count: int = 10, seed: int = 0) -> list[Tensor]:
-    """Indices of the parts of a cross-validation, each with its share of positive and negative bags.
+    """Return the indices of the parts of a cross-validation, each with its share of positive and negative bags.
 
     >>> [part.tolist() for part in folds(torch.tensor([0, 1, 0, 1]), 2)]
     [[0, 3], [1, 2]]

@@ -15,7 +15,7 @@ from omegamax.data.vocabulary import PADDING, Vocabulary
 
 
 def pool(relevance: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Relevance ``[H, W]`` as probabilities of the cells of a grid ``[h, w]``: means over cells, summing to one.
+    """Return relevance ``[H, W]`` as probabilities of the cells of a grid ``[h, w]``: means over cells, summing to one.
 
     All zeros stay zeros: nothing to compare with.
 

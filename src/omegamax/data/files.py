@@ -27,7 +27,7 @@ MOST_LINE = 16 * MIB  # characters of a line of one
 
 
 def check_folder(name: str, folder: FilePath) -> Path:
-    """Return the folder as a path, if it is one."""
+    """Return the folder as a path; refuse what is none."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
@@ -45,7 +45,7 @@ def find(name: str, folder: Path, candidates: Sequence[str]) -> Path:
 
 
 def open_text(path: Path) -> IO[str]:
-    """Return a UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
+    """Open a UTF-8 text file, plain or compressed by xz or gzip, as its ending says; too long a one is an error."""
     return io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding="utf-8")
 
 
@@ -156,7 +156,7 @@ def value(place: str | Place, entry: Any, key: str, kind: type | tuple[type, ...
 
 @contextmanager
 def many_objects() -> Iterator[None]:
-    """Without the search for cycles, which takes longer than the reading when millions of objects are made."""
+    """Run a block without the search for cycles, which takes longer than reading millions of objects."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -171,12 +171,12 @@ def _takes(kind: type, kinds: type | tuple[type, ...]) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return what to say of an error of a library: its name and its message."""
+    """Return name and message of a library's error in one text."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def short(thing: object) -> str:
-    """Tell how a thing looks in Python, or how that begins."""
+    """Return the ``repr`` of a thing, or the beginning of a long one."""
     text = repr(thing[:60] if isinstance(thing, (str, list)) else thing)
     return text if len(text) <= 60 else text[:57] + "..."
 

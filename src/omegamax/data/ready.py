@@ -76,7 +76,7 @@ class Ready(Dataset[Batch]):
 
     @staticmethod
     def collate(batch: Any) -> Batch:
-        """Return what a loader calls on a batch: nothing is left to do."""
+        """Return the function that a loader calls on a batch; it returns the batch as it is."""
         return batch
 
     @torch.no_grad()
@@ -136,7 +136,7 @@ def _join(batches: Sequence[Batch]) -> Batch:
 
 
 def _with_relevance(batch: Batch, batches: Sequence[Batch]) -> Batch:
-    """Return the same with empty maps if it has none, as others do."""
+    """Return the batch with empty relevance maps where it has none."""
     if "relevance" in batch:
         return batch
     h, w = next(other["relevance"].shape[1:] for other in batches if "relevance" in other)
@@ -144,7 +144,7 @@ def _with_relevance(batch: Batch, batches: Sequence[Batch]) -> Batch:
 
 
 def _on_grid(batch: Batch, h: int, w: int) -> Batch:
-    """Return the same with cells up to ``h x w``, the new ones empty."""
+    """Return the batch padded with empty cells to ``h x w``."""
     rows, columns = batch["grid"]
     more = (0, w - columns, 0, h - rows)
     changed: Batch = {"grid": (h, w)}

@@ -65,23 +65,23 @@ class Vocabulary:
 
     @property
     def num_words(self) -> int:
-        """Return rows that an embedding of the words needs, padding and unknown included."""
+        """Return the number of rows that an embedding of the words needs, padding and unknown included."""
         return len(self.words) + UNKNOWN + 1
 
     @property
     def num_answers(self) -> int:
-        """Classes of the answer classifier."""
+        """Return the number of classes of the answer classifier."""
         return len(self.answers)
 
     def encode(self, question: str) -> Tensor:
-        """Return numbers of the words, int64 ``[T]``."""
+        """Return the indices of the words, int64 ``[T]``."""
         words = tokenise(question)
         if not words:
             raise ValueError(f"Vocabulary.encode: question {question!r} has no words")
         return torch.tensor([self._word.get(word, UNKNOWN) for word in words])
 
     def answer_index(self, answer: str) -> int:
-        """Return the number of an answer."""
+        """Return the index of an answer."""
         try:
             return self._answer[answer]
         except KeyError:
@@ -91,7 +91,7 @@ class Vocabulary:
             ) from None
 
     def scores(self, answers: Mapping[str, float], unknown: str = "error") -> Tensor:
-        """Score of every answer of the vocabulary, float32 ``[A]``; 0 for those not named.
+        """Return the score of every answer of the vocabulary, float32 ``[A]``; 0 for those not named.
 
         Args:
             unknown: ``"error"``, or ``"drop"`` to pass over answers that are not in the vocabulary: with real

@@ -43,11 +43,11 @@ class Order(Sampler[list[int]]):
         self.epoch = self.first = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before an epoch."""
+        """Begin an epoch; Lightning calls this before each."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Return number of batches in a whole epoch."""
+        """Return the number of batches in a whole epoch."""
         return -(-self._mine // self.batch_size)
 
     @property
@@ -116,13 +116,13 @@ class Batches:
             yield each
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch and batch, and what gives these numbers a meaning."""
+        """Return the epoch and the batch, with the settings that give these numbers a meaning."""
         order = self.sampler
         whole = {"samples": order.count, "batch_size": order.batch_size * order.processes, "seed": order.seed}
         return {**whole, "epoch": order.epoch, "batch": self._batch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there the next time batches are asked for."""
+        """Continue from a saved position the next time batches are asked for."""
         mine = self.state_dict()
         keys = [key for key in ("samples", "batch_size", "seed") if state.get(key) != mine[key]]
         differ = [f"{key} {state.get(key)}, not {mine[key]}" for key in keys]

@@ -70,7 +70,7 @@ def tell_end(table: Trials, failed: Sequence[Job]) -> int:
 
 
 def name_device(device: str) -> str:
-    """Return what a row says of the device that it was made on.
+    """Return the name of a device, for the row of a table.
 
     >>> name_device("cpu")
     'cpu'

@@ -21,7 +21,7 @@ _WARNINGS = (
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without advertisements, and without warnings that ask nothing of the user."""
+    """Run a block without advertisements, and without warnings that ask nothing of the user."""
     logger = logging.getLogger(_INFO)
     logger.addFilter(_no_advertisement)
     try:

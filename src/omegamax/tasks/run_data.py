@@ -91,11 +91,11 @@ class RunData(L.LightningDataModule, abc.ABC):
     @property
     @abc.abstractmethod
     def collate(self) -> Callable[[Any], Any]:
-        """Return what makes batches of samples."""
+        """Return the function that makes a batch of a list of samples."""
 
     @classmethod
     def of(cls: type[Kind], settings: Mapping[str, Any], **changes: Any) -> Kind:
-        """Return the data with :attr:`settings`, with changes."""
+        """Build the data from :attr:`settings`, some of them changed."""
         given = {**settings, **changes}
         kinds = cls.known()
         name = given.pop("class", None)
@@ -140,7 +140,7 @@ class RunData(L.LightningDataModule, abc.ABC):
         return self._batches("test")
 
     def batches(self, samples: Dataset[Any], order: Order) -> Batches:
-        """Return samples in an order, as batches."""
+        """Return batches of samples in the order given."""
         return Batches(samples, order, self.collate, self.workers)
 
     def _batches(self, name: str, seed: int | None = None) -> Batches:

@@ -51,7 +51,7 @@ class RunTask(L.LightningModule, abc.ABC):
         return self.kind
 
     def describe(self) -> dict[str, Any]:
-        """Return what a file says beside the weights: numbers, words, lists and dicts."""
+        """Return the record that a file has beside the weights: numbers, words, lists and dicts."""
         return {"format": RECORD_FORMAT, "network": self.network, "data": self.data_settings}
 
     @classmethod
@@ -72,7 +72,7 @@ class RunTask(L.LightningModule, abc.ABC):
 
     @classmethod
     def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
-        """Return the arguments of the network in what a file says, or refuse it.
+        """Return the arguments of the network from the record of a file, or refuse it.
 
         A subclass refuses sizes here that would fill the memory, and that none of the weights shows.
         """

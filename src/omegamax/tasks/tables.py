@@ -11,7 +11,7 @@ from pathlib import Path
 def mean(
     rows: Sequence[Mapping[str, str]], column: str, scale: float = 100, digits: int = 1, seeds: int | None = 3
 ) -> str:
-    """Return mean and standard deviation of a column; how many values there were, if not ``seeds``.
+    """Return mean and standard deviation of a column, and the number of values where it is not ``seeds``.
 
     >>> mean([{"accuracy": "0.5"}, {"accuracy": "0.6"}, {"accuracy": "0.7"}], "accuracy")
     '60.0 ± 10.0'
@@ -27,7 +27,7 @@ def mean(
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table whose first column is text and the others numbers.
+    """Return a Markdown table whose first column is text and whose others are numbers.
 
     >>> print(table(["kind", "all"], [["softmax", "77.6"]]))
     | kind | all |

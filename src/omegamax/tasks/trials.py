@@ -49,7 +49,7 @@ class Trials:
             raise ValueError(f"Trials: keys must be among the columns {list(self.columns)}, got {unknown}")
 
     def rows(self) -> list[dict[str, str]]:
-        """Return what is there, as text."""
+        """Return the rows of the file, as text."""
         if not self.path.exists():
             return []
         with self.path.open(newline="", encoding="utf-8") as file:
@@ -64,7 +64,7 @@ class Trials:
         return [job for job in jobs if self._key(job) not in there]
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Append rows; one whose keys are there already is refused."""
+        """Append rows, and refuse one whose keys are there already."""
         rows, there = list(rows), {self._key(row) for row in self.rows()}
         for row in rows:
             if self._key(row) in there:
@@ -151,7 +151,7 @@ def work_through(
 
 
 def _attempt(work: Callable[[T], Any], job: T) -> Any:
-    """Return the outcome, or as text what went wrong."""
+    """Return the outcome of a job, or the text of its error."""
     try:
         return work(job)
     except Exception:

@@ -23,7 +23,7 @@ _MODEL = "model."  # where a task has its network
 
 
 def remedy(kind: str) -> str:
-    """Return what to do about a file that cannot be used; ``kind`` is the task's name on the command line."""
+    """Return the advice about a file that cannot be used; ``kind`` is the task's name on the command line."""
     return f"give a file that `omegamax {kind} fit` wrote"
 
 
@@ -40,7 +40,7 @@ def find_weights(path: Path_, kind: str) -> Path:
 
 
 def load_plain(path: Path_, kind: str, map_location: Any = "cpu") -> dict[str, Any]:
-    """Return all that is in a ``.ckpt`` file of a task, read without running code."""
+    """Read all that is in a ``.ckpt`` file of a task, read without running code."""
     content = load_tensors(path, "damaged, or no checkpoint of plain data", remedy(kind), map_location)
     if not isinstance(content, dict) or kind not in content or "state_dict" not in content:
         raise DataError(f"{path} is no checkpoint of `omegamax {kind}`; {remedy(kind)}")

@@ -165,7 +165,7 @@ def _several(width: float, height: float, colour: str) -> list[Artist]:
 
 
 def _hues(width: float, height: float, colour: str) -> list[Artist]:
-    """Bands of the colours given, separated by spaces."""
+    """Draw bands of the colours given, separated by spaces."""
     shades = colour.split()
     drawn = []
     for k, shade in enumerate(shades):

@@ -45,7 +45,7 @@ class Region:
 
 
 def region(name: str, density: Density, index: Index | None, argument: str = "density") -> Region:
-    """Member ``index`` of a batch of densities; None if there is only one."""
+    """Return member ``index`` of a batch of densities; None if there is only one."""
     check_type(name, argument, density, Density, "a density of omegamax.densities")
     if density.event_shape != (2,):
         given = tuple(density.event_shape)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from omegamax.viz.fonts import families, legible
 from omegamax.viz.heatmap import heatmap
-from omegamax.viz.style import INK
+from omegamax.viz.style import INK, families, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

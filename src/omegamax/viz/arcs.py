@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import finish
-from omegamax.viz.style import INK, MUTED, axes_or_new
+from omegamax.viz.style import INK, MUTED, axes_or_new, families, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,7 @@ def arcs(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """Arcs from heads to their modifiers over the words, as opaque and as thick as they are probable.
+    """Draw arcs from heads to their modifiers over the words, as opaque and as thick as they are probable.
 
     What is exactly 0 is not drawn, what is neither 0 nor 1 has its marginal written on it. An upright arrow attaches a
     word to the root.
@@ -70,7 +69,7 @@ def arcs(
 
 
 def _places(words: Sequence[str]) -> tuple[list[float], float]:
-    """Middle of each word in letters from the left, and where the sentence ends; short words have room for arrows."""
+    """Return the middle of each word, in letters from the left, and the end; short words have room for arrows."""
     places, left = [], 0.0
     for word in words:
         width = max(len(word), 2.5) + 2.0

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import finish
-from omegamax.viz.style import INK, MUTED, axes_or_new
+from omegamax.viz.style import INK, MUTED, axes_or_new, families, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

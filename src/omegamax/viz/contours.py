@@ -45,7 +45,7 @@ def contours(
     title: str = "",
     key: bool = True,
 ) -> Axes:
-    """Continuous attention over a picture: colours and level lines of one density, dots at its means.
+    """Draw continuous attention over a picture: colours and level lines of one density, dots at its means.
 
     Colours mean the density per unit area, as in :func:`overlay`: the picture has area 1, and 1 is what attention
     spread evenly has everywhere. Where the support ends there is a thick line. It is exact for elliptic densities and
@@ -121,7 +121,7 @@ def _heights(levels: Sequence[float]) -> list[float]:
 
 
 def _radii(p: BetaGaussian, heights: Sequence[float]) -> Tensor:
-    r"""Mahalanobis' distances ``[*, M]`` at which the density has these heights; inf where it is nowhere as high.
+    r"""Return Mahalanobis' distances ``[*, M]`` where the density has these heights; inf where it is nowhere as high.
 
     From :math:`h = p(\mu) \, [1 - e q / 2c]^{1/e}`: the squared distance is :math:`q = 2c \, (1 - (h / p(\mu))^e) / e`.
     """

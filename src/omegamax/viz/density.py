@@ -95,7 +95,7 @@ def _nodes(p: Density, a: float, b: float) -> Tensor:
 
 
 def _with_mean(p: Density, t: Tensor) -> Tensor:
-    """Sorted points and the mean, if it lies between them: a peak or a narrow support is not to be missed."""
+    """Return sorted points and the mean, if it lies between them: a peak or a narrow support is not to be missed."""
     mean = p.mean.flatten()
     t = t.to(mean)
     return torch.cat([t, mean[(mean > t[0]) & (mean < t[-1])]]).sort().values

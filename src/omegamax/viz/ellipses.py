@@ -42,7 +42,7 @@ def ellipses(
     ax: Axes | None = None,
     key: bool = True,
 ) -> Axes:
-    """Level lines of densities over the plane, and a thick line where their support ends.
+    """Draw level lines of densities over the plane, and a thick line where their support ends.
 
     Coordinates are those of :func:`omegamax.basis.grid_positions`: (x, y) in the unit square, y downwards, so that
     ``image[r, c]`` covers the cell around its position.
@@ -92,7 +92,7 @@ def ellipses(
 
 
 def mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
-    r"""Mahalanobis' distances ``[*, M]`` within which the masses lie.
+    r"""Return Mahalanobis' distances ``[*, M]`` within which the masses lie.
 
     In the plane :math:`(p(t) / p(\mu))^\alpha` of the mass lies outside the ellipse through t, whatever alpha is: so
     the squared distance is :math:`q = 2c \, (1 - (1 - m)^{e / \alpha}) / e` with e = alpha - 1.
@@ -103,7 +103,7 @@ def mass_radii(p: BetaGaussian, masses: Sequence[float]) -> Tensor:
 
 
 def trace_rings(p: BetaGaussian, radii: Tensor) -> Tensor:
-    """Ellipses ``[K, points, 2]`` at those of the distances ``[*, M]`` that are finite."""
+    """Return ellipses ``[K, points, 2]`` at those of the distances ``[*, M]`` that are finite."""
     angles = torch.arange(_POINTS, dtype=torch.float64) * (2 * math.pi / _POINTS)
     around = torch.stack([angles.cos(), angles.sin()], -1) @ p.scale_tril.double().cpu().mT
     rings = p.loc.double().cpu()[..., None, None, :] + radii.double().cpu()[..., None, None] * around.unsqueeze(-3)
@@ -136,7 +136,7 @@ def _trace(ax: Axes, p: Density, masses: Sequence[float], frame: Frame, colour: 
 
 
 def _lattice(p: Density, frame: Frame) -> Tensor:
-    """Centres of cells over the frame, row by row; ``[S, S, 2]`` with as many axes before the last as p has batch."""
+    """Return centres of cells over the frame, row by row: ``[S, S, 1, ..., 1, 2]``, a 1 for each batch axis of p."""
     left, right, top, bottom = frame
     at = (torch.arange(_LATTICE, dtype=torch.float64) + 0.5) / _LATTICE
     x, y = left + (right - left) * at, top + (bottom - top) * at

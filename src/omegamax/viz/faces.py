@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from omegamax.viz._marks import Mark
-from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import finish
 from omegamax.viz.simplex import CORNERS
-from omegamax.viz.style import INK, MUTED, axes_or_new
+from omegamax.viz.style import INK, MUTED, axes_or_new, families, legible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omegamax.viz._marks import Mark, artists
-from omegamax.viz.fonts import families, legible
-from omegamax.viz.style import INK, MUTED
+from omegamax.viz.style import INK, MUTED, families, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,6 +156,6 @@ def _columns(texts: Sequence[str], width: float) -> tuple[int, list[str]]:
 
 
 def _height(texts: Sequence[str], columns: int) -> int:
-    """Return lines of a legend: it fills its columns one after the other."""
+    """Count the lines of a legend: it fills its columns one after the other."""
     rows = -(-len(texts) // columns)
     return max(sum(1 + text.count("\n") for text in texts[at : at + rows]) for at in range(0, len(texts), rows))

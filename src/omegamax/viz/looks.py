@@ -15,12 +15,11 @@ from omegamax._arguments import check_integer
 from omegamax.densities import Density
 from omegamax.viz._region import region
 from omegamax.viz.contours import contours, field, peak
-from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import draw_key, style_bar
 from omegamax.viz.outline import outline
 from omegamax.viz.overlay import overlay
 from omegamax.viz.picture import LABEL, cells, check_zeros, end, lay, norm, pixels, shades, ticks
-from omegamax.viz.style import INK, MUTED, panels, pyplot, style
+from omegamax.viz.style import INK, MUTED, families, legible, panels, pyplot, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,7 +182,7 @@ def _wrap(text: str, kind: str, panels: int = 1) -> str:
 
 
 def _tallest(texts: Mapping[str, str], *others: str | None) -> int:
-    """Return the most lines that any has."""
+    """Return the number of lines of the tallest text."""
     given = [*texts.values(), *(other for other in others if other is not None)]
     return max((text.count("\n") + 1 for text in given), default=0)
 

@@ -42,7 +42,7 @@ def overlay(
     title: str = "",
     key: bool = True,
 ) -> Axes:
-    """Discrete attention over a picture: each cell in the colour of its weight, on the dim picture.
+    """Draw discrete attention over a picture: each cell in the colour of its weight, on the dim picture.
 
     Colours mean density per unit area, a cell's weight times the number of cells, so that they can be compared with
     those of :func:`contours` and of other grids: 1 is what attention spread evenly has everywhere. They go with its

@@ -193,7 +193,7 @@ def scale_picture() -> bytes:
 
 
 def scale_ticks(vmax: float) -> list[tuple[float, str]]:
-    """Return numbers for the scale as text, each with its place on the scale, from 0 to 1."""
+    """Return numbers for the scale as text, each with its position on the scale, from 0 to 1."""
     return [(math.sqrt(value / vmax), text) for value, text in ticks(vmax)]
 
 
@@ -211,6 +211,6 @@ def paint(ax: Axes, densities: Tensor, vmax: float, interpolation: str) -> Any:
 
 
 def ticks(vmax: float) -> list[tuple[float, str]]:
-    """Return numbers for the scale, with their text: powers of 4, which are twice as far from 0 each under the root."""
+    """Return numbers for the scale, with their text: powers of 4, each twice as far from 0 under the root."""
     steps = [4.0**k for k in range(-12, 16) if 0.06 * vmax <= 4.0**k <= vmax]
     return [(0.0, "0"), *((step, f"{step:g}") for step in steps)]

@@ -87,7 +87,7 @@ def _mix(p: Tensor) -> Tensor:
 
 
 def _borders(p: Tensor) -> Iterator[tuple[Tensor, float]]:
-    """Surfaces and heights whose level lines bound the parts where an entry is 0, or as large as it can be."""
+    """Return surfaces and heights whose level lines bound the parts where an entry is 0, or as large as it can be."""
     rounding = 1e-9
     top = p.max()
     for entry in p.unbind(-1):

@@ -151,7 +151,7 @@ def _positive(text: str) -> int:
 
 
 def _size(text: str) -> tuple[int, int]:
-    """Return ``"448"`` or ``"320x448"``, height first.
+    """Parse ``"448"`` or ``"320x448"``, height first.
 
     >>> _size("320x448")
     (320, 448)

@@ -83,7 +83,7 @@ def _along(rng: np.random.Generator, size: int) -> Array:
 
 @lru_cache(maxsize=8)
 def _places(size: int) -> Array:
-    """Middles of the pixels of one axis, in [0, 1]."""
+    """Return the middles of the pixels of one axis, in [0, 1]."""
     places = ((np.arange(size) + 0.5) / size).astype(np.float32)
     places.setflags(write=False)
     return places

@@ -39,7 +39,7 @@ def beyond(side: str, cut: float) -> Box:
 
 
 def level(side: str, cut: float) -> Box:
-    """Return the edge of that strip.
+    """Return the edge of the strip that :func:`beyond` returns.
 
     >>> level("right of", 0.25)
     Box(top=0.0, bottom=1.0, left=0.75, right=0.75)
@@ -56,7 +56,7 @@ OPPOSITE = {"above": "below", "below": "above", "left of": "right of", "right of
 def place(
     rng: np.random.Generator, radii: Sequence[float], boxes: Sequence[Box], far: bool = False
 ) -> tuple[list[tuple[float, float]], float]:
-    """Middles (y, x) of discs that do not touch, and the factor by which their radii had to shrink to fit.
+    """Return middles (y, x) of discs that do not touch, and the factor by which their radii had to shrink to fit.
 
     Args:
         radii: of the discs around the things.

@@ -42,12 +42,12 @@ class Thing:
 
     @property
     def odd(self) -> bool:
-        """Tell whether an ellipse or a few square cells hold it badly."""
+        """Tell whether an ellipse or a few square cells fit the shape badly."""
         return self.shape in ODD
 
     @property
     def name(self) -> str:
-        """As questions call it."""
+        """Return the name that questions use."""
         return f"{self.colour} {self.shape}"
 
 

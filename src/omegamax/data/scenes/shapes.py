@@ -64,12 +64,12 @@ def _hook(u: Array, v: Array) -> Array:
 
 # Strokes are distances from a line less half a width: their joints leave no seam, as those of filled parts would.
 def _bow(u: Array, v: Array, radius: float) -> Array:
-    """Measure from the lower half of a circle."""
+    """Return the distance from the lower half of a circle."""
     return np.where(v >= 0, np.abs(np.hypot(u, v) - radius), np.hypot(np.abs(u) - radius, v))
 
 
 def _line(u: Array, v: Array, top: float, bottom: float) -> Array:
-    """Measure from an upright line."""
+    """Return the distance from an upright line."""
     return np.hypot(u, v - np.clip(v, top, bottom))
 
 
@@ -106,7 +106,7 @@ LEAN = {"bar": 45}  # added to the rotation
 
 
 def plural(shape: str) -> str:
-    """Name two or more of them.
+    """Return the plural of a shape's name.
 
     >>> plural("cross"), plural("star")
     ('crosses', 'stars')
@@ -115,5 +115,5 @@ def plural(shape: str) -> str:
 
 
 def distance(shape: str, u: Array, v: Array) -> Array:
-    """Signed distance of the points (u, v) from the edge of a shape of radius one around the origin."""
+    """Return the signed distance of the points (u, v) from the edge of a shape of radius one around the origin."""
     return (REGULAR.get(shape) or ODD[shape])(u, v)

@@ -49,7 +49,7 @@ class Evaluation:
 
 
 def evaluate(results: Mapping[int, str], annotations: Mapping[int, Annotation]) -> Evaluation:
-    """Accuracy of results, an answer for each annotated question, as the official evaluation reports it.
+    """Compute the accuracy of results, an answer for each annotated question, as the official evaluation reports it.
 
     >>> people = Annotation(7, 1, "is the", "yes/no", "yes", ("yes",) * 9 + ("no",), ("yes",) * 10)
     >>> evaluate({7: "No"}, {7: people}).overall

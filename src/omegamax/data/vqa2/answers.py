@@ -28,7 +28,7 @@ _TWO = """
 
 
 def _without_one(word: str) -> list[str]:
-    """Return the word with one of its apostrophes left out, in every way."""
+    """List the word with each one of its apostrophes left out."""
     return [word[:i] + word[i + 1 :] for i, letter in enumerate(word) if letter == "'"]
 
 
@@ -63,5 +63,5 @@ def normalise_answer(answer: str) -> str:
 
 
 def clean(answer: str) -> str:
-    """Without line breaks and tabs, nor space at the ends: all that is done where the ten people agree."""
+    """Remove line breaks, tabs and space at the ends: all that is done where the ten people agree."""
     return answer.replace("\n", " ").replace("\t", " ").strip()

@@ -32,7 +32,7 @@ def answer_dictionary(annotations: Iterable[Annotation], least: int = 9) -> list
 
 
 def save_dictionary(path: FilePath, answers: Sequence[str]) -> None:
-    """Write the answers as a JSON list; the place in the list is the number of the answer."""
+    """Write the answers as a JSON list; the position in the list is the index of the answer."""
     Path(path).write_text(json.dumps(list(answers), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
 

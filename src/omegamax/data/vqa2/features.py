@@ -97,7 +97,7 @@ class GridFeatures:
 
 
 def picture_names(image_id: int, subset: str | None) -> list[str]:
-    """Return names, without ending, of the files that belong to a picture of MS-COCO, with their subfolders."""
+    """List the names, without suffix, of the files that belong to a picture of MS-COCO, with their subfolders."""
     plain = [f"{image_id:012d}", f"{image_id}"]
     if subset is None:
         return plain

@@ -41,7 +41,7 @@ class HumanAttention:
         self._files = {number: [name for _, name in sorted(maps)] for number, maps in found.items()}
 
     def __len__(self) -> int:
-        """Return number of questions with maps."""
+        """Return the number of questions with maps."""
         return len(self._files)
 
     def __contains__(self, question_id: object) -> bool:
@@ -49,7 +49,7 @@ class HumanAttention:
 
     @property
     def question_ids(self) -> list[int]:
-        """Return numbers of the questions with maps, ascending."""
+        """List the ids of the questions with maps, ascending."""
         return sorted(self._files)
 
     def maps(self, question_id: int) -> list[Tensor]:

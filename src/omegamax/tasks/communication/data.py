@@ -71,7 +71,7 @@ class CommunicationData(L.LightningDataModule):
 
     @property
     def features(self) -> int:
-        """Pixels of a picture."""
+        """Return the number of pixels of a picture."""
         return self.split("train").images.shape[1]
 
     def train_dataloader(self) -> Batches:

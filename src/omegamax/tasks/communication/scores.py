@@ -46,7 +46,7 @@ class GameScores(torch.nn.Module):
         self._rounded = False
 
     def update(self, play: Play, target: Tensor, rounded: Play | None = None) -> None:
-        """Add games that were played; ``target [B]`` is the place of the right candidate."""
+        """Add games that were played; ``target [B]`` is the index of the right candidate."""
         self.success.update(play.success(target).double())
         self.nonzeros.update(play.nonzeros.double())
         self.usage.update(play.symbols)
@@ -62,7 +62,7 @@ class GameScores(torch.nn.Module):
         return {**found, "words": int((self.usage.compute() > 0).sum())}
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all games."""
         for metric in (self.success, self.nonzeros, self.rounded, self.usage):
             metric.reset()
         self._rounded = False

@@ -108,7 +108,7 @@ class CommunicationTask(L.LightningModule):
 
 @contextmanager
 def _seed_draws(seed: int, device: torch.device) -> Iterator[None]:
-    """Random numbers that begin at ``seed`` and leave no trace."""
+    """Let random numbers in the block begin at ``seed``, and those after it go on as if it had drawn none."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

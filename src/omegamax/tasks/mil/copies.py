@@ -133,7 +133,7 @@ class Copies:
 
     @torch.no_grad()
     def measure(self, table: BagTable, batch_size: int = 250) -> Measures:
-        """Loss, accuracy, area under the ROC curve, and where the weights are."""
+        """Measure loss, accuracy, area under the ROC curve, and where the weights are."""
         table = self._here(table)
         parts = []
         for first in range(0, table.label.shape[1], batch_size):
@@ -159,12 +159,12 @@ class Copies:
 
 
 def _pictures(instances: Tensor) -> Tensor:
-    """Bytes as pictures ``[*, 1, H, W]`` in [0, 1]; vectors as they are."""
+    """Return bytes as pictures ``[*, 1, H, W]`` in [0, 1]; vectors as they are."""
     return instances.unsqueeze(-3).float() / 255 if instances.dtype == torch.uint8 else instances
 
 
 def _like(values: Tensor, other: Tensor) -> Tensor:
-    """Return ``[M]`` as it broadcasts to ``[M, *]``."""
+    """Reshape ``[M]`` so that it broadcasts with ``[M, *]``."""
     return values.reshape(-1, *[1] * (other.dim() - 1))
 
 

@@ -48,7 +48,7 @@ class NamedBags(Dataset[NamedBag]):
 
 
 def collate_named(bags: Sequence[NamedBag]) -> dict[str, Any]:
-    """Return those of :func:`~omegamax.data.collate_bags`, and ``id``, a list."""
+    """Make a batch by :func:`~omegamax.data.collate_bags`, and add ``id``, a list."""
     return {**collate_bags([each.bag for each in bags]), "id": [each.id for each in bags]}
 
 
@@ -133,7 +133,7 @@ class MNISTBagsData(BagsData):
         return MNISTBags(digits, size, self.positives, seed=seed, **about)
 
     def digits(self, split: str) -> MNIST:
-        """Return those that the bags of a split are drawn from."""
+        """Return the digits that the bags of a split are drawn from."""
         if split == "test":
             return MNIST(self.folder, "test")
         every = MNIST(self.folder, "train")
@@ -176,7 +176,7 @@ class MILBenchmarkData(BagsData):
 
     @property
     def features(self) -> int:  # type: ignore[override]
-        """The number of entries of an instance."""
+        """Return the number of entries of an instance."""
         return self._all.dim
 
     def read(self, split: str) -> NamedBags:

@@ -113,9 +113,8 @@ def draw(shown: Sequence[ExplainedBag]) -> Figure:
 
 def _instances(ax: Axes, bag: ExplainedBag) -> None:
     from omegamax.viz import Mark
-    from omegamax.viz.fonts import families, legible
     from omegamax.viz.key import note
-    from omegamax.viz.style import INK, MUTED
+    from omegamax.viz.style import INK, MUTED, families, legible
 
     pictures = bag.instances.dim() == 1 + _DIGITS
     positive = [False] * len(bag.instances) if bag.positive is None else bag.positive.tolist()

@@ -24,7 +24,7 @@ def zeros(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def inside(weights: Tensor, positive: Tensor, label: Tensor) -> Tensor:
-    """Return share of a positive bag's weight on the instances that count, mean over its heads, then over such bags.
+    """Return the share of a positive bag's weight on the instances that count: mean over its heads, then over bags.
 
     Weights ``[*, N, H, n]``, ``positive [*, N, n]``, ``label [*, N]``; without positive bags, NaN.
     """

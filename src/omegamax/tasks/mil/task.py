@@ -142,7 +142,7 @@ class _BagScores(torch.nn.Module):
         self.inside = MassInside(undefined="skip")
 
     def update(self, answer: BagAnswer, batch: Batch) -> dict[str, Any]:
-        """Add a batch; the metrics by name."""
+        """Add a batch, and return the metrics by name."""
         label = batch["label"].long()
         self.accuracy.update(answer.logits, label)
         self.auc.update(answer.logits, label)

@@ -33,7 +33,7 @@ class PictureBatches:
         self.sampler = self.batch_sampler = self  # by these names Lightning looks for what wants to know the epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before an epoch."""
+        """Begin an epoch; Lightning calls this before each."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -118,6 +118,6 @@ class PictureData(L.LightningDataModule):
 
 
 def black_and_white(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Zeros and ones of bytes: a pixel is one with its brightness as the probability."""
+    """Draw zeros and ones from bytes: a pixel is one with its brightness as the probability."""
     noise = torch.rand(images.shape, generator=generator, device=images.device)
     return (255 * noise < images).float()

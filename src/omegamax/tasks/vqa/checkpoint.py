@@ -55,14 +55,14 @@ class Record:
     data: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words, lists and dicts."""
+        """Return the record as plain numbers, words, lists and dicts."""
         words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
         rest = {"loss": self.loss, "loss_options": self.loss_options, "blind": self.blind, "data": self.data}
         return {"format": RECORD_FORMAT, "network": self.network.to_dict(), "vocabulary": words, **rest}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], path: Path_ = "checkpoint") -> Record:
-        """Return what :meth:`to_dict` wrote."""
+        """Build a record from what :meth:`to_dict` returned."""
         if not isinstance(content, Mapping):
             raise DataError(f"{path} has a record that is no set of settings; {_FIT}")
         check_format(path, content)
@@ -80,7 +80,7 @@ class Record:
         return cls(network, vocabulary, **rest)
 
     def differences(self, other: Record) -> list[str]:
-        """Return settings in which a network differs so that weights do not fit, or mean something else."""
+        """List the settings that differ so that weights do not fit, or mean something else."""
         found = []
         mine, theirs = self.network.to_dict(), other.network.to_dict()
         for key in mine:
@@ -114,7 +114,7 @@ def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
 
 
 def _check_most(network: MCANConfig, path: Path_) -> None:
-    """Refuse sizes that would fill the memory or take for ever, and that no weights have to have."""
+    """Refuse sizes that would fill the memory or take for ever, and that no shape of the weights shows."""
     settings = {**asdict(network), **asdict(network.output)}
     for key, most in _LIMITS.items():
         given = settings[key] if isinstance(settings[key], (tuple, list)) else (settings[key],)

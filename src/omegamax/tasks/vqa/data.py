@@ -73,11 +73,11 @@ class VQAData(RunData):
 
     @abc.abstractmethod
     def own_vocabulary(self) -> Vocabulary:
-        """Return words and answers of the training part."""
+        """Collect the words and answers of the training part."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Return numbers of words and answers."""
+        """Return the vocabulary: words and answers with their indices."""
         if self._vocabulary is None:
             path = self.vocabulary_file
             if path is not None and not Path(path).is_file():
@@ -89,7 +89,7 @@ class VQAData(RunData):
 
     @property
     def collate(self) -> Collate:
-        """Return what makes batches of samples."""
+        """Return the function that makes a batch of a list of samples."""
         return Collate(self.vocabulary, self.grid, self.length, self.unknown)
 
     def split(self, name: str) -> Dataset[Any]:
@@ -114,7 +114,7 @@ class VQAData(RunData):
         return self._splits[name]
 
     def featurise(self, cnn: GridCNN) -> None:
-        """Give, from here on, the features that a network makes in place of images, where splits are kept.
+        """Replace the images of kept splits, from here on, by the features that a network computes.
 
         They are made when a split is asked for: a network that is restored before is taken as it is then.
         """
@@ -130,7 +130,7 @@ class VQAData(RunData):
 
 
 def texts_vocabulary(samples: Any, least: int = 1, most: int | None = None) -> Vocabulary:
-    """Return words of the questions, and answers, the most frequent ones first, of a set with ``texts()``.
+    """Collect words and answers of a set with ``texts()``, the most frequent ones first.
 
     Args:
         least: how often a word must occur.

@@ -130,7 +130,7 @@ def train_all(recipe: Recipe, data: ScenesData, cnn: GridCNN, out: Path, seed: i
 
 
 def processors() -> int:
-    """Tell how many there are for this process to use."""
+    """Count the processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -207,7 +207,7 @@ class _Steps(Callback):
 
 
 def _trainer(steps: int, callbacks: list[Callback], out: Path | None = None, every: int | None = None) -> L.Trainer:
-    """Lightning without its own bar and files."""
+    """Return a trainer without a bar and files of its own."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     for message in (".*does not have many workers.*", ".*but have no `val_dataloader`.*", ".*LeafSpec.*deprecated.*"):
         warnings.filterwarnings("ignore", message=message)

@@ -105,7 +105,7 @@ def draw(
 
 
 def save_pictures(samples: Any, folder: Path, count: int) -> dict[str, str]:
-    """Return the first pictures of a set as PNG files; their names, with a question to each."""
+    """Write the first pictures of a set as PNG files; return their names, each with a question."""
     from matplotlib.image import imsave
 
     folder.mkdir(parents=True, exist_ok=True)

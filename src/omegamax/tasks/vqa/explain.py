@@ -32,12 +32,12 @@ class VQAExplanation:
 
     @property
     def look(self) -> Tensor | Density:
-        """Return what there is to draw, for :func:`omegamax.viz.looks` with ``index=0``."""
+        """Return the density, or the weights with a batch axis, for :func:`omegamax.viz.looks` with ``index=0``."""
         return self.weights.unsqueeze(0) if self.density is None else self.density
 
     @property
     def components(self) -> int | None:
-        """The number of components that a mixture uses; None for other looks."""
+        """Return the number of components that a mixture uses; None for other looks."""
         return int(self.density.component_count[0]) if isinstance(self.density, Mixture) else None
 
 
@@ -67,7 +67,7 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
 
 
 def find_unknown_words(task: VQATask, question: str) -> list[str]:
-    """Return words of a question that the network has never seen; it takes them all for the same one."""
+    """List the words of a question that the network was not trained with; it takes them all for the same one."""
     known = set(task.vocabulary.words)
     return [word for word in tokenise(question) if word not in known]
 

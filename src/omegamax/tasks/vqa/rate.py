@@ -46,7 +46,7 @@ class Rate:
         object.__setattr__(self, "milestones", tuple(self.milestones))
 
     def factor_at(self, done: int, total: int | None = None) -> float:
-        """Return what ``peak`` is multiplied by after ``done`` steps or epochs, of ``total``."""
+        """Return the factor of ``peak`` after ``done`` steps or epochs, of ``total``."""
         rise = min((done + 1) / self.warmup, 1.0) if self.warmup else 1.0
         if self.fall == "steps":
             return rise * self.factor ** sum(done >= milestone for milestone in self.milestones)

@@ -33,7 +33,7 @@ class ComponentCount(Metric):
         self.add_state("count", torch.zeros(most + 1, dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(self, components: Tensor) -> None:
-        """Add a batch of numbers of components ``[B]``."""
+        """Add a batch of component counts ``[B]``."""
         self.count = self.count + torch.bincount(components, minlength=len(self.count))
 
     def compute(self) -> Tensor:

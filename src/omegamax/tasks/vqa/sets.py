@@ -60,7 +60,7 @@ class ScenesData(VQAData):
         return self.scenes(size, split)
 
     def scenes(self, size: int, split: str = "train", seed: int | None = None) -> Scenes:
-        """Return as many samples of a split; those of another seed are others of the same kind."""
+        """Make ``size`` samples of a split; another seed gives others of the same kind."""
         return Scenes(
             size,
             self.scene_seed if seed is None else seed,
@@ -74,7 +74,7 @@ class ScenesData(VQAData):
 
     @property
     def size(self) -> Size:
-        """Height and width of the pictures."""
+        """Return height and width of the pictures."""
         return self.image_size, self.image_size
 
     def own_vocabulary(self) -> Vocabulary:

@@ -120,12 +120,12 @@ class VQATask(RunTask):
 
     @property
     def record(self) -> Record:
-        """Return what a file of the task says beside its weights."""
+        """Return the record that a file of the task has beside its weights."""
         return Record(self.network, self.vocabulary, self.loss_name, self.loss_options, self.blind, self.data_settings)
 
     @property
     def parameters_learnt(self) -> int:
-        """Tell how many numbers training changes."""
+        """Count the numbers that training changes."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def forward(self, batch: Batch) -> Answer:

@@ -13,7 +13,7 @@ _MOST_EXTRA = 16  # tokens that stand for no place: a class token, one for disti
 
 
 def as_map(output: Any, image: Size, patch: Size | None = None) -> Tensor | None:
-    """Return what a network returned for images of a size as a map ``[B, D, h, w]``, or None if it has no places.
+    """Return the output of a network as a map ``[B, D, h, w]``; None if it has no axes of positions.
 
     Takes maps with the channels first or last, tokens ``[B, L, D]`` (those before the cells, a class token or
     registers, are dropped), and the outputs of transformers, where ``feature_maps`` have the channels first.
@@ -142,7 +142,7 @@ def _tensor(output: Any) -> Tensor | None:
 
 
 def _cells(count: int, image: Size, patch: Size | None) -> Size | None:
-    """Return rows and columns of ``count`` tokens, some of which may stand for no place."""
+    """Return rows and columns of ``count`` tokens, some of which may stand for no position."""
     if patch is not None:
         h, w = image[0] // patch[0], image[1] // patch[1]
         if 0 <= count - h * w <= _MOST_EXTRA:

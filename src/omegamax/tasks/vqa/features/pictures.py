@@ -23,7 +23,7 @@ class Picture(NamedTuple):
 
 
 def find_pictures(sources: Iterable[FilePath]) -> list[Picture]:
-    """Return the pictures of folders, with their subfolders, of zip archives, and single files.
+    """List the pictures of folders, with their subfolders, of zip archives, and single files.
 
     Features are named after the picture and its subfolder, as :class:`omegamax.data.vqa2.GridFeatures` looks for them.
     """

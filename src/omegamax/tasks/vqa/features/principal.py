@@ -35,7 +35,7 @@ class Principal(nn.Module):
         return (cells @ self.basis).movedim(-1, 1)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a ``.safetensors`` file, whole or not at all."""
+        """Write the components to a ``.safetensors`` file, whole or not at all."""
         from safetensors.torch import save_file
 
         path = Path(path)
@@ -46,7 +46,7 @@ class Principal(nn.Module):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Principal:
-        """Return what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -75,7 +75,7 @@ class Moments:
         self._squares: Tensor | None = None
 
     def add(self, maps: Tensor) -> None:
-        """Count the cells of maps ``[B, D, h, w]``."""
+        """Add the cells of maps ``[B, D, h, w]``."""
         # In single precision the products of features far from zero would lose the differences between them.
         cells = maps.detach().movedim(1, -1).flatten(0, -2).cpu().double()
         total, squares = cells.sum(0), cells.T @ cells

@@ -154,7 +154,7 @@ SOURCES: dict[str, Callable[[str, bool, bool], SourceNetwork]] = {
 
 
 def _call_of(rest: str, expression: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Return ``"a.b('x', y=1)"`` as ``("a.b", ["x"], {"y": 1})``; arguments are literals, nothing is evaluated."""
+    """Split ``"a.b('x', y=1)"`` into ``("a.b", ["x"], {"y": 1})``; arguments are literals, nothing is evaluated."""
     try:
         tree = ast.parse(expression, mode="eval").body
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
@@ -168,7 +168,7 @@ def _call_of(rest: str, expression: str) -> tuple[str, list[Any], dict[str, Any]
 
 
 def _pair(value: Any) -> Size | None:
-    """Height and width, from any of the ways in which configurations say them."""
+    """Return height and width, from any of the ways in which configurations say them."""
     if isinstance(value, dict):
         value = (value["height"], value["width"]) if {"height", "width"} <= set(value) else value.get("shortest_edge")
     if isinstance(value, int):

@@ -12,7 +12,7 @@ from omegamax.tasks.vqa.report.records import Comparison, Example, Row
 
 
 def payload(comparison: Comparison) -> str:
-    r"""JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
+    r"""Return JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
 
     >>> payload(Comparison("</script>", "", [Row("<!--", "softmax", {}, 0)]))[:31]
     '{"models": [{"name": "\\u003c!--'

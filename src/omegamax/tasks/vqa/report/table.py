@@ -34,7 +34,7 @@ class Column:
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """Accuracy of each kind of question that occurs, then the cost, then the attention."""
+    """List the columns: accuracy of each kind of question that occurs, then the cost, then the attention."""
     kinds = dict.fromkeys(["overall", *(kind for row in rows for kind in row.accuracy)])
     accuracy = [
         Column(
@@ -100,7 +100,7 @@ def table_csv(comparison: Comparison) -> str:
 
 
 def mean_components(row: Row) -> float | None:
-    """Return mean of K* over the questions, None where it was never selected."""
+    """Return the mean of K* over the questions, None where it was never selected."""
     total = sum((row.components or {}).values())
     return sum(k * n for k, n in (row.components or {}).items()) / total if total else None
 
@@ -124,7 +124,7 @@ def _bar(row: Row, colour: str) -> str:
 
 
 def _best(column: Column, rows: Sequence[Row]) -> str | None:
-    """Return the winning text, so that ties as shown all win; None where there is nothing to win."""
+    """Return the best text of a column, so that ties as shown all win; None where there is nothing to win."""
     values = [v for v in map(column.value, rows) if v is not None]
     if column.best is None or len({column.text(v) for v in values}) < 2:
         return None

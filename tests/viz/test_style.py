@@ -1,6 +1,7 @@
 """Text in any script: drawn where an installed font has it, escaped with one warning where none has."""
 
 import warnings
+from importlib import import_module
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -9,7 +10,8 @@ import torch
 from matplotlib import font_manager
 
 from omegamax import viz
-from omegamax.viz import fonts
+
+fonts = import_module("omegamax.viz.style")  # the package has a function of this name
 
 IMAGE = torch.full((3, 20, 20), 0.5)
 LOOKS = {"softmax": torch.full((2, 2), 0.25), "sparsemax": torch.eye(2) / 2}
