@@ -250,17 +250,22 @@ def translate(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary
     return {**weights, **{name: own[name] for name in rows}}
 
 
+class _Components(L.Callback):
+    """Keep how many examples had k components, which the task forgets at the end of a test."""
+
+    counted: dict[int, int]
+
+    def on_test_epoch_end(self, trainer: L.Trainer, task: L.LightningModule) -> None:
+        assert isinstance(task, VQATask)
+        self.counted = task.scores["test_"].components()
+
+
 def _row(job: Job, kind: str, cli: Any, data: Prepared) -> dict[str, Any]:
-    scores = cli.model.scores["test_"]
-    counted: dict[int, int] = {}
-    report = scores.reset
-
-    def keep() -> None:  # the histogram goes with the reset at the end of the test
-        counted.update(scores.components())
-        report()
-
-    scores.reset = keep  # type: ignore[method-assign]
+    components = _Components()
+    cli.trainer.callbacks.append(components)
     cli.model.eval()
     found = cli.trainer.test(cli.model, datamodule=data, verbose=False)[0]
+    cli.trainer.callbacks.remove(components)
+    counted = components.counted
     measured = {name: round(found[f"test_{name}"], 6) for name in MEASURED if f"test_{name}" in found}
     return {**job.row(kind), **measured, "components": json.dumps(counted) if counted else ""}

@@ -109,8 +109,12 @@ def is_integer(value: object) -> bool:
 
 def _interval(least: float | None, most: float | None) -> str:
     if least is None:
-        return "" if most is None else f" <= {most:g}"
-    return f" >= {least:g}" if most is None else f" from {least:g} to {most:g}"
+        return "" if most is None else f" <= {_bound(most)}"
+    return f" >= {_bound(least)}" if most is None else f" from {_bound(least)} to {_bound(most)}"
+
+
+def _bound(value: float) -> str:
+    return f"{value}" if isinstance(value, int) else f"{value:g}"  # all digits of an integer
 
 
 def _shown(value: Any) -> str:

@@ -91,7 +91,7 @@ def test_errors_say_which_sample():
     for grid in [(7,), (7, 0), (7, 1.5)]:
         with pytest.raises(ValueError, match=r"grid must be two integers \(h, w\)"):
             Collate(VOCABULARY, grid=grid)
-    with pytest.raises(ValueError, match="length must be at least 1 or None, got 0"):
+    with pytest.raises(ValueError, match="length must be an integer >= 1, got 0"):
         Collate(VOCABULARY, length=0)
 
 

@@ -59,8 +59,8 @@ def test_distribution_by_name_can_be_pickled(distribution):
     [
         ("words", {}, "distribution must be one of"),
         ("hard_concrete", {"scale": 1.0}, "an option of hard_concrete must be one of 'temperature', 'stretch'"),
-        ("hard_concrete", {"stretch": 0.9}, "stretch must be a number >= 1, got 0.9"),
-        ("gaussian_sparsemax", {"scale": 0.0}, "scale must be a number > 0, got 0.0"),
+        ("hard_concrete", {"stretch": 0.9}, "stretch must be a finite number >= 1, got 0.9"),
+        ("gaussian_sparsemax", {"scale": 0.0}, "scale must be a finite number > 0, got 0.0"),
         (Dirichlet, {"scale": 1.0}, "options go with the name of a distribution"),
     ],
 )
@@ -169,9 +169,9 @@ def test_players_must_share_their_vocabulary():
         SignalGame(Sender(VectorEncoder(4, 3), 5), Receiver(VectorEncoder(4, 3), 6))
 
 
-@pytest.mark.parametrize("words", [0, 2.5, True])
-def test_number_of_words_is_checked(words):
-    with pytest.raises(ValueError, match="Sender: words must be an integer >= 1"):
+@pytest.mark.parametrize(("words", "error"), [(0, ValueError), (2.5, ValueError), (True, TypeError)])
+def test_number_of_words_is_checked(words, error):
+    with pytest.raises(error, match="Sender: words must be an integer >= 1"):
         Sender(VectorEncoder(4, 3), words)
-    with pytest.raises(ValueError, match="Receiver: words must be an integer >= 1"):
+    with pytest.raises(error, match="Receiver: words must be an integer >= 1"):
         Receiver(VectorEncoder(4, 3), words)

@@ -304,9 +304,9 @@ def test_wrong_arguments_are_named():
         latent("bernoulli", 3)
     with pytest.raises(ValueError, match="GaussianLatent: vertices must be 1"):
         latent("gaussian", 3, 2)
-    with pytest.raises(ValueError, match="GumbelSoftmaxLatent: vertices must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="GumbelSoftmaxLatent: vertices must be an integer >= 2, got 1"):
         latent("gumbel_softmax", 3, 1)
-    with pytest.raises(ValueError, match="StraightThroughLatent: temperature must be positive, got 0"):
+    with pytest.raises(ValueError, match="StraightThroughLatent: temperature must be a finite number > 0, got 0"):
         latent("straight_through", 3, temperature=0)
     with pytest.raises(ValueError, match="variables must be an integer >= 1, got 0"):
         latent("mixed_dirichlet", 0)

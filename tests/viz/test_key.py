@@ -12,7 +12,7 @@ import torch
 from omegamax import sparsemax, viz
 from omegamax.densities import Gaussian, Mixture, TruncatedParaboloid
 from omegamax.viz._marks import SHAPES
-from omegamax.viz.scale import scale_ticks, ticks
+from omegamax.viz.picture import scale_ticks, ticks
 
 F64 = torch.float64
 IMAGE = torch.rand(3, 30, 40, generator=torch.Generator().manual_seed(0))
@@ -199,5 +199,5 @@ def test_samples_of_marks_are_not_alike():
     for (a, first), (b, second) in itertools.combinations(pixels.items(), 2):
         if {a, b} != {"patch", "hues"}:  # bands of one colour
             assert np.abs(first - second).max() > 0.2, (a, b)
-    with pytest.raises(ValueError, match=r"Mark: shape must be one of hatch, .* got 'zigzag'"):
+    with pytest.raises(ValueError, match=r"Mark: shape must be one of 'hatch', .* got 'zigzag'"):
         viz.Mark("zigzag", "")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._arguments import check_choice, is_integer
+from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax.data._arrays import read_array
 from omegamax.data.files import DataError, FilePath, check_folder, find
 from omegamax.data.mnist import MNIST
@@ -88,10 +88,9 @@ class MNISTBags(Dataset[Bag]):
         seed: int = 0,
     ) -> None:
         for argument, value, least in (("size", size, 1), ("positives", positives, 1), ("seed", seed, 0)):
-            if not is_integer(value) or value < least:
-                raise ValueError(f"MNISTBags: {argument} must be an integer >= {least}, got {value!r}")
-        if not mean > 0 or deviation < 0:
-            raise ValueError(f"MNISTBags: mean must be > 0 and deviation >= 0, got {mean} and {deviation}")
+            check_integer("MNISTBags", argument, value, least)
+        check_number("MNISTBags", "mean", mean, above=0)
+        check_number("MNISTBags", "deviation", deviation, least=0)
         inside = digits.labels == target
         if not bool(inside.any()) or bool(inside.all()):
             raise ValueError(f"MNISTBags: target must be a class that some digits are of, and others not, got {target}")
@@ -190,8 +189,7 @@ def folds(labels: Tensor, count: int = 10, seed: int = 0) -> list[Tensor]:
     >>> [part.tolist() for part in folds(torch.tensor([0, 1, 0, 1]), 2)]
     [[0, 3], [1, 2]]
     """
-    if not is_integer(count) or not 2 <= count <= len(labels):
-        raise ValueError(f"folds: count must be an integer from 2 to {len(labels)}, got {count!r}")
+    check_integer("folds", "count", count, 2, len(labels))
     generator = torch.Generator().manual_seed(seed)
     parts: list[list[int]] = [[] for _ in range(count)]
     place = 0

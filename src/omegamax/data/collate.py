@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from omegamax._arguments import check_choice, is_integer
+from omegamax._arguments import check_choice, check_integer, is_integer
 from omegamax.data.sample import KINDS, Sample
 from omegamax.data.vocabulary import PADDING, Vocabulary
 
@@ -59,8 +59,8 @@ class Collate:
         check_choice("Collate", "unknown", unknown, ("error", "drop"))
         if grid is not None and (len(grid) != 2 or not all(is_integer(side) and side >= 1 for side in grid)):
             raise ValueError(f"Collate: grid must be two integers (h, w), at least 1, or None, got {grid}")
-        if length is not None and length < 1:
-            raise ValueError(f"Collate: length must be at least 1 or None, got {length}")
+        if length is not None:
+            length = check_integer("Collate", "length", length, least=1)
         self.vocabulary, self.grid, self.length, self.unknown = vocabulary, grid, length, unknown
 
     def __call__(self, samples: Sequence[Sample]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_choice, check_type
+
 KINDS = ("yes/no", "number", "other")  # in a batch: 0, 1, 2
 REGIONS = ("one", "several", "odd")
 
@@ -42,12 +44,10 @@ class Sample:
     region: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.question, str):
-            raise TypeError(f"{self._name}: question must be a str, got {type(self.question).__name__}")
+        check_type(self._name, "question", self.question, str)
         if not self.question.strip():
             raise ValueError(f"{self._name}: question is empty")
-        if self.kind not in KINDS:
-            raise ValueError(f"{self._name}: kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+        check_choice(self._name, "kind", self.kind, KINDS)
         if self.region is not None and self.region not in REGIONS:
             names = ", ".join(map(repr, REGIONS))
             raise ValueError(f"{self._name}: region must be one of {names} or None, got {self.region!r}")
@@ -85,7 +85,6 @@ class Sample:
         return f"sample {self.id!r}"
 
     def _check(self, argument: str, value: Tensor, rank: int, wanted: str) -> None:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{self._name}: {argument} must be a torch.Tensor, got {type(value).__name__}")
+        check_type(self._name, argument, value, Tensor, "a torch.Tensor")
         if value.dim() != rank or 0 in value.shape:
             raise ValueError(f"{self._name}: {argument} must be {wanted}, got shape {tuple(value.shape)}")

@@ -8,6 +8,7 @@ from typing import cast
 
 from torch.utils.data import Dataset
 
+from omegamax._arguments import check_integer
 from omegamax.data.files import DataError
 from omegamax.data.sample import Sample
 
@@ -29,8 +30,7 @@ class SkipBroken(Dataset[Sample]):
     """
 
     def __init__(self, dataset: Dataset[Sample], limit: int = 100) -> None:
-        if limit < 0:
-            raise ValueError(f"SkipBroken: limit must be >= 0, got {limit}")
+        check_integer("SkipBroken", "limit", limit, least=0)
         self.dataset, self.limit = dataset, limit
         self.broken: dict[int, str] = {}
 

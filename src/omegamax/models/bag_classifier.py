@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._arguments import check_integer
 from omegamax.maps import Omega, get
 from omegamax.nn.hopfield_pooling import HopfieldPooling
 
@@ -54,8 +55,7 @@ class VectorEncoder(torch.nn.Sequential):
     """
 
     def __init__(self, features: int, dim: int = 128, layers: int = 2):
-        if layers < 1:
-            raise ValueError(f"VectorEncoder: layers must be at least 1, got {layers}")
+        layers = check_integer("VectorEncoder", "layers", layers, least=1)
         parts: list[torch.nn.Module] = []
         for width in [features] + [dim] * (layers - 1):
             parts += [torch.nn.Linear(width, dim), torch.nn.ReLU()]

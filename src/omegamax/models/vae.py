@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from omegamax._arguments import check_integer
 from omegamax.models.latents import Latent
 
 
@@ -54,9 +55,8 @@ class VAE(torch.nn.Module):
 
     def __init__(self, latent: Latent, pixels: int = 784, hidden: int = 500, layers: int = 2, draws: int = 1) -> None:
         super().__init__()
-        for name, value in (("pixels", pixels), ("hidden", hidden), ("layers", layers), ("draws", draws)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"VAE: {name} must be an integer >= 1, got {value!r}")
+        given = {"pixels": pixels, "hidden": hidden, "layers": layers, "draws": draws}
+        pixels, hidden, layers, draws = (check_integer("VAE", name, value, least=1) for name, value in given.items())
         self.latent, self.pixels, self.draws = latent, pixels, draws
         self.encoder = _layers(pixels, hidden, layers, latent.numbers)
         self.decoder = _layers(latent.size, hidden, layers, pixels)

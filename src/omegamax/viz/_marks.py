@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omegamax._arguments import check_choice
 from omegamax.viz.style import INK, LINE, MUTED
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ class Mark:
     colour: str = INK
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ValueError(f"Mark: shape must be one of {', '.join(SHAPES)}, got {self.shape!r}")
+        check_choice("Mark", "shape", self.shape, SHAPES)
 
 
 def artists(mark: Mark, width: float, height: float) -> list[Artist]:

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_type
 from omegamax.densities import BetaGaussian, Density, Mixture
-from omegamax.viz.scale import Index, check_index
+from omegamax.viz.picture import Index, check_index
 
 _ANGLES = 360
 _CHUNK = 8192
@@ -45,8 +46,7 @@ class Region:
 
 def region(name: str, density: Density, index: Index | None, argument: str = "density") -> Region:
     """Member ``index`` of a batch of densities; None if there is only one."""
-    if not isinstance(density, Density):
-        raise TypeError(f"{name}: {argument} must be a density of omegamax.densities, got {type(density).__name__}")
+    check_type(name, argument, density, Density, "a density of omegamax.densities")
     if density.event_shape != (2,):
         given = tuple(density.event_shape)
         raise ValueError(f"{name}: {argument} must be over two dimensions, got event shape {given}")

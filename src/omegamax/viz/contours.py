@@ -16,8 +16,7 @@ from omegamax.viz._marks import Mark
 from omegamax.viz._region import Region, region
 from omegamax.viz.ellipses import ENDS, THICK, halo, mass_radii, trace_rings
 from omegamax.viz.key import colour_bar, finish
-from omegamax.viz.picture import check_zeros, dim, lay, mark, pixels
-from omegamax.viz.scale import LABEL, end, paint, ticks
+from omegamax.viz.picture import LABEL, check_zeros, dim, end, lay, mark, paint, pixels, ticks
 from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.densities import Density
 from omegamax.viz._region import region
 from omegamax.viz.contours import contours, field, peak
@@ -19,8 +19,7 @@ from omegamax.viz.fonts import families, legible
 from omegamax.viz.key import draw_key, style_bar
 from omegamax.viz.outline import outline
 from omegamax.viz.overlay import overlay
-from omegamax.viz.picture import check_zeros, lay, pixels
-from omegamax.viz.scale import LABEL, cells, end, norm, shades, ticks
+from omegamax.viz.picture import LABEL, cells, check_zeros, end, lay, norm, pixels, shades, ticks
 from omegamax.viz.style import INK, MUTED, panels, pyplot, style
 
 if TYPE_CHECKING:
@@ -194,5 +193,5 @@ def _check(looks: Mapping[str, Look], answers: Any, notes: Any, columns: int | N
         unknown = set(given or {}) - set(looks)
         if unknown:
             raise ValueError(f"looks: {argument} must have names of looks, got {', '.join(map(repr, sorted(unknown)))}")
-    if columns is not None and (not is_integer(columns) or columns < 1):
-        raise ValueError(f"looks: columns must be an integer >= 1, got {columns!r}")
+    if columns is not None:
+        check_integer("looks", "columns", columns, least=1)

@@ -11,8 +11,7 @@ from omegamax._arguments import is_number
 from omegamax.viz._marks import Mark
 from omegamax.viz.key import finish
 from omegamax.viz.overlay import lines
-from omegamax.viz.picture import dim, lay, pixels
-from omegamax.viz.scale import cells
+from omegamax.viz.picture import cells, dim, lay, pixels
 from omegamax.viz.style import axes_or_new
 
 if TYPE_CHECKING:

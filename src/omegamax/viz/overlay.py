@@ -9,8 +9,20 @@ from torch import Tensor
 from omegamax.viz._marks import Mark
 from omegamax.viz.ellipses import halo
 from omegamax.viz.key import colour_bar, finish
-from omegamax.viz.picture import ROUND, check_zeros, dim, find_border, lay, mark, pixels
-from omegamax.viz.scale import LABEL, cells, end, paint, ticks
+from omegamax.viz.picture import (
+    LABEL,
+    ROUND,
+    cells,
+    check_zeros,
+    dim,
+    end,
+    find_border,
+    lay,
+    mark,
+    paint,
+    pixels,
+    ticks,
+)
 from omegamax.viz.style import INK, axes_or_new
 
 if TYPE_CHECKING:

@@ -1,25 +1,31 @@
-"""The picture under an attention map, on axes that are the unit square, and the marks of what is exactly zero.
+"""A picture with attention over it: on axes that are the unit square, in one colour scale, with exact zeros marked.
 
-x goes to the right and y down. Zeros are marked the same over cells and over densities.
+x goes to the right and y down. Colours mean density per unit area; they and the marks are the same over cells and over
+densities.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_number, check_type, is_integer
 from omegamax.basis import grid_positions
 from omegamax.viz._marks import Mark, hatching
+from omegamax.viz.style import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     Contains = Callable[[Tensor], Tensor]  # points [N, 2] to bool [N]
 
+Index = int | tuple[int, ...]
 EXTENT = (0.0, 1.0, 1.0, 0.0)  # left, right, bottom, top
 _LUMINANCE = (0.2126, 0.7152, 0.0722)
 _GREY = 0.85  # how far a dim picture goes to grey
@@ -32,12 +38,14 @@ _WASH, _LATTICE = 0.8, 400
 _FLAT = (0.82, 0.83, 0.85, 0.5)  # red, green, blue and opacity of what lies under hatching
 ZERO = "exactly 0"
 ROUND = "edge of the cells above 0"
+_SHADES, _PART = "magma_r", (0.04, 0.88)  # warm on grey; lines in ink still show on the darkest
+_OPAQUE = 0.9  # at the end of the scale
+LABEL = "attention density (1: spread evenly)"
 
 
 def pixels(name: str, image: Tensor) -> Tensor:
     """Return ``[3, H, W]`` as colours ``[H, W, 3]`` in [0, 1], float64 on the CPU; refuses what is no picture."""
-    if not isinstance(image, Tensor):
-        raise TypeError(f"{name}: image must be a tensor [3, H, W], got {type(image).__name__}")
+    check_type(name, "image", image, Tensor, "a tensor [3, H, W]")
     if image.dim() != 3 or image.shape[0] != 3 or not image.numel():
         raise ValueError(f"{name}: image must have shape [3, H, W], got {tuple(image.shape)}")
     if image.dtype != torch.uint8 and not image.is_floating_point():
@@ -128,3 +136,81 @@ def find_border(support: Tensor) -> list[tuple[tuple[float, float], tuple[float,
     flat = [((j - 0.5, j + 0.5), (i + 0.5, i + 0.5)) for i, j in down]
     upright = [((j + 0.5, j + 0.5), (i - 0.5, i + 0.5)) for i, j in right]
     return flat + upright
+
+
+def check_index(name: str, batch: tuple[int, ...], index: Index | None, argument: str = "density") -> tuple[int, ...]:
+    """Return the index in full; refuse one that the batch lacks, and None where it has more than one member."""
+    if index is None:
+        if math.prod(batch) != 1:
+            raise ValueError(f"{name}: {argument} must be a single one, or index be given, got batch shape {batch}")
+        return (0,) * len(batch)
+    whole = index if isinstance(index, tuple) else (index,)
+    if len(whole) != len(batch) or not all(is_integer(i) and -n <= i < n for i, n in zip(whole, batch, strict=True)):
+        raise IndexError(f"{name}: index must name one member of batch shape {batch}, got {index!r}")
+    return tuple(int(i) for i in whole)
+
+
+def cells(name: str, argument: str, weights: Tensor, index: Index | None = None) -> Tensor:
+    """Return weights ``[h, w]`` of cells as densities: times the number of cells; float64 on the CPU."""
+    check_type(name, argument, weights, Tensor, "a tensor [h, w]")
+    if index is not None and weights.dim() >= 2:
+        weights = weights[check_index(name, tuple(weights.shape[:-2]), index)]
+    if weights.dim() != 2 or not weights.numel() or weights.is_complex():
+        raise ValueError(f"{name}: {argument} must be real of shape [h, w], got {tuple(weights.shape)}")
+    w = weights.detach().cpu().double()
+    if not bool(((w >= 0) & w.isfinite()).all()):
+        bad = w[~((w >= 0) & w.isfinite())]
+        raise ValueError(f"{name}: {argument} must be finite and >= 0, got {bad[0]:g} in {len(bad)} of {w.numel()}")
+    return w * w.numel()
+
+
+def end(name: str, vmax: float | None, peak: float) -> float:
+    """Return where the colours end: ``vmax``, or the peak; 1 if there is nothing to show."""
+    if vmax is None:
+        return peak if 0 < peak < math.inf else 1.0
+    return check_number(name, "vmax", vmax, above=0)
+
+
+@cache
+def shades() -> Any:
+    """Return the colours of attention: the more there is, the darker and the less of the picture shows through."""
+    from matplotlib.colors import ListedColormap
+
+    colours = pyplot().get_cmap(_SHADES)(np.linspace(*_PART, 256))
+    colours[:, 3] = _OPAQUE * np.linspace(0, 1, 256) ** 0.6
+    return ListedColormap(colours, name="attention")
+
+
+def scale_picture() -> bytes:
+    """Return the colours from 0 on the left to the end of the scale, as a PNG file."""
+    import io
+
+    from matplotlib.image import imsave
+
+    file = io.BytesIO()
+    imsave(file, np.broadcast_to(shades()(np.linspace(0, 1, 256)), (16, 256, 4)), format="png")
+    return file.getvalue()
+
+
+def scale_ticks(vmax: float) -> list[tuple[float, str]]:
+    """Return numbers for the scale as text, each with its place on the scale, from 0 to 1."""
+    return [(math.sqrt(value / vmax), text) for value, text in ticks(vmax)]
+
+
+def norm(vmax: float) -> Any:
+    """Map densities to colours by the square root: peaks differ a lot between kinds of attention."""
+    from matplotlib.colors import PowerNorm
+
+    return PowerNorm(0.5, vmin=0, vmax=vmax, clip=True)
+
+
+def paint(ax: Axes, densities: Tensor, vmax: float, interpolation: str) -> Any:
+    """Colour the unit square by densities ``[S, T]`` of its cells; returns the image."""
+    look: dict[str, Any] = {"extent": EXTENT, "aspect": ax.get_aspect(), "zorder": 1}
+    return ax.imshow(densities.numpy(), cmap=shades(), norm=norm(vmax), interpolation=interpolation, **look)
+
+
+def ticks(vmax: float) -> list[tuple[float, str]]:
+    """Return numbers for the scale, with their text: powers of 4, which are twice as far from 0 each under the root."""
+    steps = [4.0**k for k in range(-12, 16) if 0.06 * vmax <= 4.0**k <= vmax]
+    return [(0.0, "0"), *((step, f"{step:g}") for step in steps)]

@@ -155,7 +155,7 @@ def test_folder_of_a_set_that_is_not_there_is_named(tmp_path, capsys):
 
 def test_traceback_is_shown_on_demand(tmp_path, monkeypatch):
     monkeypatch.setenv("OMEGAMAX_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="peak must be > 0"):
+    with pytest.raises(ValueError, match="peak must be a finite number > 0"):
         VQA.run_stage("fit", scenes(tmp_path, "--model.rate.peak=-1"))
 
 

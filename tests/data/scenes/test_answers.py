@@ -83,7 +83,7 @@ def solved(question, things):
 def test_answer_follows_from_the_things(template):
     scenes = Scenes(250, seed=11, image_size=32, questions=[template])
     for index in range(len(scenes)):
-        asked = scenes.asked(index)
+        asked = scenes.ask(index)
         answer, relevant = solved(asked.question, asked.scene.things)
         assert asked.answer == answer, asked.question
         assert {id(asked.scene.things[i]) for i in asked.relevant} == set(map(id, relevant)), asked.question
@@ -93,7 +93,7 @@ def test_answer_follows_from_the_things(template):
 def test_answers_hold_with_few_shapes_colours_and_objects():
     scenes = Scenes(600, image_size=32, shapes=SHAPES[-3:], colours=["red", "blue", "green"], objects=(1, 9))
     for index in range(len(scenes)):
-        asked = scenes.asked(index)
+        asked = scenes.ask(index)
         assert asked.answer == solved(asked.question, asked.scene.things)[0]
         assert len(asked.scene.things) <= 9
 
@@ -101,7 +101,7 @@ def test_answers_hold_with_few_shapes_colours_and_objects():
 def test_things_do_not_touch_and_lie_inside():
     scenes = Scenes(500, image_size=32)
     for index in range(len(scenes)):
-        things = scenes.asked(index).scene.things
+        things = scenes.ask(index).scene.things
         for i, a in enumerate(things):
             assert a.radius > 0.05 and all(a.radius < p < 1 - a.radius for p in (a.y, a.x))
             assert all(np.hypot(a.y - b.y, a.x - b.x) > a.radius + b.radius + 0.01 for b in things[:i])
@@ -110,7 +110,7 @@ def test_things_do_not_touch_and_lie_inside():
 def test_pairs_that_are_to_be_far_apart_are():
     scenes = Scenes(200, image_size=32, questions=["beside", "same_colour", "colour_of_both", "shape_of_same_colour"])
     for index in range(len(scenes)):
-        first, second = scenes.asked(index).scene.things[:2]
+        first, second = scenes.ask(index).scene.things[:2]
         assert np.hypot(first.y - second.y, first.x - second.x) > 0.4
 
 
@@ -134,7 +134,7 @@ def seen_colours(picture):
 def test_the_picture_shows_what_the_list_says():
     scenes = Scenes(60, seed=5, image_size=160)
     for index in range(len(scenes)):
-        scene = scenes.asked(index).scene
+        scene = scenes.ask(index).scene
         colours = seen_colours(scene.draw()[0])
         for number, name in enumerate(COLOURS):
             spots, count = ndimage.label(colours == number, structure=np.ones((3, 3)))
@@ -216,7 +216,7 @@ def test_relevance_is_the_pixels_of_the_things():
     side = 160
     scenes = Scenes(80, seed=6, image_size=side)
     for index in range(len(scenes)):
-        asked, sample = scenes.asked(index), scenes[index]
+        asked, sample = scenes.ask(index), scenes[index]
         colours = seen_colours(sample.image.permute(1, 2, 0).numpy())
         wanted, unsure = np.zeros((2, side, side), bool)
         for thing in solved(asked.question, asked.scene.things)[1]:

@@ -21,13 +21,13 @@ def same(a, b):
 
 
 def facts(scenes, count=100):
-    return [(a.question, a.answer, a.scene.things) for a in map(scenes.asked, range(count))]
+    return [(a.question, a.answer, a.scene.things) for a in map(scenes.ask, range(count))]
 
 
 @pytest.fixture(scope="module")
 def many():
     scenes = Scenes(4000, seed=1, image_size=32)
-    return [scenes.asked(i) for i in range(len(scenes))]
+    return [scenes.ask(i) for i in range(len(scenes))]
 
 
 def test_sample_is_a_function_of_seed_split_and_index():
@@ -140,7 +140,7 @@ def test_only_what_was_asked_for_occurs():
     asked = ["exists", "shape_of"]
     scenes = Scenes(100, image_size=32, shapes=shapes, colours=colours, objects=(2, 3), questions=asked)
     for index in range(100):
-        here = scenes.asked(index)
+        here = scenes.ask(index)
         assert here.template in asked
         assert 2 <= len(here.scene.things) <= 3
         assert all(t.shape in shapes and t.colour in colours for t in here.scene.things)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from omegamax._arguments import check_choice, is_integer
+from omegamax._arguments import check_choice, check_integer, is_integer
 from omegamax.data.sample import Sample
 from omegamax.data.scenes.ground import ground
 from omegamax.data.scenes.layout import place
@@ -85,8 +85,7 @@ class Scenes(Dataset[Sample]):
         questions: Sequence[str] = tuple(QUESTIONS),
     ) -> None:
         for argument, value, least in (("size", size, 1), ("seed", seed, 0), ("image_size", image_size, _LEAST_SIDE)):
-            if not is_integer(value) or not least <= value < 2**32:
-                raise ValueError(f"Scenes: {argument} must be an integer from {least} to 2^32 - 1, got {value!r}")
+            check_integer("Scenes", argument, value, least, 2**32 - 1)
         check_choice("Scenes", "split", split, SPLITS)
         if len(objects) != 2 or not all(map(is_integer, objects)) or not 1 <= objects[0] <= objects[1] <= _MOST_OBJECTS:
             wanted = f"two integers, 1 <= fewest <= most <= {_MOST_OBJECTS}"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from omegamax._arguments import check_integer
 from omegamax.data.files import DataError, FilePath, read_json
 from omegamax.data.vqa2.answers import normalise_answer
 from omegamax.data.vqa2.files import Annotation
@@ -21,8 +22,7 @@ def answer_dictionary(annotations: Iterable[Annotation], least: int = 9) -> list
     >>> answer_dictionary([yes, yes], least=2)
     ['yes']
     """
-    if type(least) is not int or least < 1:
-        raise ValueError(f"answer_dictionary: least must be an int >= 1, got {least!r}")
+    check_integer("answer_dictionary", "least", least, least=1)
     counts = Counter(normalise_answer(annotation.answer) for annotation in annotations)
     del counts[""]
     kept = sorted((answer for answer, count in counts.items() if count >= least), key=lambda a: (-counts[a], a))

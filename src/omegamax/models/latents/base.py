@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.nn.functional import softplus
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.mixed import MaxEntropyMixed
 
 _LEAST = 1e-2  # of scales and concentrations: float32 loses the digits of narrower densities
@@ -44,8 +44,7 @@ class Latent(torch.nn.Module, abc.ABC):
     def __init__(self, variables: int, vertices: int, each: int) -> None:
         super().__init__()
         for name, value in (("variables", variables), ("vertices", vertices)):
-            if not is_integer(value) or value < 1:
-                raise ValueError(f"{type(self).__name__}: {name} must be an integer >= 1, got {value!r}")
+            check_integer(type(self).__name__, name, value, least=1)
         self.variables, self.vertices, self.each = variables, vertices, each
         self.register_buffer("_like", torch.zeros(()), persistent=False)  # knows device and dtype
 

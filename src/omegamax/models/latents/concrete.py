@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
 
 from omegamax import mixed
+from omegamax._arguments import check_integer, check_number
 from omegamax.functional import sparsemax
 from omegamax.models.latents.base import Latent
 
@@ -19,10 +20,8 @@ class ConcreteLatent(Latent):
     """What the distributions of this file have in common: logits from the encoder, and a temperature."""
 
     def __init__(self, variables: int, vertices: int, temperature: float = 0.5) -> None:
-        if vertices < 2:
-            raise ValueError(f"{type(self).__name__}: vertices must be at least 2, got {vertices}")
-        if not temperature > 0:
-            raise ValueError(f"{type(self).__name__}: temperature must be positive, got {temperature!r}")
+        check_integer(type(self).__name__, "vertices", vertices, least=2)
+        check_number(type(self).__name__, "temperature", temperature, above=0)
         super().__init__(variables, vertices, each=1 if vertices == 2 else vertices)
         self.temperature = temperature
 
@@ -95,8 +94,7 @@ class HardConcreteLatent(ConcreteLatent):
     def __init__(self, variables: int, vertices: int = 2, temperature: float = 0.5, stretch: float = 1.2) -> None:
         if vertices != 2:
             raise ValueError(f"HardConcreteLatent: vertices must be 2, got {vertices}; else take StretchedLatent")
-        if not stretch > 1:
-            raise ValueError(f"HardConcreteLatent: stretch must be above 1, got {stretch!r}")
+        check_number("HardConcreteLatent", "stretch", stretch, above=1)
         super().__init__(variables, vertices, temperature)
         self.stretch = stretch
         nodes, weights = _edge_nodes(stretch, self.order)

@@ -9,7 +9,7 @@ from inspect import signature
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._arguments import check_choice, is_number
+from omegamax._arguments import check_choice, check_number
 from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
 
 SymbolDistribution = Callable[[Tensor], Distribution]
@@ -75,7 +75,6 @@ def symbol_distribution(distribution: str | SymbolDistribution, **options: float
     known = tuple(signature(DISTRIBUTIONS[distribution]).parameters)[1:]
     for name, value in options.items():
         check_choice("symbol_distribution", f"an option of {distribution}", name, known)
-        if not is_number(value) or not (value >= 1 if name == "stretch" else value > 0):
-            bound = ">= 1" if name == "stretch" else "> 0"
-            raise ValueError(f"symbol_distribution: {name} must be a number {bound}, got {value!r}")
+        bound = {"least": 1.0} if name == "stretch" else {"above": 0.0}
+        check_number("symbol_distribution", name, value, **bound)
     return partial(DISTRIBUTIONS[distribution], **options)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 
 _FEW = 64  # pictures for each candidate up to which it is quicker to compare each symbol with all of them
 
@@ -38,8 +38,7 @@ class Receiver(torch.nn.Module):
     def __init__(self, encoder: Any, words: int = 256, dim: int = 256) -> None:
         super().__init__()
         for argument, value in (("words", words), ("dim", dim)):
-            if not is_integer(value) or value < 1:
-                raise ValueError(f"Receiver: {argument} must be an integer >= 1, got {value!r}")
+            check_integer("Receiver", argument, value, least=1)
         self.encoder = encoder
         self.look = torch.nn.Linear(encoder.dim, dim)
         self.meaning = torch.nn.Linear(words, dim, bias=False)

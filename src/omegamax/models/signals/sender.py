@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.models.signals.distributions import SymbolDistribution, symbol_distribution
 
 
@@ -43,9 +43,7 @@ class Sender(torch.nn.Module):
         options: dict[str, float] | None = None,
     ) -> None:
         super().__init__()
-        if not is_integer(words) or words < 1:
-            raise ValueError(f"Sender: words must be an integer >= 1, got {words!r}")
-        self.encoder, self.words = encoder, int(words)
+        self.encoder, self.words = encoder, check_integer("Sender", "words", words, least=1)
         self.score = torch.nn.Linear(encoder.dim, self.words)
         self.distribution = symbol_distribution(distribution, **(options or {}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lightning as L
 import torch
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.data import MNIST, DataError
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.communication.games import Games
@@ -41,10 +41,7 @@ class CommunicationData(L.LightningDataModule):
         least = {"candidates": 2, "batch_size": 2, "eval_batch_size": 1, "held_out": 2, "seed": 0}
         given = {"candidates": candidates, "batch_size": batch_size, "eval_batch_size": eval_batch_size}
         for argument, value in {**given, "held_out": held_out, "seed": seed}.items():
-            if not is_integer(value) or value < least[argument]:
-                raise ValueError(
-                    f"CommunicationData: {argument} must be an integer >= {least[argument]}, got {value!r}"
-                )
+            check_integer("CommunicationData", argument, value, least[argument])
         if batch_size < candidates:
             raise ValueError(f"CommunicationData: batch_size must be >= candidates = {candidates}, got {batch_size}")
         self.folder, self.candidates, self.held_out, self.seed = folder, candidates, held_out, seed

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 
 
 def draw_games(count: int, candidates: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
@@ -21,8 +21,7 @@ def draw_games(count: int, candidates: int, generator: torch.Generator | None = 
         >>> places.gather(1, target[:, None]).flatten()
         tensor([0, 1, 2, 3, 4])
     """
-    if not is_integer(candidates) or not 2 <= candidates <= count:
-        raise ValueError(f"draw_games: candidates must be an integer from 2 to {count}, got {candidates!r}")
+    check_integer("draw_games", "candidates", candidates, 2, count)
     others = torch.empty(count, 0, dtype=torch.long)
     # Floyd's way to a subset of the numbers below count - 1, for all games at once.
     for top in range(count - candidates, count - 1):
@@ -66,9 +65,8 @@ class Games(Dataset[int]):
     ) -> None:
         if len(images) != len(labels):
             raise ValueError(f"Games: as many labels as images are needed, got {len(labels)} and {len(images)}")
-        if not is_integer(candidates) or not 2 <= candidates <= len(images):
-            raise ValueError(f"Games: candidates must be an integer from 2 to {len(images)}, got {candidates!r}")
-        self.images, self.labels, self.candidates = images.flatten(1), labels, int(candidates)
+        self.candidates = check_integer("Games", "candidates", candidates, 2, len(images))
+        self.images, self.labels = images.flatten(1), labels
         self.mean, self.deviation = mean, deviation
         self.games = None
         if seed is not None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC
 
+from omegamax._arguments import check_number
 from omegamax.data import DataError
 from omegamax.data.files import short
 from omegamax.metrics import MassInside
@@ -69,9 +70,10 @@ class MILTask(RunTask):
         weight_decay: float = 1e-4,
     ) -> None:
         super().__init__()
-        if not rate > 0 or not 0 < decay <= 1 or not weight_decay >= 0:
-            given = f"{rate}, {decay} and {weight_decay}"
-            raise ValueError(f"MILTask: rate must be > 0, decay in (0, 1] and weight_decay >= 0, got {given}")
+        check_number("MILTask", "rate", rate, above=0)
+        check_number("MILTask", "weight_decay", weight_decay, least=0)
+        if not 0 < decay <= 1:
+            raise ValueError(f"MILTask: decay must be in (0, 1], got {decay}")
         pooling: dict[str, Any] = {"beta": beta, "heads": heads, "hidden_dim": hidden_dim}
         pooling |= {"dropout": dropout, "normalize": normalize}
         about = {"omega": omega, "options": dict(options or {}), "features": features, "dim": dim}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_integer
 from omegamax.data import DataError
 from omegamax.data.files import FilePath
 from omegamax.data.mnist import MNIST
@@ -75,10 +75,10 @@ class PictureData(L.LightningDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        whole = {"batch_size": batch_size, "held_out": held_out, "train_size": train_size, "seed": seed}
-        for name, value in whole.items():
-            if value is not None and (not is_integer(value) or value < (0 if name == "seed" else 1)):
-                raise ValueError(f"PictureData: {name} must be an integer, got {value!r}")
+        integers = {"batch_size": batch_size, "held_out": held_out, "train_size": train_size, "seed": seed}
+        for name, value in integers.items():
+            if value is not None:
+                check_integer("PictureData", name, value, least=0 if name == "seed" else 1)
         self.folder, self.batch_size, self.held_out, self.train_size = folder, batch_size, held_out, train_size
         self.seed = seed
         self._splits: dict[str, Tensor] = {}

@@ -18,7 +18,7 @@ from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.explain import Explanation, blank, explain
 from omegamax.tasks.vqa.report import Example, Look
 from omegamax.tasks.vqa.task import VQATask
-from omegamax.viz.scale import scale_ticks
+from omegamax.viz.picture import scale_ticks
 
 _INCHES, _DPI = 2.6, 120  # of a picture, sharp at twice the size it is shown in
 _SEARCHED = 2000  # samples among which examples are found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_number
 
 SHAPES = ("constant", "steps", "cosine")
 
@@ -41,8 +41,8 @@ class Rate:
     def __post_init__(self) -> None:
         check_choice("Rate", "fall", self.fall, SHAPES)
         check_choice("Rate", "interval", self.interval, ("epoch", "step"))
-        if not self.peak > 0 or self.warmup < 0:
-            raise ValueError(f"Rate: peak must be > 0 and warmup >= 0, got {self.peak} and {self.warmup}")
+        check_number("Rate", "peak", self.peak, above=0)
+        check_number("Rate", "warmup", self.warmup, least=0)
         object.__setattr__(self, "milestones", tuple(self.milestones))
 
     def factor_at(self, done: int, total: int | None = None) -> float:

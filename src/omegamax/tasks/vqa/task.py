@@ -95,8 +95,6 @@ class VQATask(RunTask):
         # Random weights that would never be trained, unless others take their place before training.
         random = freeze_cnn and not blind and cnn is None and start is None and self.model.cnn is not None
         self._random = _fingerprint(self.model.cnn) if random and self.model.cnn is not None else None
-        self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
-        self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> VQATask:
@@ -141,6 +139,9 @@ class VQATask(RunTask):
         return {"question": question, "features": empty, "grid": (1, 1)}
 
     def setup(self, stage: str) -> None:
+        # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
+        self.scores = torch.nn.ModuleDict({"val_": Scores(), "test_": Scores()})
+        self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         super().setup(stage)
         data = getattr(self.trainer, "datamodule", None)
         if data is None:

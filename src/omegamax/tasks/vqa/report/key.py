@@ -10,8 +10,7 @@ from omegamax.viz import Mark, swatch
 from omegamax.viz.contours import HALF, PART
 from omegamax.viz.ellipses import ENDS
 from omegamax.viz.outline import MATTERS
-from omegamax.viz.picture import ROUND, ZERO
-from omegamax.viz.scale import LABEL, scale_picture
+from omegamax.viz.picture import LABEL, ROUND, ZERO, scale_picture
 
 # What may occur in a look, for pictures of which it is not known what does.
 MARKS = [
