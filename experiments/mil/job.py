@@ -19,7 +19,7 @@ from torch import Tensor
 from omegamax.data import MNIST, BagTable, MILBenchmark
 from omegamax.models.bag_classifier import BagClassifier, DigitEncoder, VectorEncoder
 from omegamax.tasks.experiment import name_device
-from omegamax.tasks.mil.copies import Copies, Found, Training
+from omegamax.tasks.mil.copies import Copies, Measures, Training
 from omegamax.tasks.mil.data import SPLITS, MNISTBagsData, fold_parts
 
 HERE = Path(__file__).parent
@@ -170,7 +170,7 @@ def train(
     return side_by_side, tables, rows
 
 
-def means(found: Found, count: int, prefix: str = "") -> list[dict[str, Any]]:
+def means(found: Measures, count: int, prefix: str = "") -> list[dict[str, Any]]:
     """Measures of each variant: means over its folds."""
     there = {name: value for name, value in found._asdict().items() if value is not None}
     columns = {name: value.reshape(count, -1).mean(1).tolist() for name, value in there.items()}

@@ -13,7 +13,7 @@ _LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\'a}": "á", r"{\'e}": "é", r"{\
 
 
 @dataclass(frozen=True)
-class Work:
+class Publication:
     """One entry: its key, its BibTeX, and its fields as plain text."""
 
     key: str
@@ -36,7 +36,7 @@ class Work:
 
 
 @functools.cache
-def bibliography() -> dict[str, Work]:
+def bibliography() -> dict[str, Publication]:
     """Read every work by key.
 
     >>> bibliography()["martins2016softmax"].short
@@ -45,7 +45,7 @@ def bibliography() -> dict[str, Work]:
     return _works(resources.files("omegamax").joinpath("references.bib").read_text(encoding="utf-8"))
 
 
-def work_of(cite: str) -> Work | None:
+def work_of(cite: str) -> Publication | None:
     r"""Return the work that a map cites: a key of ``references.bib``, or a BibTeX entry; None for a map without one.
 
     >>> work_of("@misc{doe2026,\n  author = {Doe, Jane},\n  year = {2026},\n}").short
@@ -61,11 +61,11 @@ def work_of(cite: str) -> Work | None:
     return works[0]
 
 
-def _works(text: str) -> dict[str, Work]:
+def _works(text: str) -> dict[str, Publication]:
     works = {}
     for entry in _ENTRY.finditer(text):
         fields = {name: _plain(value) for name, value in _FIELD.findall(entry[3].strip().rstrip(","))}
-        works[entry[2]] = Work(entry[2], entry[0], fields)
+        works[entry[2]] = Publication(entry[2], entry[0], fields)
     return works
 
 

@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 
 from omegamax.data.errors import DataError
 from omegamax.data.files import BROKEN, reason
-from omegamax.data.unpack import MOST, open_member, too_much
+from omegamax.data.unpack import MOST_BYTES, open_member, too_much
 
 MOST_HEADER = 10_000  # bytes that tell the shape; numpy reads no longer ones either
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -59,8 +59,8 @@ def _read(file: BinaryIO, size: int, place: object) -> np.ndarray:
     promised = math.prod(shape) * dtype.itemsize
     if promised > size:
         raise DataError(f"{place} promises {promised:,} bytes of {dtype} {shape}, but has {size:,}; get it again")
-    if promised > MOST:
-        raise too_much(place, MOST)
+    if promised > MOST_BYTES:
+        raise too_much(place, MOST_BYTES)
     array = np.empty(promised, np.uint8)
     view, done = array.data, 0
     while done < promised:

@@ -26,7 +26,7 @@ Size = tuple[int, int]
 
 # Pillow lets the errors of its decoders through: SyntaxError is a broken PNG.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
-MOST_FILE = 1024 * MIB  # bytes of the file of a picture
+MOST_PICTURE = 1024 * MIB  # bytes of the file of a picture
 
 
 def check_size(name: str, size: Size | None) -> Size | None:
@@ -87,7 +87,7 @@ def read_picture(path: FilePath, mode: str = "RGB") -> Tensor:
     """Return the pixels of one picture file, see :func:`decode`."""
     path = Path(path)
     try:
-        with open_bounded(path, MOST_FILE) as file:
+        with open_bounded(path, MOST_PICTURE) as file:
             data = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
@@ -124,7 +124,7 @@ class Pictures:
         place = f"{self.source}: {check_name(self.source, name)}"
         try:
             archive = self._open()
-            with open_member(archive, archive.getinfo(name), place, MOST_FILE) as member:
+            with open_member(archive, archive.getinfo(name), place, MOST_PICTURE) as member:
                 data = member.read()
         except KeyError:
             raise FileNotFoundError(f"{self.source} has no picture {name}; get the archive again") from None

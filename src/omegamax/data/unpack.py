@@ -18,11 +18,11 @@ from omegamax.data.errors import DataError
 MIB = 1 << 20
 FREE = 32 * MIB  # what any compressed file may hold
 RATIO = 200  # bytes that one compressed byte may stand for beyond that; text and pictures stay well below
-MOST = 16384 * MIB  # what any file may hold
+MOST_BYTES = 16384 * MIB  # what any file may hold
 _LOCAL = struct.Struct("<26x2H")  # the header before a member of a zip archive: lengths of its name and extra field
 
 
-def allowance(packed: int, most: int = MOST) -> int:
+def allowance(packed: int, most: int = MOST_BYTES) -> int:
     """Tell how many bytes a compressed file of ``packed`` bytes may hold.
 
     >>> allowance(1000) == FREE, allowance(10**6) == 200 * 10**6
@@ -59,7 +59,7 @@ class BoundedReader(io.RawIOBase):
         super().close()
 
 
-def open_bounded(path: Path, most: int = MOST) -> BinaryIO:
+def open_bounded(path: Path, most: int = MOST_BYTES) -> BinaryIO:
     """Open the bytes of a file, plain or compressed by xz or gzip as its suffix says; too many are an error."""
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     if path.suffix in openers:
@@ -70,7 +70,7 @@ def open_bounded(path: Path, most: int = MOST) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(raw, MIB))
 
 
-def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object, most: int = MOST) -> BinaryIO:
+def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: object, most: int = MOST_BYTES) -> BinaryIO:
     """Return the bytes of a member of a zip archive; too many of them, promised or there, are an error."""
     stored = info.compress_type == zipfile.ZIP_STORED
     limit = most if stored else allowance(info.compress_size, most)

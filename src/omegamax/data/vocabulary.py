@@ -16,7 +16,7 @@ from omegamax._arguments import check_choice
 from omegamax.data.files import DataError, parse_json, read_text
 from omegamax.data.unpack import MIB
 
-MOST_FILE = 64 * MIB  # bytes of the file of a vocabulary; the one of VQA-v2 has less than one of them
+MOST_VOCABULARY = 64 * MIB  # bytes of the file of a vocabulary; the one of VQA-v2 has less than one of them
 PADDING, UNKNOWN = 0, 1  # no word of a vocabulary has these numbers
 _JOINED = str.maketrans("", "", "'\u2019")  # what's -> whats
 
@@ -113,7 +113,7 @@ class Vocabulary:
     def load(cls, path: str | PathLike[str]) -> Vocabulary:
         """Return the vocabulary that :meth:`save` wrote, at most 64 MiB of it."""
         try:
-            content = parse_json(read_text(path, MOST_FILE))
+            content = parse_json(read_text(path, MOST_VOCABULARY))
         except DataError as error:  # of the size
             raise DataError(f"Vocabulary.load: {error}") from error
         except ValueError as error:  # of the decoding or of the JSON

@@ -11,7 +11,7 @@ import torch
 
 from omegamax.models.grid_cnn import GridCNN
 
-FORMAT = "omegamax.GridCNN"
+GRID_CNN_FORMAT = "omegamax.GridCNN"
 MOST_CELLS = 1024  # along a side of the grid of a file
 
 
@@ -37,7 +37,7 @@ def save_grid_cnn(model: GridCNN, path: str | PathLike[str], *, size: tuple[int,
     }
     if size is not None:
         settings["size"] = list(size)
-    metadata = {"format": FORMAT, **{key: json.dumps(value) for key, value in settings.items()}}
+    metadata = {"format": GRID_CNN_FORMAT, **{key: json.dumps(value) for key, value in settings.items()}}
     state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
     save_file(state, path, metadata)
 

@@ -15,9 +15,16 @@ from torch.nn.parallel import DistributedDataParallel
 from omegamax.data import DataError
 from omegamax.data.files import short
 from omegamax.tasks.run_data import RunData
-from omegamax.tasks.weights_file import check_data, check_sizes, find_weights, read_weights, remedy
+from omegamax.tasks.weights_file import (
+    RECORD_FORMAT,
+    check_data,
+    check_format,
+    check_sizes,
+    find_weights,
+    read_weights,
+    remedy,
+)
 
-FORMAT = 1  # of the records that files of networks have beside the weights
 Kind = TypeVar("Kind", bound="RunTask")
 
 
@@ -45,7 +52,7 @@ class RunTask(L.LightningModule, abc.ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return what a file says beside the weights: numbers, words, lists and dicts."""
-        return {"format": FORMAT, "network": self.network, "data": self.data_settings}
+        return {"format": RECORD_FORMAT, "network": self.network, "data": self.data_settings}
 
     @classmethod
     def load(cls: type[Kind], path: str | PathLike[str]) -> Kind:
@@ -71,9 +78,7 @@ class RunTask(L.LightningModule, abc.ABC):
         """
         if not isinstance(record, dict) or not isinstance(record.get("network"), dict):
             raise DataError(f"{path} has a record that is no set of settings; {remedy(cls.kind)}")
-        if record.get("format") != FORMAT:
-            given = record.get("format")
-            raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
+        check_format(path, record)
         return record["network"]
 
     def setup(self, stage: str) -> None:

@@ -18,7 +18,7 @@ from omegamax.tasks.csv_text import guard, unguard
 
 Job = Mapping[str, Any]
 T = TypeVar("T")
-Work = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
+JobFunction = Callable[[Job], "Mapping[str, Any] | Iterable[Mapping[str, Any]]"]
 
 
 class Trials:
@@ -85,7 +85,7 @@ class Trials:
                 (quoted if any("\r" in str(cell) for cell in cells.values()) else writer).writerow(cells)
 
     def run(
-        self, jobs: Iterable[Job], work: Work, workers: int = 1, say: Callable[[str], None] | None = print
+        self, jobs: Iterable[Job], work: JobFunction, workers: int = 1, say: Callable[[str], None] | None = print
     ) -> list[Job]:
         """Do the jobs that have no row, several at a time, and write each row when it is done.
 

@@ -17,6 +17,7 @@ from omegamax.data.tensors import load_tensors
 from omegamax.tasks.whole import whole_file
 
 Path_ = str | PathLike[str]
+RECORD_FORMAT = 1  # of what files of networks say beside the weights
 _FILES = ("model.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")
 _MODEL = "model."  # where a task has its network
 
@@ -59,6 +60,15 @@ def read_weights(path: Path_, kind: str) -> tuple[Any, dict[str, Tensor]]:
     if not tensors or not all(isinstance(name, str) for name in state):
         raise DataError(f"{path} must have tensors by name as 'state_dict'; {remedy(kind)}")
     return content[kind], {key.removeprefix(_MODEL): w for key, w in state.items() if key.startswith(_MODEL)}
+
+
+def check_format(path: Path_, record: Mapping[str, Any]) -> None:
+    """Refuse a record of another format than the one that this version writes."""
+    given = record.get("format")
+    if given != RECORD_FORMAT:
+        raise DataError(
+            f"{path} has format {given!r}, this version reads {RECORD_FORMAT}; train again, or change version"
+        )
 
 
 def check_data(path: Path_, settings: Any, check: Callable[[Mapping[str, Any]], None], kind: str) -> None:

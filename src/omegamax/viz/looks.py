@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RIGHT, WRONG = "#1f7a4d", "#c0392b"
 _WIDTH, _TITLE, _QUESTION, _ANSWER, _NOTE = 2.3, 0.3, 0.26, 0.19, 0.15  # inches; of a panel, and heights of lines
-_MOST = 7  # panels in a row
+_COLUMNS = 7  # panels in a row
 _OUTLIER = 4.0  # one look may not stretch the colours further than this, in medians of the peaks
 _LETTERS = {"question": 18, "answer": 21, "note": 28}  # in the width of a panel
 
@@ -78,7 +78,7 @@ def looks(
     matters = relevance is not None and bool(cells("looks", "relevance", relevance).any())
     count = 1 + (relevance is not None) + len(looks)
     # Rows of about the same length, none longer than the limit.
-    across = math.ceil(count / math.ceil(count / _MOST)) if columns is None else int(columns)
+    across = math.ceil(count / math.ceil(count / _COLUMNS)) if columns is None else int(columns)
     across = min(across, count)
     legible(" ".join([question or "", truth or "", *looks, *(answers or {}).values(), *(notes or {}).values()]))
     asked = None if question is None else _wrap(question, "question", across)

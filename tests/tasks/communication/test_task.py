@@ -11,7 +11,7 @@ from tests.tasks.communication.pictures import bright_spots
 
 from omegamax.models.signals import DISTRIBUTIONS, Play
 from omegamax.tasks.callbacks import Draws
-from omegamax.tasks.communication import CommunicationData, CommunicationTask, Scores
+from omegamax.tasks.communication import CommunicationData, CommunicationTask, GameScores
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*LeafSpec.*deprecated", "ignore:.*does not have many workers", "ignore:Checkpoint directory .* exists"
@@ -122,7 +122,7 @@ def test_measures_are_those_of_all_games_at_once(tmp_path, folder):
 
 
 def test_scores_begin_anew():
-    scores, play = Scores(3), Play(torch.eye(3)[:2], torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    scores, play = GameScores(3), Play(torch.eye(3)[:2], torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     scores.update(play, torch.tensor([0, 1]), rounded=play)
     assert scores.compute() == {"success": 0.5, "nonzeros": 1.0, "rounded": 0.5, "words": 2}
     scores.reset()

@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from omegamax.cli._checks import CommandError
 from omegamax.models.grid_cnn_file import grid_cnn_settings
 from omegamax.tasks.vqa import ScenesData
-from omegamax.tasks.vqa.pretrain import Pictures, pretrain_cnn
+from omegamax.tasks.vqa.pretrain import SceneSplits, pretrain_cnn
 
 STEPS, SAMPLES, UNSEEN = 500, 4000, 500
 FILE = "cnn.safetensors"
@@ -61,7 +61,7 @@ def provide_cnn(settings: Namespace) -> str:
     # Of other seeds than the pictures of the questions, as those of training, validation and test are unseen here.
     seed = scenes.scene_seed + 1
     found = pretrain_cnn(
-        Pictures(scenes.scenes(SAMPLES, "train", seed), scenes.scenes(UNSEEN, "val", seed)),
+        SceneSplits(scenes.scenes(SAMPLES, "train", seed), scenes.scenes(UNSEEN, "val", seed)),
         path,
         dim=dim,
         grid=grid,

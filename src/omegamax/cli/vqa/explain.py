@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from omegamax.data import Sample
     from omegamax.tasks.vqa import VQATask
-    from omegamax.tasks.vqa.explain import Explanation as Answers
+    from omegamax.tasks.vqa.explain import VQAExplanation
 
 SUMMARY = "ask trained networks about a picture: their answers, and where each looked"
 TASK = "omegamax.tasks.vqa:VQATask"
@@ -79,7 +79,7 @@ def _sample(path: Path, question: str) -> Sample:
     return Sample(question, {}, "other", str(path), image=read_picture(path))
 
 
-def _draw(sample: Sample, said: Mapping[str, Answers], picture: Path | None) -> Figure:
+def _draw(sample: Sample, said: Mapping[str, VQAExplanation], picture: Path | None) -> Figure:
     """Draw where each looked, on a file ``picture`` or on what the sample has."""
     from omegamax import viz
     from omegamax.data.pictures import read_picture, resize

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.data.scenes import Scenes
     from omegamax.tasks.finite import NotFiniteError
     from omegamax.tasks.quiet import quiet
-    from omegamax.tasks.vqa.pretrain import Pictures, pretrain_cnn
+    from omegamax.tasks.vqa.pretrain import SceneSplits, pretrain_cnn
 
     if options.out.suffix != ".safetensors":
         raise CommandError(f"--out must end in .safetensors, got {options.out}")
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         scenes = [Scenes(count, options.seed, split, image_size=options.image_size) for count, split in parts]
         with quiet(), advise_on_stop(lambda: "nothing was written; the same command starts anew"):
             found = pretrain_cnn(
-                Pictures(*scenes),
+                SceneSplits(*scenes),
                 options.out,
                 dim=options.dim,
                 grid=(options.grid[0], options.grid[1]),

@@ -14,7 +14,7 @@ from omegamax._arguments import check_choice, check_integer, is_integer
 from omegamax.data.sample import Sample
 from omegamax.data.scenes.ground import ground
 from omegamax.data.scenes.layout import place
-from omegamax.data.scenes.questions import MOST, QUESTIONS, WORDS, Draw, Plan
+from omegamax.data.scenes.questions import MOST_COUNTED, QUESTIONS, WORDS, QuestionPlan, RandomChoices
 from omegamax.data.scenes.scene import COLOURS, Scene, Thing
 from omegamax.data.scenes.shapes import LEAN, ODD, SHAPES, TURNS, plural
 from omegamax.data.vocabulary import Vocabulary
@@ -100,7 +100,7 @@ class Scenes(Dataset[Sample]):
     def vocabulary(self) -> Vocabulary:
         """Return all words and answers that can occur, the same for every seed and split."""
         words = (*WORDS, *self.shapes, *map(plural, self.shapes), *self.colours)
-        numbers = map(str, range(MOST + 1))
+        numbers = map(str, range(MOST_COUNTED + 1))
         return Vocabulary(words, ("yes", "no", *numbers, *self.colours, *self.shapes))
 
     def __len__(self) -> int:
@@ -126,11 +126,11 @@ class Scenes(Dataset[Sample]):
         if not -self.size <= index < self.size:
             raise IndexError(f"Scenes: index {index} is out of range for {self.size} samples")
         rng = np.random.default_rng((self.seed, SPLITS.index(self.split), index % self.size))
-        draw = Draw(rng, self.shapes, self.colours)
+        draw = RandomChoices(rng, self.shapes, self.colours)
         template = draw.one(self.questions)
         kind, make = QUESTIONS[template]
         plan = make(draw)
-        things = _things(draw, plan, draw.whole(*self.objects))
+        things = _things(draw, plan, draw.integer(*self.objects))
         scene = Scene(things, ground(rng, self.image_size))
         return Asked(scene, plan.text, plan.answer, template, kind, tuple(range(plan.relevant)))
 
@@ -138,7 +138,7 @@ class Scenes(Dataset[Sample]):
         return f"Scenes({self.size}, seed={self.seed}, split={self.split!r}, image_size={self.image_size})"
 
 
-def _things(draw: Draw, plan: Plan, count: int) -> tuple[Thing, ...]:
+def _things(draw: RandomChoices, plan: QuestionPlan, count: int) -> tuple[Thing, ...]:
     """Return the cast of a plan and as many others as make up ``count``, placed."""
     pairs = list(plan.cast)
     if count > len(pairs):

@@ -14,12 +14,12 @@ from omegamax.data.files import DataError, FilePath, check_folder
 from omegamax.data.paths import inside
 from omegamax.data.tensors import load_tensors
 
-Grid = tuple[int, int]
+GridSize = tuple[int, int]
 SUFFIXES = (".npz", ".pth")
 _AGAIN = "get or extract the file again"
 
 
-def read_grid(path: FilePath, *, channels: int | None = None, grid: Grid | None = None) -> Tensor:
+def read_grid(path: FilePath, *, channels: int | None = None, grid: GridSize | None = None) -> Tensor:
     """Return the features of one picture, float32 ``[h, w, D]``, read without running code.
 
     Args:
@@ -72,7 +72,7 @@ class GridFeatures:
         channels, grid: as for :func:`read_grid`.
     """
 
-    def __init__(self, folder: FilePath, *, channels: int | None = None, grid: Grid | None = None) -> None:
+    def __init__(self, folder: FilePath, *, channels: int | None = None, grid: GridSize | None = None) -> None:
         self.folder = check_folder("GridFeatures", folder)
         self.channels, self.grid = channels, grid
         self._last = 0  # the form of the name that was right the last time is tried first
@@ -110,7 +110,7 @@ def _names(image_id: int, subset: str | None) -> list[str]:
     return [f"{stem}{middle}{end}" for end in SUFFIXES for middle in ("", ".jpg") for stem in stems]
 
 
-def _from_npz(path: Path, channels: int | None, grid: Grid | None) -> Tensor:
+def _from_npz(path: Path, channels: int | None, grid: GridSize | None) -> Tensor:
     array = read_array(path, "x")
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
         raise DataError(f"{path} must hold numbers of shape (L, D), got {array.dtype} {array.shape}; {_AGAIN}")

@@ -3,5 +3,5 @@
 from omegamax.tasks.communication.data import CommunicationData as CommunicationData
 from omegamax.tasks.communication.games import Games as Games
 from omegamax.tasks.communication.games import draw_games as draw_games
-from omegamax.tasks.communication.scores import Scores as Scores
+from omegamax.tasks.communication.scores import GameScores as GameScores
 from omegamax.tasks.communication.task import CommunicationTask as CommunicationTask

@@ -26,14 +26,14 @@ class Usage(Metric):
         return self.count
 
 
-class Scores(torch.nn.Module):
+class GameScores(torch.nn.Module):
     """Measures of games, collected over batches and processes.
 
     ``success`` (share of games in which the right picture was chosen), ``nonzeros`` (words in a symbol, on average),
     ``rounded`` (success if the receiver hears only the largest word of each symbol, where that was tried) and
     ``words`` (how many different ones were the largest of a symbol).
 
-        >>> scores = Scores(2)
+        >>> scores = GameScores(2)
         >>> scores.update(Play(torch.eye(2), torch.tensor([[1.0, 3.0], [2.0, 1.0]])), torch.tensor([1, 1]))
         >>> scores.compute()
         {'success': 0.5, 'nonzeros': 1.0, 'words': 2}

@@ -14,7 +14,7 @@ from torch import Tensor
 from omegamax.models.bag_classifier import VectorEncoder
 from omegamax.models.signals import Play, Receiver, Sender, SignalGame
 from omegamax.models.signals.distributions import SymbolDistribution
-from omegamax.tasks.communication.scores import Scores
+from omegamax.tasks.communication.scores import GameScores
 
 Batch = dict[str, Tensor]
 
@@ -23,7 +23,7 @@ class CommunicationTask(L.LightningModule):
     """A :class:`~omegamax.models.signals.SignalGame`, its loss, its optimiser, and what is measured of it.
 
     The loss is the negative log-probability of the right candidate; nothing else is asked of the symbols. Logged are
-    ``train_loss``; ``val_loss`` and the :class:`~omegamax.tasks.communication.Scores` of validation games with
+    ``train_loss``; ``val_loss`` and the :class:`~omegamax.tasks.communication.GameScores` of validation games with
     ``val_``; in a test, the same with ``test_``, and ``rounded``. Symbols are drawn in validation and test too, by
     random numbers of their own: the same draws each time, and those of training stay as they are.
 
@@ -58,7 +58,7 @@ class CommunicationTask(L.LightningModule):
         sender = Sender(VectorEncoder(features, hidden, layers=1), words, distribution, options)
         self.model = SignalGame(sender, Receiver(VectorEncoder(features, hidden, layers=1), words, dim))
         self.rate = rate
-        self.scores = torch.nn.ModuleDict({prefix: Scores(words) for prefix in ("val_", "test_")})
+        self.scores = torch.nn.ModuleDict({prefix: GameScores(words) for prefix in ("val_", "test_")})
 
     def forward(self, batch: Batch) -> Play:
         return self.model(batch["images"], batch["shown"], batch["candidates"])
@@ -97,9 +97,9 @@ class CommunicationTask(L.LightningModule):
             self.log(prefix + name, float(value), prog_bar=name == "success", sync_dist=True)
         scores.reset()
 
-    def _scores(self, prefix: str) -> Scores:
+    def _scores(self, prefix: str) -> GameScores:
         scores = self.scores[prefix]
-        assert isinstance(scores, Scores)
+        assert isinstance(scores, GameScores)
         return scores
 
     def configure_optimizers(self) -> Any:

@@ -34,7 +34,7 @@ class Training:
     clip: float = 1.0
 
 
-class Found(NamedTuple):
+class Measures(NamedTuple):
     """Measures of each network, ``[M]``; ``inside`` only where it is known which instances count."""
 
     loss: Tensor
@@ -75,7 +75,7 @@ class Copies:
 
         return BagAnswer(*vmap(one, randomness="different")(self.parameters, self.buffers, instances, mask))
 
-    def train(self, train: BagTable, val: BagTable, how: Training, seed: int = 0) -> tuple[Tensor, Found, int]:
+    def train(self, train: BagTable, val: BagTable, how: Training, seed: int = 0) -> tuple[Tensor, Measures, int]:
         """Train each network, and leave it as it was at its best validation.
 
         Args:
@@ -132,7 +132,7 @@ class Copies:
         optimiser.step()
 
     @torch.no_grad()
-    def measure(self, table: BagTable, batch_size: int = 250) -> Found:
+    def measure(self, table: BagTable, batch_size: int = 250) -> Measures:
         """Loss, accuracy, area under the ROC curve, and where the weights are."""
         table = self._here(table)
         parts = []
@@ -145,7 +145,7 @@ class Copies:
         loss = F.binary_cross_entropy_with_logits(logits, label, reduction="none").mean(1)
         right = ((logits > 0) == (label > 0)).to(logits.dtype).mean(1)
         where = None if table.positive is None else inside(weights, table.positive, table.label)
-        return Found(loss, right, auc(logits, table.label), zeros(weights, table.mask), where)
+        return Measures(loss, right, auc(logits, table.label), zeros(weights, table.mask), where)
 
     def _here(self, table: BagTable) -> BagTable:
         """Return the bags of each network, on the device."""
@@ -168,5 +168,5 @@ def _like(values: Tensor, other: Tensor) -> Tensor:
     return values.reshape(-1, *[1] * (other.dim() - 1))
 
 
-def _where(better: Tensor, new: Found, old: Found) -> Found:
-    return Found(*(None if a is None else torch.where(better, a, b) for a, b in zip(new, old, strict=True)))  # type: ignore
+def _where(better: Tensor, new: Measures, old: Measures) -> Measures:
+    return Measures(*(None if a is None else torch.where(better, a, b) for a, b in zip(new, old, strict=True)))  # type: ignore

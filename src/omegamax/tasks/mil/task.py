@@ -81,7 +81,7 @@ class MILTask(RunTask):
         encoder = DigitEncoder(dim or 500) if features is None else VectorEncoder(features, dim or 128)
         self.model = BagClassifier(encoder, omega, options, **pooling)
         self.rate, self.decay, self.weight_decay = rate, decay, weight_decay
-        self.scores = torch.nn.ModuleDict({prefix: _Scores() for prefix in ("val_", "test_")})
+        self.scores = torch.nn.ModuleDict({prefix: _BagScores() for prefix in ("val_", "test_")})
 
     @property
     def label(self) -> str:
@@ -122,7 +122,7 @@ class MILTask(RunTask):
 
     def _score(self, prefix: str, batch: Batch) -> None:
         answer, scores, size = self(batch), self.scores[prefix], len(batch["label"])
-        assert isinstance(scores, _Scores)
+        assert isinstance(scores, _BagScores)
         loss = F.binary_cross_entropy_with_logits(answer.logits, batch["label"])
         self.log(f"{prefix}loss", loss, batch_size=size, sync_dist=True)
         for name, metric in scores.update(answer, batch).items():
@@ -133,7 +133,7 @@ class MILTask(RunTask):
         return {"optimizer": optimiser, "lr_scheduler": torch.optim.lr_scheduler.ExponentialLR(optimiser, self.decay)}
 
 
-class _Scores(torch.nn.Module):
+class _BagScores(torch.nn.Module):
     """Measures of a split, collected over batches and processes."""
 
     def __init__(self) -> None:

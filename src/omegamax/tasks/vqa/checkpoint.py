@@ -14,11 +14,19 @@ from omegamax.data.files import short
 from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
 from omegamax.tasks.run_task import refuse_differences
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.weights_file import Path_, check_data, check_sizes, read_weights, remedy, write_weights
+from omegamax.tasks.weights_file import (
+    RECORD_FORMAT,
+    Path_,
+    check_data,
+    check_format,
+    check_sizes,
+    read_weights,
+    remedy,
+    write_weights,
+)
 
-FORMAT = 1
 # What a file may ask for that none of its weights shows.
-_MOST = {
+_LIMITS = {
     "functions": 256,
     "max_components": 1000,
     "restarts": 1000,
@@ -50,16 +58,14 @@ class Record:
         """Plain numbers, words, lists and dicts."""
         words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
         rest = {"loss": self.loss, "loss_options": self.loss_options, "blind": self.blind, "data": self.data}
-        return {"format": FORMAT, "network": self.network.to_dict(), "vocabulary": words, **rest}
+        return {"format": RECORD_FORMAT, "network": self.network.to_dict(), "vocabulary": words, **rest}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], path: Path_ = "checkpoint") -> Record:
         """Return what :meth:`to_dict` wrote."""
         if not isinstance(content, Mapping):
             raise DataError(f"{path} has a record that is no set of settings; {_FIT}")
-        if content.get("format") != FORMAT:
-            given = content.get("format")
-            raise DataError(f"{path} has format {given!r}, this version reads {FORMAT}; train again, or change version")
+        check_format(path, content)
         try:
             network = MCANConfig.from_dict(content["network"])
             vocabulary = Vocabulary(content["vocabulary"]["words"], content["vocabulary"]["answers"])
@@ -110,7 +116,7 @@ def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
 def _check_most(network: MCANConfig, path: Path_) -> None:
     """Refuse sizes that would fill the memory or take for ever, and that no weights have to have."""
     settings = {**asdict(network), **asdict(network.output)}
-    for key, most in _MOST.items():
+    for key, most in _LIMITS.items():
         given = settings[key] if isinstance(settings[key], (tuple, list)) else (settings[key],)
         if not all(is_integer(value) and value <= most for value in given):
             raise DataError(f"{path}: {key} must be whole and at most {most:,}, got {short(settings[key])}; {_FIT}")

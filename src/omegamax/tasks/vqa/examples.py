@@ -15,7 +15,7 @@ from omegamax.data.collate import pool
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.vqa.explain import Explanation, blank, explain
+from omegamax.tasks.vqa.explain import VQAExplanation, blank, explain
 from omegamax.tasks.vqa.report import Example, Look
 from omegamax.tasks.vqa.task import VQATask
 from omegamax.viz.picture import scale_ticks
@@ -64,7 +64,7 @@ def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
     )
 
 
-def _look(sample: Sample, said: Explanation, drawn: bytes, marks: list[tuple[str, str]]) -> Look:
+def _look(sample: Sample, said: VQAExplanation, drawn: bytes, marks: list[tuple[str, str]]) -> Look:
     divergence = inside = None
     if sample.relevance is not None and bool(sample.relevance.any()):
         wanted = pool(sample.relevance, (said.weights.shape[0], said.weights.shape[1]))

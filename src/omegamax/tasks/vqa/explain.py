@@ -17,7 +17,7 @@ from omegamax.tasks.vqa.task import VQATask
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class VQAExplanation:
     """What a network says to one question.
 
     Args:
@@ -42,7 +42,7 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain(task: VQATask, sample: Sample, top: int = 5) -> Explanation:
+def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
     """Ask a trained network about one picture.
 
     Args:
@@ -63,7 +63,7 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> Explanation:
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
     names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
     answers = list(zip(names, best.values.tolist(), strict=True))
-    return Explanation(answers, answer.attention.weights[0], answer.attention.density)
+    return VQAExplanation(answers, answer.attention.weights[0], answer.attention.density)
 
 
 def find_unknown_words(task: VQATask, question: str) -> list[str]:

@@ -22,7 +22,7 @@ BATCH = 64
 _ADVICE = (".*does not have many workers.*", ".*but have no `val_dataloader`.*")
 
 
-class Pictures(NamedTuple):
+class SceneSplits(NamedTuple):
     """Scenes to learn from, and scenes to measure on."""
 
     train: Scenes
@@ -30,7 +30,7 @@ class Pictures(NamedTuple):
 
 
 def pretrain_cnn(
-    pictures: Pictures,
+    pictures: SceneSplits,
     path: str | os.PathLike[str],
     *,
     dim: int,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.tasks.vqa.features.feature_map import FeatureMap
-from omegamax.tasks.vqa.features.sources import NORMALISATIONS, SOURCES, Found
+from omegamax.tasks.vqa.features.sources import NORMALISATIONS, SOURCES, SourceNetwork
 from omegamax.tasks.vqa.features.weights_file import BackboneError as BackboneError
 from omegamax.tasks.vqa.features.weights_file import load_weights
 
@@ -31,7 +31,7 @@ class Backbone(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, name: str, found: Found, layer: str | None = None) -> None:
+    def __init__(self, name: str, found: SourceNetwork, layer: str | None = None) -> None:
         super().__init__()
         self.name, self.size = name, found.size
         try:

@@ -26,7 +26,7 @@ Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass
-class Found:
+class SourceNetwork:
     """A network, and what is known about the pictures it wants."""
 
     network: nn.Module
@@ -36,7 +36,7 @@ class Found:
     call: Callable[[Tensor], Any] | None = None
 
 
-def _torchvision(rest: str, has_weights: bool, download: bool) -> Found:
+def _torchvision(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
     models = _module("torchvision", "torchvision").models
     name, at, wanted = rest.partition("@")
     if not at and not has_weights:
@@ -50,7 +50,7 @@ def _torchvision(rest: str, has_weights: bool, download: bool) -> Found:
     side = getattr(network, "image_size", None)
     size = (side, side) if isinstance(side, int) else None
     patch = getattr(network, "patch_size", None)
-    found = Found(network, size=size, patch=(patch, patch) if isinstance(patch, int) else None)
+    found = SourceNetwork(network, size=size, patch=(patch, patch) if isinstance(patch, int) else None)
     if at:
         known = models.get_model_weights(name)
         if wanted not in known.__members__:
@@ -76,7 +76,7 @@ def _find_cached(url: str, name: str, download: bool) -> Path:
     return path
 
 
-def _transformers(rest: str, has_weights: bool, download: bool) -> Found:
+def _transformers(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
     library = _module("transformers", "transformers")
     options = {"local_files_only": not download, "trust_remote_code": False}
     try:
@@ -87,7 +87,7 @@ def _transformers(rest: str, has_weights: bool, download: bool) -> Found:
         raise BackboneError(f"transformers:{rest} is not at hand or not readable ({reason}){remedy}") from error
     config = getattr(model.config, "vision_config", model.config)
     network = getattr(model, "vision_model", model)  # the half of CLIP and the like that sees
-    found = Found(network, size=_pair(getattr(config, "image_size", None)))
+    found = SourceNetwork(network, size=_pair(getattr(config, "image_size", None)))
     found.patch = _pair(getattr(config, "patch_size", None))
     # Pictures of another size than those of the training need places between the known ones, where that is a choice.
     extra = "interpolate_pos_encoding"
@@ -106,7 +106,7 @@ def _transformers(rest: str, has_weights: bool, download: bool) -> Found:
     return found
 
 
-def _gridcnn(rest: str, has_weights: bool, download: bool) -> Found:
+def _gridcnn(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
     _module("safetensors", "safetensors")
     from omegamax.models.grid_cnn_file import grid_cnn_settings, load_grid_cnn
 
@@ -119,10 +119,10 @@ def _gridcnn(rest: str, has_weights: bool, download: bool) -> Found:
     def call(images: Tensor) -> Any:
         return SimpleNamespace(feature_maps=[network(images).transpose(1, 2).unflatten(2, network.grid)])
 
-    return Found(network, NORMALISATIONS["none"], _pair(size), call=call)
+    return SourceNetwork(network, NORMALISATIONS["none"], _pair(size), call=call)
 
 
-def _python(rest: str, has_weights: bool, download: bool) -> Found:
+def _python(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
     source, _, expression = rest.partition(":")
     factory, positional, named = _call_of(rest, expression)
     try:
@@ -135,7 +135,7 @@ def _python(rest: str, has_weights: bool, download: bool) -> Found:
         made = made(*positional, **named)
     if not isinstance(made, nn.Module):
         raise BackboneError(f"python:{rest} must return a torch.nn.Module, got {type(made).__name__}")
-    found = Found(made)
+    found = SourceNetwork(made)
     wants = getattr(made, "pretrained_cfg", None)  # how timm says it
     if isinstance(wants, dict):
         if "mean" in wants and "std" in wants:
@@ -145,7 +145,7 @@ def _python(rest: str, has_weights: bool, download: bool) -> Found:
     return found
 
 
-SOURCES: dict[str, Callable[[str, bool, bool], Found]] = {
+SOURCES: dict[str, Callable[[str, bool, bool], SourceNetwork]] = {
     "torchvision": _torchvision,
     "transformers": _transformers,
     "gridcnn": _gridcnn,

@@ -13,8 +13,8 @@ from typing import Any
 from omegamax.data.files import parse_json, read_text
 from omegamax.data.unpack import MIB
 
-FORMAT = "omegamax comparison 1"
-MOST = 1024 * MIB  # bytes of a saved comparison, nearly all of them pictures
+COMPARISON_FORMAT = "omegamax comparison 1"
+MOST_COMPARISON = 1024 * MIB  # bytes of a saved comparison, nearly all of them pictures
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -166,16 +166,16 @@ class Comparison:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON, the pictures as base64."""
-        text = json.dumps({"format": FORMAT, **asdict(self)}, default=_encode, allow_nan=False, indent=1)
+        text = json.dumps({"format": COMPARISON_FORMAT, **asdict(self)}, default=_encode, allow_nan=False, indent=1)
         Path(path).write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Comparison:
         """Read what :meth:`save` wrote."""
         try:
-            data = parse_json(read_text(path, MOST))
-            if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
-                raise ValueError(f"no {FORMAT!r}")
+            data = parse_json(read_text(path, MOST_COMPARISON))
+            if not isinstance(data, dict) or data.pop("format", None) != COMPARISON_FORMAT:
+                raise ValueError(f"no {COMPARISON_FORMAT!r}")
             rows, baseline, examples = data.pop("rows"), data.pop("baseline"), data.pop("examples")
             return cls(
                 rows=[Row(**row) for row in rows],
