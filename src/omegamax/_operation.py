@@ -222,6 +222,15 @@ def refuse_forward_mode(name: str, instead: str) -> Callable:
     return jvp
 
 
+def refuse_second_derivative(name: str, limit: str) -> Callable:
+    """Return a ``backward`` for a gradient that has none: an error that says the limit and what to call instead."""
+
+    def backward(ctx, *gradients):
+        raise RuntimeError(f'{name}: {limit}; for higher derivatives call it inside omegamax.backend("reference")')
+
+    return backward
+
+
 def check_not_exporting(name: str) -> None:
     """Refuse to be exported: for functions whose operations have no export form, so that the error names them."""
     if is_exporting():

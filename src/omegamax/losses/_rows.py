@@ -7,7 +7,7 @@ from torch import Tensor, float64
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operation import Operation, refuse_forward_mode
+from omegamax._operation import Operation, refuse_forward_mode, refuse_second_derivative
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
 from omegamax.maps import Omega, Shannon, Tsallis
 from omegamax.maps.conjugate import scale_residual
@@ -98,13 +98,6 @@ def _differentiable(g, z, target, alpha, number, smoothing, wanted):
     return dz, None, d_alpha
 
 
-def _refuse_second_derivative(ctx, *_):
-    raise RuntimeError(
-        "entmax_loss: its kernels can be differentiated once where they are traced; for higher derivatives call it "
-        'inside omegamax.backend("reference")'
-    )
-
-
 _jvp = refuse_forward_mode("entmax_loss", 'call it inside omegamax.backend("reference")')
 _loss = Operation(
     "entmax_loss_rows",
@@ -122,7 +115,7 @@ _loss_vjp = Operation(
     _gradient,
     lambda z, *rest: torch.empty_like(z, memory_format=torch.contiguous_format),
     save=lambda ctx, inputs, results: (),
-    backward=_refuse_second_derivative,
+    backward=refuse_second_derivative("entmax_loss", "its kernels can be differentiated once where they are traced"),
     jvp=_jvp,
     vmap="loop",
 )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._operation import Operation, refuse_forward_mode
+from omegamax._operation import Operation, refuse_forward_mode, refuse_second_derivative
 from omegamax.kernels.attention.call import UNLIMITED as UNLIMITED
 from omegamax.kernels.attention.call import AttentionCall, empty_state
 
@@ -112,13 +112,6 @@ def _backward(ctx, g, *_):
     return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
 
 
-def _refuse_second_derivative(ctx, *_):
-    raise RuntimeError(
-        "attention: its fused kernels can be differentiated once; for higher derivatives call it inside "
-        'omegamax.backend("reference")'
-    )
-
-
 _jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
 _attention = Operation(
     "attention",
@@ -138,7 +131,7 @@ _attention_backward = Operation(
     _gradients,
     _fake_gradients,
     save=lambda ctx, inputs, results: (),
-    backward=_refuse_second_derivative,
+    backward=refuse_second_derivative("attention", "its fused kernels can be differentiated once"),
     jvp=_jvp,
     vmap="loop",
 )

@@ -91,7 +91,7 @@ class HopfieldLayer(torch.nn.Module):
         *,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return ``mask [N]`` says which patterns are in use; the rest is as in :class:`Hopfield`."""
+        """Return what queries retrieve from the patterns that ``mask [N]`` leaves in use, as :class:`Hopfield` does."""
         out, weights = self.association(query, self.patterns, self.values, mask, attn_mask, return_weights=True)
         return (out, weights) if return_weights else out
 

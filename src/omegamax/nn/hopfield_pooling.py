@@ -63,7 +63,7 @@ class HopfieldPooling(torch.nn.Module):
         *,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return ``return_weights`` adds those of the patterns, ``[*, H, queries, N]``."""
+        """Return what the learnt queries retrieve; ``return_weights`` adds the weights, ``[*, H, queries, N]``."""
         batch = stored.shape[:-2] if isinstance(stored, Tensor) else ()
         query = self.query.expand(*batch, *self.query.shape)
         out, weights = self.association(query, stored, values, mask, return_weights=True)

@@ -186,3 +186,19 @@ class BuiltIn(Factor):
 
     def features(self, structures: Tensor) -> tuple[Tensor, Tensor | None]:
         return structures, self.additional_features(structures)
+
+
+def expand_parameter(
+    name: str, argument: str, value: float | Tensor | None, scores: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    """Broadcast a parameter of the factor ``name`` to a shape, in the dtype of scores; zeros where there is none."""
+    if value is None:
+        return scores.new_zeros(shape)
+    value = value.to(scores) if isinstance(value, Tensor) else scores.new_tensor(value)
+    try:
+        return value.expand(shape)
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: {argument} must broadcast to {shape} for scores of shape {tuple(scores.shape)}, got shape "
+            f"{tuple(value.shape)}"
+        ) from None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import check_floating, check_mask
 from omegamax.kernels.structures.oracles import sequence_sizes
-from omegamax.structured._factor import BuiltIn
+from omegamax.structured._factor import BuiltIn, expand_parameter
 
 
 class Sequence(BuiltIn):
@@ -63,22 +63,10 @@ class Sequence(BuiltIn):
                 f"Sequence: transition must be [{states}, {states}] or [*, {length - 1}, {states}, {states}] for "
                 f"scores of shape {tuple(scores.shape)}, got shape {tuple(pairs.shape)}"
             )
-        start = self._expand("start", self.start, scores, (*batch, states))
-        transition = self._expand("transition", pairs, scores, (*batch, length - 1, states, states))
-        end = self._expand("end", self.end, scores, (*batch, states))
+        start = expand_parameter("Sequence", "start", self.start, scores, (*batch, states))
+        transition = expand_parameter("Sequence", "transition", pairs, scores, (*batch, length - 1, states, states))
+        end = expand_parameter("Sequence", "end", self.end, scores, (*batch, states))
         return torch.cat([start, transition.flatten(-3), end], -1)
-
-    def _expand(self, argument: str, value: Tensor | None, scores: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Broadcast a parameter to a shape; zeros where there is none."""
-        if value is None:
-            return scores.new_zeros(shape)
-        try:
-            return value.to(scores).expand(shape)
-        except RuntimeError:
-            raise ValueError(
-                f"Sequence: {argument} must broadcast to {shape} for scores of shape {tuple(scores.shape)}, got shape "
-                f"{tuple(value.shape)}"
-            ) from None
 
     def additional_features(self, target: Tensor) -> Tensor:
         # An absent position, without any label, counts as pinned to the first.

@@ -11,7 +11,7 @@ from omegamax._arguments import check_integer, check_type, is_number
 from omegamax.functional import k_subsets
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.kernels.structures import TOLERANCE, ActiveSet, close_gaps
-from omegamax.structured._factor import BuiltIn, Infeasible
+from omegamax.structured._factor import BuiltIn, Infeasible, expand_parameter
 from omegamax.structured._solution import Solution
 
 
@@ -139,14 +139,7 @@ class SequentialSubsets(_SizedSubsets):
 
     def additional_scores(self, scores: Tensor) -> Tensor:
         shape = (*scores.shape[:-1], scores.shape[-1] - 1)
-        transition = torch.as_tensor(self.transition, dtype=scores.dtype, device=scores.device)
-        try:
-            return transition.expand(shape)
-        except RuntimeError:
-            raise ValueError(
-                f"{self!r}: transition must broadcast to {shape} for scores of shape {tuple(scores.shape)}, got shape "
-                f"{tuple(transition.shape)}"
-            ) from None
+        return expand_parameter(repr(self), "transition", self.transition, scores, shape)
 
     def additional_features(self, target: Tensor) -> Tensor:
         return target[..., :-1] * target[..., 1:]

@@ -71,7 +71,7 @@ class PackedSet(ActiveSet):
         scores, additional, kind, sizes, graph, tol, max_iter = self.cut
         limits = tol, max_iter, sum(self.sizes) + 2
         with DisableTransforms():  # memory is what the search works on, not what a transform makes of it
-            return _search(scores, additional, kind, sizes, graph, self, *limits)
+            return active_set(scores, additional, kind, sizes, graph, self, *limits)
 
     @functools.cached_property
     def unary(self) -> Tensor:  # type: ignore[override]
@@ -126,23 +126,9 @@ def active_set(
     start: ActiveSet | None,
     tol: float,
     max_iter: int,
+    max_tied: int = MAX_TIED,  # only derivatives need more structures: see PackedSet.span_face
 ) -> PackedSet:
     """Search like :func:`omegamax.kernels.structures.reference.active_set`."""
-    # Only derivatives need more structures than this: see PackedSet.span_face.
-    return _search(scores, additional, kind, sizes, graph, start, tol, max_iter, MAX_TIED)
-
-
-def _search(
-    scores: Tensor,
-    additional: Tensor,
-    kind: str,
-    sizes: tuple[int, ...],
-    graph: Tensor | None,
-    start: ActiveSet | None,
-    tol: float,
-    max_iter: int,
-    max_tied: int,
-) -> PackedSet:
     scores, additional = make_dense(scores), make_dense(additional)
     edges = None if graph is None else make_dense(graph)
     (rows, n), m = scores.shape, additional.shape[1]
