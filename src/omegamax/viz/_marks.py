@@ -35,7 +35,7 @@ class Mark:
     colour: str = INK
 
     def __post_init__(self) -> None:
-        check_choice("Mark", "shape", self.shape, SHAPES)
+        check_choice("Mark", "shape", self.shape, tuple(SHAPES))
 
 
 def artists(mark: Mark, width: float, height: float) -> list[Artist]:

@@ -75,6 +75,6 @@ def symbol_distribution(distribution: str | SymbolDistribution, **options: float
     known = tuple(signature(DISTRIBUTIONS[distribution]).parameters)[1:]
     for name, value in options.items():
         check_choice("symbol_distribution", f"an option of {distribution}", name, known)
-        bound = {"least": 1.0} if name == "stretch" else {"above": 0.0}
-        check_number("symbol_distribution", name, value, **bound)
+        least, above = (1.0, None) if name == "stretch" else (None, 0.0)
+        check_number("symbol_distribution", name, value, least=least, above=above)
     return partial(DISTRIBUTIONS[distribution], **options)
