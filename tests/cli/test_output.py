@@ -2,7 +2,7 @@
 
 import pytest
 
-from omegamax.cli.main import COMMANDS, GROUPS, main
+from omegamax.cli.main import APPLICATIONS, COMMANDS, main
 
 # The arguments that a command needs beside where to write; none of the files named is there.
 FOLDERS = {
@@ -40,9 +40,8 @@ def refused(capsys, arguments):
 
 
 def test_every_command_is_tried():
-    every = {name for name in COMMANDS if name not in GROUPS}
-    stages = ("fit", "validate", "test", "predict")
-    every |= {f"{name} {each}" for name, group in GROUPS.items() for each in (*stages, *group.COMMANDS)}
+    every = {*COMMANDS}
+    every |= {f"{name} {each}" for name, one in APPLICATIONS.items() for each in (*one.stages, *one.commands)}
     assert every == {*FOLDERS, *FILES, *NO_FILES}
 
 
