@@ -116,7 +116,7 @@ def refused(capsys, stage, arguments):
         ("--data.samples=[0,8,8]", "size must be an integer from 1"),
         ("--data.vocabulary_file=/no/words.json", "/no/words.json does not exist"),
         ("--data=NoSuch", "there is no such set; known: ScenesData, EasyVQAData"),
-        ("--model.rate.peak=-1", "peak must be > 0"),
+        ("--model.rate.peak=-1", "peak must be a finite number > 0"),
         ("--model.rate.fall=slowly", "fall must be one of"),
         ("--model.betas=[0.9,1.5]", "betas must be two numbers in [0, 1)"),
         ("--model.weight_decay=-1", "weight_decay >= 0"),
