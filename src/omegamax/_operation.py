@@ -39,12 +39,12 @@ from omegamax._torch_internals import (
     differentiate_at_level,
     in_forward_mode,
     in_jit_trace,
+    in_torch_export,
     in_transform,
     map_at_level,
 )
 
 Parameter = float | Tensor
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.7
 
 
 class Operation:
@@ -194,7 +194,7 @@ def is_exporting() -> bool:
     if not is_compiling():
         return in_jit_trace()
     # The rules of torch.func inside an exported graph are those of the operation: of plain steps torch exports none.
-    return _is_exporting() and not in_transform()
+    return in_torch_export() and not in_transform()
 
 
 def needs_gradient(*inputs: Any) -> bool:

@@ -47,6 +47,14 @@ def in_forward_mode() -> bool:
     return forward_ad._current_level >= 0
 
 
+def in_torch_export() -> bool:
+    """Tell whether ``torch.export`` or ``torch.onnx.export`` traces, of torch 2.7 and later.
+
+    ``torch.compiler.is_exporting`` says the same, but the compiler of torch 2.11 takes it for True everywhere.
+    """
+    return getattr(torch.compiler, "_is_exporting_flag", False)
+
+
 def inside_jvp_rule() -> bool:
     """Tell whether a rule for forward mode runs at a level of ``torch.func``, where no ``autograd.Function`` can."""
     return _inside_rule.get()

@@ -141,7 +141,7 @@ def refused(capsys, *arguments):
     "setting, said",
     [
         ("--model.omega=sharpmax", "sharpmax"),
-        ("--model.rate=0", "rate must be > 0"),
+        ("--model.rate=0", "rate must be a finite number > 0"),
         ("--model.heads=3", "hidden_dim must be a multiple of num_heads=3"),
         ("--data.positives=0", "positives must be an integer >= 1"),
         ("--data.held_out=0", "held_out must be an integer from 1"),
