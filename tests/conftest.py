@@ -66,9 +66,9 @@ def _validation() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_hang():
-    """A test that hangs ends the run with a traceback of every thread."""
-    faulthandler.dump_traceback_later(300, exit=True)
+def _no_hang(request):
+    """A test that hangs ends the run with a traceback of every thread; slow ones may take longer on a busy machine."""
+    faulthandler.dump_traceback_later(900 if request.node.get_closest_marker("slow") else 300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
