@@ -22,6 +22,7 @@ LAYERS = [
         "_checks",
         "_compile",
         "_constraints",
+        "_custom_op",
         "_numerics",
         "_torch_internals",
         "_typing",

@@ -7,7 +7,8 @@ from torch import Tensor, float64
 
 from omegamax import kernels
 from omegamax._checks import is_plain
-from omegamax._operation import Operation, refuse_forward_mode, refuse_second_derivative
+from omegamax._custom_op import refuse_forward_mode, refuse_second_derivative
+from omegamax._operation import Operation
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
 from omegamax.maps import Omega, Shannon, Tsallis
 from omegamax.maps.conjugate import scale_residual

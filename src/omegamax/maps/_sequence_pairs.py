@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._operation import Operation, all_in_front
+from omegamax._custom_op import all_in_front
+from omegamax._operation import Operation
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.structures import TOLERANCE, iteration_limit
 from omegamax.kernels.structures.oracles import oracle

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import is_plain
-from omegamax._operation import Operation, all_in_front
+from omegamax._custom_op import all_in_front
+from omegamax._operation import Operation
 
 if TYPE_CHECKING:
     from omegamax.maps.omega import Omega

@@ -13,8 +13,9 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import check_integer, is_integer, is_number
 from omegamax._checks import apply_mask, check_budget, check_floating, check_scores
+from omegamax._custom_op import map_in_front
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax._operation import Operation, map_in_front
+from omegamax._operation import Operation
 from omegamax.kernels.structures import (
     TOLERANCE,
     ActiveSet,

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._operation import Operation, refuse_forward_mode, refuse_second_derivative
+from omegamax._custom_op import refuse_forward_mode, refuse_second_derivative
+from omegamax._operation import Operation
 from omegamax.kernels.attention.call import UNLIMITED as UNLIMITED
 from omegamax.kernels.attention.call import AttentionCall, empty_state
 

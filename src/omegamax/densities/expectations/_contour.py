@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._operation import Operation, refuse_forward_mode
+from omegamax._custom_op import refuse_forward_mode
+from omegamax._operation import Operation
 from omegamax._torch_internals import in_transform
 from omegamax.densities.expectations._frame import Frame, Wide, log_kernel
 from omegamax.kernels.contour import count_results, log_gamma_scale, log_one_plus, place_nodes
