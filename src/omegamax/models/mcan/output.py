@@ -23,7 +23,7 @@ CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ImageGrid:
     """L = h w cells, row by row, of B images; smaller images take the upper left ones.
 
     Args:
@@ -32,7 +32,7 @@ class Grid:
         given: rows and columns of each image, ``[B, 2]``; None: read from the mask, which on a GPU has to be waited
             for.
 
-        >>> grid = Grid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
+        >>> grid = ImageGrid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
         >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
         ([[2, 3], [2, 2]], [[0, 1, 2, 3, 4, 5], [6, 7, 9, 10, 6, 6]])
     """
@@ -42,10 +42,10 @@ class Grid:
     given: Tensor | None = None
 
     @classmethod
-    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> Grid:
+    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> ImageGrid:
         """Return the grid of whole images with these rows and columns, ``[B, 2]``.
 
-        >>> Grid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
+        >>> ImageGrid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
         tensor([[ True,  True, False, False, False, False]])
         """
         rows, columns = (
@@ -101,7 +101,7 @@ class GridAttention:
     """
 
     discrete: Tensor
-    grid: Grid
+    grid: ImageGrid
     density: Density | None = None
 
     @property
@@ -171,7 +171,7 @@ class OutputAttention(torch.nn.Module):
         config: which kind.
 
         >>> look = OutputAttention(8, 16, OutputConfig("continuous_sparsemax"))
-        >>> context, attention = look(torch.randn(3, 30, 8), Grid((5, 6)))
+        >>> context, attention = look(torch.randn(3, 30, 8), ImageGrid((5, 6)))
         >>> context.shape, attention.weights.shape, attention.density.mean.shape
         (torch.Size([3, 8]), torch.Size([3, 5, 6]), torch.Size([3, 2]))
 
@@ -188,7 +188,7 @@ class OutputAttention(torch.nn.Module):
         self.score_scale: Tensor
         self.register_buffer("score_scale", torch.ones(()))
 
-    def forward(self, x: Tensor, grid: Grid) -> tuple[Tensor, GridAttention]:
+    def forward(self, x: Tensor, grid: ImageGrid) -> tuple[Tensor, GridAttention]:
         weights = self.weigh(self.scores(x), grid)
         shown = weights.unflatten(-1, grid.shape)
         if self.density is None:
@@ -205,11 +205,11 @@ class OutputAttention(torch.nn.Module):
         z = self.score(x).squeeze(-1)
         return z.to(working_dtype(z))
 
-    def weigh(self, z: Tensor, grid: Grid) -> Tensor:
+    def weigh(self, z: Tensor, grid: ImageGrid) -> Tensor:
         """Return the discrete weights of cells with scores z, ``[B, L] -> [B, L]``."""
         return self._map(self.score_scale.to(z.dtype) * z, grid)
 
-    def match(self, x: Tensor, grid: Grid, source: OutputAttention) -> None:
+    def match(self, x: Tensor, grid: ImageGrid, source: OutputAttention) -> None:
         """Set ``score_scale`` so that weights are as sharp, on average over these images, as those of ``source``.
 
         The scores are taken to be the same in both: weights learnt with one kind were loaded into another. K-subsets
@@ -227,7 +227,7 @@ class OutputAttention(torch.nn.Module):
                 z = z.masked_fill(~grid.mask, -torch.inf)
             self.score_scale.fill_(match_sharpness(z, lambda scaled: self._map(scaled, grid), reference))
 
-    def _map(self, z: Tensor, grid: Grid) -> Tensor:
+    def _map(self, z: Tensor, grid: ImageGrid) -> Tensor:
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
         if isinstance(self.transform, nn.TVmax):
