@@ -3,10 +3,11 @@
 import zipfile
 
 import pytest
+import torch
 from PIL import Image
 
 from omegamax.data import DataError
-from omegamax.data.pictures import Pictures
+from omegamax.data.pictures import Pictures, shrink
 
 
 @pytest.fixture(params=["folder", "archive"])
@@ -39,3 +40,9 @@ def test_what_is_no_picture_or_not_there_is_not_found(pictures):
 def test_name_that_leads_outside_is_refused(pictures):
     with pytest.raises(DataError, match="a name must be that of a file inside"):
         pictures.find(["../images/image3"])
+
+
+def test_shrinking_keeps_proportions_and_enlarges_nothing():
+    image = torch.zeros(3, 2, 900, dtype=torch.uint8)
+    assert shrink(image, 900) is image and shrink(image, 90).shape == (3, 1, 90)
+    assert shrink(torch.zeros(3, 600, 800, dtype=torch.uint8), 400).shape == (3, 300, 400)

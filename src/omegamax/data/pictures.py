@@ -50,6 +50,13 @@ def resize(image: Tensor, size: Size | None) -> Tensor:
     return resized.round_().clamp_(0, 255).to(torch.uint8)
 
 
+def shrink(image: Tensor, most: int) -> Tensor:
+    """Return bytes ``[3, H, W]`` with at most so many pixels along the longer side, in the same proportions."""
+    height, width = image.shape[1:]
+    ratio = most / max(height, width)
+    return image if ratio >= 1 else resize(image, (max(1, round(ratio * height)), max(1, round(ratio * width))))
+
+
 def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
     """Return the pixels of a picture file, uint8: ``[3, H, W]``, or ``[H, W]`` in the mode ``"L"``."""
     try:

@@ -6,7 +6,7 @@ from PIL import Image
 
 from omegamax.data import Sample
 from omegamax.tasks.vqa import DaquarData, ScenesData, VQA2Data
-from omegamax.tasks.vqa.photographs import Photographs, blank, shrink
+from omegamax.tasks.vqa.photographs import Photographs, blank
 
 
 def sample(*pictures, **given):
@@ -59,8 +59,3 @@ def test_pictures_are_looked_for_beside_the_set_or_where_it_says(tmp_path):
     assert vqa2.photographs.read(["COCO_val2014_000000000009"]).shape[2] == 9
     assert vqa2.photographs.read(["COCO_val2014_000000000010"]) is None
     assert ScenesData().photographs.sources == []
-
-
-def test_small_pictures_are_not_enlarged():
-    image = torch.zeros(3, 2, 900, dtype=torch.uint8)
-    assert shrink(image, 900) is image and shrink(image, 90).shape == (3, 1, 90)

@@ -90,9 +90,9 @@ def _picture(
     sample: Sample, looked: Iterable[str], tasks: Mapping[str, VQATask], given: Path | None
 ) -> tuple[Tensor, str]:
     """Return what to draw on, and its heading: a file, what the sample has, or the picture in the data of a network."""
-    from omegamax.data.pictures import read_picture
+    from omegamax.data.pictures import read_picture, shrink
     from omegamax.tasks.vqa import VQAData
-    from omegamax.tasks.vqa.photographs import Photographs, shrink
+    from omegamax.tasks.vqa.photographs import Photographs
 
     if given is not None:
         return shrink(read_picture(given), _SHARP), "picture"

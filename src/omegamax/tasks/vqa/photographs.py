@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError, Sample
-from omegamax.data.pictures import Pictures, resize
+from omegamax.data.pictures import Pictures, shrink
 
 _MOST = 640  # pixels along the longer side: more than a page shows
 _CELL = 16  # pixels along the side of a cell, on grey
@@ -58,13 +58,6 @@ class Photographs:
         if image is None:
             return Photograph(blank(sample), f"no picture {sample.pictures[0]} was found: drawn on grey")
         return Photograph(image)
-
-
-def shrink(image: Tensor, most: int) -> Tensor:
-    """Return bytes ``[3, H, W]`` with at most so many pixels along the longer side, in the same proportions."""
-    height, width = image.shape[1:]
-    ratio = most / max(height, width)
-    return image if ratio >= 1 else resize(image, (max(1, round(ratio * height)), max(1, round(ratio * width))))
 
 
 def blank(sample: Sample) -> Tensor:
