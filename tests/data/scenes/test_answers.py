@@ -93,7 +93,8 @@ def test_answer_follows_from_the_things(template):
 
 
 def test_answers_hold_with_few_shapes_colours_and_objects():
-    scenes = Scenes(600, image_size=32, questions=tuple(QUESTIONS), shapes=SHAPES[-3:], colours=["red", "blue", "green"], objects=(1, 9))
+    few = {"shapes": SHAPES[-3:], "colours": ["red", "blue", "green"], "objects": (1, 9)}
+    scenes = Scenes(600, image_size=32, questions=tuple(QUESTIONS), **few)
     for index in range(len(scenes)):
         asked = scenes.ask(index)
         assert asked.answer == solved(asked.question, asked.scene.things)[0]
