@@ -13,7 +13,7 @@ from omegamax.data.sample import Sample
 from omegamax.data.vocabulary import Vocabulary
 from omegamax.densities import Gaussian, Mixture, TruncatedParaboloid
 from omegamax.models import GridCNN
-from omegamax.models.mcan import KINDS, MCAN, PAPERS, AnswerLoss, Grid, MCANConfig, OutputConfig
+from omegamax.models.mcan import KINDS, MCAN, PAPERS, AnswerLoss, ImageGrid, MCANConfig, OutputConfig
 
 every_kind = pytest.mark.parametrize("kind", OUTPUTS)
 F64 = torch.float64
@@ -105,7 +105,7 @@ def test_entmax_kinds_meet_softmax_and_sparsemax():
 def test_discrete_context_by_hand():
     output = model("sparsemax").output.eval().double()
     x = torch.randn(2, 20, 8, dtype=F64)
-    context, attention = output(x, Grid((4, 5)))
+    context, attention = output(x, ImageGrid((4, 5)))
     z = output.score(x).squeeze(-1)
     tau = torch.stack([_threshold(row) for row in z])
     p = (z - tau[:, None]).clamp(min=0)
@@ -124,7 +124,7 @@ def test_continuous_context_by_hand():
     """Ridge regression, moments and the Gaussian integral, written out."""
     output = model(OutputConfig("continuous_softmax", functions=4, variance=0.02, padding=False)).output.eval().double()
     x = torch.randn(2, 20, 8, dtype=F64)
-    context, attention = output(x, Grid((4, 5)))
+    context, attention = output(x, ImageGrid((4, 5)))
     y, c = torch.meshgrid((torch.arange(4) + 0.5) / 4, (torch.arange(5) + 0.5) / 5, indexing="ij")
     places = torch.stack([c, y], -1).reshape(20, 2).double()
     p = output.score(x).squeeze(-1).softmax(-1)

@@ -15,7 +15,7 @@ from omegamax._numerics import working_dtype
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan.blocks import FeedForward, GuidedAttention, SelfAttention
 from omegamax.models.mcan.config import MCANConfig
-from omegamax.models.mcan.output import Grid, GridAttention, OutputAttention
+from omegamax.models.mcan.output import GridAttention, ImageGrid, OutputAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +80,10 @@ class MCAN(torch.nn.Module):
         logits, weights = self.classifier(y, words, context)
         return Answer(logits, attention, weights)
 
-    def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, Grid]:
+    def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, ImageGrid]:
         """Return features ``[B, L, image_dim]`` and where they are."""
         if self.cnn is not None and batch.get("image") is not None:
-            return self.cnn(batch["image"]), Grid(self.config.grid)
+            return self.cnn(batch["image"]), ImageGrid(self.config.grid)
         features, depth = batch.get("features"), self.config.image_dim
         if features is None:
             wanted = "an image or features" if self.cnn is not None else "features (an image needs pixels=True)"
@@ -99,10 +99,12 @@ class MCAN(torch.nn.Module):
             raise ValueError(f"MCAN: feature_mask must be bool {tuple(features.shape[:2])}, got {given}")
         sizes = batch.get("sizes")
         if sizes is None:
-            return features, Grid((h, w), mask)
+            return features, ImageGrid((h, w), mask)
         if sizes.shape != (len(features), 2):
             raise ValueError(f"MCAN: sizes must be [{len(features)}, 2], rows and columns, got {tuple(sizes.shape)}")
-        return features, Grid.of_sizes((h, w), sizes.to(features.device)) if mask is None else Grid((h, w), mask, sizes)
+        return features, ImageGrid.of_sizes((h, w), sizes.to(features.device)) if mask is None else ImageGrid(
+            (h, w), mask, sizes
+        )
 
     def extra_repr(self) -> str:
         return f"output={self.config.output.kind!r}"

@@ -22,7 +22,7 @@ CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ImageGrid:
     """L = h w cells, row by row, of B images; smaller images take the upper left ones.
 
     Args:
@@ -31,7 +31,7 @@ class Grid:
         given: rows and columns of each image, ``[B, 2]``; None: read from the mask, which on a GPU has to be waited
             for.
 
-        >>> grid = Grid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
+        >>> grid = ImageGrid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
         >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
         ([[2, 3], [2, 2]], [[0, 1, 2, 3, 4, 5], [6, 7, 9, 10, 6, 6]])
     """
@@ -41,10 +41,10 @@ class Grid:
     given: Tensor | None = None
 
     @classmethod
-    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> Grid:
+    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> ImageGrid:
         """Return the grid of whole images with these rows and columns, ``[B, 2]``.
 
-        >>> Grid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
+        >>> ImageGrid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
         tensor([[ True,  True, False, False, False, False]])
         """
         rows, columns = (
@@ -100,7 +100,7 @@ class GridAttention:
     """
 
     discrete: Tensor
-    grid: Grid
+    grid: ImageGrid
     density: Density | None = None
 
     @property
@@ -168,7 +168,7 @@ class OutputAttention(torch.nn.Module):
         config: which kind.
 
         >>> look = OutputAttention(8, 16, OutputConfig("continuous_sparsemax"))
-        >>> context, attention = look(torch.randn(3, 30, 8), Grid((5, 6)))
+        >>> context, attention = look(torch.randn(3, 30, 8), ImageGrid((5, 6)))
         >>> context.shape, attention.weights.shape, attention.density.mean.shape
         (torch.Size([3, 8]), torch.Size([3, 5, 6]), torch.Size([3, 2]))
 
@@ -183,7 +183,7 @@ class OutputAttention(torch.nn.Module):
         self.transform = _transform(config)
         self.density = _density(config)
 
-    def forward(self, x: Tensor, grid: Grid) -> tuple[Tensor, GridAttention]:
+    def forward(self, x: Tensor, grid: ImageGrid) -> tuple[Tensor, GridAttention]:
         z = self.score(x).squeeze(-1)
         weights = self._weights(z.to(working_dtype(z)), grid)
         shown = weights.unflatten(-1, grid.shape)
@@ -196,7 +196,7 @@ class OutputAttention(torch.nn.Module):
         context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
         return context, GridAttention(shown, grid, density)
 
-    def _weights(self, z: Tensor, grid: Grid) -> Tensor:
+    def _weights(self, z: Tensor, grid: ImageGrid) -> Tensor:
         """Return ``[B, L] -> [B, L]``"""
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
