@@ -42,7 +42,7 @@ def collect_counts(task: VQATask, batches: Iterable[dict[str, Any]]) -> Counted:
     """Return the contexts ``[N, D]`` of all questions whose answer is a number, and these numbers ``[N]``.
 
     The network is asked in evaluation mode, and is left in the mode it was in. A question is left out if its best
-    answer is no whole number.
+    answer is no integer.
     """
     numbers = [int(answer) if answer.isdecimal() else -1 for answer in task.vocabulary.answers]
     of_answer = torch.tensor(numbers)
