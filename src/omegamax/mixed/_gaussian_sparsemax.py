@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
+from omegamax._arguments import check_count
 from omegamax._checks import check_symmetric
 from omegamax._constraints import (
     finite,
@@ -111,8 +112,7 @@ class GaussianSparsemax(Mixed):
                 f"got {', '.join(given) or 'none of them'}"
             )
         for name, count in (("order", order), ("points", points)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {count!r}")
+            check_count("GaussianSparsemax", name, count, 2)
         self.order, self.points = order, points
         parameters = broadcast(loc, given)
         for name, value in parameters.items():
