@@ -30,6 +30,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "mixtures.weighted_em": ("farinhas2021multimodal",),
     "mixtures.select_components": ("farinhas2021multimodal",),
     "mixed.GaussianSparsemax": ("farinhas2022sparse", "hinton1997generative", "palmer2017methods"),
+    "mixed.LogisticNormal": ("aitchison1980logistic", "farinhas2022sparse"),
     "mixed.HardConcrete": ("farinhas2022sparse", "louizos2018learning"),
     "mixed.MixedDirichlet": ("farinhas2022sparse",),
     "mixed.MaxEntropyMixed": ("farinhas2022sparse",),

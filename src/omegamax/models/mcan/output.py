@@ -13,6 +13,7 @@ from omegamax import functional, nn
 from omegamax._numerics import working_dtype
 from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
+from omegamax.maps import match_sharpness
 from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
 from omegamax.models.mcan.blocks import FeedForward
 from omegamax.models.mcan.config import OutputConfig
@@ -162,6 +163,8 @@ class OutputAttention(torch.nn.Module):
     the mean of the function V that ridge regression puts through the features. Cells missing inside an image have no
     weight; V is not fitted there, or with ``padding`` it is fitted to 0, as around the image.
 
+    Before they are mapped, scores are multiplied by the buffer ``score_scale``, 1 unless :meth:`match` sets it.
+
     Args:
         dim: features D of a cell.
         hidden: units of the network, with ``dropout`` after them.
@@ -182,10 +185,11 @@ class OutputAttention(torch.nn.Module):
         self.score = FeedForward(dim, hidden, dropout, 1)
         self.transform = _transform(config)
         self.density = _density(config)
+        self.score_scale: Tensor
+        self.register_buffer("score_scale", torch.ones(()))
 
     def forward(self, x: Tensor, grid: ImageGrid) -> tuple[Tensor, GridAttention]:
-        z = self.score(x).squeeze(-1)
-        weights = self._weights(z.to(working_dtype(z)), grid)
+        weights = self.weigh(self.scores(x), grid)
         shown = weights.unflatten(-1, grid.shape)
         if self.density is None:
             return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, grid)
@@ -196,8 +200,34 @@ class OutputAttention(torch.nn.Module):
         context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
         return context, GridAttention(shown, grid, density)
 
-    def _weights(self, z: Tensor, grid: ImageGrid) -> Tensor:
-        """Return ``[B, L] -> [B, L]``"""
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the score of each cell, ``[B, L, D] -> [B, L]``."""
+        z = self.score(x).squeeze(-1)
+        return z.to(working_dtype(z))
+
+    def weigh(self, z: Tensor, grid: ImageGrid) -> Tensor:
+        """Return the discrete weights of cells with scores z, ``[B, L] -> [B, L]``."""
+        return self._map(self.score_scale.to(z.dtype) * z, grid)
+
+    def match(self, x: Tensor, grid: ImageGrid, source: OutputAttention) -> None:
+        """Set ``score_scale`` so that weights are as sharp, on average over these images, as those of ``source``.
+
+        The scores are taken to be the same in both: weights learnt with one kind were loaded into another. K-subsets
+        cannot be sharper than 1/k, and is compared with the weights of ``source`` capped there, the closest by
+        Kullback-Leibler divergence: for softmax, constrained softmax.
+        """
+        with torch.no_grad():
+            z = self.scores(x).double()
+            reference = source.weigh(z, grid)
+            if self.config.kind == "k_subsets":
+                count = z.shape[-1] if grid.mask is None else grid.mask.sum(-1, keepdim=True)
+                cap = 1 / torch.as_tensor(count, device=z.device).clamp(min=1, max=self.config.k).to(z.dtype)
+                reference = functional.constrained_softmax(reference.log(), cap.expand(len(z), 1))
+            if grid.mask is not None:
+                z = z.masked_fill(~grid.mask, -torch.inf)
+            self.score_scale.fill_(match_sharpness(z, lambda scaled: self._map(scaled, grid), reference))
+
+    def _map(self, z: Tensor, grid: ImageGrid) -> Tensor:
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
         if isinstance(self.transform, nn.TVmax):
@@ -210,6 +240,11 @@ class OutputAttention(torch.nn.Module):
             return p / k
         count = grid.mask.sum(-1, keepdim=True).to(p.dtype)
         return p / count.clamp(min=1).clamp(max=k)  # an image with fewer than k cells has them all
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Weights that were written before there was a scale have the scale 1.
+        state_dict.setdefault(f"{prefix}score_scale", torch.ones(()))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _last(present: Tensor) -> Tensor:
