@@ -252,7 +252,7 @@ def _as_scale(name: str, centers: Tensor, scale: float | Tensor) -> Tensor:
     count, n = centers.shape
     if is_number(scale):
         return centers.new_full((count,), check_scale(name, "scale", float(scale), centers))
-    check_type(name, "scale", scale, Tensor, "a float or a tensor")
+    scale = check_type(name, "scale", scale, Tensor, "a float or a tensor")
     wanted = [(), (count,), (count, n), (count, n, n)][scale.dim()] if scale.dim() < 4 else None
     if wanted is None or scale.shape[1:] != wanted[1:] or scale.shape[:1] not in (wanted[:1], (1,)):
         raise ValueError(
