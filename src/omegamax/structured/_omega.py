@@ -88,7 +88,7 @@ class StructuredOmega(Omega):
     def __call__(self, p: Tensor) -> Tensor:
         """Return Omega(p), ``[*, K] -> [*]``; of marginals only where there are no additional scores."""
         half = 0.5 * p.square().sum(-1)
-        parts = self._shaped(p)
+        parts = self._unflatten(p)
         extra = self.factor.additional_scores(parts)
         if extra is None or not extra.shape[-1] or bool((extra == 0).all()):
             return half
@@ -101,14 +101,14 @@ class StructuredOmega(Omega):
         return half - (found * extra).sum(-1)
 
     def solve(self, z: Tensor) -> Tensor:
-        return sparsemap(self._shaped(z), self.factor).reshape(z.shape)
+        return sparsemap(self._unflatten(z), self.factor).reshape(z.shape)
 
     def conjugate(self, z: Tensor) -> Tensor:
         """Return ``Omega*(z)`` over the last axis, ``[*, K] -> [*]``; its gradient is the marginals.
 
         Gradients reach the parameters of the factor, whose own is that of their additional parts.
         """
-        problem = Problem("StructuredOmega.conjugate", self._shaped(z), self.factor, None, None, two_state=False)
+        problem = Problem("StructuredOmega.conjugate", self._unflatten(z), self.factor, None, None, two_state=False)
         extra = problem.additional
         zero = torch.zeros_like(problem.scores)
         value, bend = conjugate_minus(problem, zero, None if extra is None else torch.zeros_like(extra))
@@ -119,7 +119,7 @@ class StructuredOmega(Omega):
 
         Zero where y is best, below it where another one is better; additional scores count.
         """
-        scores, parts = (self._shaped(x).flatten(0, x.dim() - 2) for x in (z, y))
+        scores, parts = (self._unflatten(x).flatten(0, x.dim() - 2) for x in (z, y))
         extra, own = self.factor.additional_scores(scores), self.factor.additional_features(parts)
         if extra is not None and extra.shape[-1] and own is None:
             raise ValueError(f"StructuredOmega: {self.factor!r} does not know the additional parts of its structures")
@@ -134,7 +134,7 @@ class StructuredOmega(Omega):
             total, size = total + gain.sum(-1), size + gain.abs().sum(-1)
         return total.reshape(z.shape[:-1]), size.reshape(z.shape[:-1])
 
-    def _shaped(self, z: Tensor) -> Tensor:
+    def _unflatten(self, z: Tensor) -> Tensor:
         if self.shape is None:
             return z
         if z.shape[-1] != math.prod(self.shape):

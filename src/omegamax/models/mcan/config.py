@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_interval
 from omegamax._checks import check_above
 from omegamax.maps import find, get
 
@@ -175,8 +175,8 @@ class MCANConfig:
             raise ValueError(f"{name}: hidden_dim must be a multiple of heads, got {given}")
         for argument in ("dropout", "attention_dropout"):
             value = getattr(self, argument)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name}: {argument} must lie in [0, 1), got {value!r}")
+            if value is not None:
+                check_interval(name, argument, value, "[0, 1)")
         get(self.transform, **self.transform_options)  # refuses what it does not know
         if find(self.transform).image:
             raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
