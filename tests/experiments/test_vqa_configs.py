@@ -76,7 +76,7 @@ def numbers(kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_settings_of_an_attention_build_a_network_with_as_many_numbers(kind: str) -> None:
+def test_settings_of_an_attention_build_a_network_with_as_many_parameters(kind: str) -> None:
     config = network(parsed("scenes", f"attention/{kind}"))
     learnt = int(kind == "entmax")
     if config.output.density_features:
