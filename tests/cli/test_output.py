@@ -91,7 +91,7 @@ def test_table_is_not_written_where_it_cannot_be(tmp_path, capsys):
         ["vqa", "pretrain", "--steps", "2", "--samples", "64", "--image-size", "32", "--grid", "2", "2"],
     ],
 )
-def test_full_disk_is_told_in_a_line(tmp_path, capsys, monkeypatch, arguments):
+def test_full_disk_is_reported_in_one_line(tmp_path, capsys, monkeypatch, arguments):
     """The disk fills up while the command works: what it wrote before stays, and no traceback is shown."""
     import errno
 
