@@ -19,7 +19,7 @@ from omegamax.models.mcan import MCAN, MCANConfig
 from omegamax.models.mcan.numbers import count_numbers
 from omegamax.models.mcan.papers import PAPERS
 from omegamax.tasks.quiet import quiet
-from omegamax.tasks.vqa.rate import Rate
+from omegamax.tasks.rate import Rate
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
 SETS = ("scenes", "easy_vqa", "shapes", "daquar")

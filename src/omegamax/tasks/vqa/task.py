@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -17,10 +16,10 @@ from omegamax.data import DataError, Vocabulary, read_word_vectors
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
+from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.scores import Scores
 
 Batch = dict[str, Any]
@@ -268,10 +267,7 @@ class VQATask(RunTask):
     def configure_optimizers(self) -> Any:
         learnt = [p for p in self.parameters() if p.requires_grad]
         optimiser = torch.optim.AdamW(learnt, self.rate.peak, self.betas, weight_decay=self.weight_decay)
-        by_step = self.rate.interval == "step"
-        total = int(self.trainer.estimated_stepping_batches) if by_step else self.trainer.max_epochs
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(self.rate.factor_at, total=total))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": self.rate.interval}}
+        return self.rate.schedule(optimiser, self.trainer)
 
     def describe(self) -> dict[str, Any]:
         return self.record.to_dict()
