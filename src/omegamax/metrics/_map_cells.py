@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from omegamax._arguments import check_sizes, is_number
-from omegamax._checks import readable
+from omegamax._checks import check_bools, readable
 from omegamax.metrics._grid import dimension, on_grid
 
 Map = Tensor | Distribution
@@ -17,7 +17,7 @@ Dim = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 
 
-class Frame:
+class MapCells:
     """The cells of a map: axes of a tensor, or a grid under a density. Everything becomes rows ``[*, L]``.
 
     Args:
@@ -90,9 +90,7 @@ class Frame:
         """Return the mask as rows ``[*, L]``."""
         if mask is None:
             return None
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise TypeError(f"{self.name}: mask must be a bool tensor (True keeps a cell), got {given}")
+        check_bools(self.name, "mask", mask, "True keeps a cell")
         return self.beside("mask", mask)
 
     def check_sign(self, argument: str, rows: Tensor) -> None:
@@ -109,7 +107,9 @@ def common_dtype(*maps: Tensor) -> torch.dtype:
     return dtype
 
 
-def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def shares(
+    cells: MapCells, argument: str, rows: Tensor, keep: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """Return the shares of a map in its sum, ``[*, L]``, and where there are none, ``[*]``.
 
     Its shares there are 0, or negative.
@@ -117,7 +117,7 @@ def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype
     rows = rows.to(dtype)
     if keep is not None:
         rows = torch.where(keep, rows, 0.0)
-    frame.check_sign(argument, rows)
+    cells.check_sign(argument, rows)
     # The result does not depend on the scale, so the largest cell may set it, without a gradient: no sum overflows.
     top = rows.detach().amax(-1, keepdim=True)
     rows = rows / torch.where(top > 0, top, 1.0)
