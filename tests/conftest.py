@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import random
 import shutil
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import combinations
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 from torch.distributions import Distribution
+from warm_processes import WarmProcesses
 
 from omegamax.kernels import triton
 
@@ -40,6 +44,8 @@ settings.register_profile(
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+MANY = 8  # cases of a test, of which some are enough on most days
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
@@ -54,9 +60,48 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a C++ compiler")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-cases", action="store_true", help="run every combination of the parameters of a test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many cases, run those in which each pair of values of two parameters occurs; by default, fewer.
+
+    The default run has a quarter of them, in which each value occurs; the others are marked slow. Which ones they are
+    is drawn by the name of the test, so that it is the same in every process. A test that is asked for by its name has
+    all its cases.
+    """
+    if config.getoption("--all-cases") or any("::" in each for each in config.args):
+        return
+    tests = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    dropped = set()
+    for name, cases in tests.items():
+        if len(cases) <= MANY:
+            continue
+        values, pairs, quick = set(), set(), 0
+        for case in random.Random(name).sample(cases, len(cases)):
+            new = sorted(case.callspec.indices.items())
+            if quick * 4 < len(cases) or not values.issuperset(new):
+                quick += 1
+            elif pairs.issuperset(combinations(new, 2)):
+                dropped.add(case)
+                continue
+            else:
+                case.add_marker(pytest.mark.slow)
+            values.update(new)
+            pairs.update(combinations(new, 2))
+    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+    items[:] = [item for item in items if item not in dropped]
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)
+    # torch.manual_seed notes where it was called from for each kind of device that has not been used yet.
+    (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(0)
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +125,15 @@ def two_threads():
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def warm_processes():
+    """Runs programs in processes that have torch and Lightning loaded."""
+    pytest.importorskip("lightning")
+    warm = WarmProcesses()
+    yield warm
+    warm.close()
 
 
 @pytest.fixture
