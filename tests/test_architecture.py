@@ -196,6 +196,32 @@ def test_every_file_says_what_it_is():
     assert not [str(path) for path in FILES if not ast.get_docstring(parse(path))]
 
 
+# Names that two classes share because each is what a reader expects where it stands.
+SHARED_CLASS_NAMES = {
+    # Module, or loss, of the same name as in the entmax package, whose names the mirror package has.
+    "Entmax15": {"compat/entmax/activations.py", "nn/transforms.py"},
+    "Entmax15Loss": {"compat/entmax/losses.py", "nn/losses.py"},
+    "Sparsemax": {"compat/entmax/activations.py", "nn/transforms.py"},
+    "SparsemaxLoss": {"compat/entmax/losses.py", "nn/losses.py"},
+    # The regulariser, and the Module of its map.
+    "KSubsets": {"maps/k_subsets.py", "nn/transforms.py"},
+    "SequentialKSubsets": {"maps/sequential_k_subsets.py", "nn/transforms.py"},
+}
+
+
+def test_every_class_has_a_name_of_its_own():
+    """A leading underscore does not tell two names apart."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(path.relative_to(ROOT).as_posix())
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    faults = {n: paths for n, paths in twice.items() if sorted(paths) != sorted(SHARED_CLASS_NAMES.get(n, ()))}
+    assert not faults, faults
+    assert SHARED_CLASS_NAMES.keys() <= twice.keys(), "allowed, but not shared any more"
+
+
 def test_import_of_the_package_loads_torch_and_numpy_only():
     program = (
         "import sys, torch, numpy; before = set(sys.modules); import omegamax; "

@@ -227,7 +227,7 @@ def _refuse_export(name: str, *inputs: Any) -> Any:
 def _rules(name: str, save: Callable, backward: Callable, jvp: Callable | None) -> type[torch.autograd.Function]:
     forward_mode = jvp or refuse_forward_mode(name, "use reverse mode")
 
-    class Rules(torch.autograd.Function):
+    class OperationRules(torch.autograd.Function):
         @staticmethod
         def setup_context(ctx, inputs, output):
             kept = save(ctx, inputs, output)
@@ -244,7 +244,7 @@ def _rules(name: str, save: Callable, backward: Callable, jvp: Callable | None) 
 
         jvp = staticmethod(forward_mode)
 
-    return Rules
+    return OperationRules
 
 
 def _forward_mode_function(
@@ -313,7 +313,7 @@ def _like_scores(z: Tensor, *rest) -> Tensor:
 
 
 def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[torch.autograd.Function]:
-    class Rules(torch.autograd.Function):
+    class MapRules(torch.autograd.Function):
         @staticmethod
         def setup_context(ctx, inputs, output):
             kept = _save_map(ctx, inputs, output)
@@ -327,7 +327,7 @@ def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[t
                 return (None,) * (len(ctx.floats) + 2)
             if ctx.backend != kernels.current_backend():  # in a thread of autograd's own, or outside of its block
                 with kernels.backend(ctx.backend):
-                    return Rules.backward(ctx, g)
+                    return MapRules.backward(ctx, g)
             p, *parameters = _restore_map(ctx)
             wanted = ctx.needs_input_grad
             dtype = p.dtype
@@ -359,8 +359,8 @@ def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[t
                 return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
             return jvp((dz, *others), p, *parameters, dim=ctx.dim)
 
-    Rules.__name__ = Rules.__qualname__ = name
-    return Rules
+    MapRules.__name__ = MapRules.__qualname__ = name
+    return MapRules
 
 
 def _save_map(ctx, inputs: Sequence, p: Tensor) -> list[Tensor]:

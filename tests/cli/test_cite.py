@@ -1,8 +1,12 @@
 """``omegamax cite`` and the bibliography it prints from."""
 
+from operator import attrgetter
+
 import pytest
 
+import omegamax
 from omegamax.cli._bibliography import bibliography
+from omegamax.cli._works import WORKS
 from omegamax.cli.main import main
 from omegamax.maps import find, records
 
@@ -45,3 +49,11 @@ def test_entries_are_all_read():
 
     text = resources.files("omegamax").joinpath("references.bib").read_text(encoding="utf-8")
     assert len(bibliography()) == sum(line.startswith("@") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_names_that_are_no_maps_are_public_and_have_their_works(name, capsys):
+    assert callable(attrgetter(name)(omegamax)) and name not in records()
+    assert main(["cite", name]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split("{")[1].rstrip(",") for line in shown.splitlines() if line[:1] == "@"] == list(WORKS[name])

@@ -51,6 +51,7 @@ def test_samples_have_photograph_and_answers(folder):
     assert several.image.shape == (3, 19, 25) and several.image[:, 5, 7].tolist() == [22, 44, 3]
     assert list(dataset.texts()) == [(s.question, s.answers) for s in dataset]
     assert Daquar(folder, "test", size=(16, 16))[0].image.shape == (3, 16, 16)
+    assert several.pictures == ("image22",)
 
 
 def test_sets_of_answers_count_whole_or_each_or_not(folder):

@@ -5,7 +5,14 @@ import torch
 from torch.distributions import Independent
 
 from omegamax import mixed
-from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete, MaxEntropyMixed, MixedDirichlet
+from omegamax.mixed import (
+    GaussianSparsemax,
+    GumbelSoftmax,
+    HardConcrete,
+    LogisticNormal,
+    MaxEntropyMixed,
+    MixedDirichlet,
+)
 
 
 def laws(batch=(), dtype=torch.float64):
@@ -25,6 +32,9 @@ def laws(batch=(), dtype=torch.float64):
         "mixed Dirichlet": MixedDirichlet(draw(3), draw(3).exp()),
         "maximum entropy": MaxEntropyMixed(3, draw()),
         "Gumbel-softmax": GumbelSoftmax(draw().exp() + 0.5, logits=draw(3)),
+        "logistic-normal": LogisticNormal(draw(3), draw(3).exp()),
+        "logistic-normal, correlated": LogisticNormal(draw(3), cov=draw(1, 1).exp() * (eye + 0.3)),
+        "logistic-normal, factors": LogisticNormal(draw(3), cov_factor=draw(3, 1), cov_diag=draw(3).exp()),
         "straight-through": GumbelSoftmax(draw().exp(), logits=draw(3), hard=True),
     }
 

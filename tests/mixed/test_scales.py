@@ -12,6 +12,7 @@ from omegamax.mixed import (
     GaussianSparsemax,
     GumbelSoftmax,
     HardConcrete,
+    LogisticNormal,
     MaxEntropyMixed,
     MixedDirichlet,
     entropy,
@@ -133,6 +134,7 @@ def test_the_other_laws_have_all_their_mass(size):
         GumbelSoftmax(size, logits=logits),
         GumbelSoftmax(size, logits=logits, hard=True),
         HardConcrete(size, logits=logits[:2]),
+        LogisticNormal(logits, size),
         MaxEntropyMixed(3, bits=torch.tensor(min(size, 100.0), dtype=F64)),
     ]
     for law in laws:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from omegamax.densities import BetaGaussian, Gaussian
 from omegamax.metrics import on_grid
-from omegamax.models.mcan import LOSSES, AnswerLoss, Attention, Grid, GridAttention, GuidedAttention, SelfAttention
+from omegamax.models.mcan import LOSSES, AnswerLoss, Attention, GridAttention, GuidedAttention, ImageGrid, SelfAttention
 from omegamax.nn import Softmax
 
 F64 = torch.float64
@@ -92,7 +92,7 @@ def test_grid_packs_small_images_in_front():
     mask = torch.zeros(2, 3, 4, dtype=torch.bool)
     mask[0] = True
     mask[1, :2, :3] = True
-    grid = Grid((3, 4), mask.flatten(1))
+    grid = ImageGrid((3, 4), mask.flatten(1))
     assert grid.sizes.tolist() == [[3, 4], [2, 3]] and grid.holes is None
     cells = torch.arange(24).view(2, 12)
     assert grid.pack(cells)[0].tolist() == list(range(12))
@@ -101,7 +101,7 @@ def test_grid_packs_small_images_in_front():
 
 def test_full_grid_needs_no_packing():
     x = torch.randn(2, 12, 3)
-    grid = Grid((3, 4), torch.ones(2, 12, dtype=torch.bool))
+    grid = ImageGrid((3, 4), torch.ones(2, 12, dtype=torch.bool))
     assert grid.sizes is None and grid.holes is None and grid.pack(x) is x
 
 
@@ -109,17 +109,17 @@ def test_grid_finds_holes():
     mask = torch.ones(2, 3, 4, dtype=torch.bool)
     mask[1, 2] = False
     mask[1, 0, 1] = False
-    grid = Grid((3, 4), mask.flatten(1))
+    grid = ImageGrid((3, 4), mask.flatten(1))
     assert grid.sizes.tolist() == [[3, 4], [2, 4]]
     assert grid.holes[0].all() and grid.holes[1].tolist() == [True, False] + [True] * 6 + [False] * 4
 
 
 def test_shares_of_a_density_are_those_on_its_own_grid():
     density = Gaussian(torch.tensor([[0.3, 0.6], [0.7, 0.2]], dtype=F64), 0.02)
-    full = GridAttention(torch.zeros(2, 4, 5), Grid((4, 5)), density)
+    full = GridAttention(torch.zeros(2, 4, 5), ImageGrid((4, 5)), density)
     close(full.weights, on_grid(density, (4, 5), samples=4))
     close(full.shares(2), on_grid(density, (4, 5), samples=2))
-    grid = Grid.of_sizes((4, 5), torch.tensor([[4, 3], [2, 5]]))
+    grid = ImageGrid.of_sizes((4, 5), torch.tensor([[4, 3], [2, 5]]))
     ragged = GridAttention(torch.zeros(2, 4, 5), grid, density)
     close(ragged.weights[0, :, :3], on_grid(density, (4, 3), samples=4)[0])
     close(ragged.weights[1, :2], on_grid(density, (2, 5), samples=4)[1])
@@ -127,7 +127,7 @@ def test_shares_of_a_density_are_those_on_its_own_grid():
 
 
 def test_cells_are_empty_where_attention_is_exactly_zero_and_not_where_it_is_too_small_for_a_float():
-    grid, weights = Grid((4, 4)), torch.full((1, 4, 4), 1 / 16)
+    grid, weights = ImageGrid((4, 4)), torch.full((1, 4, 4), 1 / 16)
     narrow = {"loc": torch.tensor([[0.6, 0.6]]), "scale": 1e-4 * torch.eye(2)[None]}
     gaussian, compact = (GridAttention(weights, grid, BetaGaussian(**narrow, alpha=alpha)) for alpha in (1.0, 2.0))
     assert bool((gaussian.weights == 0).any()) and not bool(gaussian.empty().any())
@@ -139,7 +139,7 @@ def test_cells_are_empty_where_attention_is_exactly_zero_and_not_where_it_is_too
 
 def test_weights_have_no_shares():
     with pytest.raises(ValueError, match="shares are those of a density"):
-        GridAttention(torch.zeros(1, 2, 2), Grid((2, 2))).shares()
+        GridAttention(torch.zeros(1, 2, 2), ImageGrid((2, 2))).shares()
 
 
 # --- Losses

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import Dirichlet
 
-from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
+from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete, LogisticNormal
 from omegamax.models.bag_classifier import VectorEncoder
 from omegamax.models.signals import DISTRIBUTIONS, Play, Receiver, Sender, SignalGame, symbol_distribution
 from omegamax.models.signals import receiver as receiver_file
@@ -18,6 +18,7 @@ KINDS = {
     "gumbel_softmax_st": GumbelSoftmax,
     "hard_concrete": HardConcrete,
     "gaussian_sparsemax": GaussianSparsemax,
+    "logistic_normal": LogisticNormal,
 }
 every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 
@@ -37,7 +38,7 @@ def test_every_distribution_has_a_name():
 
 @every_distribution
 def test_distribution_by_name_is_the_distribution_with_its_options(distribution):
-    option = "scale" if distribution == "gaussian_sparsemax" else "temperature"
+    option = "scale" if distribution in ("gaussian_sparsemax", "logistic_normal") else "temperature"
     found = symbol_distribution(distribution, **{option: 0.3})(torch.randn(2, 5))
     assert type(found) is KINDS[distribution]
     assert torch.equal(getattr(found, option), torch.full_like(getattr(found, option), 0.3))

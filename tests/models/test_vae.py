@@ -27,6 +27,8 @@ SMALL = [
     ("gaussian_sparsemax", 1, 3),
     ("mixed_dirichlet", 1, 2),
     ("mixed_dirichlet", 1, 3),
+    ("logistic_normal", 1, 2),
+    ("logistic_normal", 1, 3),
 ]
 UNBIASED = [case for case in SMALL if case[0] != "straight_through"]
 # Where a draw is a smooth function of noise and parameters, and so is the estimate of the divergence.
@@ -37,6 +39,8 @@ SMOOTH = [
     ("hard_concrete", 2, 2),
     ("hard_concrete", 2, 4),
     ("gaussian_sparsemax", 2, 2),
+    ("logistic_normal", 2, 2),
+    ("logistic_normal", 2, 4),
 ]
 
 
@@ -111,7 +115,11 @@ def nodes_of(vae):
     stretched = type(kind).__name__ == "StretchedLatent"
     y, w = simplex(vertices, 400 if stretched else 80)
     log_prior = kind.prior.log_prob(y)
-    if type(kind).__name__ in ("GumbelSoftmaxLatent", "StretchedLatent"):  # torch's Dirichlet does not know the border
+    if type(kind).__name__ in (
+        "GumbelSoftmaxLatent",
+        "StretchedLatent",
+        "LogisticNormalLatent",
+    ):  # torch's Dirichlet does not know the border
         log_prior = torch.where((y > 0).all(-1), log_prior, -math.inf)
     return y.reshape(-1, 1, 1, vertices), w, log_prior
 
@@ -276,6 +284,7 @@ def test_codes_are_on_the_faces_that_a_distribution_promises(case):
     sizes = set((code > 0).sum(-1).flatten().tolist())
     assert sizes == {
         "gumbel_softmax": {vertices},
+        "logistic_normal": {vertices},
         "straight_through": {1},
     }.get(kind, set(range(1, vertices + 1)))
 

@@ -27,9 +27,9 @@ from omegamax.cli._program import program
 from omegamax.cli._stop import Stopped, advise_on_stop
 from omegamax.cli.application import Application, load
 from omegamax.data.errors import printable
-from omegamax.tasks.callbacks import Curve, Draws, End, Epochs, Weights
+from omegamax.tasks.callbacks import Curve, Draws, Epochs, LastCheckpoint, WeightsWriter
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
-from omegamax.tasks.finite import Finite, NotFiniteError
+from omegamax.tasks.finite import FiniteCheck, NotFiniteError
 from omegamax.tasks.quiet import quiet
 from omegamax.tasks.threads import Threads
 from omegamax.tasks.whole import whole_file
@@ -120,10 +120,10 @@ class RunCLI(LightningCLI):
         out, given = Path(self._get(self.config, "out")), self._get(self.config_init, "trainer")
         application = self.application
         answers = load(application.answers)(asked=application.asked)
-        callbacks: list[L.Callback] = [Threads(), Finite(), Epochs(), Draws(), Curve(), Weights(), answers]
+        callbacks: list[L.Callback] = [Threads(), FiniteCheck(), Epochs(), Draws(), Curve(), WeightsWriter(), answers]
         if given["enable_checkpointing"] is not False:
             validated = given["limit_val_batches"] != 0
-            callbacks += [*_checkpoints(out / "checkpoints", application.monitor, validated), End()]
+            callbacks += [*_checkpoints(out / "checkpoints", application.monitor, validated), LastCheckpoint()]
         self.trainer_defaults = {"callbacks": callbacks, **self.trainer_defaults}
         if given["logger"] is None:
             changes = {"logger": CSVLogger(out, "log"), **changes}

@@ -30,7 +30,7 @@ from omegamax.data.sample import Sample
 from omegamax.data.vqa2.features import SUFFIXES, read_grid
 
 SPLITS = ("train", "val", "test")
-_SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")
+SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")  # of pictures, in the folder of the set
 _TAIL = 100  # characters at the end of a question in which its picture is named
 _PICTURE = re.compile(r"\s*(?:in\s+)?(?:the|this)?\s*\bimage(\d+)\s*\?\s*$")
 
@@ -91,7 +91,7 @@ class Daquar(Dataset[Sample]):
         self.entries = [entry for entry in entries if sets != "leave out" or len(entry.answers) == 1]
         self._size = check_size("Daquar", size)
         self._features = None if features is None else check_folder("Daquar", features)
-        self._pictures = Pictures(find("Daquar", self.folder, _SOURCES)) if features is None else None
+        self._pictures = Pictures(find("Daquar", self.folder, SOURCES)) if features is None else None
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -113,6 +113,7 @@ class Daquar(Dataset[Sample]):
             f"{self.split}-{range(len(self))[index]}",
             image=None if self._pictures is None else resize(self._pictures[entry.image], self._size),
             features=None if self._features is None else _grid(self._features, entry.image),
+            pictures=(str(PurePosixPath(entry.image).with_suffix("")),),
         )
 
 

@@ -9,7 +9,9 @@ import struct
 import warnings
 import zipfile
 import zlib
-from pathlib import Path
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from torch.nn.functional import interpolate
 
 from omegamax.data._arrays import read_array
 from omegamax.data.files import DataError, FilePath
-from omegamax.data.paths import check_name, inside
+from omegamax.data.paths import check_name, inside, leads_outside
 from omegamax.data.unpack import MIB, open_bounded, open_member
 
 Size = tuple[int, int]
@@ -27,6 +29,7 @@ Size = tuple[int, int]
 # Pillow lets the errors of its decoders through: SyntaxError is a broken PNG.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
 MOST_PICTURE = 1024 * MIB  # bytes of the file of a picture
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
 def check_size(name: str, size: Size | None) -> Size | None:
@@ -45,6 +48,13 @@ def resize(image: Tensor, size: Size | None) -> Tensor:
         return image
     resized = interpolate(image[None].float(), size, mode="bilinear", antialias=True, align_corners=False)[0]
     return resized.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def shrink(image: Tensor, most: int) -> Tensor:
+    """Return bytes ``[3, H, W]`` with at most so many pixels along the longer side, in the same proportions."""
+    height, width = image.shape[1:]
+    ratio = most / max(height, width)
+    return image if ratio >= 1 else resize(image, (max(1, round(ratio * height)), max(1, round(ratio * width))))
 
 
 def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
@@ -133,6 +143,33 @@ class Pictures:
         except (*_BROKEN, zipfile.BadZipFile, lzma.LZMAError, RuntimeError, NotImplementedError) as error:
             raise DataError(f"{place} is damaged ({error}); get the archive again") from error
         return decode(data, place)
+
+    def find(self, stems: Iterable[str]) -> str | None:
+        """Return the name of the first picture that there is, of these without ending; None if there is none.
+
+        It may lie in a subfolder of the folder, or anywhere in the archive.
+        """
+        for stem in stems:
+            path = PurePosixPath(check_name(self.source, stem))
+            for name in (f"{path}{ending}" for ending in ENDINGS):
+                if not self.source.is_dir():
+                    if name in self._members:
+                        return self._members[name]
+                    continue
+                for folder in ("", *self._folders):
+                    if inside(self.source, f"{folder}{name}").is_file():
+                        return f"{folder}{name}"
+        return None
+
+    @cached_property
+    def _folders(self) -> list[str]:
+        return sorted(f"{path.name}/" for path in self.source.iterdir() if path.is_dir())
+
+    @cached_property
+    def _members(self) -> dict[str, str]:
+        """Return the members of the archive by their names, and by those without folders."""
+        names = [name for name in self._open().namelist() if not leads_outside(name)]
+        return {PurePosixPath(name).name: name for name in reversed(names)} | {name: name for name in names}
 
     def _open(self) -> zipfile.ZipFile:
         # A worker process that is a copy of this one shares the place in the file: it opens its own.

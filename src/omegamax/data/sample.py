@@ -28,6 +28,8 @@ class Sample:
         relevance: ``[H, W]``, non-negative: how much each place matters for this question, at any resolution and scale
             (rows from top to bottom over the whole picture). All zero: nowhere in particular. None: not known.
         region: what the question looks at: ``"one"`` object, ``"several"`` far apart, one of ``"odd"`` shape; or None.
+        pictures: names, without ending, that the file of its picture may have, the likeliest first; see
+            :meth:`omegamax.data.pictures.Pictures.find`. Empty: it has none.
 
     >>> sample = Sample("Is it red?", {"yes": 1.0}, "yes/no", "train-7", image=torch.zeros(3, 8, 8))
     >>> sample.answer
@@ -42,6 +44,7 @@ class Sample:
     features: Tensor | None = field(default=None, repr=False)
     relevance: Tensor | None = field(default=None, repr=False)
     region: str | None = None
+    pictures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_type(self._name, "question", self.question, str)

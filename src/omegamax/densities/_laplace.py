@@ -13,7 +13,7 @@ from omegamax._numerics import phi
 from omegamax.densities._deformed import deformed_log_power
 from omegamax.densities._line import LineDensity
 
-Own = TypeVar("Own", bound="_Member")
+Own = TypeVar("Own", bound="_NamedBetaLaplace")
 
 
 class BetaLaplace(LineDensity):
@@ -151,7 +151,7 @@ class BetaLaplace(LineDensity):
         return self.loc + sign * torch.where(positive, self._unit * reach, self.support_radius.unsqueeze(-1))
 
 
-class _Member(BetaLaplace):
+class _NamedBetaLaplace(BetaLaplace):
     """A beta-Laplace whose alpha is a matter of its class."""
 
     ALPHA: ClassVar[float]
@@ -168,7 +168,7 @@ class _Member(BetaLaplace):
         return cls(mean, scale, validate_args)
 
 
-class Laplace(_Member):
+class Laplace(_NamedBetaLaplace):
     r"""Laplace's density :math:`\exp(-|t - \mu| / b) / 2b`: the continuous softmax of :math:`-|t - \mu| / b`.
 
     Args:
@@ -184,7 +184,7 @@ class Laplace(_Member):
     ALPHA = 1.0
 
 
-class Triangular(_Member):
+class Triangular(_NamedBetaLaplace):
     r"""Triangular density, the continuous sparsemax of :math:`-|t - \mu| / b`.
 
     .. math:: p(t) = \Bigl[\frac{1}{\sqrt b} - \frac{|t - \mu|}{b}\Bigr]_+

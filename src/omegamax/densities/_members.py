@@ -8,10 +8,10 @@ import torch
 
 from omegamax.densities._beta_gaussian import BetaGaussian
 
-Own = TypeVar("Own", bound="_Member")
+Own = TypeVar("Own", bound="_NamedBetaGaussian")
 
 
-class _Member(BetaGaussian):
+class _NamedBetaGaussian(BetaGaussian):
     """A beta-Gaussian whose alpha is a matter of its class."""
 
     ALPHA: ClassVar[float]
@@ -47,7 +47,7 @@ class _Member(BetaGaussian):
         return super().from_canonical(theta1, theta2, cls.ALPHA, validate_args=validate_args)
 
 
-class Gaussian(_Member):
+class Gaussian(_NamedBetaGaussian):
     r"""The Gaussian, alpha = 1: continuous softmax. ``scale`` is its covariance.
 
         >>> Gaussian(torch.zeros(2), 1.0).prob(torch.zeros(2))  # 1 / 2 pi
@@ -59,7 +59,7 @@ class Gaussian(_Member):
     ALPHA = 1.0
 
 
-class Triweight(_Member):
+class Triweight(_NamedBetaGaussian):
     r"""Alpha = 4/3: the cube of a truncated paraboloid.
 
         >>> Triweight.from_moments(torch.zeros(1), 1 / 9).boundary().round(decimals=4)
@@ -72,7 +72,7 @@ class Triweight(_Member):
     ALPHA = 4 / 3
 
 
-class Biweight(_Member):
+class Biweight(_NamedBetaGaussian):
     r"""Alpha = 3/2: the square of a truncated paraboloid.
 
         >>> Biweight.from_moments(torch.zeros(1), 1 / 7).boundary().round(decimals=4)
@@ -85,7 +85,7 @@ class Biweight(_Member):
     ALPHA = 3 / 2
 
 
-class TruncatedParaboloid(_Member):
+class TruncatedParaboloid(_NamedBetaGaussian):
     r"""Alpha = 2: continuous sparsemax. In one dimension the truncated parabola, or Epanechnikov's kernel.
 
     .. math:: p(t) = \bigl[ -\lambda - \tfrac12 (t - \mu)' \Sigma^{-1} (t - \mu) \bigr]_+, \qquad

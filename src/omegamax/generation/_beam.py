@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax.generation._ranking import Entries, Found, cut, expansions
+from omegamax.generation._ranking import Entries, FinishedSequences, cut, expansions
 from omegamax.generation._sequences import Beams
 from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start, exact_dtype
 from omegamax.maps import Omega
@@ -136,7 +136,7 @@ def _search(
     batch, prompt, device = *tokens.shape, tokens.device
     zeros = torch.zeros(batch, dtype=exact_dtype(device), device=device)
     live = Entries(torch.arange(batch, device=device), zeros, tokens)
-    found = Found(batch, returned, live, fill, length_penalty, max_length)
+    found = FinishedSequences(batch, returned, live, fill, length_penalty, max_length)
     for length in range(max_length):
         if not len(live):
             break

@@ -63,7 +63,7 @@ class Entries:
         return Entries(self.row[index], self.log_prob[index], self.tokens[index])
 
 
-class Found:
+class FinishedSequences:
     """Sequences that ended, the best ``limit`` of each row, and a bound for all that are not among them.
 
     Args:

@@ -53,7 +53,7 @@ def attend(
     causal = causal and attention_mask is None and query.shape[2] > 1
     mask = _mask(attention_mask, position_bias, key.shape[2])
     if softcap is not None or s_aux is not None:
-        transform = _Scores(transform, softcap, s_aux, mask, causal)
+        transform = _PreparedMap(transform, softcap, s_aux, mask, causal)
         mask, causal = None, False
     if not weights:
         out = attention(query, key, value, transform, mask, causal, scaling, dropout=dropout)
@@ -74,7 +74,7 @@ def _mask(mask: Tensor | None, bias: Tensor | None, keys: int) -> Tensor | None:
     return bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else bias + mask
 
 
-class _Scores(torch.nn.Module):
+class _PreparedMap(torch.nn.Module):
     """A map behind what some models do to the scores first: cap, then mask, then add a sink."""
 
     transform: Omega | torch.nn.Module

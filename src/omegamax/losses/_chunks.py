@@ -17,7 +17,7 @@ from omegamax.maps import Tsallis
 from omegamax.maps.conjugate import conjugate_minus, residual, scale_residual
 
 
-class Projection(NamedTuple):
+class LinearScores(NamedTuple):
     """What the scores ``hidden @ weight.T + bias`` and their loss are made of."""
 
     hidden: Tensor  # [N, D]
@@ -26,15 +26,20 @@ class Projection(NamedTuple):
     alpha: float | Tensor
 
 
-class Work(NamedTuple):
-    """How it is done."""
+class ChunkOptions(NamedTuple):
+    """How many tokens are scored at a time, and the label smoothing of their targets."""
 
     chunk: int
     smoothing: float
 
 
 def losses_and_gradients(
-    inputs: Projection, index: Tensor, each: Tensor, scale: Tensor | None, work: Work, wanted: Sequence[bool]
+    inputs: LinearScores,
+    index: Tensor,
+    each: Tensor,
+    scale: Tensor | None,
+    options: ChunkOptions,
+    wanted: Sequence[bool],
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Losses of all tokens, and the gradients that are wanted of their sum weighted by ``each``.
 
@@ -46,25 +51,25 @@ def losses_and_gradients(
     """
     losses = torch.empty_like(each)
     sums = Sums(inputs, wanted)
-    parts = [slice(start, start + work.chunk) for start in range(0, len(index), work.chunk)]
+    parts = [slice(start, start + options.chunk) for start in range(0, len(index), options.chunk)]
     for part in parts:
-        _step(inputs, sums, part, index[part], each[part], work, losses[part])
+        _step(inputs, sums, part, index[part], each[part], options, losses[part])
     for part in sums.support.pop_missed(parts):
         sums.support.given_up, sums.wanted = True, (*wanted[:3], False)  # alpha has had its part
-        _step(inputs, sums, part, index[part], each[part], work, losses[part])
+        _step(inputs, sums, part, index[part], each[part], options, losses[part])
     return losses, sums.total(scale)
 
 
-def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, work: Work) -> Tensor:
+def tangents_of_losses(inputs: LinearScores, changes: LinearScores, index: Tensor, options: ChunkOptions) -> Tensor:
     """Compute how the losses of all tokens move with the inputs, ``[N]``; None is a change that is none."""
     hidden, weight, bias, alpha = inputs
     d_hidden, d_weight, d_bias, d_alpha = changes
     moves = []
-    for start in range(0, len(index), work.chunk):
-        part = slice(start, start + work.chunk)
+    for start in range(0, len(index), options.chunk):
+        part = slice(start, start + options.chunk)
         z = full_precision(F.linear(hidden[part], weight, bias))
         omega = Tsallis(alpha.to(z.dtype).reshape(1, 1) if isinstance(alpha, Tensor) else alpha)
-        p, y = omega.argmax(z), at_class(z, work.smoothing)
+        p, y = omega.argmax(z), at_class(z, options.smoothing)
         dz = torch.zeros_like(z)
         for change in (
             None if d_hidden is None else F.linear(d_hidden[part], weight),
@@ -72,7 +77,7 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
             d_bias,
         ):
             dz = dz if change is None else dz + change.to(z.dtype)
-        move = (dz * residual(p, index[part], work.smoothing)).sum(-1)
+        move = (dz * residual(p, index[part], options.smoothing)).sum(-1)
         if d_alpha is not None:
             slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
             move = move + slope.squeeze(-1) * d_alpha.to(z.dtype).reshape(())  # type: ignore[union-attr]
@@ -80,16 +85,18 @@ def tangents_of_losses(inputs: Projection, changes: Projection, index: Tensor, w
     return torch.cat(moves) if moves else hidden.new_zeros(0, dtype=torch.promote_types(hidden.dtype, torch.float32))
 
 
-def _step(inputs: Projection, sums: Sums, part: slice, index: Tensor, each: Tensor, work: Work, losses: Tensor) -> None:
+def _step(
+    inputs: LinearScores, sums: Sums, part: slice, index: Tensor, each: Tensor, options: ChunkOptions, losses: Tensor
+) -> None:
     scores = F.linear(inputs.hidden[part], inputs.weight, inputs.bias)
     step = _by_kernels if _rows.applies(scores, Tsallis(inputs.alpha)) else _by_torch
-    step(inputs, sums, part, scores, index, each, work, losses)
+    step(inputs, sums, part, scores, index, each, options, losses)
 
 
 class Sums:
     """Gradients summed over chunks, in single precision at least."""
 
-    def __init__(self, inputs: Projection, wanted: Sequence[bool]):
+    def __init__(self, inputs: LinearScores, wanted: Sequence[bool]):
         self.inputs = inputs
         self.wanted = wanted
         self.hidden = torch.empty_like(inputs.hidden) if wanted[0] else None
@@ -126,22 +133,22 @@ class Sums:
         return [*found, None if self.alpha is None else _scale(self.alpha, scale, self.alpha.dtype)]
 
 
-def _by_torch(inputs, sums, part, scores, index, each, work, losses) -> None:
+def _by_torch(inputs, sums, part, scores, index, each, options, losses) -> None:
     """Compute gradients in plain torch, without a graph: they are written down."""
     z = full_precision(scores)
     omega = Tsallis(_by_row(inputs.alpha, z))
     p = omega.argmax(z)
-    y = at_class(z, work.smoothing)
-    value = conjugate_minus(omega, z, index, p=p, smoothing=work.smoothing)
+    y = at_class(z, options.smoothing)
+    value = conjugate_minus(omega, z, index, p=p, smoothing=options.smoothing)
     losses.copy_(clip_negative(value + omega(y)))
     if any(sums.wanted[:3]):
-        sums.add(part, scale_residual(each.unsqueeze(-1), p, index, work.smoothing).to(scores.dtype))
+        sums.add(part, scale_residual(each.unsqueeze(-1), p, index, options.smoothing).to(scores.dtype))
     if sums.wanted[3]:
         slope = omega.parameter_gradients(z, p)[0] - omega.parameter_gradients(z, y)[0]
         sums.add_alpha(each * slope.squeeze(-1))
 
 
-def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
+def _by_kernels(inputs, sums, part, scores, index, each, options, losses) -> None:
     """Put the gradient in place of the scores; or, if few of its entries are not zero, list these."""
     from omegamax.kernels.losses.triton import launcher as loss
 
@@ -149,9 +156,9 @@ def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
     if isinstance(alpha, Tensor):
         alpha = alpha.detach().reshape(1).expand(len(scores)).float()
     learn = sums.wanted[3]
-    value, state, slope = loss.entmax_loss(scores, index, alpha, work.smoothing, learn)
-    if work.smoothing:
-        y, omega = at_class(scores, work.smoothing), Tsallis(_by_row(inputs.alpha, value))
+    value, state, slope = loss.entmax_loss(scores, index, alpha, options.smoothing, learn)
+    if options.smoothing:
+        y, omega = at_class(scores, options.smoothing), Tsallis(_by_row(inputs.alpha, value))
         value += omega(y)
         slope = slope - omega.parameter_gradients(scores, y)[0].squeeze(-1) if learn else slope
     losses.copy_(value.clamp_(min=0))
@@ -159,9 +166,9 @@ def _by_kernels(inputs, sums, part, scores, index, each, work, losses) -> None:
         sums.add_alpha(each * slope)
     if not any(sums.wanted[:3]):
         return
-    if not work.smoothing and sums.support.takes(part, scores, index, state, each, alpha, sums.hidden):
+    if not options.smoothing and sums.support.takes(part, scores, index, state, each, alpha, sums.hidden):
         return
-    sums.add(part, loss.entmax_loss_vjp(scores, index, state, each, alpha, work.smoothing, in_place=True))
+    sums.add(part, loss.entmax_loss_vjp(scores, index, state, each, alpha, options.smoothing, in_place=True))
 
 
 def _by_row(alpha: float | Tensor, like: Tensor) -> float | Tensor:

@@ -11,7 +11,7 @@ from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import returned_dtype
 from omegamax._operation import Operation, needs_gradient
 from omegamax._torch_internals import in_forward_mode
-from omegamax.losses._chunks import Projection, Work, losses_and_gradients, tangents_of_losses
+from omegamax.losses._chunks import ChunkOptions, LinearScores, losses_and_gradients, tangents_of_losses
 from omegamax.losses._fenchel_young import REDUCTIONS
 from omegamax.losses._targets import check_smoothing, in_range
 
@@ -77,8 +77,8 @@ def linear_entmax_loss(
         tokens, weight, bias = tokens.to(cast), weight.to(cast), None if bias is None else bias.to(cast)
         dtype = torch.promote_types(dtype, torch.float32)
     index, ignored = in_range(name, weight.shape[0], target.reshape(-1), ignore_index)
-    inputs = Projection(tokens, weight, bias, alpha)
-    loss = _loss(inputs, index, ignored, Work(int(chunk), float(label_smoothing)), reduction).to(dtype)
+    inputs = LinearScores(tokens, weight, bias, alpha)
+    loss = _loss(inputs, index, ignored, ChunkOptions(int(chunk), float(label_smoothing)), reduction).to(dtype)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
@@ -102,7 +102,7 @@ def _check_shapes(name: str, hidden: Tensor, weight: Tensor, target: Tensor, bia
         raise ValueError(f"{name}: target must hold class indices of shape {tuple(hidden.shape[:-1])}, got {given}")
 
 
-def _loss(inputs: Projection, index: Tensor, ignored: Tensor, work: Work, reduction: str) -> Tensor:
+def _loss(inputs: LinearScores, index: Tensor, ignored: Tensor, options: ChunkOptions, reduction: str) -> Tensor:
     each = (~ignored).to(torch.promote_types(inputs.hidden.dtype, torch.float32))
     scale = None
     if reduction != "none":
@@ -112,7 +112,7 @@ def _loss(inputs: Projection, index: Tensor, ignored: Tensor, work: Work, reduct
     if scale is not None and not in_forward_mode():  # which has no gradients to keep, only a tangent
         wanted = [needs_gradient(x) for x in inputs]
     tensor, number = (alpha, 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
-    return _operation(*inputs[:3], tensor, index, each, scale, number, *work, wanted)[0]
+    return _operation(*inputs[:3], tensor, index, each, scale, number, *options, wanted)[0]
 
 
 def _forward(hidden, weight, bias, alpha, index, each, scale, number, chunk, smoothing, wanted):
@@ -120,8 +120,8 @@ def _forward(hidden, weight, bias, alpha, index, each, scale, number, chunk, smo
 
     With a ``scale``, that of a sum, they are ready after the forward pass; else the backward pass does all the work.
     """
-    inputs = Projection(hidden, weight, bias, number if alpha is None else alpha)
-    losses, grads = losses_and_gradients(inputs, index, each, scale, Work(chunk, smoothing), wanted)
+    inputs = LinearScores(hidden, weight, bias, number if alpha is None else alpha)
+    losses, grads = losses_and_gradients(inputs, index, each, scale, ChunkOptions(chunk, smoothing), wanted)
     return (_reduce(losses, each, scale), *(hidden.new_empty(0) if d is None else d for d in grads))
 
 
@@ -165,12 +165,12 @@ def _backward(ctx, g, *of_gradients):
     else:
         *inputs, index, each, scale = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[:4])
-        work = (ctx.number, ctx.chunk, ctx.smoothing, wanted)
+        options = (ctx.number, ctx.chunk, ctx.smoothing, wanted)
         if ctx.backend == kernels.current_backend():
-            _, *grads = _operation(*inputs, index, each * g, scale, *work)
+            _, *grads = _operation(*inputs, index, each * g, scale, *options)
         else:
             with kernels.backend(ctx.backend):
-                _, *grads = _operation(*inputs, index, each * g, scale, *work)
+                _, *grads = _operation(*inputs, index, each * g, scale, *options)
     return (*(grad if want else None for grad, want in zip(grads, wanted, strict=True)), *(None,) * 7)
 
 
@@ -179,8 +179,8 @@ def _jvp(ctx, *tangents):
         raise _once("a derivative of its gradient in forward mode")
     *tensors, index, each, scale = ctx.saved_tensors
     alpha = tensors.pop()
-    inputs = Projection(*tensors, ctx.number if alpha is None else alpha)
-    moved = tangents_of_losses(inputs, Projection(*tangents[:4]), index, Work(ctx.chunk, ctx.smoothing))
+    inputs = LinearScores(*tensors, ctx.number if alpha is None else alpha)
+    moved = tangents_of_losses(inputs, LinearScores(*tangents[:4]), index, ChunkOptions(ctx.chunk, ctx.smoothing))
     return (_reduce(moved, each, scale), *(None,) * 4)
 
 

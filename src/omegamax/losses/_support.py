@@ -9,7 +9,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from omegamax.kernels.losses.triton.launcher import SupportLists
-    from omegamax.losses._chunks import Projection
+    from omegamax.losses._chunks import LinearScores
 
 # By the bytes of a number: so many numbers of a product of matrices take as long, on Hopper, as one that is fetched.
 FEW = {2: 640, 4: 64}
@@ -18,7 +18,7 @@ FEW = {2: 640, 4: 64}
 class SupportGradients:
     """The lists of all tokens, if those of the first chunk are short enough; nothing waits for the GPU after that."""
 
-    def __init__(self, inputs: Projection):
+    def __init__(self, inputs: LinearScores):
         self.inputs = inputs
         self.lists: SupportLists | None = None
         self.given_up = not isinstance(inputs.alpha, Tensor) and inputs.alpha <= 1

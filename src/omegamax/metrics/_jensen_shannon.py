@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import on_support
-from omegamax.metrics._frame import Dim, Frame, Map, Size, check_base, common_dtype, held_zeros, shares
+from omegamax.metrics._map_cells import Dim, Map, MapCells, Size, check_base, common_dtype, held_zeros, shares
 
 
 def jensen_shannon(
@@ -60,11 +60,11 @@ def jensen_shannon(
     """
     name = "jensen_shannon"
     unit = check_base(name, base)
-    frame = Frame(name, (p, q), dim, size, samples)
-    p, q, keep = frame.rows("p", p), frame.rows("q", q), frame.kept(mask)
+    cells = MapCells(name, (p, q), dim, size, samples)
+    p, q, keep = cells.rows("p", p), cells.rows("q", q), cells.kept(mask)
     dtype = common_dtype(p, q)
-    p, none_p = shares(frame, "p", held_zeros(p), keep, dtype)
-    q, none_q = shares(frame, "q", held_zeros(q), keep, dtype)
+    p, none_p = shares(cells, "p", held_zeros(p), keep, dtype)
+    q, none_q = shares(cells, "q", held_zeros(q), keep, dtype)
     value = 0.5 / unit * _twice(p, q).sum(-1)
     if sqrt:
         zero = value == 0

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.metrics._frame import Dim, Frame, Map, Size, common_dtype
+from omegamax.metrics._map_cells import Dim, Map, MapCells, Size, common_dtype
 
 
 @torch.no_grad()
@@ -45,8 +45,8 @@ def rank_correlation(
     Reference, with human attention: Das et al., "Human attention in visual question answering" (EMNLP 2016).
     """
     name = "rank_correlation"
-    frame = Frame(name, (p, q), dim, size, samples)
-    p, q, keep = frame.rows("p", p), frame.rows("q", q), frame.kept(mask)
+    cells = MapCells(name, (p, q), dim, size, samples)
+    p, q, keep = cells.rows("p", p), cells.rows("q", q), cells.kept(mask)
     a, b = _centred_ranks(p, keep), _centred_ranks(q, keep)
     spread = a.square().sum(-1) * b.square().sum(-1)
     value = torch.where(spread == 0, math.nan, (a * b).sum(-1) / spread.sqrt())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import readable
 from omegamax._numerics import on_support
-from omegamax.metrics._frame import Dim, Frame, Map, Size, check_base, common_dtype, held_zeros, shares
+from omegamax.metrics._map_cells import Dim, Map, MapCells, Size, check_base, common_dtype, held_zeros, shares
 
 
 def mass_inside(
@@ -37,16 +37,16 @@ def mass_inside(
         tensor(0.5000)
     """
     name = "mass_inside"
-    frame = Frame(name, (p,), dim, size, samples)
-    p = frame.rows("p", p)
+    cells = MapCells(name, (p,), dim, size, samples)
+    p = cells.rows("p", p)
     if not isinstance(region, Tensor):
         raise TypeError(f"{name}: region must be a torch.Tensor, got {type(region).__name__}")
-    inside, keep = frame.beside("region", region), frame.kept(mask)
+    inside, keep = cells.beside("region", region), cells.kept(mask)
     dtype = common_dtype(p, inside)
     inside = inside.to(dtype) if keep is None else torch.where(keep, inside.to(dtype), 0.0)
     if readable(inside) and bool(((inside < 0) | (inside > 1)).any()):
         raise ValueError(f"{name}: region must be bool or lie in [0, 1], got values outside it")
-    p, none = shares(frame, "p", p, keep, dtype)
+    p, none = shares(cells, "p", p, keep, dtype)
     return torch.where(none, math.nan, (p * inside).sum(-1))
 
 
@@ -76,9 +76,9 @@ def entropy(
     """
     name = "entropy"
     unit = check_base(name, base)
-    frame = Frame(name, (p,), dim, size, samples)
-    p, keep = frame.rows("p", p), frame.kept(mask)
-    p, none = shares(frame, "p", held_zeros(p), keep, common_dtype(p))
+    cells = MapCells(name, (p,), dim, size, samples)
+    p, keep = cells.rows("p", p), cells.kept(mask)
+    p, none = shares(cells, "p", held_zeros(p), keep, common_dtype(p))
     # Of a positive sum: the entropy of a single cell is 0, not -0.
     value = (p * -on_support(p)[1].log()).sum(-1) / unit
     return torch.where(none, math.nan, value)
@@ -110,11 +110,11 @@ def zero_area(
     Reference: Martins et al., "Sparse and structured visual attention" (2020), Sec. 4, where sparsemax leaves 34% of
     the image area without attention and TVmax 25%.
     """
-    frame = Frame("zero_area", (p,), dim, size, samples)
-    p, keep = frame.rows("p", p), frame.kept(mask)
+    cells = MapCells("zero_area", (p,), dim, size, samples)
+    p, keep = cells.rows("p", p), cells.kept(mask)
     if keep is not None:
         p = torch.where(keep, p, 1)
-    frame.check_sign("p", p)
+    cells.check_sign("p", p)
     dtype = common_dtype(p)
     zero = (p == 0).to(dtype)
     bad = (p.isnan() | (p < 0)).any(-1)

@@ -10,8 +10,8 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from omegamax._arguments import check_choice
-from omegamax.metrics._frame import Dim, Map, Size, check_base
 from omegamax.metrics._jensen_shannon import jensen_shannon
+from omegamax.metrics._map_cells import Dim, Map, Size, check_base
 from omegamax.metrics._rank_correlation import rank_correlation
 from omegamax.metrics._shape import entropy, mass_inside, zero_area
 

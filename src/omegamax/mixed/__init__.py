@@ -12,6 +12,7 @@ from omegamax.mixed._information import code_length as code_length
 from omegamax.mixed._information import entropy as entropy
 from omegamax.mixed._information import kl_divergence as kl_divergence
 from omegamax.mixed._information import mutual_information as mutual_information
+from omegamax.mixed._logistic_normal import LogisticNormal as LogisticNormal
 from omegamax.mixed._max_entropy import MaxEntropyMixed as MaxEntropyMixed
 from omegamax.mixed._max_entropy import max_entropy as max_entropy
 from omegamax.mixed._mixed_dirichlet import MixedDirichlet as MixedDirichlet

@@ -15,22 +15,22 @@ from omegamax._numerics import working_dtype
 TAILS = {"loc": 1, "scale": 1, "cov": 2, "scale_tril": 2, "cov_factor": 2, "cov_diag": 1}
 
 
-def as_vector(loc: Tensor) -> Tensor:
+def as_vector(who: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, K]``."""
-    check_floating("GaussianSparsemax", "loc", loc)
+    check_floating(who, "loc", loc)
     if loc.dim() == 0 or loc.shape[-1] == 0:
-        raise ValueError(f"GaussianSparsemax: loc must have shape [*, K] with K >= 1, got {tuple(loc.shape)}")
+        raise ValueError(f"{who}: loc must have shape [*, K] with K >= 1, got {tuple(loc.shape)}")
     return loc
 
 
-def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
+def broadcast(who: str, loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
     """Return the parameters in one dtype and with one batch shape."""
     size = loc.shape[-1]
     tensors: dict[str, Tensor] = {"loc": loc}
     for name, value in given.items():
         if name == "scale" and is_number(value):
-            value = loc.new_full((1,), check_scale("GaussianSparsemax", "scale", value, loc))
-        check_floating("GaussianSparsemax", name, value)
+            value = loc.new_full((1,), check_scale(who, "scale", value, loc))
+        check_floating(who, name, value)
         if name == "scale" and value.dim() == 0:
             value = value.unsqueeze(0)
         tail = TAILS[name]
@@ -40,7 +40,7 @@ def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
         )
         if not fits:
             shape = ", ".join("r" if w is None else str(w) for w in wanted)
-            raise ValueError(f"GaussianSparsemax: {name} must have shape [*, {shape}], got {tuple(value.shape)}")
+            raise ValueError(f"{who}: {name} must have shape [*, {shape}], got {tuple(value.shape)}")
         if tail == 1:
             value = value.expand(*value.shape[:-1], size)
         tensors[name] = value
@@ -51,5 +51,5 @@ def broadcast(loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
         batch = torch.broadcast_shapes(*(v.shape[: -TAILS[n]] for n, v in tensors.items()))
     except RuntimeError:
         shapes = ", ".join(f"{n} {tuple(v.shape)}" for n, v in tensors.items())
-        raise ValueError(f"GaussianSparsemax: the batch shapes must broadcast, got {shapes}") from None
+        raise ValueError(f"{who}: the batch shapes must broadcast, got {shapes}") from None
     return {n: v.to(dtype).expand(batch + v.shape[-TAILS[n] :]) for n, v in tensors.items()}

@@ -7,30 +7,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import constraints
-from torch.distributions.utils import lazy_property
 
-from omegamax._checks import check_symmetric
-from omegamax._constraints import (
-    finite,
-    finite_lower_cholesky,
-    finite_positive_definite,
-    finite_positive_vector,
-    finite_vector,
-)
 from omegamax.functional import sparsemax
 from omegamax.mixed import _rectified
-from omegamax.mixed._base import Mixed
 from omegamax.mixed._faces import face_of
 from omegamax.mixed._fibre import log_density_diagonal
-from omegamax.mixed._gaussian_parameters import TAILS, as_vector, broadcast
+from omegamax.mixed._gaussian import GaussianMixed
+from omegamax.mixed._gaussian_parameters import TAILS
 from omegamax.mixed._polytope import NODES, log_polytope
 from omegamax.mixed._projected import FACTOR_ORDER, log_density_full, log_density_low_rank
 
 _CELLS = 2**21  # entries in the largest tensor of a density evaluation; larger batches go in pieces
 
 
-class GaussianSparsemax(Mixed):
+class GaussianSparsemax(GaussianMixed):
     r"""The projection of a Gaussian vector onto the simplex: it hits faces of every dimension.
 
     .. math:: Y = \mathrm{sparsemax}(X), \qquad X \sim N(\mu, \Sigma)
@@ -75,19 +65,9 @@ class GaussianSparsemax(Mixed):
     Reference: Farinhas et al. (ICLR 2022).
     """
 
-    arg_constraints = {  # noqa: RUF012
-        "loc": finite_vector,
-        "scale": finite_positive_vector,
-        "cov": finite_positive_definite,
-        "scale_tril": finite_lower_cholesky,
-        "cov_factor": constraints.independent(finite, 2),
-        "cov_diag": finite_positive_vector,
-    }
-    has_rsample = True
-    loc: Tensor
     order: int
     points: int
-    _form: str
+    _options = ("_form", "order", "points")
 
     def __init__(
         self,
@@ -102,104 +82,25 @@ class GaussianSparsemax(Mixed):
         points: int = 2048,
         validate_args: bool | None = None,
     ) -> None:
-        loc = as_vector(loc)
-        given = {"scale": scale, "cov": cov, "scale_tril": scale_tril, "cov_factor": cov_factor, "cov_diag": cov_diag}
-        given = {name: value for name, value in given.items() if value is not None}
-        if set(given) not in ({"scale"}, {"cov"}, {"scale_tril"}, {"cov_factor", "cov_diag"}):
-            raise ValueError(
-                "GaussianSparsemax: needs exactly one of scale, cov, scale_tril, or cov_factor with cov_diag; "
-                f"got {', '.join(given) or 'none of them'}"
-            )
         for name, count in (("order", order), ("points", points)):
             if isinstance(count, bool) or not isinstance(count, int) or count < 2:
                 raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {count!r}")
         self.order, self.points = order, points
-        parameters = broadcast(loc, given)
-        for name, value in parameters.items():
-            setattr(self, name, value)
-        if cov is not None:
-            if self._validate_args if validate_args is None else validate_args:
-                check_symmetric("GaussianSparsemax", "cov", self.cov)
-            self.cov = (self.cov + self.cov.mT) / 2
-        super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=validate_args)
-        self._form = {"scale": "diagonal", "cov_factor": "low rank"}.get(next(iter(given)), "full")
-        if cov is not None:
-            self.scale_tril = torch.linalg.cholesky(self.cov)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> GaussianSparsemax:
-        new = self._get_checked_instance(GaussianSparsemax, _instance)
-        batch = torch.Size(batch_shape)
-        for name, tail in TAILS.items():
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                setattr(new, name, value.expand(batch + value.shape[-tail:]))
-        new.order, new.points, new._form = self.order, self.points, self._form
-        super(GaussianSparsemax, new).__init__(batch, self._event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    # --- The covariance, in every form that exists
-
-    @lazy_property
-    def cov(self) -> Tensor:
-        """Return the covariance of the Gaussian vector (not of its projection), ``[*, K, K]``."""
-        if self._diagonal:
-            return torch.diag_embed(self.scale.square())
-        if self._low_rank:
-            return self.cov_factor @ self.cov_factor.mT + torch.diag_embed(self.cov_diag)
-        return self.scale_tril @ self.scale_tril.mT
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """Lower triangular root of the covariance, ``[*, K, K]``."""
-        return torch.diag_embed(self.scale) if self._diagonal else torch.linalg.cholesky(self.cov)
-
-    @lazy_property
-    def scale(self) -> Tensor:
-        """Return the deviations of the entries of the Gaussian vector, ``[*, K]``."""
-        if self._low_rank:
-            return (self.cov_factor.square().sum(-1) + self.cov_diag).sqrt()
-        return self.scale_tril.square().sum(-1).sqrt()
-
-    @lazy_property
-    def cov_factor(self) -> Tensor:
-        """Return ``W`` of the covariance ``W W' + D``, if it was given so."""
-        raise AttributeError("GaussianSparsemax: no cov_factor, the covariance was given in another form")
-
-    @lazy_property
-    def cov_diag(self) -> Tensor:
-        """Return the diagonal D of the covariance ``W W' + D``, if it was given so."""
-        raise AttributeError("GaussianSparsemax: no cov_diag, the covariance was given in another form")
-
-    @property
-    def _low_rank(self) -> bool:
-        return self._form == "low rank"
-
-    @property
-    def _diagonal(self) -> bool:
-        return self._form == "diagonal"
-
-    @property
-    def _device(self) -> torch.device:
-        return self.loc.device
+        super().__init__(
+            loc,
+            scale,
+            cov=cov,
+            scale_tril=scale_tril,
+            cov_factor=cov_factor,
+            cov_diag=cov_diag,
+            validate_args=validate_args,
+        )
 
     # --- Samples
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Return points ``sample_shape + [*, K]``, with gradients to every parameter."""
         return sparsemax(self.rsample_scores(sample_shape))
-
-    def rsample_scores(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        """Return the Gaussian vectors themselves, before their projection."""
-        shape = self._extended_shape(sample_shape)
-        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        if self._diagonal:
-            return self.loc + self.scale * noise
-        if self._low_rank:
-            few = torch.randn(*shape[:-1], self.cov_factor.shape[-1], dtype=noise.dtype, device=noise.device)
-            moved = (self.cov_factor @ few.unsqueeze(-1)).squeeze(-1)
-            return self.loc + moved + self.cov_diag.sqrt() * noise
-        return self.loc + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
 
     # --- Densities
 
@@ -250,14 +151,8 @@ class GaussianSparsemax(Mixed):
     @property
     def _edge(self) -> tuple[Tensor, Tensor]:
         """Return centre and deviation of the first of two entries before it is clipped."""
-        if self._diagonal:
-            variance = self.scale.square().sum(-1)
-        elif self._low_rank:
-            factor = self.cov_factor
-            variance = (factor[..., 0, :] - factor[..., 1, :]).square().sum(-1) + self.cov_diag.sum(-1)
-        else:
-            variance = (self.scale_tril[..., 0, :] - self.scale_tril[..., 1, :]).square().sum(-1)
-        return 0.5 * (1 + self.loc[..., 0] - self.loc[..., 1]), 0.5 * variance.sqrt()
+        mean, deviation = self._contrast
+        return 0.5 * (1 + mean), 0.5 * deviation
 
     def log_face_prob(self, face: Tensor) -> Tensor:
         """Return the log-probability of faces ``[*, K]`` (bool, broadcasts with the batch).
@@ -291,14 +186,6 @@ class GaussianSparsemax(Mixed):
         pieces = zip(loc.split(rows), root.split(rows), strict=True)
         done = [log_polytope(_wide(mean), _wide(factor), face).to(loc.dtype) for mean, factor in pieces]
         return torch.cat(done).reshape(self._batch_shape)
-
-    def _root(self) -> Tensor:
-        """Return a root of the covariance, ``[*, K, m]``: with more columns than rows if it has a low rank besides."""
-        if self._diagonal:
-            return torch.diag_embed(self.scale)
-        if self._low_rank:
-            return torch.cat([self.cov_factor, torch.diag_embed(self.cov_diag.sqrt())], -1)
-        return self.scale_tril
 
     # --- Closed forms for two vertices
 

@@ -11,6 +11,7 @@ from omegamax.mixed import _rectified
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._gaussian_sparsemax import GaussianSparsemax
 from omegamax.mixed._gumbel_softmax import GumbelSoftmax
+from omegamax.mixed._logistic_normal import LogisticNormal
 from omegamax.mixed._max_entropy import MaxEntropyMixed
 from omegamax.mixed._mixed_dirichlet import MixedDirichlet, dirichlet_divergence
 
@@ -24,6 +25,15 @@ def _kl_gaussian_sparsemax(p: GaussianSparsemax, q: GaussianSparsemax) -> Tensor
             f"kl_divergence: closed form for 2 vertices only, got {p.vertices}; use omegamax.mixed.kl_divergence"
         )
     return _rectified.divergence(p._edge, q._edge)
+
+
+@register_kl(LogisticNormal, LogisticNormal)
+def _kl_logistic_normal(p: LogisticNormal, q: LogisticNormal) -> Tensor:
+    """Return the divergence of the log-ratios, of which the points are a smooth function that can be inverted."""
+    _check_vertices(p, q)
+    if p.vertices == 1:
+        return (p.loc + q.loc).squeeze(-1) * 0
+    return kl_divergence(p.log_ratios(), q.log_ratios())
 
 
 @register_kl(MixedDirichlet, MixedDirichlet)

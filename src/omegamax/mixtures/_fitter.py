@@ -16,7 +16,7 @@ from omegamax.mixtures._implicit import attach_fixed_point
 from omegamax.mixtures._init import one_hot
 from omegamax.mixtures._packed import pack, unpack
 from omegamax.mixtures._points import Points
-from omegamax.mixtures._step import Iteration, State
+from omegamax.mixtures._step import Iteration, MixtureParameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +41,13 @@ class Fitter:
         given = {"weights": points.weights, "x": points.x, "spread": points.spread, "e": self.rule.e}
         return {name: t for name, t in given.items() if isinstance(t, Tensor)}
 
-    def begin(self, labels: Tensor, components: int) -> State:
+    def begin(self, labels: Tensor, components: int) -> MixtureParameters:
         """Return the moments of the members of each component; ``labels [*, L]``."""
         plain = replace(self.rule, mix=None)
         gamma = one_hot(labels, components, self.points.x.dtype)
         return plain.maximise(self.points, gamma, plain.fit_one(self.points))
 
-    def state_of(self, name: str, mixture: Mixture, components: int) -> State:
+    def state_of(self, name: str, mixture: Mixture, components: int) -> MixtureParameters:
         """Return the parameters of a mixture, in the frame, no variance below the floor."""
         points = self.points
         if mixture.weights.shape[-1] != components or mixture.event_shape[0] != points.dimension:
@@ -66,9 +66,9 @@ class Fitter:
         mean = (mixture.components.mean.to(points.x) - points.centre.unsqueeze(-2)) / unit
         cov = pack(mixture.components.covariance_matrix.to(points.x)) / unit.square()  # type: ignore[attr-defined]
         mean, cov = torch.where(alive, mean, whole.mean.detach()), torch.where(alive, cov, whole.cov.detach())
-        return State(weights, mean, self.rule.hold_at_floor(points, cov))
+        return MixtureParameters(weights, mean, self.rule.hold_at_floor(points, cov))
 
-    def fit(self, state: State) -> State:
+    def fit(self, state: MixtureParameters) -> MixtureParameters:
         """Iterate from here on, with gradients through the iterations or at the fixed point."""
         if not (self.implicit and self.differentiable):
             return self._settle(self._run(state))
@@ -84,10 +84,10 @@ class Fitter:
 
         return self._settle(state.like(attach_fixed_point(step, state.flat(), *inputs.values())))
 
-    def _run(self, state: State) -> State:
+    def _run(self, state: MixtureParameters) -> MixtureParameters:
         return self.rule.run(self.points, state, self.iterations, self.tolerance)
 
-    def _settle(self, state: State) -> State:
+    def _settle(self, state: MixtureParameters) -> MixtureParameters:
         """Take a last step without sparse mixing, so that the components that are left get their masses again."""
         if self.rule.mix is None or self.iterations == 0:
             return state
@@ -95,18 +95,18 @@ class Fitter:
         return plain.step(self.points, state, plain.fit_one(self.points))
 
     @torch.no_grad()
-    def search(self, labels: Tensor, components: int) -> tuple[State, Tensor, Tensor]:
+    def search(self, labels: Tensor, components: int) -> tuple[MixtureParameters, Tensor, Tensor]:
         """Return the best of several starts ``[starts, *, L]``: its state, its J ``[*]`` and its labels ``[*, L]``."""
         state = self._settle(self._run(self.begin(labels, components)))
         values = self.rule.objective(self.points, state)
         best = values.argmax(0)
         return (
-            State(*(take_along_first(t, best) for t in state)),
+            MixtureParameters(*(take_along_first(t, best) for t in state)),
             take_along_first(values, best),
             take_along_first(labels, best),
         )
 
-    def components(self, state: State) -> tuple[Tensor, BetaGaussian]:
+    def components(self, state: MixtureParameters) -> tuple[Tensor, BetaGaussian]:
         """Return weights and components in the units of the positions; NaN where anything is not finite."""
         points, alpha = self.points, self.alpha
         unit, broken = points.unit[..., None, None], points.broken[..., None, None]

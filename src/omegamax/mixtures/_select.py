@@ -17,7 +17,7 @@ from omegamax.mixtures._fitter import make_fitter, take_along_first
 from omegamax.mixtures._init import INITS, make_starts
 from omegamax.mixtures._mixing import annihilate
 from omegamax.mixtures._points import as_points
-from omegamax.mixtures._step import State
+from omegamax.mixtures._step import MixtureParameters
 
 
 class SelectedMixture(Mixture):
@@ -117,14 +117,14 @@ def select_components(
     if fitter.differentiable:  # the way to the best once more, with its derivatives; what is not a member is empty
         final = fitter.fit(fitter.begin(take_along_first(torch.stack(labels), index), max_components))
     else:
-        final = State(*(take_along_first(torch.stack(each), index) for each in zip(*states, strict=True)))
+        final = MixtureParameters(*(take_along_first(torch.stack(each), index) for each in zip(*states, strict=True)))
     table = table.masked_fill(data.broken.unsqueeze(-1), torch.nan).to(data.dtype)
     return SelectedMixture(*fitter.components(final), table, validate_args=False)
 
 
-def _pad(state: State, components: int) -> State:
+def _pad(state: MixtureParameters, components: int) -> MixtureParameters:
     """Return a state with more components, of weight 0."""
     more = components - state.weights.shape[-1]
     repeated = (t[..., :1, :].expand((*t.shape[:-2], more, t.shape[-1])) for t in (state.mean, state.cov))
     mean, cov = (torch.cat([t, r], -2) for t, r in zip((state.mean, state.cov), repeated, strict=True))
-    return State(torch.nn.functional.pad(state.weights, (0, more)), mean, cov)
+    return MixtureParameters(torch.nn.functional.pad(state.weights, (0, more)), mean, cov)

@@ -22,7 +22,7 @@ from omegamax.mixtures._points import Points
 NEVER = -1e30
 
 
-class State(NamedTuple):
+class MixtureParameters(NamedTuple):
     """The parameters of K components, in the frame of the points."""
 
     weights: Tensor  # [*, K]
@@ -33,17 +33,19 @@ class State(NamedTuple):
         """Return all of them in one row, ``[*, p]``."""
         return torch.cat([self.weights, self.mean.flatten(-2), self.cov.flatten(-2)], -1)
 
-    def like(self, flat: Tensor) -> State:
+    def like(self, flat: Tensor) -> MixtureParameters:
         """Return the reverse, for as many components in as many dimensions."""
         k, n, p = self.mean.shape[-2:] + self.cov.shape[-1:]
         weights, mean, cov = flat.split([k, k * n, k * p], -1)
-        return State(weights, mean.unflatten(-1, (k, n)), cov.unflatten(-1, (k, p)))
+        return MixtureParameters(weights, mean.unflatten(-1, (k, n)), cov.unflatten(-1, (k, p)))
 
-    def where(self, condition: Tensor, other: State) -> State:
+    def where(self, condition: Tensor, other: MixtureParameters) -> MixtureParameters:
         """Return this state where ``condition [*]``, the other elsewhere."""
         deep = condition[..., None, None]
         weights = torch.where(condition.unsqueeze(-1), self.weights, other.weights)
-        return State(weights, torch.where(deep, self.mean, other.mean), torch.where(deep, self.cov, other.cov))
+        return MixtureParameters(
+            weights, torch.where(deep, self.mean, other.mean), torch.where(deep, self.cov, other.cov)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +65,12 @@ class Iteration:
     e: float | Tensor = 0.0  # alpha - 1 of the Fenchel-Young loss, a float or [*, 1]
     mix: Callable[[Tensor], Tensor] | None = None  # weights from masses, [*, K] to [*, K]; None: the masses themselves
 
-    def fit_one(self, points: Points) -> State:
+    def fit_one(self, points: Points) -> MixtureParameters:
         """Return all points as one component."""
         _, mean, cov = points.moments(torch.ones_like(points.weights).unsqueeze(-2))
-        return State(torch.ones_like(mean[..., 0]), mean, self.hold_at_floor(points, cov))
+        return MixtureParameters(torch.ones_like(mean[..., 0]), mean, self.hold_at_floor(points, cov))
 
-    def scores(self, points: Points, state: State, whole: State) -> Tensor:
+    def scores(self, points: Points, state: MixtureParameters, whole: MixtureParameters) -> Tensor:
         r"""Return ``log pi_k - D_k(x_l)``, ``[*, K, L]``.
 
         .. math:: D_k(x) = \frac{e^{-e r_k}}{2 (g + e)} \, (x - \mu_k)' C_k^{-1} (x - \mu_k)
@@ -109,23 +111,25 @@ class Iteration:
             return (points.weights * scores.logsumexp(-2)).sum(-1)
         return (points.weights * self.omega.conjugate(scores.mT)).sum(-1)
 
-    def maximise(self, points: Points, gamma: Tensor, whole: State) -> State:
+    def maximise(self, points: Points, gamma: Tensor, whole: MixtureParameters) -> MixtureParameters:
         """Take the M-step. A component without mass has weight 0 from then on, and the moments of all points."""
         mass, mean, cov = points.moments(gamma)
         weights = mass / mass.sum(-1, keepdim=True) if self.mix is None else self.mix(mass)
         alive = (weights > 0).unsqueeze(-1)
         cov = self.hold_at_floor(points, torch.where(alive, cov, whole.cov.detach()))
-        return State(weights, torch.where(alive, mean, whole.mean.detach()), cov)
+        return MixtureParameters(weights, torch.where(alive, mean, whole.mean.detach()), cov)
 
     def hold_at_floor(self, points: Points, cov: Tensor) -> Tensor:
         """Return the covariances that fit scatter matrices best, none below the floor of the points."""
         return hold_at_floor(cov, points.floor.unsqueeze(-1), self.e, points.dimension)
 
-    def step(self, points: Points, state: State, whole: State) -> State:
+    def step(self, points: Points, state: MixtureParameters, whole: MixtureParameters) -> MixtureParameters:
         """Take both steps."""
         return self.maximise(points, self.responsibilities(self.scores(points, state, whole)), whole)
 
-    def run(self, points: Points, state: State, iterations: int, tolerance: float | None = None) -> State:
+    def run(
+        self, points: Points, state: MixtureParameters, iterations: int, tolerance: float | None = None
+    ) -> MixtureParameters:
         """Take several steps; with a tolerance an example stays as it is once J has grown by no more than that."""
         whole = self.fit_one(points)
         if tolerance is None:
@@ -148,7 +152,7 @@ class Iteration:
             state = new if done is None else state.where(done, new)
         return state
 
-    def objective(self, points: Points, state: State) -> Tensor:
+    def objective(self, points: Points, state: MixtureParameters) -> Tensor:
         """Return J, in the units that the positions came in, ``[*]``."""
         value = self.value(points, self.scores(points, state, self.fit_one(points)))
         return value - points.dimension * points.unit.log()

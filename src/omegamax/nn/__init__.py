@@ -5,6 +5,7 @@ from omegamax.nn._support import AttentionSupport as AttentionSupport
 from omegamax.nn.additive import AdditiveAttention as AdditiveAttention
 from omegamax.nn.alpha import Alpha as Alpha
 from omegamax.nn.attention import attention as attention
+from omegamax.nn.bilinear import BilinearAttention as BilinearAttention
 from omegamax.nn.continuous import ContinuousAttention as ContinuousAttention
 from omegamax.nn.hopfield import Hopfield as Hopfield
 from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
@@ -20,6 +21,7 @@ from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.nn.losses import make_loss_module as _make_loss_module
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
+from omegamax.nn.query import QueryAttention as QueryAttention
 from omegamax.nn.strength import Strength as Strength
 from omegamax.nn.structured import SparseMAP as SparseMAP
 from omegamax.nn.structured import SparseMAPLoss as SparseMAPLoss

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_mask
 from omegamax.maps import Omega
-from omegamax.nn.transforms import apply, resolve
+from omegamax.nn.query import QueryAttention
 
 
-class AdditiveAttention(torch.nn.Module):
+class AdditiveAttention(QueryAttention):
     r"""One query over L keys, scored by a network with one hidden layer; any map in place of softmax.
 
     .. math:: z_j = w^\top \tanh(W q + b + U k_j), \qquad c = \sum_j p_j v_j, \qquad p = \hat p_\Omega(z)
@@ -41,27 +40,11 @@ class AdditiveAttention(torch.nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        super().__init__()
+        super().__init__(transform)
         self.query = torch.nn.Linear(query_dim, hidden_dim, device=device, dtype=dtype)
         self.key = torch.nn.Linear(key_dim, hidden_dim, bias=False, device=device, dtype=dtype)
         self.score = torch.nn.Linear(hidden_dim, 1, bias=False, device=device, dtype=dtype)
-        self.transform = resolve("AdditiveAttention", transform)
 
-    def forward(
-        self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        values = keys if values is None else values
-        if keys.dim() != query.dim() + 1 or keys.shape[:-1] != values.shape[:-1]:
-            raise ValueError(
-                "AdditiveAttention: query, keys and values must have shapes [*, Dq], [*, L, Dk], [*, L, Dv], "
-                f"got {tuple(query.shape)}, {tuple(keys.shape)}, {tuple(values.shape)}"
-            )
-        z = self.score(torch.tanh(self.query(query).unsqueeze(-2) + self.key(keys))).squeeze(-1)
-        if mask is not None:
-            check_mask("AdditiveAttention", z, mask)
-            z = z.masked_fill(~mask, -torch.inf)
-        weights = apply(self.transform, z)
-        return torch.matmul(weights.unsqueeze(-2), values).squeeze(-2), weights
-
-    def extra_repr(self) -> str:
-        return "" if isinstance(self.transform, torch.nn.Module) else f"transform={self.transform!r}"
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        z: Tensor = self.score(torch.tanh(self.query(query).unsqueeze(-2) + self.key(keys))).squeeze(-1)
+        return z

@@ -163,7 +163,7 @@ class CommonFace:
         return best, bool((least <= floor).all())
 
 
-class Projection(torch.autograd.Function):
+class FaceProjection(torch.autograd.Function):
     """:meth:`CommonFace.project` for autograd: linear and symmetric, it is its own derivative in both modes."""
 
     @staticmethod
@@ -176,8 +176,8 @@ class Projection(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g: Tensor):  # type: ignore[override]
-        return Projection.apply(g, ctx.face), None
+        return FaceProjection.apply(g, ctx.face), None
 
     @staticmethod
     def jvp(ctx, dx: Tensor, _) -> Tensor:  # type: ignore[override]
-        return Projection.apply(dx, ctx.face)
+        return FaceProjection.apply(dx, ctx.face)

@@ -14,7 +14,7 @@ from omegamax._warnings import warn_of_limit
 from omegamax.kernels.structures import TOLERANCE, ActiveSet
 from omegamax.kernels.structures.assignment import assign
 from omegamax.kernels.structures.birkhoff import decompose
-from omegamax.kernels.structures.matching import Plan, column_laplacian, project
+from omegamax.kernels.structures.matching import TransportPlan, column_laplacian, project
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution
 
@@ -133,7 +133,7 @@ class MatchingSolution(Solution):
 
     additional_marginals = None
 
-    def __init__(self, plan: Plan, invalid: Tensor, transposed: bool):
+    def __init__(self, plan: TransportPlan, invalid: Tensor, transposed: bool):
         self.transposed = transposed
         inner = torch.where(invalid[:, None, None], math.nan, plan.marginals)
         self.marginals = inner.mT.contiguous() if transposed else inner
@@ -178,7 +178,7 @@ def _check_absent(name: str, rows: Tensor, columns: Tensor, shape: tuple[int, ..
         )
 
 
-def _decompose(marginals: Tensor, plan: Plan, invalid: Tensor, transposed: bool, limit: int) -> ActiveSet:
+def _decompose(marginals: Tensor, plan: TransportPlan, invalid: Tensor, transposed: bool, limit: int) -> ActiveSet:
     """Decompose marginals into a mixture of matchings."""
     inner = marginals.mT if transposed else marginals
     choice, weights, count = (torch.from_numpy(a).to(marginals.device) for a in decompose(inner.cpu().numpy()))

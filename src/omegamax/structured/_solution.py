@@ -103,7 +103,7 @@ class SparseMAPCall:
             )
         if is_plain(*given) and not needs_derivative(*given):
             return self.run(scores, additional)
-        return _SparseMAP.apply(scores, additional, self)
+        return _SparseMAPFunction.apply(scores, additional, self)
 
     def run(self, scores: Tensor, additional: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return the values alone."""
@@ -125,7 +125,7 @@ class SparseMAPCall:
         return ActiveSolution(self.solution.active, self.solution.marginals.shape[1:])
 
 
-class _SparseMAP(torch.autograd.Function):
+class _SparseMAPFunction(torch.autograd.Function):
     """The map is piecewise linear: its Jacobian is a constant of the solution."""
 
     @staticmethod
@@ -168,7 +168,7 @@ class _SparseMAP(torch.autograd.Function):
             a if a is None else a.expand(info.batch_size, *a.shape) if d is None else a.movedim(d, 0)
             for a, d in zip((scores, additional), in_dims, strict=False)
         ]
-        outputs = _SparseMAP.apply(*(a if a is None else a.flatten(0, 1) for a in front), call)
+        outputs = _SparseMAPFunction.apply(*(a if a is None else a.flatten(0, 1) for a in front), call)
         shape = front[0].shape[:2]
         return tuple(a.reshape(*shape, *a.shape[1:]) for a in outputs), (0, 0, 0)
 

@@ -18,7 +18,7 @@ from omegamax._operation import needs_derivative
 from omegamax._warnings import warn_of_limit
 from omegamax.structured._admm import admm
 from omegamax.structured._blocks import Block
-from omegamax.structured._faces import CommonFace, Projection
+from omegamax.structured._faces import CommonFace, FaceProjection
 from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
 from omegamax.structured._relaxation import Relaxation
@@ -88,7 +88,7 @@ class Solver:
             return u
         face = self._face()
         change = face.fold_additional([None if extra is None else tangent(extra) for extra in additional])
-        return u + Projection.apply(tangent(scores) + change, face)  # the solution, plus zeros that move with it
+        return u + FaceProjection.apply(tangent(scores) + change, face)  # the solution, plus zeros that move with it
 
     def run(self, scores: Tensor, additional: list[Tensor | None]) -> Tensor:
         """Solve, report and warn; no gradients."""

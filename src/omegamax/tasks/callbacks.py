@@ -97,7 +97,7 @@ class Draws(Callback):
         torch.manual_seed(int(mixed[0]))
 
 
-class End(Callback):
+class LastCheckpoint(Callback):
     """A checkpoint after the last step, ``last.ckpt``, for ``max_steps`` need not end with a validation."""
 
     def on_train_batch_end(
@@ -117,7 +117,7 @@ class Epochs(Callback):
             trainer.fit_loop.max_epochs = math.ceil(trainer.max_steps * trainer.accumulate_grad_batches / batches)
 
 
-class Weights(Callback):
+class WeightsWriter(Callback):
     """The trained network as ``model.safetensors`` in the run's folder, written at the end: the best that there was.
 
     Best is what the run's checkpoints say; without any, the last.

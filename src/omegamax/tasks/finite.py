@@ -18,7 +18,7 @@ class NotFiniteError(RuntimeError):
     """Loss or weights became NaN or infinite; no further step can mend them."""
 
 
-class Finite(Callback):
+class FiniteCheck(Callback):
     """Ends a run whose loss or weights are no longer finite, before a checkpoint of them is written."""
 
     def on_train_batch_end(

@@ -47,6 +47,7 @@ def looks(
     vmax: float | None = None,
     index: int | tuple[int, ...] | None = None,
     zeros: str | None = "hatch",
+    heading: str = "picture",
 ) -> Figure:
     """Draw the picture and, next to it, where each model looks at it, all in one colour scale.
 
@@ -67,6 +68,7 @@ def looks(
         vmax: the density from which on colours are the darkest; :func:`shared_vmax` by default.
         index: which member of all looks, if they are batches of weights ``[*, h, w]`` and of densities.
         zeros: how exact zeros are marked, ``"hatch"``, ``"white"`` or None.
+        heading: of the picture itself.
 
     Reference: figures 5 to 7 of Farinhas, Martins and Aguiar (2021).
     """
@@ -89,17 +91,17 @@ def looks(
         figure, axes = panels(count, across, size=(_WIDTH, height))
         if asked is not None:
             figure.set_figheight(figure.get_figheight() + _QUESTION * len(asked.split("\n")))
-            heading: dict[str, Any] = {
+            letters: dict[str, Any] = {
                 "fontsize": 13,
                 "fontweight": "bold",
                 "fontfamily": families(asked),
                 "parse_math": False,
             }
-            figure.suptitle(asked, x=0.01, ha="left", **heading)
+            figure.suptitle(asked, x=0.01, ha="left", **letters)
         rest = iter(axes)
         ax = next(rest)
         lay(ax, picture)
-        _caption(ax, "picture", None if truth is None else f"answer: {truth}", INK)
+        _caption(ax, heading, None if truth is None else f"answer: {truth}", INK)
         if relevance is not None:
             ax = outline(image, relevance, next(rest), key=False)
             _caption(ax, "what matters", None if matters else "nothing in particular", MUTED)

@@ -6,15 +6,18 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from data.test_daquar import TEST, TRAIN, png
 from data.test_vqa2 import save_map
 from data.test_vqa2 import write as write_vqa2
 from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
 from tasks.vqa.runs import fit, network, options
+from tasks.vqa.test_sets import daquar as write_daquar
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa.application import VQA
+from omegamax.data.pictures import decode
 from omegamax.data.vqa2 import write_grid
-from omegamax.tasks.vqa import EasyVQAData, VQA2Data
+from omegamax.tasks.vqa import DaquarData, EasyVQAData, VQA2Data, VQATask
 from omegamax.tasks.vqa.report import Comparison
 
 QUICK = ["--examples", "1", "--rounds", "1"]
@@ -220,3 +223,50 @@ def test_features_and_human_maps_of_vqa2(tmp_path, capsys):
     assert set(examples) == {"9000", "9001", "25000"}
     assert examples["9001"].looks["softmax"].divergence == pytest.approx(float(dashes[2]), abs=5e-4)
     assert examples["9000"].relevance is None and examples["25000"].looks["softmax"].inside is None
+
+
+@pytest.fixture(scope="module")
+def photographed(tmp_path_factory):
+    """A set of photographs with features, in a folder of its own, and a network trained on them."""
+    folder = tmp_path_factory.mktemp("daquar")
+    write_daquar(folder)
+    (folder / "features").mkdir()
+    for number in (*TRAIN, *TEST):
+        write_grid(folder / "features" / f"image{number}.pth", torch.randn(2, 3, 24))
+    data = DaquarData(str(folder), features=str(folder / "features"))
+    return folder, write(trained("continuous_softmax", data, pixels=False, image_dim=24), folder / "run")
+
+
+def draw_photographs(run, out, *arguments):
+    assert compare(run, *arguments, "--examples", "3", "--rounds", "0", out=out) == 0
+    return Comparison.load(out / "comparison.json").examples
+
+
+def test_maps_of_features_are_drawn_on_the_photographs_beside_the_set(photographed, tmp_path):
+    _, run = photographed
+    for example in draw_photographs(run, tmp_path):
+        pixels = decode(example.picture, "picture")
+        assert pixels.shape[1:] == (237, 312)  # 19 x 25 pixels
+        number = 21 + int(example.id.removeprefix("test-")) // 2
+        assert pixels.flatten(1).unique(dim=1).tolist() == [[number], [2 * number], [3]] and example.note is None
+
+
+def test_photographs_may_be_elsewhere_and_what_is_missing_is_grey(photographed, tmp_path, capsys):
+    _, run = photographed
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "image21.png").write_bytes(png(99))
+    for example in draw_photographs(run, tmp_path / "out", "--pictures", tmp_path / "elsewhere"):
+        pixels, found = decode(example.picture, "picture"), example.id in ("test-0", "test-1")
+        assert pixels.shape[1:] == ((237, 312) if found else (208, 312))
+        assert pixels.flatten(1).unique(dim=1).tolist() == ([[99], [198], [3]] if found else [[229]] * 3)
+        assert (example.note is None) == found and (found or "was found: drawn on grey" in example.note)
+    refused(capsys, compare(run, "--pictures", tmp_path / "no", out=tmp_path), "no does not exist; give a folder")
+
+
+def test_run_from_before_there_were_pictures_takes_them(photographed, tmp_path):
+    folder, run = photographed
+    task = VQATask.load(run / "model.safetensors")
+    task.data_settings = {name: value for name, value in task.data_settings.items() if name != "pictures"}
+    older = write(task, tmp_path / "older")
+    (example, *_) = draw_photographs(older, tmp_path / "out", "--pictures", folder / "images.zip")
+    assert example.note is None

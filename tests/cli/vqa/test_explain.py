@@ -14,7 +14,7 @@ from omegamax.data import Sample
 from omegamax.data.pictures import decode, read_picture
 from omegamax.data.vqa2 import write_grid
 from omegamax.models.mcan import MCANConfig
-from omegamax.tasks.vqa import VQATask, read_checkpoint, write_safetensors
+from omegamax.tasks.vqa import DaquarData, VQATask, read_checkpoint, write_safetensors
 from omegamax.tasks.vqa.explain import explain
 
 PIL = pytest.importorskip("PIL.Image", reason="reads pictures, for which pillow is not installed")
@@ -145,6 +145,22 @@ def test_features_are_drawn_on_the_picture_given(on_features, pictures, tmp_path
     grey, coloured = ((each.amax(0) - each.amin(0)).mean() for each in drawn)
     assert drawn[1].shape[1] < drawn[0].shape[1]  # 40 x 60 pixels, in place of a square
     assert coloured > 2 * grey
+
+
+def test_features_are_drawn_on_the_picture_of_the_data(on_features, pictures, tmp_path, capsys):
+    (tmp_path / "images").mkdir()
+    shutil.copy(pictures / "rgb.png", tmp_path / "images" / "image3.png")
+    task = VQATask.load(on_features)
+    task.data_settings = DaquarData(str(tmp_path)).settings
+    write_safetensors(tmp_path / "model.safetensors", task.record, task.model.state_dict())
+    for name, found in (("image3.npz", True), ("image3.png.npz", True), ("image4.npz", False)):
+        write_grid(tmp_path / name, torch.randn(4, 4, 24))
+        out = tmp_path / "where.png"
+        assert ask(tmp_path / name, QUESTION, tmp_path / "model.safetensors", out=out) == 0
+        wanted = "" if found else "no picture image4 was found: drawn on grey; give the picture with --picture\n"
+        assert capsys.readouterr().err == wanted
+        height, width = decode(out.read_bytes(), "where").shape[1:]
+        assert (height < 0.5 * width) == found  # a picture of 40 x 60 pixels, or a square
 
 
 def test_run_that_was_stopped_is_read_from_its_checkpoint(pictures, tmp_path, capsys):

@@ -17,7 +17,7 @@ from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels import _library
 from omegamax.kernels.variation import cpu as native
 from omegamax.kernels.variation import reference as plain
-from omegamax.kernels.variation.graphs import Grid
+from omegamax.kernels.variation.graphs import GridGraph
 
 pytestmark = pytest.mark.skipif(
     not _library.is_available("variation"), reason="omegamax was installed without compiled kernels"
@@ -28,7 +28,7 @@ inf, nan = math.inf, math.nan
 
 
 def grid_edges(height: int, width: int) -> Tensor:
-    grid = Grid(height, width, torch.device("cpu"))
+    grid = GridGraph(height, width, torch.device("cpu"))
     return torch.stack([grid.i, grid.j])
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omegamax._warnings import ConvergenceWarning
 from omegamax.kernels.variation import flow, reference
-from omegamax.kernels.variation.graphs import Chain, Graph, Grid, average
+from omegamax.kernels.variation.graphs import ChainGraph, Graph, GridGraph, average
 
 F64 = torch.float64
 inf, nan = math.inf, math.nan
@@ -102,7 +102,7 @@ def test_chain_whose_pieces_come_off_one_by_one_is_optimal():
 def test_chain_grid_and_graph_agree_on_a_chain(strength: float):
     x = torch.cat([torch.randn(20, 30, dtype=F64), (3 * torch.randn(20, 30, dtype=F64)).round()])
     w = reference.tv_chain(x, strength, -1)
-    edges = edges_of(Chain(30, x.device))
+    edges = edges_of(ChainGraph(30, x.device))
     assert (reference.tv_graph(x, edges, torch.ones(29, dtype=F64), strength) - w).abs().max() <= 1e-12
     assert (reference.tv_grid(x[:, None], strength)[:, 0] - w).abs().max() <= 1e-12
     assert (reference.tv_grid(x[..., None], strength)[..., 0] - w).abs().max() <= 1e-12
@@ -121,7 +121,7 @@ def test_graph_is_optimal(x: Tensor, strength: float, seed: int):
 def test_grid_is_optimal(strength: float, kind: str):
     x = torch.randn(3, 7, 6, dtype=F64)
     x = {"noise": x, "steps": (2 * x).round(), "ties": x.sign()}[kind]
-    edges = edges_of(Grid(7, 6, x.device))
+    edges = edges_of(GridGraph(7, 6, x.device))
     limits = torch.full((edges.shape[1],), strength, dtype=F64)
     for row, w in zip(x, reference.tv_grid(x, strength), strict=True):
         assert unrest(row.flatten(), w.flatten(), edges, limits) <= 1e-9
@@ -131,7 +131,7 @@ def test_grid_is_optimal(strength: float, kind: str):
 @pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
 def test_flow_of_a_large_grid_proves_its_values(size: tuple[int, int], strength: float):
     x = torch.rand(size[0] * size[1], 3, dtype=F64) - 0.5
-    grid = Grid(*size, x.device)
+    grid = GridGraph(*size, x.device)
     limits = torch.full((grid.i.numel(), 3), strength, dtype=F64)
     u, _ = flow.ascend(grid, x, limits)
     w = flow.solve("tv_prox_2d", grid, x, limits)
@@ -178,14 +178,14 @@ def test_vjp_of_chains_and_grids_is_that_of_their_graphs():
     x[0, 1, 2] = -inf
     g = torch.randn(4, 5, 6, dtype=F64)
     w = reference.tv_grid(x, 0.3)
-    edges = edges_of(Grid(5, 6, x.device))
+    edges = edges_of(GridGraph(5, 6, x.device))
     flat = reference.tv_graph_vjp(w.flatten(1), g.flatten(1), edges, torch.ones(edges.shape[1]), 0.3)
     assert torch.equal(reference.tv_grid_vjp(w, g, 0.3), flat.reshape(g.shape))
     slope = reference.tv_graph_slope(w.flatten(1), edges, torch.ones(edges.shape[1], dtype=F64), 0.3)
     assert (reference.tv_grid_slope(w, 0.3) - slope.reshape(g.shape)).abs().max() <= 1e-15
     for dim, size in ((0, 4), (1, 5), (2, 6)):
         w = reference.tv_chain(x, 0.3, dim)
-        edges, ones = edges_of(Chain(size, x.device)), torch.ones(size - 1, dtype=F64)
+        edges, ones = edges_of(ChainGraph(size, x.device)), torch.ones(size - 1, dtype=F64)
         moved = [t.movedim(dim, -1) for t in (w, g)]
         along = reference.tv_graph_vjp(*moved, edges, ones, 0.3)
         assert (reference.tv_chain_vjp(w, g, 0.3, dim) - along.movedim(-1, dim)).abs().max() <= 1e-15
@@ -342,7 +342,7 @@ def test_components_of_a_snake_are_found():
 
 
 @pytest.mark.parametrize(
-    "graph", [Chain(12, torch.device("cpu")), Grid(3, 4, torch.device("cpu"))], ids=["chain", "grid"]
+    "graph", [ChainGraph(12, torch.device("cpu")), GridGraph(3, 4, torch.device("cpu"))], ids=["chain", "grid"]
 )
 def test_slices_do_what_indices_do(graph: Graph):
     plain = Graph(graph.nodes, edges_of(graph))

@@ -60,7 +60,9 @@ def test_players_come_to_understand_each_other(tmp_path, folder, distribution):
     (found,) = runner.test(task, datamodule=games, verbose=False)
     found = measured(found)
     assert found["success"] > 0.4
-    wanted = {"gumbel_softmax": (32, 32), "gumbel_softmax_st": (1, 1)}.get(distribution, (1, 31.9))
+    wanted = {"gumbel_softmax": (32, 32), "logistic_normal": (32, 32), "gumbel_softmax_st": (1, 1)}.get(
+        distribution, (1, 31.9)
+    )
     assert wanted[0] <= found["nonzeros"] <= wanted[1]
     assert 2 <= found["words"] <= 32
 

@@ -6,8 +6,9 @@ import torch
 from omegamax.data import DataError, Sample
 from omegamax.data.collate import pool
 from omegamax.data.pictures import decode
-from omegamax.tasks.vqa.examples import blank, choose, draw_examples, picture, save_pictures
+from omegamax.tasks.vqa.examples import choose, draw_examples, picture, save_pictures
 from omegamax.tasks.vqa.explain import explain
+from omegamax.tasks.vqa.photographs import blank
 from tasks.vqa.networks import scenes, trained
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--split", choices=["val", "test"], default="test", help="part of the data to measure on (test)")
     add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
     add("--features", metavar="FOLDER", help="of the features, likewise")
+    add("--pictures", metavar="FOLDER|ZIP", help="that features were made of, to draw maps on (those beside the data)")
     add("--human", metavar="FOLDER", help="of human attention maps, VQA-HAT, to compare with")
     add("--examples", type=at_least(0), default=24, metavar="N", help="to draw (24)")
     add("--rounds", type=at_least(0), default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
@@ -51,7 +53,10 @@ def _compare(options: argparse.Namespace) -> int:
     settings = next(iter(runs.values())).task.data_settings
     if not settings:
         raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax vqa fit")
-    changes = {name: getattr(options, name) for name in ("folder", "features", "human") if getattr(options, name)}
+    named = ("folder", "features", "pictures", "human")
+    changes = {name: getattr(options, name) for name in named if getattr(options, name)}
+    if options.pictures and not Path(options.pictures).exists():
+        raise CommandError(f"--pictures {options.pictures} does not exist; give a folder or a zip archive")
     data = _data(settings, changes)
     for each in (*runs.values(), *([baseline] if baseline else [])):
         _move(each.task, options.device)
@@ -73,7 +78,10 @@ def _compare(options: argparse.Namespace) -> int:
 def _data(settings: dict[str, Any], changes: dict[str, str]) -> VQAData:
     from omegamax.tasks.vqa import VQAData
 
-    strange = [name for name in changes if name not in settings]
+    # A file may be older than a setting of its class.
+    known = VQAData.known().get(settings["class"])
+    names = settings if known is None else {**settings, **inspect.signature(known).parameters}
+    strange = [name for name in changes if name not in names]
     if strange:
         raise CommandError(f"{settings['class']} has no {strange[0]}; leave --{strange[0]} out")
     return VQAData.of(settings, **changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from omegamax.cli.explanation import Explanation, explain_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
 
     from omegamax.data import Sample
     from omegamax.tasks.vqa import VQATask
@@ -37,7 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="networks: folders of runs, .ckpt or .safetensors files",
     )
-    add("--picture", type=Path, metavar="FILE", help="what to draw on where IMAGE is features (grey)")
+    add(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="what to draw on where IMAGE is features (that of the data, or grey)",
+    )
     add("--out", type=Path, default=Path("where.png"), metavar="PNG", help="the picture (where.png)")
     add("--top", type=at_least(1), default=3, metavar="N", help="answers to tell of each (3)")
 
@@ -63,7 +69,7 @@ def _ask(tasks: dict[str, VQATask], options: argparse.Namespace) -> Explanation:
     width = max(map(len, rows))
     ranks = ["answer", *(f"{rank}." for rank in range(2, width))]
     looked = {name: each for name, each in said.items() if not tasks[name].blind}
-    figure = _draw(sample, looked, options.picture) if looked else None
+    figure = _draw(sample, looked, *_picture(sample, looked, tasks, options.picture)) if looked else None
     return Explanation(
         ["attention", *ranks], [row + [""] * (width - len(row)) for row in rows], figure, "Where they looked"
     )
@@ -75,26 +81,41 @@ def _sample(path: Path, question: str) -> Sample:
     from omegamax.data.vqa2 import read_grid
 
     if path.suffix in (".npz", ".pth"):
-        return Sample(question, {}, "other", str(path), features=read_grid(path))
+        stems = (path.stem, Path(path.stem).stem)  # of picture.npz, and of picture.jpg.npz
+        return Sample(question, {}, "other", str(path), features=read_grid(path), pictures=stems)
     return Sample(question, {}, "other", str(path), image=read_picture(path))
 
 
-def _draw(sample: Sample, said: Mapping[str, VQAExplanation], picture: Path | None) -> Figure:
-    """Draw where each looked, on a file ``picture`` or on what the sample has."""
-    from omegamax import viz
-    from omegamax.data.pictures import read_picture, resize
-    from omegamax.tasks.vqa.explain import blank
+def _picture(
+    sample: Sample, looked: Iterable[str], tasks: Mapping[str, VQATask], given: Path | None
+) -> tuple[Tensor, str]:
+    """Return what to draw on, and its heading: a file, what the sample has, or the picture in the data of a network."""
+    from omegamax.data.pictures import read_picture, shrink
+    from omegamax.tasks.vqa import VQAData
+    from omegamax.tasks.vqa.photographs import Photographs
 
-    if picture is not None:
-        image = read_picture(picture)
-    else:
-        image = blank(sample) if sample.image is None else sample.image
-    height, width = image.shape[1:]
-    shrink = min(1.0, _SHARP / max(height, width))
+    if given is not None:
+        return shrink(read_picture(given), _SHARP), "picture"
+    if sample.image is not None:
+        return shrink(sample.image, _SHARP), "picture"
+    settings = [tasks[name].data_settings for name in looked]
+    # A set of somebody's own may not be known here.
+    sources = [VQAData.of(each).photographs for each in settings if each.get("class") in VQAData.known()]
+    found = [photographs.of(sample, _SHARP) for photographs in (*sources, Photographs([]))]
+    image, note = next((each for each in found if each.note is None), found[0])
+    if note is not None:
+        print(f"{note}; give the picture with --picture", file=sys.stderr)
+    return image, "picture" if note is None else "no picture found"
+
+
+def _draw(sample: Sample, said: Mapping[str, VQAExplanation], image: Tensor, heading: str) -> Figure:
+    from omegamax import viz
+
     return viz.looks(
-        resize(image, (max(1, round(shrink * height)), max(1, round(shrink * width)))) if shrink < 1 else image,
+        image,
         {name: each.look for name, each in said.items()},
         question=sample.question,
         answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
         index=0,
+        heading=heading,
     )

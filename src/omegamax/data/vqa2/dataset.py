@@ -104,6 +104,7 @@ class VQA2(Dataset[Sample]):
             image=None if self._images is None else self._picture(self._images, question.image_id),
             features=None if self._features is None else self._features.read(question.image_id, self._subset),
             relevance=self._relevance(question.question_id),
+            pictures=tuple(picture_names(question.image_id, self._subset)),
         )
 
     def _relevance(self, number: int) -> Tensor | None:

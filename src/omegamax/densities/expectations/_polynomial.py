@@ -30,7 +30,7 @@ from omegamax.densities.expectations._product import excess, to_double_precision
 Exponents = tuple[int, ...]
 
 
-class Step(NamedTuple):
+class Recurrence(NamedTuple):
     """How the K monomials of one degree follow from those of the two degrees below."""
 
     axis: Tensor  # [K]: the variable i that is split off
@@ -54,7 +54,7 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
         wanted = tuple(product(range(size), repeat=n))
         select = (basis.exponents * torch.tensor([size ** (n - 1 - i) for i in range(n)]).to(basis.exponents)).sum(-1)
     indices, degrees, even, *tables = (t.to(wide.loc.device) for t in _plan(wanted))
-    steps = [Step(*tables[i : i + 4]) for i in range(0, len(tables), 4)]
+    steps = [Recurrence(*tables[i : i + 4]) for i in range(0, len(tables), 4)]
     levels = gaussian_moments(wide.loc, wide.dilation[..., None, None] * wide.scale, steps)
     factors = _factors(e, n, len(steps) // 2).to(wide.loc.device)
     moments = torch.cat([(level * factors[..., None, : level.shape[-1]]).sum(-1) for level in levels], -1)
@@ -65,7 +65,7 @@ def expect_polynomial(density: BetaGaussian, basis: Polynomial) -> Tensor:
     return (value if select is None else value[..., select]).to(density.loc.dtype)
 
 
-def gaussian_moments(loc: Tensor, covariance: Tensor, steps: list[Step]) -> list[Tensor]:
+def gaussian_moments(loc: Tensor, covariance: Tensor, steps: list[Recurrence]) -> list[Tensor]:
     r"""Return moments of Gaussians by Stein's recurrence, each split by powers r of the covariance.
 
     .. math:: E[t_i \, f(t)] = \mu_i \, E[f(t)] + \sum_j \Sigma_{ij} \, E[\partial_j f(t)]

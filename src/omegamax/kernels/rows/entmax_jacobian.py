@@ -54,7 +54,7 @@ def _may_be_differentiated() -> bool:
     return (torch.is_grad_enabled() or in_forward_mode()) and not inside_jvp_rule()
 
 
-class _Weights(NamedTuple):
+class _EntryWeights(NamedTuple):
     """The weights ``s = p^(2 - alpha)`` of the entries: where they are, and how they compare."""
 
     support: Tensor
@@ -66,7 +66,7 @@ class _Weights(NamedTuple):
     steep: bool | Tensor
 
 
-def _weigh(p: Tensor, alpha: Alpha, dim: int) -> _Weights:
+def _weigh(p: Tensor, alpha: Alpha, dim: int) -> _EntryWeights:
     support, safe = on_support(p)
     steep: bool | Tensor
     if isinstance(alpha, Tensor):
@@ -77,7 +77,7 @@ def _weigh(p: Tensor, alpha: Alpha, dim: int) -> _Weights:
     anchor = _find_anchor(safe, support, steep, dim)
     most = safe.gather(dim, anchor)
     ratio = torch.where(support, (safe / most).pow(2 - alpha), 0.0)
-    return _Weights(support, safe, anchor, most, ratio / ratio.sum(dim, keepdim=True).clamp(min=1), alpha, steep)
+    return _EntryWeights(support, safe, anchor, most, ratio / ratio.sum(dim, keepdim=True).clamp(min=1), alpha, steep)
 
 
 def _find_anchor(safe: Tensor, among: Tensor, steep: bool | Tensor, dim: int) -> Tensor:
@@ -100,7 +100,7 @@ def _multiply(p: Tensor, g: Tensor, alpha: Alpha, dim: int) -> Tensor:
     return torch.where(w.support, out, 0.0)
 
 
-def _centre(w: _Weights, g: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def _centre(w: _EntryWeights, g: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``g`` minus its mean by the weights; then that mean over ``s_second / s_anchor``, and ``p_second``.
 
     Weights overflow, and their products with ``g`` may do so with either sign. Those are compared with the largest of
@@ -236,7 +236,7 @@ class _InAlpha(Function):
         return out.to(p.dtype)
 
 
-def _change_log_weight(w: _Weights, dp: Tensor | None, dalpha: Tensor | float | None) -> Tensor:
+def _change_log_weight(w: _EntryWeights, dp: Tensor | None, dalpha: Tensor | float | None) -> Tensor:
     """Return the change of ``log s = (2 - alpha) log p`` with p and alpha; zero off the support."""
     change = torch.zeros_like(w.safe)
     if dp is not None:

@@ -30,7 +30,7 @@ REACH = 0.5  # times the residual: how far below 0 an entry of the support may b
 
 
 @dataclass(frozen=True)
-class Plan:
+class TransportPlan:
     """Projections, and the potentials that prove them: ``marginals = [scores - rows - columns]_+``."""
 
     marginals: Tensor  # [B, n, m]
@@ -40,7 +40,7 @@ class Plan:
     residual: Tensor  # [B]: what the worst column is away from its sum
 
 
-class _State(NamedTuple):
+class _DualState(NamedTuple):
     """What potentials leave of the scores, rows of its positive part summing to one; and how far they have moved."""
 
     rest: Tensor  # [B, n, m]
@@ -48,15 +48,15 @@ class _State(NamedTuple):
     columns: Tensor  # [B, 1, m]
     floor: Tensor  # [B, 1, m]: how far down the columns may go
 
-    def pick(self, index: Tensor) -> _State:
-        return _State(*(t[index] for t in self))
+    def pick(self, index: Tensor) -> _DualState:
+        return _DualState(*(t[index] for t in self))
 
-    def put(self, index: Tensor, other: _State) -> None:
+    def put(self, index: Tensor, other: _DualState) -> None:
         for whole, part in zip(self, other, strict=True):
             whole[index] = part
 
 
-def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max_iter: int) -> Plan:
+def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max_iter: int) -> TransportPlan:
     """Project matrices ``[B, n, m]``, n <= m, onto ``{P >= 0, rows sum to 1, columns sum to at most 1}``.
 
     Columns of a square matrix then sum to one. ``-inf`` entries are forbidden, all others finite; where that leaves no
@@ -94,7 +94,7 @@ def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max
         residual[at] = left
     # An entry that only rounding keeps above 0 would count as one of the support.
     marginals[at] = torch.where(state.rest > 16 * torch.finfo(scores.dtype).eps, state.rest, 0.0)
-    return Plan(marginals, rows / scale, columns / scale, iterations, residual)
+    return TransportPlan(marginals, rows / scale, columns / scale, iterations, residual)
 
 
 def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,9 +119,9 @@ def _potentials(scores: Tensor, start: tuple[Tensor, Tensor] | None) -> tuple[Te
     return rows, columns, feasible
 
 
-def _newton(state: _State, tol: float, max_iter: int) -> tuple[_State, Tensor, Tensor]:
+def _newton(state: _DualState, tol: float, max_iter: int) -> tuple[_DualState, Tensor, Tensor]:
     """Step until the columns sum to one; return the last state, how many steps there were and the residual, ``[B]``."""
-    final = _State(*(t.clone() for t in state))
+    final = _DualState(*(t.clone() for t in state))
     iterations = torch.zeros(len(state.rest), dtype=torch.long, device=state.rest.device)
     residual = state.rest.new_zeros(len(state.rest))
     at = torch.arange(len(state.rest), device=state.rest.device)
@@ -139,38 +139,38 @@ def _newton(state: _State, tol: float, max_iter: int) -> tuple[_State, Tensor, T
     return final, iterations, residual
 
 
-def _minimise_rows(rest: Tensor, rows: Tensor, columns: Tensor, floor: Tensor) -> _State:
+def _minimise_rows(rest: Tensor, rows: Tensor, columns: Tensor, floor: Tensor) -> _DualState:
     """Minimise over the potentials of the rows."""
     best = kernels.solve("entmax", rest, 2.0, 2)
     shift = rest.amax(2, keepdim=True) - best.amax(2, keepdim=True)
-    return _State(rest - shift, rows + shift, columns, floor)
+    return _DualState(rest - shift, rows + shift, columns, floor)
 
 
-def _sweep(state: _State) -> _State:
+def _sweep(state: _DualState) -> _DualState:
     """Minimise over the columns, then over the rows."""
     best = kernels.solve("entmax", state.rest, 2.0, 1)
     return _move_columns(state, state.rest.amax(1, keepdim=True) - best.amax(1, keepdim=True))
 
 
-def _move_columns(state: _State, shift: Tensor) -> _State:
+def _move_columns(state: _DualState, shift: Tensor) -> _DualState:
     """Raise the potentials of the columns by ``shift``, but not below their floor; the rows follow."""
     shift = torch.maximum(shift, state.floor - state.columns)
     return _minimise_rows(state.rest - shift, state.rows, state.columns + shift, state.floor)
 
 
-def _excess(state: _State) -> tuple[Tensor, Tensor]:
+def _excess(state: _DualState) -> tuple[Tensor, Tensor]:
     """Return what the columns hold beyond one, ``[B, 1, m]``; 0 for those at their bound that hold less, and which."""
     excess = state.rest.clamp(min=0).sum(1, keepdim=True) - 1
     bound = (state.columns <= state.floor) & (excess < 0)
     return torch.where(bound, 0.0, excess), bound
 
 
-def _step(state: _State, excess: Tensor, bound: Tensor, reach: Tensor) -> _State:
+def _step(state: _DualState, excess: Tensor, bound: Tensor, reach: Tensor) -> _DualState:
     """Step in Newton's direction, halved until it lowers the dual; sweep where no length does."""
     direction = _direction(state.rest, excess, bound, reach)
     value = _square(state.rest)
     length = torch.ones_like(value)
-    moved = _State(*(t.clone() for t in state))
+    moved = _DualState(*(t.clone() for t in state))
     at = torch.arange(len(value), device=value.device)
     for _ in range(MAX_HALVINGS):
         here, size = state.pick(at), length[at]

@@ -52,7 +52,7 @@ class Graph:
         return label
 
 
-class Chain(Graph):
+class ChainGraph(Graph):
     """Each node joined to the next one."""
 
     def __init__(self, nodes: int, device: torch.device):
@@ -69,7 +69,7 @@ class Chain(Graph):
         return pad(cumulate((~joined).long()), (0, 0, 1, 0))
 
 
-class Grid(Graph):
+class GridGraph(Graph):
     """Each cell joined to the next in its row and in its column: edges across, then edges down."""
 
     def __init__(self, height: int, width: int, device: torch.device):

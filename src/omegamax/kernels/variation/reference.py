@@ -16,18 +16,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from omegamax.kernels.variation import flow, taut_string
-from omegamax.kernels.variation.graphs import Chain, Graph, Grid, average
+from omegamax.kernels.variation.graphs import ChainGraph, Graph, GridGraph, average
 
 
 def tv_chain(x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Solve for neighbours along ``dim``; ``strength`` is a float, or a tensor with size 1 along ``dim``."""
-    chain = Chain(x.shape[dim], x.device)
+    chain = ChainGraph(x.shape[dim], x.device)
     return _solve(chain, x, dim, 1.0, strength, lambda y, limits: taut_string.solve(chain, y, limits))
 
 
 def tv_grid(x: Tensor, strength: float | Tensor) -> Tensor:
     """Solve for neighbours along the last two axes; ``strength`` is a float, or has size 1 along both."""
-    grid = Grid(x.shape[-2], x.shape[-1], x.device)
+    grid = GridGraph(x.shape[-2], x.shape[-1], x.device)
     flat, strengths = _flatten(x, strength)
     w = _solve(grid, flat, -1, 1.0, strengths, lambda y, limits: flow.solve("tv_prox_2d", grid, y, limits))
     return w.reshape(x.shape)
@@ -41,13 +41,15 @@ def tv_graph(x: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor
 
 def tv_chain_vjp(w: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     """Average ``g`` over each fused piece of ``w``."""
-    return _average(Chain(w.shape[dim], w.device), w, g, dim, 1.0, strength)
+    return _average(ChainGraph(w.shape[dim], w.device), w, g, dim, 1.0, strength)
 
 
 def tv_grid_vjp(w: Tensor, g: Tensor, strength: float | Tensor) -> Tensor:
     """Average ``g`` over each fused region of ``w``."""
     flat, strengths = _flatten(w, strength)
-    return _average(Grid(w.shape[-2], w.shape[-1], w.device), flat, g.flatten(-2), -1, 1.0, strengths).reshape(g.shape)
+    return _average(GridGraph(w.shape[-2], w.shape[-1], w.device), flat, g.flatten(-2), -1, 1.0, strengths).reshape(
+        g.shape
+    )
 
 
 def tv_graph_vjp(w: Tensor, g: Tensor, edges: Tensor, weights: Tensor, strength: float | Tensor) -> Tensor:

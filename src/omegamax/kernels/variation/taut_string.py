@@ -17,10 +17,10 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.kernels.variation.graphs import Chain, average, cumulate
+from omegamax.kernels.variation.graphs import ChainGraph, average, cumulate
 
 
-def solve(chain: Chain, x: Tensor, limits: Tensor) -> Tensor:
+def solve(chain: ChainGraph, x: Tensor, limits: Tensor) -> Tensor:
     """Solve for ``w: [K, R]``, with ``x`` within [-2, 2] and lambda as ``limits: [K - 1, R]``; a limit of 0 cuts."""
     eps = torch.finfo(x.dtype).eps
     side = torch.zeros_like(limits)  # 1 where the flow is at its upper limit (w falls there), -1 at its lower one

@@ -15,6 +15,7 @@ from omegamax.models.latents.concrete import StretchedLatent as StretchedLatent
 from omegamax.models.latents.faces import GaussianSparsemaxLatent as GaussianSparsemaxLatent
 from omegamax.models.latents.faces import MixedDirichletLatent as MixedDirichletLatent
 from omegamax.models.latents.gaussian import GaussianLatent as GaussianLatent
+from omegamax.models.latents.logistic_normal import LogisticNormalLatent as LogisticNormalLatent
 
 
 def _hard_concrete(variables: int, vertices: int = 2, **options: Any) -> Latent:
@@ -28,6 +29,7 @@ LATENTS: dict[str, Callable[..., Latent]] = {
     "hard_concrete": _hard_concrete,
     "gaussian_sparsemax": GaussianSparsemaxLatent,
     "mixed_dirichlet": MixedDirichletLatent,
+    "logistic_normal": LogisticNormalLatent,
 }
 
 

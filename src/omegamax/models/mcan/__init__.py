@@ -13,7 +13,7 @@ from omegamax.models.mcan.model import Answer as Answer
 from omegamax.models.mcan.model import AnswerClassifier as AnswerClassifier
 from omegamax.models.mcan.model import ImageDecoder as ImageDecoder
 from omegamax.models.mcan.model import QuestionEncoder as QuestionEncoder
-from omegamax.models.mcan.output import Grid as Grid
 from omegamax.models.mcan.output import GridAttention as GridAttention
+from omegamax.models.mcan.output import ImageGrid as ImageGrid
 from omegamax.models.mcan.output import OutputAttention as OutputAttention
 from omegamax.models.mcan.papers import PAPERS as PAPERS

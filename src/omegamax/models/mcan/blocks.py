@@ -75,7 +75,7 @@ class FeedForward(torch.nn.Sequential):
         )
 
 
-class Added(torch.nn.Module):
+class AddNorm(torch.nn.Module):
     """A part of a unit, and the sum with what it was given: ``LayerNorm(x + dropout(part(x, ...)))``."""
 
     def __init__(self, part: torch.nn.Module, dim: int, dropout: float):
@@ -112,8 +112,8 @@ class SelfAttention(torch.nn.Module):
         transform: Transform = "softmax",
     ):
         super().__init__()
-        self.own = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
-        self.feed = Added(FeedForward(dim, hidden, dropout), dim, dropout)
+        self.own = AddNorm(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.feed = AddNorm(FeedForward(dim, hidden, dropout), dim, dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.feed(self.own(x, x, mask))
@@ -141,9 +141,9 @@ class GuidedAttention(torch.nn.Module):
         transform: Transform = "softmax",
     ):
         super().__init__()
-        self.own = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
-        self.guided = Added(Attention(dim, heads, attention_dropout, transform), dim, dropout)
-        self.feed = Added(FeedForward(dim, hidden, dropout), dim, dropout)
+        self.own = AddNorm(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.guided = AddNorm(Attention(dim, heads, attention_dropout, transform), dim, dropout)
+        self.feed = AddNorm(FeedForward(dim, hidden, dropout), dim, dropout)
 
     def forward(self, x: Tensor, guide: Tensor, mask: Tensor | None = None, guide_mask: Tensor | None = None) -> Tensor:
         return self.feed(self.guided(self.own(x, x, mask), guide, guide_mask))

@@ -15,7 +15,7 @@ from omegamax._numerics import working_dtype
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan.blocks import FeedForward, GuidedAttention, SelfAttention
 from omegamax.models.mcan.config import MCANConfig
-from omegamax.models.mcan.output import Grid, GridAttention, OutputAttention
+from omegamax.models.mcan.output import GridAttention, ImageGrid, OutputAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +69,42 @@ class MCAN(torch.nn.Module):
         self.classifier = AnswerClassifier(config)
 
     def forward(self, batch: Mapping[str, Any]) -> Answer:
+        x, grid, y, words = self._read(batch)
+        context, attention = self.output(x, grid)
+        logits, weights = self.classifier(y, words, context)
+        return Answer(logits, attention, weights)
+
+    def match(self, batch: Mapping[str, Any], source: OutputAttention) -> float:
+        """Set, and return, the scale at which the look is as sharp as that of ``source`` on these questions.
+
+        ``source`` is the attention that the weights of this network were learnt with: see
+        :meth:`OutputAttention.match`. Dropout is off meanwhile.
+        """
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            with torch.no_grad():
+                x, grid, _, _ = self._read(batch)
+                self.output.match(x, grid, source)
+        finally:
+            for module, training in modes.items():
+                module.training = training
+        return float(self.output.score_scale)
+
+    def _read(self, batch: Mapping[str, Any]) -> tuple[Tensor, ImageGrid, Tensor, Tensor]:
+        """Return cells ``[B, L, D]`` and where they are, words ``[B, T, D]`` and their mask, as the last layers do."""
         if "question" not in batch:
             raise ValueError(f"MCAN: batch must hold a question, got {', '.join(batch) or 'nothing'}")
         features, grid = self._cells(batch)
         y, words = self.question(batch["question"])
         if len(y) != len(features):
             raise ValueError(f"MCAN: there must be an image for each question, got {len(features)} for {len(y)}")
-        x = self.image(features, y, grid.mask, words)
-        context, attention = self.output(x, grid)
-        logits, weights = self.classifier(y, words, context)
-        return Answer(logits, attention, weights)
+        return self.image(features, y, grid.mask, words), grid, y, words
 
-    def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, Grid]:
+    def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, ImageGrid]:
         """Return features ``[B, L, image_dim]`` and where they are."""
         if self.cnn is not None and batch.get("image") is not None:
-            return self.cnn(batch["image"]), Grid(self.config.grid)
+            return self.cnn(batch["image"]), ImageGrid(self.config.grid)
         features, depth = batch.get("features"), self.config.image_dim
         if features is None:
             wanted = "an image or features" if self.cnn is not None else "features (an image needs pixels=True)"
@@ -99,10 +120,12 @@ class MCAN(torch.nn.Module):
             raise ValueError(f"MCAN: feature_mask must be bool {tuple(features.shape[:2])}, got {given}")
         sizes = batch.get("sizes")
         if sizes is None:
-            return features, Grid((h, w), mask)
+            return features, ImageGrid((h, w), mask)
         if sizes.shape != (len(features), 2):
             raise ValueError(f"MCAN: sizes must be [{len(features)}, 2], rows and columns, got {tuple(sizes.shape)}")
-        return features, Grid.of_sizes((h, w), sizes.to(features.device)) if mask is None else Grid((h, w), mask, sizes)
+        return features, ImageGrid.of_sizes((h, w), sizes.to(features.device)) if mask is None else ImageGrid(
+            (h, w), mask, sizes
+        )
 
     def extra_repr(self) -> str:
         return f"output={self.config.output.kind!r}"

@@ -13,6 +13,7 @@ from omegamax import functional, nn
 from omegamax._numerics import working_dtype
 from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
+from omegamax.maps import match_sharpness
 from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
 from omegamax.models.mcan.blocks import FeedForward
 from omegamax.models.mcan.config import OutputConfig
@@ -22,7 +23,7 @@ CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ImageGrid:
     """L = h w cells, row by row, of B images; smaller images take the upper left ones.
 
     Args:
@@ -31,7 +32,7 @@ class Grid:
         given: rows and columns of each image, ``[B, 2]``; None: read from the mask, which on a GPU has to be waited
             for.
 
-        >>> grid = Grid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
+        >>> grid = ImageGrid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
         >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
         ([[2, 3], [2, 2]], [[0, 1, 2, 3, 4, 5], [6, 7, 9, 10, 6, 6]])
     """
@@ -41,10 +42,10 @@ class Grid:
     given: Tensor | None = None
 
     @classmethod
-    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> Grid:
+    def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> ImageGrid:
         """Return the grid of whole images with these rows and columns, ``[B, 2]``.
 
-        >>> Grid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
+        >>> ImageGrid.of_sizes((2, 3), torch.tensor([[1, 2]])).mask
         tensor([[ True,  True, False, False, False, False]])
         """
         rows, columns = (
@@ -100,7 +101,7 @@ class GridAttention:
     """
 
     discrete: Tensor
-    grid: Grid
+    grid: ImageGrid
     density: Density | None = None
 
     @property
@@ -162,13 +163,15 @@ class OutputAttention(torch.nn.Module):
     the mean of the function V that ridge regression puts through the features. Cells missing inside an image have no
     weight; V is not fitted there, or with ``padding`` it is fitted to 0, as around the image.
 
+    Before they are mapped, scores are multiplied by the buffer ``score_scale``, 1 unless :meth:`match` sets it.
+
     Args:
         dim: features D of a cell.
         hidden: units of the network, with ``dropout`` after them.
         config: which kind.
 
         >>> look = OutputAttention(8, 16, OutputConfig("continuous_sparsemax"))
-        >>> context, attention = look(torch.randn(3, 30, 8), Grid((5, 6)))
+        >>> context, attention = look(torch.randn(3, 30, 8), ImageGrid((5, 6)))
         >>> context.shape, attention.weights.shape, attention.density.mean.shape
         (torch.Size([3, 8]), torch.Size([3, 5, 6]), torch.Size([3, 2]))
 
@@ -182,10 +185,11 @@ class OutputAttention(torch.nn.Module):
         self.score = FeedForward(dim, hidden, dropout, 1)
         self.transform = _transform(config)
         self.density = _density(config)
+        self.score_scale: Tensor
+        self.register_buffer("score_scale", torch.ones(()))
 
-    def forward(self, x: Tensor, grid: Grid) -> tuple[Tensor, GridAttention]:
-        z = self.score(x).squeeze(-1)
-        weights = self._weights(z.to(working_dtype(z)), grid)
+    def forward(self, x: Tensor, grid: ImageGrid) -> tuple[Tensor, GridAttention]:
+        weights = self.weigh(self.scores(x), grid)
         shown = weights.unflatten(-1, grid.shape)
         if self.density is None:
             return torch.einsum("bl,bld->bd", weights.to(x.dtype), x), GridAttention(shown, grid)
@@ -196,8 +200,34 @@ class OutputAttention(torch.nn.Module):
         context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
         return context, GridAttention(shown, grid, density)
 
-    def _weights(self, z: Tensor, grid: Grid) -> Tensor:
-        """Return ``[B, L] -> [B, L]``"""
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the score of each cell, ``[B, L, D] -> [B, L]``."""
+        z = self.score(x).squeeze(-1)
+        return z.to(working_dtype(z))
+
+    def weigh(self, z: Tensor, grid: ImageGrid) -> Tensor:
+        """Return the discrete weights of cells with scores z, ``[B, L] -> [B, L]``."""
+        return self._map(self.score_scale.to(z.dtype) * z, grid)
+
+    def match(self, x: Tensor, grid: ImageGrid, source: OutputAttention) -> None:
+        """Set ``score_scale`` so that weights are as sharp, on average over these images, as those of ``source``.
+
+        The scores are taken to be the same in both: weights learnt with one kind were loaded into another. K-subsets
+        cannot be sharper than 1/k, and is compared with the weights of ``source`` capped there, the closest by
+        Kullback-Leibler divergence: for softmax, constrained softmax.
+        """
+        with torch.no_grad():
+            z = self.scores(x).double()
+            reference = source.weigh(z, grid)
+            if self.config.kind == "k_subsets":
+                count = z.shape[-1] if grid.mask is None else grid.mask.sum(-1, keepdim=True)
+                cap = 1 / torch.as_tensor(count, device=z.device).clamp(min=1, max=self.config.k).to(z.dtype)
+                reference = functional.constrained_softmax(reference.log(), cap.expand(len(z), 1))
+            if grid.mask is not None:
+                z = z.masked_fill(~grid.mask, -torch.inf)
+            self.score_scale.fill_(match_sharpness(z, lambda scaled: self._map(scaled, grid), reference))
+
+    def _map(self, z: Tensor, grid: ImageGrid) -> Tensor:
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
         if isinstance(self.transform, nn.TVmax):
@@ -210,6 +240,11 @@ class OutputAttention(torch.nn.Module):
             return p / k
         count = grid.mask.sum(-1, keepdim=True).to(p.dtype)
         return p / count.clamp(min=1).clamp(max=k)  # an image with fewer than k cells has them all
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Weights that were written before there was a scale have the scale 1.
+        state_dict.setdefault(f"{prefix}score_scale", torch.ones(()))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _last(present: Tensor) -> Tensor:

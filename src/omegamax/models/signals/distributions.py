@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from omegamax._arguments import check_choice, check_number
-from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete
+from omegamax.mixed import GaussianSparsemax, GumbelSoftmax, HardConcrete, LogisticNormal
 
 SymbolDistribution = Callable[[Tensor], Distribution]
 
@@ -33,11 +33,16 @@ def _gaussian_sparsemax(scores: Tensor, scale: float = 1.0) -> Distribution:
     return GaussianSparsemax(scores, scale=scale, validate_args=False)
 
 
+def _logistic_normal(scores: Tensor, scale: float = 1.0) -> Distribution:
+    return LogisticNormal(scores, scale=scale, validate_args=False)
+
+
 DISTRIBUTIONS: dict[str, Callable[..., Distribution]] = {
     "gumbel_softmax": _gumbel_softmax,
     "gumbel_softmax_st": _gumbel_softmax_st,
     "hard_concrete": _hard_concrete,
     "gaussian_sparsemax": _gaussian_sparsemax,
+    "logistic_normal": _logistic_normal,
 }
 """Distributions by name."""
 
@@ -52,6 +57,7 @@ def symbol_distribution(distribution: str | SymbolDistribution, **options: float
     ``gumbel_softmax_st``  the same, straight-through: one word        ``temperature=1``
     ``hard_concrete``      :class:`~omegamax.mixed.HardConcrete`       ``temperature=1, stretch=1.1``
     ``gaussian_sparsemax`` :class:`~omegamax.mixed.GaussianSparsemax`  ``scale=1``
+    ``logistic_normal``    :class:`~omegamax.mixed.LogisticNormal`     ``scale=1``
     ====================== =========================================== ==============================
 
     What is returned can be pickled. The distribution must have ``rsample``, or the sender would learn nothing.
@@ -63,7 +69,7 @@ def symbol_distribution(distribution: str | SymbolDistribution, **options: float
         Traceback (most recent call last):
             ...
         ValueError: symbol_distribution: distribution must be one of 'gumbel_softmax', 'gumbel_softmax_st', \
-'hard_concrete', 'gaussian_sparsemax', got 'words'
+'hard_concrete', 'gaussian_sparsemax', 'logistic_normal', got 'words'
     """
     if not isinstance(distribution, str):
         if options:

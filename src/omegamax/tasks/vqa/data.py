@@ -16,6 +16,7 @@ from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit, RunData
+from omegamax.tasks.vqa.photographs import Photographs
 
 
 class VQAData(RunData):
@@ -74,6 +75,11 @@ class VQAData(RunData):
     @abc.abstractmethod
     def own_vocabulary(self) -> Vocabulary:
         """Collect the words and answers of the training part."""
+
+    @property
+    def photographs(self) -> Photographs:
+        """Return the pictures that features were made of; none for a set that has the pictures themselves."""
+        return Photographs([])
 
     @property
     def vocabulary(self) -> Vocabulary:

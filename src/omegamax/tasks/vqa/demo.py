@@ -26,10 +26,10 @@ from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.callbacks import Curve
-from omegamax.tasks.finite import Finite
+from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.threads import one_thread
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
-from omegamax.tasks.vqa.checkpoint import read_checkpoint, write_safetensors
+from omegamax.tasks.vqa.checkpoint import write_safetensors
 from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.sets import ScenesData
 from omegamax.tasks.vqa.task import VQATask
@@ -96,7 +96,7 @@ def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> G
     loader = cells_loader(scenes, recipe.grid, 64, data.workers)
     task = CellsTask(64, recipe.grid, len(data.shapes), len(data.colours))
     with one_thread():
-        _trainer(recipe.feature_steps, [Finite(), _Steps(FEATURES, tell)]).fit(task, loader)
+        _trainer(recipe.feature_steps, [FiniteCheck(), _Steps(FEATURES, tell)]).fit(task, loader)
     return task.cnn.eval()
 
 
@@ -177,13 +177,12 @@ def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, 
         cnn=f"{folder}/cnn.safetensors",
         freeze_cnn=True,
         blind=name == BLIND,
+        start=str(out / START / "model.safetensors") if goes_on else None,
     )
     task.data_settings = data.settings
-    if goes_on:
-        task.model.load_state_dict(read_checkpoint(out / START / "model.safetensors")[1])
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
     steps = recipe.steps if goes_on else recipe.start_steps
-    callbacks = [Finite(), _Steps(name, lambda part, done: told.put((part, done))), Curve()]
+    callbacks = [FiniteCheck(), _Steps(name, lambda part, done: told.put((part, done))), Curve()]
     _trainer(steps, callbacks, out / name, min(recipe.every, steps)).fit(
         task,
         DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),

@@ -15,7 +15,8 @@ from omegamax.data.collate import pool
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.vqa.explain import VQAExplanation, blank, explain
+from omegamax.tasks.vqa.explain import VQAExplanation, explain
+from omegamax.tasks.vqa.photographs import Photographs
 from omegamax.tasks.vqa.report import Example, Look
 from omegamax.tasks.vqa.task import VQATask
 from omegamax.viz.picture import scale_ticks
@@ -30,7 +31,8 @@ def draw_examples(tasks: Mapping[str, VQATask], data: VQAData, split: str, count
     if data.skip_broken:
         samples = SkipBroken(samples, data.skip_broken)
     chosen = {samples[index].id: index for index in choose(samples, count)}  # one that stands in for another, once
-    return [_example(samples[index], tasks) for index in progress(chosen.values(), "drawing")]
+    photographs = data.photographs
+    return [_example(samples[index], tasks, photographs) for index in progress(chosen.values(), "drawing")]
 
 
 def choose(samples: Any, count: int) -> list[int]:
@@ -45,9 +47,9 @@ def choose(samples: Any, count: int) -> list[int]:
     return turns[:count]
 
 
-def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
+def _example(sample: Sample, tasks: Mapping[str, VQATask], photographs: Photographs) -> Example:
     said = {name: explain(task, sample) for name, task in tasks.items()}
-    image = sample.image if sample.image is not None else blank(sample)
+    image, note = photographs.of(sample)
     looks = {name: each.look for name, each in said.items()}
     vmax = viz.shared_vmax(looks, index=0)
     drawn = {name: draw(image, look, vmax) for name, look in looks.items()}
@@ -61,6 +63,7 @@ def _example(sample: Sample, tasks: Mapping[str, VQATask]) -> Example:
         None if sample.relevance is None else picture(image, relevance=sample.relevance),
         {name: _look(sample, each, *drawn[name]) for name, each in said.items()},
         scale_ticks(vmax),
+        note,
     )
 
 
@@ -93,7 +96,8 @@ def draw(
         if relevance is not None:
             viz.outline(image, relevance, ax, key=False)
         elif look is None:
-            ax.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest", aspect="auto")
+            few = image.shape[2] <= _INCHES * _DPI  # pixels that are shown as such
+            ax.imshow(image.permute(1, 2, 0).numpy(), interpolation="nearest" if few else "auto", aspect="auto")
         elif isinstance(look, Tensor):
             viz.overlay(image, look, ax, vmax=vmax, index=0, key=False)
         else:

@@ -108,10 +108,3 @@ def _size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
 
 def _move(value: Any, device: torch.device) -> Any:
     return value.to(device) if isinstance(value, Tensor) else value
-
-
-def blank(sample: Sample) -> Tensor:
-    """Make a grey picture for features that come without one."""
-    assert sample.features is not None
-    h, w = sample.features.shape[:2]
-    return torch.full((3, 16 * h, 16 * w), 0.9)

@@ -12,7 +12,7 @@ import lightning as L
 
 from omegamax.data.scenes import Scenes
 from omegamax.models.grid_cnn_file import save_grid_cnn
-from omegamax.tasks.finite import Finite
+from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.threads import Threads
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.whole import whole_file
@@ -61,7 +61,7 @@ def pretrain_cnn(
         devices=1,
         max_steps=steps,
         max_epochs=math.ceil(steps / (len(scenes) // BATCH)),  # for the bar to say how many
-        callbacks=[Threads(), Finite()],
+        callbacks=[Threads(), FiniteCheck()],
         gradient_clip_val=1.0,
         limit_val_batches=0,
         enable_checkpointing=False,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from torch.utils.data import ConcatDataset, Dataset
 
 from omegamax._arguments import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
-from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
+from omegamax.data.daquar import SOURCES
+from omegamax.data.scenes import BASIC_QUESTIONS, COLOURS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
+from omegamax.data.vqa2.dataset import SUBSETS
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.vqa.data import VQAData, texts_vocabulary
+from omegamax.tasks.vqa.photographs import Photographs
 
 Size = tuple[int, int]
 
@@ -27,6 +31,7 @@ class ScenesData(VQAData):
         shapes: those in use.
         colours: likewise.
         questions: likewise, by their names in :data:`~omegamax.data.scenes.QUESTIONS`.
+        scale: factor of the sizes of things.
         scene_seed: of the pictures and questions.
         settings: as for :class:`VQAData`.
 
@@ -46,14 +51,15 @@ class ScenesData(VQAData):
         objects: tuple[int, int] = (4, 7),
         shapes: Sequence[str] = SHAPES,
         colours: Sequence[str] = tuple(COLOURS),
-        questions: Sequence[str] = tuple(QUESTIONS),
+        questions: Sequence[str] = BASIC_QUESTIONS,
+        scale: float = 1.0,
         scene_seed: int = 0,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self.samples, self.image_size, self.objects = tuple(samples), image_size, tuple(objects)
         self.shapes, self.colours, self.questions = list(shapes), list(colours), list(questions)
-        self.scene_seed = scene_seed
+        self.scale, self.scene_seed = scale, scene_seed
 
     def read(self, split: str) -> Scenes:
         size = dict(zip(("train", "val", "test"), self.samples, strict=True))[split]
@@ -70,6 +76,7 @@ class ScenesData(VQAData):
             shapes=self.shapes,
             colours=self.colours,
             questions=self.questions,
+            scale=self.scale,
         )
 
     @property
@@ -133,6 +140,8 @@ class DaquarData(_Folder):
         size: ``(height, width)`` to which pictures are brought.
         settings: as for :class:`VQAData`.
         features: folder with features of the pictures, as ``omegamax vqa features`` writes them, in their place.
+        pictures: folder or zip archive of the pictures that features were made of, for maps to be drawn on; None: those
+            in ``folder``, if they are there.
         answers: how many answers there are to choose from, the most frequent ones; None: all.
     """
 
@@ -144,13 +153,19 @@ class DaquarData(_Folder):
         size: Size = (112, 144),
         features: str | None = None,
         answers: int | None = None,
+        pictures: str | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self.folder, self.size, self.features, self.answers = folder, (size[0], size[1]), features, answers
+        self.pictures = pictures
 
     def read(self, split: str) -> Dataset[Sample]:
         return Daquar(self.folder, split, size=self.size, features=self.features)
+
+    @property
+    def photographs(self) -> Photographs:
+        return _beside(self.folder, self.pictures, SOURCES)
 
 
 class NLVRData(_Folder):
@@ -177,6 +192,8 @@ class VQA2Data(VQAData):
         folder: with the question and annotation files.
         features: folder with grid features of the pictures, as ``omegamax vqa features`` writes them.
         images: folder with the pictures, in place of features.
+        pictures: folder or zip archive of the pictures that features were made of, for maps to be drawn on; None:
+            ``images``, ``val2014``, ``val2014.zip`` and so on in ``folder``, if they are there.
         channels: of the features, if known: files with others are then refused.
         human: folder with maps of where people looked, VQA-HAT, for validation (and for a test on ``"val"``).
         only_human: leave out questions without such a map.
@@ -205,6 +222,7 @@ class VQA2Data(VQAData):
         answers_file: str | None = None,
         least: int = 9,
         keep: bool = False,
+        pictures: str | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(keep=keep, **settings)
@@ -214,7 +232,7 @@ class VQA2Data(VQAData):
         self.folder, self.features, self.images, self.channels = folder, features, images, channels
         self.size, self.human, self.only_human = (size[0], size[1]), human, only_human
         self.train_with_val, self.test = train_with_val, test
-        self.answers_file, self.least = answers_file, least
+        self.answers_file, self.least, self.pictures = answers_file, least, pictures
 
     def read(self, split: str) -> Dataset[Sample]:
         if split == "train" and self.train_with_val:
@@ -230,6 +248,11 @@ class VQA2Data(VQAData):
         only = self.only_human and maps is not None
         return VQA2(self.folder, split, features=features, images=self.images, size=size, human=maps, only_human=only)
 
+    @property
+    def photographs(self) -> Photographs:
+        parts = dict.fromkeys(subset.replace("-dev", "") for subset in SUBSETS.values())
+        return _beside(self.folder, self.pictures, ("images", *parts, "images.zip", *(f"{part}.zip" for part in parts)))
+
     def own_vocabulary(self) -> Vocabulary:
         parts = [self._part(name) for name in (("train", "val") if self.train_with_val else ("train",))]
         questions = [question for part in parts for question, _ in part.texts()]
@@ -237,3 +260,8 @@ class VQA2Data(VQAData):
             return Vocabulary.of(questions, load_dictionary(self.answers_file))
         annotations = [annotation for part in parts for annotation in part.annotations.values()]
         return Vocabulary.of(questions, answer_dictionary(annotations, self.least))
+
+
+def _beside(folder: str, given: str | None, names: Sequence[str]) -> Photographs:
+    """Return the pictures of the folder or archive given, or else of those with these names beside the set."""
+    return Photographs([Path(folder) / name for name in names] if given is None else [given])

@@ -92,7 +92,8 @@ def example(
     }
     # Two questions about one picture.
     picture = png(200, 200, 200) if n < 2 else png(n, 200, 0)
-    return Example(f"val/{n} é&=", question, answer, kind, region, picture, None if n == 1 else png(0, 0, n), looks)
+    relevance, note = None if n == 1 else png(0, 0, n), f"no picture: {IMAGE}" if n == 2 else None
+    return Example(f"val/{n} é&=", question, answer, kind, region, picture, relevance, looks, note=note)
 
 
 def look_picture(n: int, m: int) -> bytes:

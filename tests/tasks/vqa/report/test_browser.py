@@ -63,6 +63,14 @@ def test_picture_of_a_look_is_the_right_one_and_can_be_kept(page):
     assert page.saved("val-3-é_tvmax-b-2-d-b.png") == look_picture(3, 1)
 
 
+def test_note_stands_beneath_the_picture_it_is_about(page):
+    notes = []
+    for place in range(4):
+        page.pick(place)
+        notes.append(page.texts("#plain .note"))
+    assert notes == [[], [], [f"no picture: {IMAGE}"], []]
+
+
 def test_panels_shown_can_be_kept_side_by_side(page):
     page.model(1).click()
     page.one("#sheet").click()

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 from omegamax.data.files import DataError, FilePath
 from omegamax.data.paths import leads_outside
-from omegamax.data.pictures import Pictures
-
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+from omegamax.data.pictures import ENDINGS, Pictures
 
 
 class Picture(NamedTuple):

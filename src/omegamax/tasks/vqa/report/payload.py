@@ -70,4 +70,5 @@ def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int
         "relevance": place(example.relevance),
         "looks": looks,
         "ticks": example.ticks,
+        "note": example.note,
     }

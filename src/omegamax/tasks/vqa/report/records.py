@@ -108,6 +108,7 @@ class Example:
         relevance: PNG of where the answer is, or None.
         looks: by the name of the row; a model may be missing.
         ticks: of the colour scale that the looks share, each its place from 0 to 1 and its text; None: not known.
+        note: what there is to say of the picture, such as that there is none; or None.
     """
 
     id: str
@@ -119,6 +120,7 @@ class Example:
     relevance: bytes | None = field(repr=False)
     looks: dict[str, Look]
     ticks: list[tuple[float, str]] | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         if self.ticks is not None:

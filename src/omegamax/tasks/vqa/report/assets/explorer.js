@@ -110,7 +110,7 @@ function explorer() {
       element("p", { class: "muted" }, answer, ...about.filter(Boolean).map((word) => element("span", {}, word))),
     );
     const alt = `The picture asked about: ${example.question}`;
-    const plain = [picturePanel("picture", example.picture, alt, fileName(example.id, "picture"))];
+    const plain = [picturePanel("picture", example.picture, alt, fileName(example.id, "picture"), example.note)];
     if (example.relevance != null) {
       const file = fileName(example.id, "relevance");
       plain.push(picturePanel("what matters", example.relevance, "What matters for the answer", file));

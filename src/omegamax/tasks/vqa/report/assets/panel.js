@@ -1,10 +1,11 @@
 // One look: heading, picture, answers with probabilities, numbers, and the picture to keep.
 
-function picturePanel(title, picture, alt, file) {
+function picturePanel(title, picture, alt, file, note) {
   const source = data.pictures[picture];
   return element("article", { class: "panel plain", "data-panel": title },
     element("h3", {}, title),
     frame(element("img", { src: source, alt })),
+    note == null ? null : element("p", { class: "note" }, note),
     download(source, file));
 }
 

@@ -17,7 +17,7 @@ Dim = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 
 
-class Frame:
+class MapCells:
     """The cells of a map: axes of a tensor, or a grid under a density. Everything becomes rows ``[*, L]``.
 
     Args:
@@ -109,7 +109,9 @@ def common_dtype(*maps: Tensor) -> torch.dtype:
     return dtype
 
 
-def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def shares(
+    cells: MapCells, argument: str, rows: Tensor, keep: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """Return the shares of a map in its sum, ``[*, L]``, and where there are none, ``[*]``.
 
     Its shares there are 0, or negative.
@@ -117,7 +119,7 @@ def shares(frame: Frame, argument: str, rows: Tensor, keep: Tensor | None, dtype
     rows = rows.to(dtype)
     if keep is not None:
         rows = torch.where(keep, rows, 0.0)
-    frame.check_sign(argument, rows)
+    cells.check_sign(argument, rows)
     # The result does not depend on the scale, so the largest cell may set it, without a gradient: no sum overflows.
     top = rows.detach().amax(-1, keepdim=True)
     rows = rows / torch.where(top > 0, top, 1.0)

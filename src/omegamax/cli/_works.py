@@ -1,0 +1,42 @@
+"""Which works stand behind what is no map: layers, memories, densities, distributions, structures, decoding."""
+
+from __future__ import annotations
+
+# A public name under ``omegamax``, and the keys of its works in references.bib, the first one first.
+WORKS: dict[str, tuple[str, ...]] = {
+    "fenchel_young_loss": ("blondel2020learning",),
+    "nn.AdditiveAttention": ("bahdanau2015neural",),
+    "nn.BilinearAttention": ("luong2015effective",),
+    "nn.MultiheadAttention": ("vaswani2017attention", "correia2019adaptively"),
+    "nn.LengthScale": ("vasylenko2026long",),
+    "nn.ContinuousAttention": ("martins2020sparse", "farinhas2021visual"),
+    "nn.MultimodalAttention": ("farinhas2021multimodal",),
+    "nn.Hopfield": ("ramsauer2021hopfield", "santos2024sparse"),
+    "nn.HopfieldLayer": ("ramsauer2021hopfield", "santos2024sparse"),
+    "nn.HopfieldPooling": ("ramsauer2021hopfield", "santos2024sparse"),
+    "hopfield.Memory": ("santos2024sparse", "ramsauer2021hopfield", "hu2023sparse"),
+    "hopfield.Memory.classic": ("hopfield1982neural", "amari1972learning"),
+    "hopfield.Memory.dense": ("krotov2016dense",),
+    "hopfield.Memory.exponential": ("demircigil2017model",),
+    "hopfield.Memory.modern": ("ramsauer2021hopfield",),
+    "structured.sparsemap": ("niculae2018sparsemap",),
+    "structured.sparsemap_loss": ("niculae2018sparsemap", "blondel2020learning"),
+    "structured.FactorGraph": ("niculae2020lp",),
+    "structured.DependencyTree": ("mcdonald2005nonprojective", "eisner1996three"),
+    "densities.BetaGaussian": ("martins2020sparse", "martins2022sparse"),
+    "densities.BetaLaplace": ("martins2020sparse",),
+    "densities.GridDensity": ("martins2020sparse",),
+    "densities.fenchel_young_loss": ("martins2022sparse", "blondel2020learning"),
+    "mixtures.weighted_em": ("farinhas2021multimodal",),
+    "mixtures.select_components": ("farinhas2021multimodal",),
+    "mixed.GaussianSparsemax": ("farinhas2022sparse", "hinton1997generative", "palmer2017methods"),
+    "mixed.LogisticNormal": ("aitchison1980logistic", "farinhas2022sparse"),
+    "mixed.HardConcrete": ("farinhas2022sparse", "louizos2018learning"),
+    "mixed.MixedDirichlet": ("farinhas2022sparse",),
+    "mixed.MaxEntropyMixed": ("farinhas2022sparse",),
+    "generation.sample": ("martins2020text",),
+    "generation.epsilon_perplexity": ("martins2020text",),
+    "generation.sparsemax_score": ("martins2020text",),
+    "generation.jensen_shannon_score": ("martins2020text",),
+    "generation.beam_search": ("peters2019sparse", "peters2021smoothing"),
+}
