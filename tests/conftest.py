@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import random
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import combinations
 
 import pytest
 import torch
+from covering import choose
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 from torch.distributions import Distribution
@@ -44,8 +43,6 @@ settings.register_profile(
 settings.register_profile("thorough", settings.get_profile("quick"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-MANY = 8  # cases of a test, of which some are enough on most days
-
 
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
@@ -66,12 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test with many cases, run those in which each pair of values of two parameters occurs; by default, fewer.
-
-    The default run has a quarter of them, in which each value occurs; the others are marked slow. Which ones they are
-    is drawn by the name of the test, so that it is the same in every process. A test that is asked for by its name has
-    all its cases.
-    """
+    """Leave out what ``covering`` leaves out of the cases of a test, unless it is asked for by its name."""
     if config.getoption("--all-cases") or any("::" in each for each in config.args):
         return
     tests = defaultdict(list)
@@ -80,20 +72,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             tests[item.nodeid.partition("[")[0]].append(item)
     dropped = set()
     for name, cases in tests.items():
-        if len(cases) <= MANY:
-            continue
-        values, pairs, quick = set(), set(), 0
-        for case in random.Random(name).sample(cases, len(cases)):
-            new = sorted(case.callspec.indices.items())
-            if quick * 4 < len(cases) or not values.issuperset(new):
-                quick += 1
-            elif pairs.issuperset(combinations(new, 2)):
-                dropped.add(case)
-                continue
-            else:
+        # Cases share the objects that are their values, which need not be hashable.
+        values = [{key: id(value) for key, value in case.callspec.params.items()} for case in cases]
+        for case, when in zip(cases, choose(name, values), strict=True):
+            if when == "slow":
                 case.add_marker(pytest.mark.slow)
-            values.update(new)
-            pairs.update(combinations(new, 2))
+            elif when == "never":
+                dropped.add(case)
     config.hook.pytest_deselected(items=[item for item in items if item in dropped])
     items[:] = [item for item in items if item not in dropped]
 
