@@ -22,6 +22,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "structured.sparsemap": ("niculae2018sparsemap",),
     "structured.sparsemap_loss": ("niculae2018sparsemap", "blondel2020learning"),
     "structured.FactorGraph": ("niculae2020lp",),
+    "structured.FactorGraph.loss": ("niculae2020lp", "blondel2020learning"),
     "structured.DependencyTree": ("mcdonald2005nonprojective", "eisner1996three"),
     "densities.BetaGaussian": ("martins2020sparse", "martins2022sparse"),
     "densities.BetaLaplace": ("martins2020sparse",),

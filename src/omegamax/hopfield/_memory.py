@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_floating, check_mask, row_parameter
+from omegamax._checks import check_above, check_floating, row_parameter
 from omegamax._numerics import disable_autocast
 from omegamax.hopfield._psi import Psi, Sign, resolve_psi
 from omegamax.hopfield._separable import Exponential, Power, Separable
-from omegamax.hopfield.steps import check_beta, check_steps, settle
+from omegamax.hopfield.steps import check_beta, check_patterns, check_steps, settle
 from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d, get
 from omegamax.maps.conjugate import conjugate_minus
 
@@ -79,11 +79,7 @@ class Memory:
         psi: str | Psi = "identity",
         mask: Tensor | None = None,
     ):
-        check_floating("Memory", "patterns", patterns)
-        if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
-            raise ValueError(f"Memory: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
-        if mask is not None:
-            check_mask("Memory", patterns[..., 0], mask)
+        check_patterns("Memory", patterns, mask)
         self.patterns = patterns
         self.omega = get(omega)
         if isinstance(self.omega, TotalVariation2d) and self.omega.shape is None:

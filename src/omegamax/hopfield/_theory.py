@@ -7,10 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer
-from omegamax._checks import check_above, check_floating, check_mask, readable
+from omegamax._arguments import check_integer, check_interval
+from omegamax._checks import check_above, readable
 from omegamax._numerics import working_dtype
 from omegamax.hopfield._sphere import log_cap
+from omegamax.hopfield.steps import check_patterns
 from omegamax.maps import Bounded, Omega, get
 
 
@@ -32,7 +33,7 @@ def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor
         >>> lead(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.6, 0.8]]))
         tensor([[ 0.4000, -0.4000]])
     """
-    _check_patterns("lead", patterns, mask)
+    check_patterns("lead", patterns, mask)
     dtype = working_dtype(patterns)
     scores = q.to(dtype) @ patterns.to(dtype).transpose(-1, -2)  # [*, L, N]
     if mask is not None:
@@ -139,7 +140,7 @@ def radius(
 
     Reference: Santos et al. (ICML 2024), for the bound.
     """
-    _check_patterns("radius", patterns, mask)
+    check_patterns("radius", patterns, mask)
     _check_single("radius", get(omega))
     level = threshold(omega, beta, patterns.shape[-2])
     if uniform:
@@ -164,7 +165,7 @@ def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Te
         >>> beta_for(torch.tensor([[1.0, 0.0], [0.6, 0.8]]), "sparsemax")
         tensor(2.5000)
     """
-    _check_patterns("beta_for", patterns, mask)
+    check_patterns("beta_for", patterns, mask)
     _check_single("beta_for", get(omega))
     margin = threshold(omega, 1.0, patterns.shape[-2])
     ahead, apart, there = _pairs(patterns, mask)
@@ -206,8 +207,7 @@ def capacity(
     Reference: Santos et al. (ICML 2024), with the area of a cap in place of its order of magnitude.
     """
     dimension = check_integer("capacity", "dimension", dimension, least=2)
-    if not 0 < failure < 1:
-        raise ValueError(f"capacity: failure must lie in (0, 1), got {failure!r}")
+    check_interval("capacity", "failure", failure, "(0, 1)")
     check_above("capacity", "norm", norm, 0.0)
     if not radius >= 0:
         raise ValueError(f"capacity: radius must be >= 0, got {radius!r}")
@@ -241,11 +241,3 @@ def _check_single(name: str, omega: Omega, advice: str = "") -> None:
     """Refuse an Omega whose probabilities do not sum to one, and which retrieves several patterns at once."""
     if isinstance(omega.total, Tensor) or omega.total != 1:
         raise ValueError(f"{name}: omega must retrieve single patterns, {omega!r} retrieves sets{advice}")
-
-
-def _check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:
-    check_floating(name, "patterns", patterns)
-    if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
-        raise ValueError(f"{name}: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
-    if mask is not None:
-        check_mask(name, patterns[..., 0], mask)

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer
+from omegamax._arguments import check_integer, check_interval
 from omegamax._checks import check_floating
 from omegamax.hopfield import Memory, Psi, resolve_psi
 from omegamax.hopfield.steps import check_beta, check_steps, settle
@@ -94,8 +94,7 @@ class Hopfield(torch.nn.Module):
         super().__init__()
         steps = check_steps("Hopfield", steps, tol, least=1)
         num_heads = check_integer("Hopfield", "num_heads", num_heads, least=1)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"Hopfield: dropout must lie in [0, 1), got {dropout}")
+        check_interval("Hopfield", "dropout", dropout, "[0, 1)")
         self.omega = resolve("Hopfield", omega)
         self.steps = steps
         self.num_heads = num_heads

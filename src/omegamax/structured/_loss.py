@@ -63,12 +63,12 @@ def sparsemap_loss(
     y = target.to(F64).reshape(problem.scores.shape)
     # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
     still = u.detach()
-    loss = (_weigh_difference(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
+    loss = (weigh_difference(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
     # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
     bend = (tangent(problem.scores) * (u - still)).flatten(1).sum(-1)
     if problem.additional is not None:
         parts = _additional_target(name, factor, target, target_additional, problem)
-        loss = loss + _weigh_difference(v.detach(), parts, problem.additional).sum(-1)
+        loss = loss + weigh_difference(v.detach(), parts, problem.additional).sum(-1)
         bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
     loss = clip_negative(loss) + bend / 2
     if reduction == "none":
@@ -76,7 +76,7 @@ def sparsemap_loss(
     return problem.reshape(loss.mean() if reduction == "mean" else loss.sum(), ())
 
 
-def _weigh_difference(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+def weigh_difference(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
     """Return ``(marginals - target) * scores``, also where the scores are ``-inf`` and neither has any mass."""
     gap = marginals - target
     return gap * scores.masked_fill((gap == 0) & scores.isinf(), 0.0)
