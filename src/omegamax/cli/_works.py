@@ -20,6 +20,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "hopfield.Memory.exponential": ("demircigil2017model",),
     "hopfield.Memory.modern": ("ramsauer2021hopfield",),
     "structured.sparsemap": ("niculae2018sparsemap",),
+    "structured.StructuredOmega": ("niculae2018sparsemap", "santos2024sparse"),
     "structured.sparsemap_loss": ("niculae2018sparsemap", "blondel2020learning"),
     "structured.FactorGraph": ("niculae2020lp",),
     "structured.FactorGraph.loss": ("niculae2020lp", "blondel2020learning"),

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
 from omegamax._checks import check_above, check_floating, check_mask, readable
-from omegamax.maps import NormEntropy, Omega, Shannon, Tsallis
+from omegamax.maps import NormEntropy, Omega, Shannon, Tsallis, get
+from omegamax.structured import Factor, StructuredOmega
 
 
 class Rest(NamedTuple):
@@ -44,6 +45,11 @@ def settle(update: Callable[[Tensor], Tensor], q: Tensor, steps: int, tol: float
         if bool(at_rest.all()):
             break
     return Rest(q, taken, at_rest & q.detach().isfinite().all(-1))
+
+
+def resolve_omega(omega: Any) -> Omega:
+    """Return the Omega of a name, of a structured factor, or itself."""
+    return StructuredOmega(omega) if isinstance(omega, Factor) else get(omega)
 
 
 def check_steps(name: str, steps: int, tol: float | None, least: int = 0) -> int:

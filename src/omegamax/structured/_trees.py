@@ -43,6 +43,9 @@ class DependencyTree(BuiltIn):
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         return "projective" if self.projective else "arborescence", (event[0], int(self.single_root)), None
 
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return event[0]
+
     def check(self, name: str, scores: Tensor) -> None:
         if scores.shape[-1] != scores.shape[-2]:
             raise ValueError(
@@ -110,6 +113,9 @@ class SpanningTree(BuiltIn):
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         return "spanning_tree", (self.nodes,), self.edges
+
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return self.nodes - 1
 
     def check(self, name: str, scores: Tensor) -> None:
         if scores.shape[-1] != self.edges.shape[1]:
