@@ -1,6 +1,7 @@
 """What a user gets: the installed package, the README, and an install without a compiler."""
 
 import doctest
+import faulthandler
 import importlib.metadata
 import os
 import re
@@ -183,12 +184,13 @@ def core_tests(paths, site: Path | None, hidden: dict[str, str], *options: str) 
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=850,
+        timeout=1500,
     )
 
 
 @pytest.mark.slow
 def test_core_needs_neither_a_compiler_nor_an_extra(without_compiler, hidden_extras):
+    faulthandler.cancel_dump_traceback_later()  # in a process with a limit of its own for each test
     # What installs a package or starts Python by itself does not see this one.
     done = core_tests(CORE, without_compiler, hidden_extras, f"--ignore={ROOT}/tests/maps/test_plugin.py")
     assert done.returncode == 0, done.stdout[-5000:]
