@@ -19,10 +19,10 @@ class SquaredNorm(Omega):
               L_\Omega(z; y) = \tfrac12 \lVert z - y \rVert^2
 
     On the simplex the same function is that of sparsemax, and :class:`KSubsets` has it on another polytope; here
-    nothing constrains p. So it is no map to probabilities and has no record: what it returns may be negative, sums to anything,
-    and moves with a shift of the scores; each entry is by itself, and no lead is enough for a loss of 0. All else that
-    an Omega promises holds: the gradient ``p - y``, a loss that is convex, never negative, and 0 just where the map
-    returns the target. ``-inf`` and ``mask`` take an entry out, which is then 0.
+    nothing constrains p. So it is no map to probabilities and has no record: what it returns may be negative, sums to
+    anything, and moves with a shift of the scores; each entry is by itself, and no lead is enough for a loss of 0. All
+    else that an Omega promises holds: the gradient ``p - y``, a loss that is convex, never negative, and 0 just where
+    the map returns the target. ``-inf`` and ``mask`` take an entry out, which is then 0.
 
         >>> SquaredNorm().argmax(torch.tensor([2.0, -0.5])), SquaredNorm().conjugate(torch.tensor([2.0, -0.5]))
         (tensor([ 2.0000, -0.5000]), tensor(2.1250))
