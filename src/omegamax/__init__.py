@@ -53,6 +53,7 @@ from omegamax.maps import Shannon as Shannon
 from omegamax.maps import TotalVariation2d as TotalVariation2d
 from omegamax.maps import Tsallis as Tsallis
 from omegamax.maps import get as get
+from omegamax.maps import match_sharpness as match_sharpness
 from omegamax.maps import register as register
 from omegamax.nn import attention as attention
 

@@ -7,6 +7,7 @@ import io
 import pytest
 import torch
 
+import omegamax
 from models.cases import LEARNABLE, OUTPUTS, batch, config, model, rows
 from omegamax.data.collate import Collate
 from omegamax.data.sample import Sample
@@ -407,3 +408,61 @@ def test_bad_image_is_named():
 
 def test_every_kind_is_tried():
     assert {output.kind for output in OUTPUTS.values()} == set(KINDS)
+
+
+# --- Sharpness
+
+
+def looks(first: str, then: str, sharp: float = 9.0, **changes):
+    """A network whose scores are far apart, and one of another kind with the same weights."""
+    torch.manual_seed(3)
+    source, other = model(first), model(then, **changes)
+    with torch.no_grad():
+        source.output.score[-1].weight.mul_(sharp)
+    other.load_state_dict(source.state_dict(), strict=False)
+    return source.double().eval(), other.double()
+
+
+def mean_entropy(weights):
+    return torch.special.entr(weights.flatten(1)).sum(-1).mean()
+
+
+@pytest.mark.parametrize("then", ["sparsemax", "entmax", "tvmax"])
+@pytest.mark.parametrize("first", ["softmax", "continuous_softmax", "sparsemax"])
+def test_matched_kind_is_as_sharp_as_the_one_before(first, then):
+    source, other = looks(first, then)
+    given = batch(((4, 5), (2, 3), (3, 5)), dtype=torch.float64)
+    before = mean_entropy(source(given).attention.discrete)
+    scale = other.train().match(given, source.output)
+    assert other.training and scale == float(other.output.score_scale)
+    torch.testing.assert_close(mean_entropy(other.eval()(given).attention.discrete), before, rtol=1e-9, atol=1e-9)
+    back = model(first).double().eval()
+    back.load_state_dict(other.state_dict(), strict=False)
+    back.match(given, other.output)  # whose scale counts
+    assert float(back.output.score_scale) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("then", ["continuous_softmax", "continuous_sparsemax", "multimodal_selected"])
+def test_density_of_softmax_weights_needs_no_scale(then):
+    source, other = looks("softmax", then)
+    assert other.match(batch(dtype=torch.float64), source.output) == 1.0
+
+
+def test_matched_subsets_are_as_sharp_as_softmax_under_the_same_bound():
+    source, other = looks("softmax", "k_subsets")
+    given = batch(((4, 5), (1, 3), (3, 5)), dtype=torch.float64)  # the second has fewer than k = 5 cells
+    other.match(given, source.output)
+    p = source(given).attention.discrete.flatten(1)
+    cap = given["feature_mask"].sum(-1, keepdim=True).clamp(max=5).double().reciprocal()
+    wanted = mean_entropy(omegamax.constrained_softmax(p.log(), cap))
+    torch.testing.assert_close(mean_entropy(other.eval()(given).attention.discrete), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_weights_without_a_scale_have_the_scale_one():
+    net = model("tvmax")
+    net.output.score_scale.fill_(0.2)
+    weights = net.state_dict()
+    assert float(weights["output.score_scale"]) == pytest.approx(0.2)
+    del weights["output.score_scale"]
+    net.load_state_dict(weights)
+    assert float(net.output.score_scale) == 1 and "output.score_scale" not in weights

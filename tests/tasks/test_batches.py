@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from omegamax.data import DataError
-from omegamax.tasks.batches import Batches, Order
+from omegamax.tasks.batches import Batches, LengthOrder, Order
 
 
 def loader(count=10, size=3, seed=0, **settings):
@@ -15,11 +15,17 @@ def flat(batches):
     return [int(x) for batch in batches for x in batch]
 
 
+def by_length(count, *settings, **more):
+    lengths = torch.randint(1, 100, (count,), generator=torch.Generator().manual_seed(count))
+    return LengthOrder(lengths, *settings, **more, pool=2)
+
+
+@pytest.mark.parametrize("make", [Order, by_length])
 @pytest.mark.parametrize("count, size, processes", [(10, 3, 2), (9, 2, 3), (5, 4, 4), (2, 1, 3), (1, 5, 2), (12, 3, 2)])
-def test_processes_share_the_batches_of_one(count, size, processes):
+def test_processes_share_the_batches_of_one(make, count, size, processes):
     for epoch in (0, 1):
-        one = Order(count, size * processes, seed=7)
-        parts = [Order(count, size, seed=7, processes=processes, rank=rank) for rank in range(processes)]
+        one = make(count, size * processes, seed=7)
+        parts = [make(count, size, seed=7, processes=processes, rank=rank) for rank in range(processes)]
         for each in (one, *parts):
             each.set_epoch(epoch)
         assert len({len(part) for part in parts}) == 1 and all(len(list(part)) == len(part) for part in parts)
@@ -105,3 +111,27 @@ def test_place_holds_for_other_processes_with_the_same_batch_together():
     two = loader(size=2, processes=2, rank=1)
     two.load_state_dict({**state, "batch": 2})
     assert flat(two) == flat([list(Order(10, 2, 0, processes=2, rank=1))[2]])
+
+
+def test_batches_of_about_one_length_are_padded_little():
+    draws = torch.randn(5000, generator=torch.Generator().manual_seed(0))
+    lengths = (5.3 + 0.7 * draws).exp().round().clamp(1, 2000).long()  # as those of reviews
+
+    def padded(order):
+        longest = torch.tensor([lengths[batch].max() * len(batch) for batch in map(torch.tensor, order)])
+        return float(longest.sum() / lengths.sum())
+
+    assert padded(Order(5000, 16, seed=0)) > 1.8
+    assert padded(LengthOrder(lengths, 16, seed=0)) < 1.15 and padded(LengthOrder(lengths, 16)) < 1.05
+
+
+def test_batches_by_length_are_shuffled_anew_in_each_epoch():
+    order = by_length(50, 4, seed=3)
+    first = list(order)
+    assert sorted(flat(first)) == list(range(50)) and len(first[-1]) == 2
+    order.set_epoch(1)
+    second = list(order)
+    assert sorted(flat(second)) == list(range(50)) and second != first
+    assert flat(by_length(50, 4)) == order.lengths.argsort(stable=True, descending=True).tolist()
+    means = torch.stack([order.lengths[batch].float().mean() for batch in second[:-1]])
+    assert not torch.equal(means, means.sort().values)  # not from short to long

@@ -1,5 +1,6 @@
-"""Questions about pictures, and bags of instances: the records that sets share, their numbers, and the sets."""
+"""Questions about pictures, bags of instances, and texts: the records that sets share, their numbers, and the sets."""
 
+from omegamax.data import text as text
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag
 from omegamax.data.bags import BagTable as BagTable

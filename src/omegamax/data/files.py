@@ -93,38 +93,67 @@ def read_json(path: FilePath) -> Any:
         raise DataError(f"{path} is damaged or not a JSON file ({reason(error)}); get the file again") from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a text file that are not blank, each with the position to name in messages."""
+def number_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file with their numbers, from 1 on, one after the other and never all at once.
+
+    A line with a byte that is not of the encoding, or with a NUL, which no text has, is an error that names it. A mark
+    of the byte order at the beginning is passed over.
+    """
     try:
-        with open_text(path) as file:
+        # Bytes that cannot be decoded come through as surrogates, so that the line is known that has them.
+        with io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding, "surrogateescape") as file:
             number = 0
             while line := file.readline(MOST_LINE + 1):
                 number += 1
                 if len(line) > MOST_LINE:
                     wanted = f"at most {MOST_LINE:,} characters"
                     raise DataError(f"{path}: line {number} must have {wanted}, but is longer; get the file again")
-                if line.strip():
-                    yield f"{path}: line {number}", line.rstrip("\n")
+                if not line.isascii() or "\0" in line:
+                    _check_decoded(path, number, line, encoding)
+                yield number, line.removeprefix("\ufeff") if number == 1 else line
     except BROKEN as error:
         if isinstance(error, DataError):  # has said what there is to say
             raise
         raise DataError(f"{path} is damaged or not a text file ({reason(error)}); get the file again") from error
 
 
+def _check_decoded(path: Path, number: int, line: str, encoding: str) -> None:
+    wrong = next((c for c in line if c == "\0" or "\udc80" <= c <= "\udcff"), None)
+    if wrong is not None:
+        what = "a NUL" if wrong == "\0" else f"the byte 0x{ord(wrong) & 0xFF:02x}, which is not {encoding}"
+        raise DataError(
+            f"{path} is damaged or not a text file (line {number} has {what}); get it again, or give its encoding"
+        )
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a text file that are not blank, each with the position to name in messages."""
+    for number, line in number_lines(path):
+        if line.strip():
+            yield f"{path}: line {number}", line.rstrip("\n")
+
+
 def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Return the objects of a file with one of them a line, each with the position to name in messages."""
-    entries = []
-    for place, line in read_lines(path):
+    entries = [(f"{path}: line {number}", entry) for number, entry in number_json_lines(path)]
+    if not entries:
+        raise DataError(f"{path} is empty; get the file again")
+    return entries
+
+
+def number_json_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file with one of them a line, with the numbers of their lines; blank ones have none."""
+    for number, line in number_lines(path, encoding):
+        if not line.strip():
+            continue
+        place = Place(path, ": line ", number)
         try:
             entry = parse_json(line)
         except ValueError as error:
             raise DataError(f"{place} is not JSON ({reason(error)}); mend or remove the line") from error
         if not isinstance(entry, dict):
             raise DataError(f"{place} must be an object {{...}}, got {short(entry)}; mend or remove the line")
-        entries.append((place, entry))
-    if not entries:
-        raise DataError(f"{path} is empty; get the file again")
-    return entries
+        yield number, entry
 
 
 class Place:

@@ -59,9 +59,19 @@ class Vocabulary:
     @classmethod
     def of(cls, questions: Iterable[str], answers: Iterable[str], least: int = 1) -> Vocabulary:
         """Collect words that occur at least ``least`` times, frequent ones first, and answers as given, each once."""
-        count = Counter(word for question in questions for word in tokenise(question))
+        return cls.of_counts(Counter(word for question in questions for word in tokenise(question)), answers, least)
+
+    @classmethod
+    def of_counts(
+        cls, count: Mapping[str, int], answers: Iterable[str], least: int = 1, most: int | None = None
+    ) -> Vocabulary:
+        """Take words by how often they occur, at least ``least`` times and the ``most`` frequent, frequent ones first.
+
+        >>> Vocabulary.of_counts({"film": 3, "a": 9, "gaffer": 1}, ["yes", "no"], least=2).words
+        ('a', 'film')
+        """
         words = sorted((word for word, times in count.items() if times >= least), key=lambda w: (-count[w], w))
-        return cls(words, tuple(dict.fromkeys(answers)))
+        return cls(words[:most], tuple(dict.fromkeys(answers)))
 
     @property
     def num_words(self) -> int:
@@ -78,7 +88,16 @@ class Vocabulary:
         words = tokenise(question)
         if not words:
             raise ValueError(f"Vocabulary.encode: question {question!r} has no words")
-        return torch.tensor([self._word.get(word, UNKNOWN) for word in words])
+        return torch.tensor(self.find_words(words))
+
+    def find_words(self, words: Iterable[str]) -> list[int]:
+        """Return the indices of words: as they are written, else in lower case, else the one of unknown words.
+
+        >>> Vocabulary(["good", "US"], ["yes"]).find_words(["Good", "US", "us"])
+        [2, 3, 1]
+        """
+        known = self._word
+        return [number if (number := known.get(w)) else known.get(w.lower(), UNKNOWN) for w in words]
 
     def answer_index(self, answer: str) -> int:
         """Return the index of an answer."""

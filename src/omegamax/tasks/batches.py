@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from omegamax.data import DataError
@@ -57,14 +58,65 @@ class Order(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Return the batches of the epoch, from index ``first`` on."""
-        if self.seed is None:
-            samples = torch.arange(self.count)
-        else:
-            mixed = int(np.random.SeedSequence([self.seed, self.epoch]).generate_state(1)[0])
-            samples = torch.randperm(self.count, generator=torch.Generator().manual_seed(mixed))
+        samples = self.arrange()
+        if self.seed is not None:
             samples = samples.repeat(1 + -(-(self.processes - 1) // max(1, self.count)))  # enough to fill up with
         mine = samples[self.rank :: self.processes][: self._mine]
         return iter([batch.tolist() for batch in mine.split(self.batch_size)[self.first :]] if len(mine) else [])
+
+    def arrange(self) -> Tensor:
+        """Return the indices of all samples in the order in which processes take turns with them."""
+        generator = self.draws()
+        return torch.arange(self.count) if generator is None else torch.randperm(self.count, generator=generator)
+
+    def draws(self) -> torch.Generator | None:
+        """Return the random numbers of the epoch; None where samples stay in order."""
+        if self.seed is None:
+            return None
+        mixed = int(np.random.SeedSequence([self.seed, self.epoch]).generate_state(1)[0])
+        return torch.Generator().manual_seed(mixed)
+
+
+class LengthOrder(Order):
+    """Which samples make batches where these have lengths: such as are about as long stand together.
+
+    With a seed, samples are shuffled, cut into pools of ``pool`` batches, sorted by length within a pool, and the
+    batches are shuffled. Without one, the longest come first: what does not fit into memory is found out at once.
+
+    Args:
+        lengths: of the samples, ``[N]``.
+        batch_size, seed, processes, rank: as for :class:`Order`.
+        pool: batches that are sorted together.
+
+        >>> order = LengthOrder(torch.tensor([9, 1, 8, 2, 7, 3]), 2, seed=0)
+        >>> sorted(sorted(batch) for batch in order)
+        [[0, 2], [1, 3], [4, 5]]
+    """
+
+    def __init__(
+        self,
+        lengths: Tensor,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        processes: int = 1,
+        rank: int = 0,
+        pool: int = 50,
+    ) -> None:
+        super().__init__(len(lengths), batch_size, seed, processes=processes, rank=rank)
+        self.lengths, self.pool = lengths, pool
+
+    def arrange(self) -> Tensor:
+        generator = self.draws()
+        if generator is None:
+            return self.lengths.argsort(stable=True, descending=True)
+        whole = self.batch_size * self.processes
+        shuffled = torch.randperm(self.count, generator=generator)
+        pools = shuffled.split(whole * self.pool)
+        batches = torch.cat([each[self.lengths[each].argsort(stable=True)] for each in pools]).split(whole)
+        full = len(batches) - (self.count % whole > 0)  # the last may be short, and stays the last
+        order = [*torch.randperm(full, generator=generator).tolist(), *range(full, len(batches))]
+        return torch.cat([batches[place] for place in order])
 
 
 class Batches:

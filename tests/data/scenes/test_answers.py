@@ -58,6 +58,8 @@ def solved(question, things):
         return str(len(those(None, m[1]))), those(None, m[1])
     if m := re.fullmatch(r"how many (\w+) are there\?", question):
         return str(len(those(SINGULAR[m[1]]))), those(SINGULAR[m[1]])
+    if m := re.fullmatch(r"how many (\w+) (\w+) are there\?", question):
+        return str(len(those(SINGULAR[m[2]], m[1]))), those(SINGULAR[m[2]], m[1])
     if m := re.fullmatch(r"what colour is the (\w+)\?", question):
         return the(m[1]).colour, [the(m[1])]
     if m := re.fullmatch(r"what shape is the (\w+) object\?", question):
@@ -91,7 +93,8 @@ def test_answer_follows_from_the_things(template):
 
 
 def test_answers_hold_with_few_shapes_colours_and_objects():
-    scenes = Scenes(600, image_size=32, shapes=SHAPES[-3:], colours=["red", "blue", "green"], objects=(1, 9))
+    few = {"shapes": SHAPES[-3:], "colours": ["red", "blue", "green"], "objects": (1, 9)}
+    scenes = Scenes(600, image_size=32, questions=tuple(QUESTIONS), **few)
     for index in range(len(scenes)):
         asked = scenes.ask(index)
         assert asked.answer == solved(asked.question, asked.scene.things)[0]
@@ -243,3 +246,13 @@ def test_paint_fills_a_thing_and_ends_at_its_edge(shape):
         # that near; the sharpest, of the crescent, has them at 28 degrees.
         gap = ndimage.distance_transform_edt(~inside)[fine // 2 :: fine, fine // 2 :: fine] / fine
         assert gap[painted].max() < 0.5 / np.sin(np.radians(14)) + 1 / fine
+
+
+def test_answers_hold_among_many_small_things():
+    asked_for = tuple(name for name in QUESTIONS if name != "shape_beside")  # whose others need half of the picture
+    scenes = Scenes(400, image_size=32, objects=(16, 24), scale=0.4, questions=asked_for)
+    for index in range(len(scenes)):
+        asked = scenes.ask(index)
+        things = asked.scene.things
+        assert asked.answer == solved(asked.question, things)[0] and len(things) >= 16
+        assert max(thing.radius for thing in things) <= 0.4 * 0.17

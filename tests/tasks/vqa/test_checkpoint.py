@@ -80,6 +80,13 @@ def rewritten(path, source, **changes):
     return path
 
 
+def test_file_from_before_scores_had_a_scale_is_read(done, tmp_path):
+    found, weights = read_checkpoint(done / "model.safetensors")
+    del weights["output.score_scale"]
+    write_safetensors(tmp_path / "old.safetensors", found, weights)
+    assert float(VQATask.load(tmp_path / "old.safetensors").model.output.score_scale) == 1
+
+
 class Code:
     def __reduce__(self):
         return os.getpid, ()

@@ -248,6 +248,45 @@ def test_a_learnt_alpha_is_left_as_it_is(images, tmp_path, learnt):
     assert torch.equal(task.model.state_dict()[score], before.model.state_dict()[score])
 
 
+def sharp_start(images, folder):
+    before = task_of(images, seed=3)
+    with torch.no_grad():
+        before.model.output.score[-1].weight.mul_(40.0)
+    return saved(before, folder)
+
+
+def test_sharpness_is_matched_on_the_first_batch(images, tmp_path):
+    path = sharp_start(images, tmp_path)
+    data = fresh(images)
+    task = task_of(data, seed=4, output=OutputConfig("tvmax"), start=path)
+    twin = task_of(data, seed=4, output=OutputConfig("tvmax"), start=path)
+    first = next(iter(fresh(images).train_dataloader()))
+    wanted = twin.model.match(first, task_of(images, start=path).model.output)
+    assert 0 < wanted < 0.9 and float(task.model.output.score_scale) == 1
+    trained(task, data, tmp_path)
+    assert float(task.model.output.score_scale) == pytest.approx(wanted, rel=1e-6)
+    assert "_source" not in {name.split(".")[0] for name in task.state_dict()}
+    # The scale goes with the weights: into a file, and into a network that goes on from it.
+    path = saved(task, tmp_path)
+    assert float(VQATask.load(path).model.output.score_scale) == pytest.approx(wanted, rel=1e-6)
+    again = task_of(data, seed=5, output=OutputConfig("tvmax"), start=path)
+    trained(again, fresh(images), tmp_path)
+    assert float(again.model.output.score_scale) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_sharpness_is_left_alone(images, tmp_path):
+    """If that is asked for, or the attention is the same, or a checkpoint brings its own scale."""
+    path = sharp_start(images, tmp_path)
+    for output, match in ((OutputConfig("tvmax"), False), (OutputConfig("softmax"), True)):
+        task = task_of(images, output=output, start=path, match=match)
+        trained(task, fresh(images), tmp_path, steps=1)
+        assert float(task.model.output.score_scale) == 1
+    task = task_of(images, output=OutputConfig("tvmax"), start=path)
+    task.on_load_checkpoint({"vqa": task.describe()})
+    trained(task, fresh(images), tmp_path, steps=1)
+    assert float(task.model.output.score_scale) == 1
+
+
 def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
     path = saved(task_of(images), tmp_path)
     with pytest.raises(DataError, match=r"start\.safetensors knows .* trained on the same data"):

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from omegamax._arguments import check_choice, check_integer, is_integer
+from omegamax._arguments import check_choice, check_integer, check_number, is_integer
 from omegamax.data.sample import Sample
 from omegamax.data.scenes.ground import ground
 from omegamax.data.scenes.layout import place
-from omegamax.data.scenes.questions import MOST_COUNTED, QUESTIONS, WORDS, QuestionPlan, RandomChoices
+from omegamax.data.scenes.questions import BASIC_QUESTIONS, MOST_COUNTED, QUESTIONS, WORDS, QuestionPlan, RandomChoices
 from omegamax.data.scenes.scene import COLOURS, Scene, Thing
 from omegamax.data.scenes.shapes import LEAN, ODD, SHAPES, TURNS, plural
 from omegamax.data.vocabulary import Vocabulary
 
 SPLITS = ("train", "val", "test")
 _RADII = {False: (0.075, 0.115), True: (0.125, 0.170)}  # of regular and of odd shapes; fractions of the side
-_FEWEST, _MOST_OBJECTS, _LEAST_SIDE = 3, 9, 32
+_FEWEST, _MOST_OBJECTS, _LEAST_SIDE = 3, 24, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,8 @@ class Scenes(Dataset[Sample]):
         objects: fewest and most things in a picture; counted ones are added where they are more.
         shapes: at least three of :data:`SHAPES`.
         colours: at least three of :data:`COLOURS`.
-        questions: names of :data:`QUESTIONS`, all asked equally often.
+        questions: names of :data:`QUESTIONS`, all asked equally often; by default :data:`BASIC_QUESTIONS`.
+        scale: factor of the sizes of things, at most 1. Many things need small ones: what does not fit is shrunk.
 
     >>> scenes = Scenes(1000, seed=7, split="val", image_size=64)
     >>> sample = scenes[3]
@@ -82,7 +83,8 @@ class Scenes(Dataset[Sample]):
         objects: tuple[int, int] = (4, 7),
         shapes: Sequence[str] = SHAPES,
         colours: Sequence[str] = tuple(COLOURS),
-        questions: Sequence[str] = tuple(QUESTIONS),
+        questions: Sequence[str] = BASIC_QUESTIONS,
+        scale: float = 1.0,
     ) -> None:
         for argument, value, least in (("size", size, 1), ("seed", seed, 0), ("image_size", image_size, _LEAST_SIDE)):
             check_integer("Scenes", argument, value, least, 2**32 - 1)
@@ -95,6 +97,8 @@ class Scenes(Dataset[Sample]):
         self.shapes = _subset("shapes", shapes, SHAPES, _FEWEST)
         self.colours = _subset("colours", colours, tuple(COLOURS), _FEWEST)
         self.questions = _subset("questions", questions, tuple(QUESTIONS), 1)
+        check_number("Scenes", "scale", scale, above=0, most=1)
+        self.scale = float(scale)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -130,7 +134,7 @@ class Scenes(Dataset[Sample]):
         template = draw.one(self.questions)
         kind, make = QUESTIONS[template]
         plan = make(draw)
-        things = _things(draw, plan, draw.integer(*self.objects))
+        things = _things(draw, plan, draw.integer(*self.objects), self.scale)
         scene = Scene(things, ground(rng, self.image_size))
         return Asked(scene, plan.text, plan.answer, template, kind, tuple(range(plan.relevant)))
 
@@ -138,13 +142,13 @@ class Scenes(Dataset[Sample]):
         return f"Scenes({self.size}, seed={self.seed}, split={self.split!r}, image_size={self.image_size})"
 
 
-def _things(draw: RandomChoices, plan: QuestionPlan, count: int) -> tuple[Thing, ...]:
+def _things(draw: RandomChoices, plan: QuestionPlan, count: int, scale: float) -> tuple[Thing, ...]:
     """Return the cast of a plan and as many others as make up ``count``, placed."""
     pairs = list(plan.cast)
     if count > len(pairs):
         allowed = [(s, c) for s in draw.shapes for c in draw.colours if plan.others(s, c)]
         pairs += [allowed[i] for i in draw.rng.integers(len(allowed), size=count - len(pairs))]
-    radii = [draw.rng.uniform(*_RADII[shape in ODD]) for shape, _ in pairs]
+    radii = [scale * draw.rng.uniform(*_RADII[shape in ODD]) for shape, _ in pairs]
     boxes = [*plan.boxes, *[plan.rest] * (len(pairs) - len(plan.boxes))]
     middles, factor = place(draw.rng, radii, boxes, plan.far)
     return tuple(

@@ -124,6 +124,19 @@ def _count_colour(draw: RandomChoices) -> QuestionPlan:
     return QuestionPlan(f"how many {colour} objects are there?", str(count), cast, count, lambda s, c: c != colour)
 
 
+def _count_pair(draw: RandomChoices) -> QuestionPlan:
+    count, pair = draw.integer(0, MOST_COUNTED), (draw.shape(), draw.colour())
+    shape, colour = pair
+    # As in _exists: something has the shape alone, or the colour alone, half of the time at least.
+    cast = [pair] * count
+    if draw.coin():
+        cast.append((shape, draw.colour(colour)))
+    if draw.coin():
+        cast.append((draw.shape(shape), colour))
+    text = f"how many {colour} {plural(shape)} are there?"
+    return QuestionPlan(text, str(count), cast, count, lambda s, c: (s, c) != pair)
+
+
 def _colour_of(draw: RandomChoices) -> QuestionPlan:
     shape, colour = draw.shape(), draw.colour()
     return QuestionPlan(f"what colour is the {shape}?", colour, [(shape, colour)], 1, lambda s, c: s != shape)
@@ -173,7 +186,9 @@ QUESTIONS: dict[str, tuple[str, Callable[[RandomChoices], QuestionPlan]]] = {
     "shape_beside": ("other", _shape_beside),
     "colour_of_both": ("other", _colour_of_both),
     "shape_of_same_colour": ("other", _shape_of_same_colour),
+    "count_pair": ("number", _count_pair),
 }
+BASIC_QUESTIONS = tuple(name for name in QUESTIONS if name != "count_pair")  # asked by default
 # Every word that occurs beside the shapes and colours.
 WORDS = (
     "is there a an the above below left right of are more than do and have has same colour how many objects object "

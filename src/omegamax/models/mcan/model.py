@@ -15,7 +15,8 @@ from omegamax._numerics import working_dtype
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan.blocks import FeedForward, GuidedAttention, SelfAttention
 from omegamax.models.mcan.config import MCANConfig
-from omegamax.models.mcan.output import GridAttention, ImageGrid, OutputAttention
+from omegamax.models.mcan.grid import GridAttention, ImageGrid
+from omegamax.models.mcan.output import OutputAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,13 @@ class Answer:
         attention: over the image: ``weights [B, h, w]``, and for continuous kinds ``density`` and the ``discrete``
             weights it was made from.
         words: attention over the question, ``[B, T]``.
+        context: what was seen, ``[B, D]``: all that the answer has of the image.
     """
 
     logits: Tensor
     attention: GridAttention
     words: Tensor
+    context: Tensor
 
 
 class MCAN(torch.nn.Module):
@@ -69,16 +72,37 @@ class MCAN(torch.nn.Module):
         self.classifier = AnswerClassifier(config)
 
     def forward(self, batch: Mapping[str, Any]) -> Answer:
+        x, grid, y, words = self._read(batch)
+        context, attention = self.output(x, grid)
+        logits, weights = self.classifier(y, words, context)
+        return Answer(logits, attention, weights, context)
+
+    def match(self, batch: Mapping[str, Any], source: OutputAttention) -> float:
+        """Set, and return, the scale at which the look is as sharp as that of ``source`` on these questions.
+
+        ``source`` is the attention that the weights of this network were learnt with: see
+        :meth:`OutputAttention.match`. Dropout is off meanwhile.
+        """
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            with torch.no_grad():
+                x, grid, _, _ = self._read(batch)
+                self.output.match(x, grid, source)
+        finally:
+            for module, training in modes.items():
+                module.training = training
+        return float(self.output.score_scale)
+
+    def _read(self, batch: Mapping[str, Any]) -> tuple[Tensor, ImageGrid, Tensor, Tensor]:
+        """Return cells ``[B, L, D]`` and where they are, words ``[B, T, D]`` and their mask, as the last layers do."""
         if "question" not in batch:
             raise ValueError(f"MCAN: batch must hold a question, got {', '.join(batch) or 'nothing'}")
         features, grid = self._cells(batch)
         y, words = self.question(batch["question"])
         if len(y) != len(features):
             raise ValueError(f"MCAN: there must be an image for each question, got {len(features)} for {len(y)}")
-        x = self.image(features, y, grid.mask, words)
-        context, attention = self.output(x, grid)
-        logits, weights = self.classifier(y, words, context)
-        return Answer(logits, attention, weights)
+        return self.image(features, y, grid.mask, words), grid, y, words
 
     def _cells(self, batch: Mapping[str, Any]) -> tuple[Tensor, ImageGrid]:
         """Return features ``[B, L, image_dim]`` and where they are."""

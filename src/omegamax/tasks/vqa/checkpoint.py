@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from omegamax._arguments import is_integer
@@ -103,6 +104,7 @@ def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
     """Read record and weights of a ``.ckpt`` or ``.safetensors`` file, without running code; they fit each other."""
     content, weights = read_weights(path, KIND)
     record = Record.from_dict(content, path)
+    weights.setdefault("output.score_scale", torch.ones(()))  # of files from before there was one
     words, answers = record.vocabulary.num_words, record.vocabulary.num_answers
     # The attention over the image has no parameters, or a single one that the file may have in addition.
     network = record.network.replace(words=words, answers=answers, output=OutputConfig())

@@ -29,7 +29,7 @@ from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.threads import one_thread
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
-from omegamax.tasks.vqa.checkpoint import read_checkpoint, write_safetensors
+from omegamax.tasks.vqa.checkpoint import write_safetensors
 from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.sets import ScenesData
 from omegamax.tasks.vqa.task import VQATask
@@ -177,10 +177,9 @@ def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, 
         cnn=f"{folder}/cnn.safetensors",
         freeze_cnn=True,
         blind=name == BLIND,
+        start=str(out / START / "model.safetensors") if goes_on else None,
     )
     task.data_settings = data.settings
-    if goes_on:
-        task.model.load_state_dict(read_checkpoint(out / START / "model.safetensors")[1])
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
     steps = recipe.steps if goes_on else recipe.start_steps
     callbacks = [FiniteCheck(), _Steps(name, lambda part, done: told.put((part, done))), Curve()]

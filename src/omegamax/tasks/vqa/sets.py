@@ -11,7 +11,7 @@ from torch.utils.data import ConcatDataset, Dataset
 from omegamax._arguments import check_choice
 from omegamax.data import NLVR, VQA2, Daquar, EasyVQA, Sample, Scenes, Shapes, Vocabulary
 from omegamax.data.daquar import SOURCES
-from omegamax.data.scenes import COLOURS, QUESTIONS, SHAPES
+from omegamax.data.scenes import BASIC_QUESTIONS, COLOURS, SHAPES
 from omegamax.data.vqa2 import GridFeatures, answer_dictionary, load_dictionary
 from omegamax.data.vqa2.dataset import SUBSETS
 from omegamax.tasks.run_data import Limit
@@ -31,6 +31,7 @@ class ScenesData(VQAData):
         shapes: those in use.
         colours: likewise.
         questions: likewise, by their names in :data:`~omegamax.data.scenes.QUESTIONS`.
+        scale: factor of the sizes of things.
         scene_seed: of the pictures and questions.
         settings: as for :class:`VQAData`.
 
@@ -50,14 +51,15 @@ class ScenesData(VQAData):
         objects: tuple[int, int] = (4, 7),
         shapes: Sequence[str] = SHAPES,
         colours: Sequence[str] = tuple(COLOURS),
-        questions: Sequence[str] = tuple(QUESTIONS),
+        questions: Sequence[str] = BASIC_QUESTIONS,
+        scale: float = 1.0,
         scene_seed: int = 0,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self.samples, self.image_size, self.objects = tuple(samples), image_size, tuple(objects)
         self.shapes, self.colours, self.questions = list(shapes), list(colours), list(questions)
-        self.scene_seed = scene_seed
+        self.scale, self.scene_seed = scale, scene_seed
 
     def read(self, split: str) -> Scenes:
         size = dict(zip(("train", "val", "test"), self.samples, strict=True))[split]
@@ -74,6 +76,7 @@ class ScenesData(VQAData):
             shapes=self.shapes,
             colours=self.colours,
             questions=self.questions,
+            scale=self.scale,
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -14,7 +15,7 @@ from torchmetrics import MeanMetric
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.grid_cnn_file import load_grid_cnn
-from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig
+from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
 from omegamax.tasks.vqa.data import VQAData
@@ -45,6 +46,8 @@ class VQATask(RunTask):
         freeze_cnn: leave the CNN as it is; data kept in memory then holds its features, which are made once.
         blind: hide the image, all of it: what the words alone are good for.
         start: file of a trained network to start from, whatever its attention: none has parameters of its own.
+        match: if the start has another attention, scale the scores once, on the first batch of training, so that the
+            weights are as sharp as they were: see :func:`omegamax.match_sharpness`. No parameter is added.
 
     Example:
         >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
@@ -72,6 +75,7 @@ class VQATask(RunTask):
         freeze_cnn: bool = False,
         blind: bool = False,
         start: str | None = None,
+        match: bool = True,
     ) -> None:
         super().__init__()
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas) or not weight_decay >= 0:
@@ -90,8 +94,12 @@ class VQATask(RunTask):
             if cnn is not None:
                 _take_cnn(self.model.cnn, cnn)
             self.model.cnn.requires_grad_(not (freeze_cnn or blind))
+        self.matches = match
+        self._source: tuple[OutputAttention, ...] = ()  # no part of the network, and so in a tuple
         if start is not None:
-            _take_network(self.model, self.vocabulary, start)
+            record, weights = read_checkpoint(start)
+            _check_start(self.model, self.vocabulary, start, record, weights)
+            self.take(weights, record.network.output)
         # Random weights that would never be trained, unless others take their place before training.
         random = freeze_cnn and not blind and cnn is None and start is None and self.model.cnn is not None
         self._random = _fingerprint(self.model.cnn) if random and self.model.cnn is not None else None
@@ -107,6 +115,21 @@ class VQATask(RunTask):
             raise DataError(f"{path} has weights that do not fit its own settings ({error}); get it again") from error
         task.data_settings = record.data
         return task.eval()
+
+    def take(self, weights: Mapping[str, Tensor], output: OutputConfig) -> None:
+        """Go on from the weights of a network with attention ``output``, whose sharpness is matched if it is another.
+
+        Parameters that only one of the two has, such as a learnt alpha, are left as they are.
+        """
+        own = self.model.state_dict()
+        self.model.load_state_dict({name: value for name, value in weights.items() if name in own}, strict=False)
+        self._source = ()
+        if self.matches and not self.blind and output != self.network.output:
+            source = OutputAttention(self.network.hidden_dim, self.network.flat_dim, output)
+            prefix = "output."
+            theirs = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+            source.load_state_dict(theirs)
+            self._source = (source.eval(),)
 
     @property
     def label(self) -> str:
@@ -165,6 +188,13 @@ class VQATask(RunTask):
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def on_train_batch_start(self, batch: Batch, index: int) -> None:
+        if self._source:
+            scale = self.model.match(batch, self._source[0].to(self.device))
+            # All processes look alike, whatever their first batch is.
+            self.model.output.score_scale.fill_(self.trainer.strategy.broadcast(scale))
+            self._source = ()
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss = self.loss(self(batch).logits, batch["answers"])
@@ -234,6 +264,7 @@ class VQATask(RunTask):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_same(checkpoint.get(self.kind), self.record)
+        self._source = ()  # the weights of the checkpoint have their scale
 
 
 def _fingerprint(cnn: GridCNN | None) -> Tensor:
@@ -242,18 +273,15 @@ def _fingerprint(cnn: GridCNN | None) -> Tensor:
     return cnn.project.weight.detach().cpu().clone()
 
 
-def _take_network(model: MCAN, vocabulary: Vocabulary, path: str) -> None:
-    """Take over the weights of a trained network; parameters that only one of the two has, such as alpha, are left."""
-    record, weights = read_checkpoint(path)
+def _check_start(model: MCAN, vocabulary: Vocabulary, path: str, record: Record, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a trained network of other words or sizes; parameters that only one attention has may differ."""
     if record.vocabulary != vocabulary:
         raise DataError(f"{path} knows {record.vocabulary}, wanted {vocabulary}; give one trained on the same data")
     own = model.state_dict()
-    common = {name: value for name, value in weights.items() if name in own}
-    other = [name for name, value in common.items() if value.shape != own[name].shape]
+    other = [name for name, value in weights.items() if name in own and value.shape != own[name].shape]
     other += [name for name in {*own} ^ {*weights} if not name.startswith("output.")]
     if other:
         raise DataError(f"{path} has a network of other sizes ({', '.join(sorted(other)[:3])}); give the same sizes")
-    model.load_state_dict(common, strict=False)
 
 
 def _take_cnn(cnn: GridCNN, path: str) -> None:
