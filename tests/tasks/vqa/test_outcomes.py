@@ -74,6 +74,7 @@ def test_themes_are_what_they_say_and_come_in_turn():
     # 4: only softmax is right; of the rest the widest, 5 and 6, are right; 2 has three components.
     assert pick(networks, 2) == {0: DENSITIES, 3: DENSITIES, 4: WEIGHTS, 5: WIDE, 6: WIDE, 2: SEVERAL}
     assert pick(networks, 1) == {0: DENSITIES, 4: WEIGHTS, 5: WIDE, 2: SEVERAL}
+    assert pick(networks, 1, taken=[0, 5]) == {3: DENSITIES, 4: WEIGHTS, 6: WIDE, 2: SEVERAL}
     assert pick(networks, 0) == {} and pick({}, 3) == {}
 
 

@@ -18,7 +18,7 @@ from omegamax.tasks.progress import progress
 from omegamax.tasks.run_task import load_tasks
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.examples import draw_examples
-from omegamax.tasks.vqa.outcomes import Outcomes, pick
+from omegamax.tasks.vqa.outcomes import Outcomes
 from omegamax.tasks.vqa.report import Comparison, Row
 from omegamax.tasks.vqa.scores import Scores
 from omegamax.tasks.vqa.task import BLIND, VQATask
@@ -73,13 +73,12 @@ def compare(
     outcomes = {name: Outcomes() for name in everyone}
     rows = {name: _row(name, each, data, split, times.get(name), outcomes[name]) for name, each in everyone.items()}
     seeing = {name: each.task for name, each in contenders.items() if not each.task.blind}
-    themes = pick({name: outcomes[name] for name in seeing}, themed if examples else 0)
     return Comparison(
         title,
         about,
         [rows[name] for name in contenders],
         None if baseline is None else rows[BLIND],
-        draw_examples(seeing, data, split, examples, themes) if seeing else [],
+        draw_examples(seeing, data, split, examples, outcomes, themed) if seeing else [],
         dict(settings or {}),
     )
 

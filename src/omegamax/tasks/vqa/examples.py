@@ -16,6 +16,7 @@ from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.explain import VQAExplanation, explain, fix_components
+from omegamax.tasks.vqa.outcomes import Outcomes, pick
 from omegamax.tasks.vqa.photographs import PALE, Photographs
 from omegamax.tasks.vqa.report import Example, Fit, Look
 from omegamax.tasks.vqa.task import VQATask
@@ -26,17 +27,25 @@ _SEARCHED = 2000  # samples among which examples are found
 
 
 def draw_examples(
-    tasks: Mapping[str, VQATask], data: VQAData, split: str, count: int, themes: Mapping[int, str] | None = None
+    tasks: Mapping[str, VQATask],
+    data: VQAData,
+    split: str,
+    count: int,
+    outcomes: Mapping[str, Outcomes] | None = None,
+    themed: int = 0,
 ) -> list[Example]:
     """Ask all networks about ``count`` samples of a split, and draw their attention in one colour scale for each.
 
     Args:
-        themes: samples to draw beside those, by their places in the split, and what each is to show.
+        outcomes: what each network made of the whole split, if ``themed`` samples are to be drawn for each theme beside
+            those; see :func:`~omegamax.tasks.vqa.outcomes.pick`.
     """
     samples = data.read(split)
     if data.skip_broken:
         samples = SkipBroken(samples, data.skip_broken)
-    places = {**dict.fromkeys(choose(samples, count)), **(themes or {})}
+    first = choose(samples, count)
+    known = {name: outcomes[name] for name in tasks} if outcomes is not None and count else {}
+    places: dict[int, str | None] = {**dict.fromkeys(first), **pick(known, themed, first)}
     chosen = {samples[index].id: index for index in places}  # one that stands in for another, once
     artist = _Artist(tasks, data.photographs)
     return [artist.draw(samples[index], places[index]) for index in progress(chosen.values(), "drawing")]

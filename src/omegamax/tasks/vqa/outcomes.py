@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,8 +101,8 @@ def ellipse_area(density: Density) -> Tensor:
     return math.pi * torch.linalg.det(density.covariance_matrix.double()).clamp(min=0).sqrt()
 
 
-def pick(outcomes: Mapping[str, Outcomes], each: int) -> dict[int, str]:
-    """Pick up to ``each`` questions for each theme; returns their places in the split, and the theme.
+def pick(outcomes: Mapping[str, Outcomes], each: int, taken: Collection[int] = ()) -> dict[int, str]:
+    """Pick up to ``each`` questions for each theme, none that is ``taken``; returns themes by places in the split.
 
     ``"only densities right"`` and ``"only weights right"``: all networks with densities answer rightly and none with
     weights does, or the other way round; the first ones of each kind of question, in turn. ``"wide ellipse"``: the
@@ -111,7 +111,7 @@ def pick(outcomes: Mapping[str, Outcomes], each: int) -> dict[int, str]:
     """
     found: dict[int, str] = {}
     for theme, places in _candidates(list(outcomes.values())):
-        fresh = [place for place in places if place not in found]
+        fresh = [place for place in places if place not in found and place not in taken]
         found |= dict.fromkeys(fresh[:each], theme)
     return found
 

@@ -102,8 +102,8 @@ def example(
 
 def fits(n: int) -> list[Fit]:
     """A mixture with one component and with two, the one that is selected."""
-    one = Fit(1, png(40 * n, 9, 9), IMAGE, False, [("mean", "mean")])
-    return [one, Fit(2, look_picture(n, 2), "3", None, [("dashes", "half of a component's mass")])]
+    one = Fit(1, png(40 * n, 9, 9), IMAGE, False, MARKS[MULTI][:1])
+    return [one, Fit(2, look_picture(n, 2), "3", None, MARKS[MULTI])]
 
 
 def look_picture(n: int, m: int) -> bytes:

@@ -59,7 +59,7 @@ def test_agreement_has_the_divergences_and_what_matters(figures):
 
 def test_marks_that_occur_are_explained(figures):
     (legend,) = figures["components"].legends
-    assert {text.get_text() for text in legend.get_texts()} == {"mean", "half of a component's mass"}
+    assert {text.get_text() for text in legend.get_texts()} == {"equal density", "half of a component's mass"}
 
 
 def test_files_are_pictures(tmp_path):

@@ -71,7 +71,7 @@ def draw_figures(comparison: Comparison, rows: int = 3) -> dict[str, Figure]:
     chosen: dict[str, list[Line]] = {"kinds": [_looks(e) for e in first if e is not None]}
     for theme in THEMES:
         chosen[theme.replace(" ", "-")] = [_looks(e) for e in examples if e.theme == theme]
-    chosen[FITTED] = _fitted(examples)
+    chosen[FITTED] = _list_fits(examples)
     known = [e for e in examples if e.relevance is not None and any(x.divergence is not None for x in e.looks.values())]
     chosen[AGREEMENT] = [_agreement(e) for e in known]
     return {name: draw_lines(lines[:rows]) for name, lines in chosen.items() if lines}
@@ -181,7 +181,7 @@ def _agreement(example: Example) -> Line:
     )
 
 
-def _fitted(examples: Sequence[Example]) -> list[Line]:
+def _list_fits(examples: Sequence[Example]) -> list[Line]:
     """Return mixtures with 1, 2, ... components, from the example with the most on, each number selected in turn."""
 
     queues: dict[int, list[Line]] = {}
