@@ -47,7 +47,7 @@ def test_probabilities(name: str, alpha: float):
 
 
 @pytest.mark.parametrize(("name", "alpha"), MAPS)
-def test_odd_rows(name: str, alpha: float):
+def test_edge_case_rows(name: str, alpha: float):
     z = scores(6, 9)
     z[0], z[1, 4], z[2, 0] = -INF, math.nan, INF
     z[3, 1:], z[4] = -INF, 1e30
@@ -101,11 +101,11 @@ def test_any_alphas_in_one_tensor(dtype: torch.dtype, scale: float):
         assert size <= 2 or not bool(p[:, 1].any())
 
 
-def test_odd_rows_with_an_alpha_each():
+def test_edge_case_rows_with_an_alpha_each():
     alpha = torch.tensor(MANY, device=DEVICE)[:, None]
-    for odd in (math.nan, INF):
+    for value in (math.nan, INF):
         z = scores(len(MANY), 9)
-        z[:, 4] = odd
+        z[:, 4] = value
         assert bool(rows.entmax(z, alpha, 1).isnan().all())
     z = torch.full((len(MANY), 9), -INF, device=DEVICE)
     assert not bool(rows.entmax(z, alpha, 1).any())
@@ -241,9 +241,9 @@ def test_kept_launches():
     for _ in range(2):
         assert torch.equal(rows.entmax(z, 1.5, 1), p)
         assert torch.equal(rows.entmax_vjp(p, g, 1.5, 1), dz)
-    odd = torch.empty(513, device=DEVICE)[1:].view(8, 64).copy_(z)  # less aligned than what was kept
-    assert odd.data_ptr() % 16 != 0
-    assert torch.equal(rows.entmax(odd, 1.5, 1), p)
+    misaligned = torch.empty(513, device=DEVICE)[1:].view(8, 64).copy_(z)  # less aligned than what was kept
+    assert misaligned.data_ptr() % 16 != 0
+    assert torch.equal(rows.entmax(misaligned, 1.5, 1), p)
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda.synchronize()
         other = rows.entmax(z, 1.5, 1)
@@ -317,8 +317,8 @@ def test_long_rows_with_an_alpha_each(long_rows):
     z[:, 2] = -INF
     p = rows.entmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha.double()), rtol=0, atol=4e-7)
-    for odd, wanted in ((math.nan, True), (-INF, False)):
-        p = rows.entmax(torch.full_like(z, odd), alpha, 1)
+    for value, wanted in ((math.nan, True), (-INF, False)):
+        p = rows.entmax(torch.full_like(z, value), alpha, 1)
         assert bool(p.isnan().all()) == wanted
         assert wanted or not bool(p.any())
     z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)
