@@ -18,7 +18,9 @@ from omegamax.functional import constrained_softmax as constrained_softmax
 from omegamax.functional import constrained_sparsemax as constrained_sparsemax
 from omegamax.functional import entmax as entmax
 from omegamax.functional import entmax15 as entmax15
+from omegamax.functional import escort as escort
 from omegamax.functional import fusedmax as fusedmax
+from omegamax.functional import generalized_covariance as generalized_covariance
 from omegamax.functional import graph_fusedmax as graph_fusedmax
 from omegamax.functional import k_subsets as k_subsets
 from omegamax.functional import normmax as normmax
