@@ -31,6 +31,7 @@ def join_looks(densities: Sequence[Density], heads: int) -> Mixture:
         heads: H.
     """
     weights, places, roots = [], [], []
+    alpha: float | Tensor = 1.0
     for density in densities:
         parts = density.components if isinstance(density, Mixture) else density
         if not isinstance(parts, BetaGaussian):
@@ -38,13 +39,12 @@ def join_looks(densities: Sequence[Density], heads: int) -> Mixture:
                 f"join_looks: densities must be BetaGaussian or mixtures of them, got {type(parts).__name__}"
             )
         mixed = density.weights if isinstance(density, Mixture) else parts.loc.new_ones(len(parts.loc), 1)
-        loc, root = parts.loc, parts.scale_tril
+        loc, root, alpha = parts.loc, parts.scale_tril, parts.alpha
         if not isinstance(density, Mixture):
             loc, root = loc.unsqueeze(1), root.unsqueeze(1)
         weights.append(mixed.unflatten(0, (-1, heads)).flatten(1) / (heads * len(densities)))
         places.append(loc.unflatten(0, (-1, heads)).flatten(1, 2))
         roots.append(root.unflatten(0, (-1, heads)).flatten(1, 2))
-    alpha = parts.alpha
     if isinstance(alpha, Tensor):  # one for all examples
         alpha = alpha.flatten()[0]
     components = make_density(torch.cat(places, 1), alpha, scale_tril=torch.cat(roots, 1))
