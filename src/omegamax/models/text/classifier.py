@@ -62,7 +62,6 @@ class TextClassifier(torch.nn.Module):
                 raise ValueError(f"{NAME}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
             with torch.no_grad():
                 self.embedding.weight.copy_(embedding)
-        self.embedding.weight.requires_grad_(not config.freeze_words)
         self.encoder: BiLSTMEncoder | TransformerEncoder
         self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
         self.attention = TextAttention(config.state_dim, config.score_dim, config.attention)
