@@ -13,6 +13,7 @@ FOLDERS = {
     "vqa fit": ["vqa", "fit"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
+    "text demo": ["text", "demo"],
 }
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
