@@ -73,12 +73,13 @@ class MultimodalAttention(DensityAttention[Mixture]):
         generator: of the random number of components and the random starts. By default training draws from the global
             one, and evaluation from its own, the same in each call: it repeats itself and leaves the global one alone.
 
-    ``forward(values [*, L, D], weights [*, L], positions=None, *, query=None, lengths=None, mask=None)`` returns the
-    context ``[*, D]``, in the dtype of the values, and the :class:`~omegamax.densities.Mixture`, of batch ``[*]``, in
-    which what an example does not use has weight 0. It is differentiable in values and weights, though not in the
-    choices: of a number, and of a start. Batches broadcast, and ``positions [*, L, n]``, ``lengths`` and
-    ``mask [*, L]`` are those of :class:`ContinuousAttention`. For many queries to the same values, ``coefficients =
-    attention.fit(values)`` once, then ``attention.attend(coefficients, attention.match(weights))``.
+    ``forward(values [*, L, D], weights [*, L], positions=None, *, query=None, lengths=None, mask=None, extents=None)``
+    returns the context ``[*, D]``, in the dtype of the values, and the :class:`~omegamax.densities.Mixture`, of batch
+    ``[*]``, in which what an example does not use has weight 0. It is differentiable in values and weights, though not
+    in the choices: of a number, and of a start. Batches broadcast, and ``positions [*, L, n]``, ``lengths`` and ``mask
+    [*, L]`` are those of :class:`ContinuousAttention`, and so are ``extents``, whose mean under all weights is added to
+    each component. For many queries to the same values, ``coefficients = attention.fit(values)`` once, then
+    ``attention.attend(coefficients, attention.match(weights))``.
 
         >>> from omegamax.basis import GaussianRBF, grid_positions
         >>> x = grid_positions((14, 14))
@@ -171,14 +172,15 @@ class MultimodalAttention(DensityAttention[Mixture]):
         query: Tensor | None = None,
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
+        extents: Tensor | None = None,
     ) -> tuple[Tensor, Mixture]:
         """Return context ``[*, D]`` and mixture."""
         if query is not None:
             if weights is not None:
                 raise ValueError(f"{NAME}: the mixture comes from weights or from a query, got both")
-            return self._context(values, None, self.predict(query), positions, lengths, mask)
+            return self._context(values, None, self.predict(query), positions, lengths, mask, extents)
         check_type(NAME, "weights", weights, Tensor, "a floating-point tensor [*, L]")
-        return self._context(values, weights, None, positions, lengths, mask)
+        return self._context(values, weights, None, positions, lengths, mask, extents)
 
     def predict(self, query: Tensor) -> Mixture:
         """Return the mixture that a query ``[*, query_dim]`` asks for."""

@@ -63,6 +63,8 @@ class OutputConfig:
             of mean, width, area and components, see :func:`~omegamax.models.mcan.numbers.density_numbers`; of a
             discrete kind, those of the Gaussian with the moments of the weights. Each number has a parameter for each
             feature.
+        boxes: where a batch has boxes in place of cells, what a density is made from: the ``"centre"`` of each, or the
+            ``"whole"`` box, over which its weight is spread. Needs ``padding=False``.
         heads: looks side by side, each with scores of its own, at an equal part of the features.
         glimpses: looks in turn: the scores of each see, by a learnt linear map that is 0 at first, the mean context of
             those before; the context is the mean of all.
@@ -98,6 +100,7 @@ class OutputConfig:
     selection: float | str = 5.0
     combined: bool = False
     density_features: bool = False
+    boxes: str = "whole"
     heads: int = 1
     glimpses: int = 1
     source: str = "weights"
@@ -125,6 +128,7 @@ class OutputConfig:
         for argument in ("heads", "glimpses"):
             check_integer(name, argument, getattr(self, argument), least=1)
         check_choice(name, "source", self.source, SOURCES)
+        check_choice(name, "boxes", self.boxes, ("centre", "whole"))
         looks = self.heads * self.glimpses
         if self.source == "question":
             one = looks == 1 and not self.combined and self.mixing is None

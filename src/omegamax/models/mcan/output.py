@@ -106,25 +106,33 @@ class OutputAttention(torch.nn.Module):
         self, x: Tensor, weights: Tensor, grid: ImageGrid, question: Tensor | None
     ) -> tuple[Tensor, Density | None]:
         """Return context ``[B, D]`` and density of one look with these weights ``[B, L]``, or of the question."""
-        lengths = grid.shape if grid.sizes is None else grid.sizes
-        density = None
+        density, where = None, self._where(grid)
         if self.density is None:
             context = torch.einsum("bl,bld->bd", weights.to(x.dtype), x)
         else:
-            values, holes = grid.pack(x), grid.holes
+            values, holes = grid.pack(x), where.pop("mask")
             if holes is not None and self.config.padding:
                 values, holes = values.masked_fill(~holes.unsqueeze(-1), 0.0), None
             if self.predicts:
-                context, density = self.density(values, query=question, lengths=lengths, mask=holes)
+                context, density = self.density(values, query=question, mask=holes, **where)
             else:
-                context, density = self.density(values, grid.pack(weights), lengths=lengths, mask=holes)
+                context, density = self.density(values, grid.pack(weights), mask=holes, **where)
         if self.numbers is not None:
             known = density
             if known is None:
                 assert self.place is not None
-                known = self.place.match(grid.pack(weights), lengths=lengths, mask=grid.holes)
+                known = self.place.match(grid.pack(weights), **where)
             context = context + F.linear(density_numbers(known, self._components).to(x.dtype), self.numbers)
         return context, density
+
+    def _where(self, grid: ImageGrid) -> dict[str, Any]:
+        """Return where the values of a density are, as its layers take it."""
+        if grid.boxes is None:
+            return {"lengths": grid.shape if grid.sizes is None else grid.sizes, "mask": grid.holes}
+        if self.density is not None and self.config.padding:
+            raise ValueError("OutputAttention: boxes leave no grid to pad, got padding=True; give padding=False")
+        whole = self.config.boxes == "whole"
+        return {"positions": grid.middles, "mask": grid.mask, "extents": grid.sides if whole else None}
 
     @property
     def _components(self) -> int | None:
@@ -164,6 +172,8 @@ class OutputAttention(torch.nn.Module):
         if grid.mask is not None:
             z = z.masked_fill(~grid.mask, -torch.inf)
         if isinstance(self.transform, nn.TVmax):
+            if grid.boxes is not None:
+                raise ValueError("OutputAttention: tvmax needs cells with neighbours, got boxes")
             return self.transform(z.unflatten(-1, grid.shape)).flatten(1)
         if self.config.kind != "k_subsets":
             return apply(self.transform, z)
