@@ -69,6 +69,13 @@ class ImageGrid:
             packed = packed & (torch.arange(packed.shape[1]) < self.sizes.prod(-1, keepdim=True)).to(packed.device)
         return packed
 
+    def repeat(self, times: int) -> ImageGrid:
+        """Return the grid with each image so many times in a row."""
+        if times == 1 or self.mask is None:
+            return self
+        given = None if self.given is None else self.given.repeat_interleave(times, 0)
+        return ImageGrid(self.shape, self.mask.repeat_interleave(times, 0), given)
+
     def pack(self, x: Tensor) -> Tensor:
         """Put the cells of each image in front, row by row, ``[B, L, *]``; what is behind them has no meaning."""
         if self.sizes is None:
@@ -85,9 +92,11 @@ class GridAttention:
     """Where a model looked: weights over the cells, and the density that was made from them, if one was.
 
     Args:
-        discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells).
+        discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells); of several looks, their
+            mean; of a density that was predicted, equal ones.
         grid: the cells.
-        density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; or None.
+        density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; of several
+            looks, their mixture; or None.
     """
 
     discrete: Tensor

@@ -73,8 +73,10 @@ class MCAN(torch.nn.Module):
 
     def forward(self, batch: Mapping[str, Any]) -> Answer:
         x, grid, y, words = self._read(batch)
-        context, attention = self.output(x, grid)
-        logits, weights = self.classifier(y, words, context)
+        asked = self.classifier.attend(y, words) if self.output.predicts else None
+        context, attention = self.output(x, grid, None if asked is None else asked[0])
+        attended, weights = self.classifier.attend(y, words) if asked is None else asked
+        logits = self.classifier.fuse(attended, context)
         return Answer(logits, attention, weights, context)
 
     def match(self, batch: Mapping[str, Any], source: OutputAttention) -> float:
@@ -243,8 +245,15 @@ class AnswerClassifier(torch.nn.Module):
         self.answer = torch.nn.Linear(config.fused_dim, config.answers)
 
     def forward(self, y: Tensor, mask: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        attended, words = self.attend(y, mask)
+        return self.fuse(attended, context), words
+
+    def attend(self, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the attended question :math:`\tilde y`, ``[B, D]``, and the weights of its words, ``[B, T]``."""
         z = self.score(y).squeeze(-1)
         words = functional.softmax(z.to(working_dtype(z)), mask=mask)
-        attended = torch.einsum("bt,btd->bd", words.to(y.dtype), y)
-        fused = self.norm(self.question(attended) + self.image(context))
-        return self.answer(fused), words
+        return torch.einsum("bt,btd->bd", words.to(y.dtype), y), words
+
+    def fuse(self, attended: Tensor, context: Tensor) -> Tensor:
+        """Return the logits ``[B, A]`` of an attended question and what was seen, ``[B, D]`` each."""
+        return self.answer(self.norm(self.question(attended) + self.image(context)))
