@@ -31,7 +31,7 @@ CURVES = {
 
 
 def curves(ax: plt.Axes, rows: list[dict[str, str]], what: int) -> None:
-    """Success (1) or nonzeros (2) of Gaussian-sparsemax in validation games while training: each run, and their mean."""
+    """Success (1) or nonzeros (2) of Gaussian-sparsemax in validation games in training: each run, and their mean."""
     for choice, (label, colour) in CURVES.items():
         each = [json.loads(row["curve"]) for row in rows if (row["kind"], row["choice"]) == (SHOWN, choice)]
         scale = 100 if what == 1 else 1

@@ -133,20 +133,22 @@ def seeds_table(rows: Rows) -> str:
 
 
 def equal_rate_table(rows: Rows, more: Rows) -> str:
-    """MNIST, bits, small: straight-through at the rate that Gaussian-sparsemax has."""
-    job = {"set": "mnist", "codes": "bits", "size": "small"}
-    ours = rows_of(rows, {**job, "kind": "gaussian_sparsemax"})
+    """Bits, small: straight-through at the rate that Gaussian-sparsemax has."""
     lines = []
-    for label, its in (
-        ("straight-through, as its trials chose", rows_of(rows, {**job, "kind": "straight_through"})),
-        ("straight-through, at equal rate", rows_of(more, {**job, "kind": "straight_through"})),
-    ):
-        rate = f"{float(its[0]['rate']):g}" if its else "-"
-        line = [label, rate, mean(its, "bound", 1), paired_difference(ours, its, "bound", 1)]
-        lines.append([*line, mean(its, "weighted", 1), paired_difference(ours, its, "weighted", 1)])
-    head = ["MNIST, bits, small", "rate", "bound", "Gaussian-sparsemax less it", "weighted", "the same of it"]
-    own = ["Gaussian-sparsemax", f"{float(ours[0]['rate']):g}", mean(ours, "bound", 1), "", mean(ours, "weighted", 1), ""]
-    return table(head, [own, *lines])
+    for name in SETS:
+        job = {"set": name, "codes": "bits", "size": "small"}
+        ours, chosen = (rows_of(rows, {**job, "kind": kind}) for kind in ("gaussian_sparsemax", "straight_through"))
+        equal = rows_of(more, {**job, "kind": "straight_through"})
+        labels = ("Gaussian-sparsemax", "straight-through, as its trials chose", "straight-through, at equal rate")
+        for label, its in zip(labels, (ours, chosen, equal), strict=True):
+            if not its:
+                continue
+            line = [f"{name}: {label}", f"{float(its[0]['rate']):g}"]
+            for column in ("bound", "weighted"):
+                line += [mean(its, column, 1), "" if its is ours else paired_difference(ours, its, column, 1)]
+            lines.append(line)
+    head = ["bits, small", "rate", "bound", "Gaussian-sparsemax less it", "weighted", "Gaussian-sparsemax less it"]
+    return table(head, lines)
 
 
 def tables(folder: Path) -> dict[str, str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,16 +40,14 @@ def rows(path):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, warm_processes):
     folder = tmp_path_factory.mktemp("all")
     write_digits(folder / "mnist", 10040, packed=False)  # 10000 are held out
     write_benchmark(folder / "mil", bags=40)
     out = folder / "results"
     given = ["--data", folder, "--sets", "mnist_2", "fox", "--kinds", "softmax", "k_subsets_5", "--seeds", "0", "1"]
     given += ["--epochs", "1", "--bags", "8", "8", "8", "--workers", "1", "--device", "cpu", "--trials-from", out]
-    command = [sys.executable, "-c", ALL, str(FOLDER), *map(str, given), "--results", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    shown = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
+    shown = warm_processes.run(["-c", ALL, FOLDER, *given, "--results", out])
     assert shown.returncode == 0, shown.stderr
     return out, shown.stdout
 
@@ -108,14 +103,14 @@ def test_tables_are_made_of_the_rows(done):
     assert "equal weights | - |" in inside and "softmax" in chosen and "Fox" in spread
 
 
-def test_share_of_nines_is_counted_by_hand():
+def test_share_of_nines_is_counted_by_hand(warm_processes):
     code = "import sys, torch; sys.path.insert(0, sys.argv[1]); import shares\n"
     code += "print(shares.best_threshold(torch.tensor([1, 3, 5, 2]).double() / 8, torch.tensor([0, 1, 1, 1])))\n"
-    shown = subprocess.run([sys.executable, "-c", code, str(FOLDER)], capture_output=True, text=True, timeout=200)
+    shown = warm_processes.run(["-c", code, FOLDER])
     assert shown.stdout.strip() == "(0.25, 1.0)", shown.stderr
 
 
-def test_page_shows_what_the_rows_say():
+def test_page_shows_what_the_rows_say(warm_processes):
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     code = "import sys; sys.path.insert(0, sys.argv[1]); import tables; from run import table_rows\n"
     code += "rows = table_rows(tables.HERE / 'results', tables.HEADS)\n"
@@ -123,6 +118,6 @@ def test_page_shows_what_the_rows_say():
     code += "print(tables.beside(rows, names, 'accuracy'))\n"
     code += "first = table_rows(tables.HERE / 'results' / 'xavier', tables.HEADS)\n"
     code += "print(tables.beside(first, tables.BENCHMARKS, 'auc', tables.FIRST_SEEDS))\n"
-    shown = subprocess.run([sys.executable, "-c", code, str(FOLDER)], capture_output=True, text=True, timeout=200)
+    shown = warm_processes.run(["-c", code, FOLDER])
     assert shown.returncode == 0 and shown.stdout, shown.stderr
     assert all(line in page for line in shown.stdout.splitlines())

@@ -47,14 +47,14 @@ def rank_correlation(
     name = "rank_correlation"
     cells = MapCells(name, (p, q), dim, size, samples)
     p, q, keep = cells.rows("p", p), cells.rows("q", q), cells.kept(mask)
-    a, b = _centred_ranks(p, keep), _centred_ranks(q, keep)
+    a, b = centre_ranks(p, keep), centre_ranks(q, keep)
     spread = a.square().sum(-1) * b.square().sum(-1)
     value = torch.where(spread == 0, math.nan, (a * b).sum(-1) / spread.sqrt())
     return value.to(common_dtype(p, q))
 
 
-def _centred_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
-    """Ranks of the cells that are kept less their mean, 0 for the others; NaN in a row with a NaN."""
+def centre_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
+    """Return the ranks of the cells that are kept less their mean, 0 for the others; NaN in a row with a NaN."""
     x = rows if rows.is_floating_point() else rows.double()
     spoilt = x.isnan()
     count = torch.full(x.shape[:-1], x.shape[-1], dtype=torch.float64, device=x.device)
@@ -63,11 +63,11 @@ def _centred_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
         count = keep.sum(-1, dtype=torch.float64)
         x = torch.where(keep, x, math.nan)  # sorted behind everything, infinity too, and equal to nothing
     values, order = x.sort(-1)
-    place = torch.arange(x.shape[-1], dtype=torch.float64, device=x.device).expand(x.shape)
+    position = torch.arange(x.shape[-1], dtype=torch.float64, device=x.device).expand(x.shape)
     step = values[..., 1:] != values[..., :-1]
     end = torch.ones_like(values[..., :1], dtype=torch.bool)
-    first = torch.where(torch.cat([end, step], -1), place, 0.0).cummax(-1).values
-    last = torch.where(torch.cat([step, end], -1), place, math.inf).flip(-1).cummin(-1).values.flip(-1)
+    first = torch.where(torch.cat([end, step], -1), position, 0.0).cummax(-1).values
+    last = torch.where(torch.cat([step, end], -1), position, math.inf).flip(-1).cummin(-1).values.flip(-1)
     ranks = torch.zeros_like(first).scatter(-1, order, (first + last) / 2 + 1)
     # Ties or not, the mean rank of k cells is (k + 1) / 2: all of this is exact in double precision.
     ranks = ranks - (count.unsqueeze(-1) + 1) / 2
