@@ -1,5 +1,6 @@
 """Measures of words that explain an answer: by hand, by brute force, with masks, ties and nothing at all."""
 
+import itertools
 import math
 
 import pytest
@@ -28,13 +29,13 @@ def brute_auprc(scores, marked):
         chosen = [s >= threshold for s in scores]
         hits = sum(c and m for c, m in zip(chosen, marked, strict=True))
         points.append((hits / sum(marked), hits / sum(chosen)))
-    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(points, points[1:], strict=False))
+    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in itertools.pairwise(points))
 
 
 def brute_roc(scores, marked):
-    pairs = [
-        (a, b) for a, m in zip(scores, marked, strict=True) if m for b, n in zip(scores, marked, strict=True) if not n
-    ]
+    yes = [s for s, m in zip(scores, marked, strict=True) if m]
+    no = [s for s, m in zip(scores, marked, strict=True) if not m]
+    pairs = list(itertools.product(yes, no))
     return sum((a > b) + 0.5 * (a == b) for a, b in pairs) / len(pairs)
 
 
