@@ -43,6 +43,7 @@ from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import sharded_entmax_loss as sharded_entmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
+from omegamax.losses import squared_loss as squared_loss
 from omegamax.maps import Bounded as Bounded
 from omegamax.maps import Fused as Fused
 from omegamax.maps import GraphFused as GraphFused
@@ -52,6 +53,7 @@ from omegamax.maps import Omega as Omega
 from omegamax.maps import Oscar as Oscar
 from omegamax.maps import SequentialKSubsets as SequentialKSubsets
 from omegamax.maps import Shannon as Shannon
+from omegamax.maps import SquaredNorm as SquaredNorm
 from omegamax.maps import TotalVariation2d as TotalVariation2d
 from omegamax.maps import Tsallis as Tsallis
 from omegamax.maps import get as get

@@ -100,14 +100,6 @@ def test_traced_maps(name: str, tmp_path):
     assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo=False) <= TOLERANCE
 
 
-@pytest.mark.parametrize(
-    "name", ["fusedmax", *(pytest.param(n, marks=pytest.mark.slow) for n in CHAINS if n != "fusedmax")]
-)
-def test_traced_map_over_chains(name: str, tmp_path):
-    layer = Layer(CHAINS[name])
-    assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo=False) <= TOLERANCE
-
-
 def test_exported_closed_forms(tmp_path):
     layer = Layer(*CLOSED.values())
     assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "maps.onnx", dynamo=True) <= TOLERANCE

@@ -16,18 +16,18 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize("count, candidates", [(2, 2), (16, 16), (17, 16), (40, 5), (3000, 16)])
 def test_candidates_are_distinct_and_the_right_one_is_among_them(count, candidates):
-    places, target = draw_games(count, candidates, seeded())
-    assert places.shape == (count, candidates) and places.min() >= 0 and places.max() < count
-    assert bool((places.sort(1).values.diff(dim=1) > 0).all())
-    assert torch.equal(places.gather(1, target[:, None]).flatten(), torch.arange(count))
+    pictures, target = draw_games(count, candidates, seeded())
+    assert pictures.shape == (count, candidates) and pictures.min() >= 0 and pictures.max() < count
+    assert bool((pictures.sort(1).values.diff(dim=1) > 0).all())
+    assert torch.equal(pictures.gather(1, target[:, None]).flatten(), torch.arange(count))
 
 
-def test_all_sets_of_other_pictures_and_all_positions_are_equally_likely():
+def test_all_sets_of_other_pictures_and_all_indices_are_equally_likely():
     generator, rounds = seeded(3), 4000
     drawn = [draw_games(5, 3, generator) for _ in range(rounds)]
-    places = torch.stack([each[0] for each in drawn])  # [rounds, 5, 3]
+    pictures = torch.stack([each[0] for each in drawn])  # [rounds, 5, 3]
     for game in range(5):
-        mask = torch.nn.functional.one_hot(places[:, game], 5).sum(1)
+        mask = torch.nn.functional.one_hot(pictures[:, game], 5).sum(1)
         mask[:, game] = 0
         sets = mask @ (2 ** torch.arange(5))
         _, count = sets.unique(return_counts=True)
@@ -60,7 +60,7 @@ def test_batch_shows_the_picture_that_is_the_target(seed):
     chosen = batch["candidates"].gather(1, batch["target"][:, None]).flatten()
     assert torch.equal(chosen, batch["shown"])
     assert torch.equal(batch["label"], labels[own])
-    rows = batch["images"][batch["candidates"]]  # distinct pictures, not only distinct places
+    rows = batch["images"][batch["candidates"]]  # distinct pictures, not only distinct indices
     assert all(len(row.unique(dim=0)) == 4 for row in rows)
 
 
@@ -129,13 +129,13 @@ def test_too_few_pictures_are_refused(tmp_path):
 
 def test_all_sets_of_concepts_and_all_pictures_of_each_are_equally_likely():
     concepts = torch.tensor([0, 2, 2, 5, 5, 5])  # numbers may be left out
-    places, target = draw_concept_games(concepts, 6000, 2, seeded(1))
-    assert bool((concepts[places[:, 0]] != concepts[places[:, 1]]).all())
-    pairs = concepts[places].sort(1).values @ torch.tensor([10, 1])
+    pictures, target = draw_concept_games(concepts, 6000, 2, seeded(1))
+    assert bool((concepts[pictures[:, 0]] != concepts[pictures[:, 1]]).all())
+    pairs = concepts[pictures].sort(1).values @ torch.tensor([10, 1])
     for _, count in zip(*pairs.unique(return_counts=True), strict=True):
         assert abs(int(count) - 2000) < 200  # 36 is a deviation
     for concept, size in ((2, 2), (5, 3)):
-        drawn = places[concepts[places] == concept].bincount(minlength=6)[concepts == concept]
+        drawn = pictures[concepts[pictures] == concept].bincount(minlength=6)[concepts == concept]
         assert bool(((drawn - drawn.sum() / size).abs() < 200).all())
     assert abs(int(target.sum()) - 3000) < 200
 

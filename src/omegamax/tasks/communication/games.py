@@ -16,10 +16,10 @@ from omegamax.tasks.batches import Order
 def draw_games(count: int, candidates: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
     """Draw a game about each of ``count`` pictures: candidates ``[count, n]`` by index, and the right one ``[count]``.
 
-    The others are distinct pictures, all sets of them equally likely, and so is the place of the right one.
+    The others are distinct pictures, all sets of them equally likely, and so is the index of the right one.
 
-        >>> places, target = draw_games(5, 3, torch.Generator().manual_seed(0))
-        >>> places.gather(1, target[:, None]).flatten()
+        >>> pictures, target = draw_games(5, 3, torch.Generator().manual_seed(0))
+        >>> pictures.gather(1, target[:, None]).flatten()
         tensor([0, 1, 2, 3, 4])
     """
     check_integer("draw_games", "candidates", candidates, 2, count)
@@ -30,11 +30,11 @@ def draw_games(count: int, candidates: int, generator: torch.Generator | None = 
         taken = (others == drawn).any(1, keepdim=True)
         others = torch.cat([others, torch.where(taken, top, drawn)], 1)
     own = torch.arange(count)[:, None]
-    places = torch.cat([own, (own + 1 + others) % count], 1)
+    pictures = torch.cat([own, (own + 1 + others) % count], 1)
     target = torch.randint(candidates, (count, 1), generator=generator)
-    moved = places.gather(1, target)
-    places[:, :1] = moved
-    return places.scatter(1, target, own), target.flatten()
+    moved = pictures.gather(1, target)
+    pictures[:, :1] = moved
+    return pictures.scatter(1, target, own), target.flatten()
 
 
 def draw_concept_games(
@@ -46,8 +46,8 @@ def draw_concept_games(
     >= 0, one for each picture.
 
         >>> concepts = torch.tensor([0, 1, 1, 2, 2, 2])
-        >>> places, target = draw_concept_games(concepts, 4, 3, torch.Generator().manual_seed(0))
-        >>> concepts[places].sort(1).values.tolist(), target.shape
+        >>> pictures, target = draw_concept_games(concepts, 4, 3, torch.Generator().manual_seed(0))
+        >>> concepts[pictures].sort(1).values.tolist(), target.shape
         ([[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]], torch.Size([4]))
     """
     check_integer("draw_concept_games", "count", count, 1)
@@ -73,8 +73,8 @@ class ConceptMembers:
     def draw(self, chosen: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw a picture of each of the concepts ``chosen [*]``, ``[*]``, all of its pictures equally likely."""
         part = torch.rand(chosen.shape, generator=generator, device=chosen.device)
-        place = (part * self.size[chosen]).long()  # a float32 below one, times a size below 2^24, stays below it
-        return self.pictures[self.start[chosen] + torch.minimum(place, self.size[chosen] - 1)]
+        index = (part * self.size[chosen]).long()  # a float32 below one, times a size below 2^24, stays below it
+        return self.pictures[self.start[chosen] + torch.minimum(index, self.size[chosen] - 1)]
 
     def to(self, device: torch.device | str) -> ConceptMembers:
         """Move to a device."""
@@ -168,10 +168,10 @@ class Games(Dataset[int]):
             candidates, target = draw_games(len(own), self.candidates, torch.Generator().manual_seed(mixed))
             rows, shown = own, torch.arange(len(own))
         else:
-            places, target = self.games[0][own], self.games[1][own]
-            own = places.gather(1, target[:, None]).flatten()
-            rows, candidates = places.unique(return_inverse=True)
+            pictures, target = self.games[0][own], self.games[1][own]
+            own = pictures.gather(1, target[:, None]).flatten()
+            rows, candidates = pictures.unique(return_inverse=True)
             shown = candidates.gather(1, target[:, None]).flatten()
         images = (self.images[rows].float() / 255 - self.mean) / self.deviation
-        place = {"shown": shown, "candidates": candidates, "target": target}
-        return {"images": images, **place, "label": self.labels[own]}
+        game = {"shown": shown, "candidates": candidates, "target": target}
+        return {"images": images, **game, "label": self.labels[own]}

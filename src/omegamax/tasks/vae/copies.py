@@ -39,7 +39,7 @@ class VAECopies:
         self.one = copy.deepcopy(self.networks[0]).to(self.device)  # its code is that of all; its layers are not used
         self.encoders = Stacked([network.encoder for network in self.networks]).to(self.device)
         self.decoders = Stacked([network.decoder for network in self.networks]).to(self.device)
-        self.one.encoder, self.one.decoder = _Joined(self.encoders), _Joined(self.decoders)
+        self.one.encoder, self.one.decoder = _Joined(self.encoders), _Joined(self.decoders)  # type: ignore[assignment]
         own = [network.latent.temperature for network in self.networks if isinstance(network.latent, ConcreteLatent)]
         self._temperatures = torch.tensor(own, device=self.device)
 
@@ -75,7 +75,8 @@ class VAECopies:
         sets, which = _distinct(pictures, self.device)
         for number, network in enumerate(self.networks):  # the decoders start from the mean picture of each
             network.centre(sets[which[number]].float().mean(0) / 255)
-        self.decoders.weights[-1].data.copy_(torch.stack([network.decoder[-1].bias for network in self.networks]))
+        biases: list[Any] = [network.decoder[-1].bias for network in self.networks]
+        self.decoders.weights[-1].data.copy_(torch.stack(biases))
         adam = RatedAdam([*self.encoders.weights, *self.decoders.weights], rates, fused=True)
         count = len(sets[0])
         steps = epochs * -(-count // batch_size)
