@@ -33,9 +33,9 @@ def brute_auprc(scores, marked):
 
 
 def brute_roc(scores, marked):
-    pairs = [
-        (a, b) for a, m in zip(scores, marked, strict=True) if m for b, n in zip(scores, marked, strict=True) if not n
-    ]
+    yes = [s for s, m in zip(scores, marked, strict=True) if m]
+    no = [s for s, m in zip(scores, marked, strict=True) if not m]
+    pairs = list(itertools.product(yes, no))
     return sum((a > b) + 0.5 * (a == b) for a, b in pairs) / len(pairs)
 
 
