@@ -8,3 +8,6 @@ from omegamax.models.text.classifier import TextClassifier as TextClassifier
 from omegamax.models.text.classifier import TransformerEncoder as TransformerEncoder
 from omegamax.models.text.config import TextConfig as TextConfig
 from omegamax.models.text.config import WordsConfig as WordsConfig
+from omegamax.models.text.rationale import RationaleClassifier as RationaleClassifier
+from omegamax.models.text.rationale import WordSelector as WordSelector
+from omegamax.models.text.rationale_config import RationaleConfig as RationaleConfig

@@ -26,10 +26,14 @@ class TextAnswer:
     Args:
         logits: one for each class, ``[B, C]``.
         attention: over the words.
+        rationale: weights of the words that were read, ``[B, L]``, 0 of all others; None: all were.
+        penalty: to be added to the loss; None: nothing.
     """
 
     logits: Tensor
     attention: WordAttention
+    rationale: Tensor | None = None
+    penalty: Tensor | None = None
 
 
 class TextClassifier(torch.nn.Module):
@@ -61,8 +65,7 @@ class TextClassifier(torch.nn.Module):
                 raise ValueError(f"{NAME}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
             with torch.no_grad():
                 self.embedding.weight.copy_(embedding)
-        self.encoder: BiLSTMEncoder | TransformerEncoder
-        self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
+        self.encoder = make_encoder(config)
         self.attention = TextAttention(config.state_dim, config.score_dim, config.attention)
         self.dropout = torch.nn.Dropout(config.dropout)
         self.classify = torch.nn.Linear(config.state_dim, config.classes)
@@ -119,6 +122,11 @@ class BiLSTMEncoder(torch.nn.Module):
         turned = torch.where(mask, lengths.unsqueeze(-1) - 1 - index, index)
         h = torch.cat([self.onward(x)[0], _turn(self.back(_turn(x, turned))[0], turned)], -1)
         return h.masked_fill(~mask.unsqueeze(-1), 0.0)
+
+
+def make_encoder(config: TextConfig) -> BiLSTMEncoder | TransformerEncoder:
+    """Make the encoder that a configuration names."""
+    return BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
 
 
 def _turn(x: Tensor, index: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
+from omegamax.models.text.rationale_config import RationaleConfig
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequential_k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
@@ -130,6 +131,7 @@ class TextConfig:
         learn_alpha: whether they do.
         dropout: of embeddings and of the states of words.
         attention: over the words.
+        rationale: let a generator choose words first, of which alone the rest knows; None: all are read.
 
     Example:
         >>> TextConfig.small(words=20, classes=2, attention=WordsConfig("sparsemax")).word_dim
@@ -154,6 +156,7 @@ class TextConfig:
     learn_alpha: bool = True
     dropout: float = 0.0
     attention: WordsConfig = field(default_factory=WordsConfig)
+    rationale: RationaleConfig | None = None
 
     def __post_init__(self) -> None:
         name = "TextConfig"
@@ -166,6 +169,8 @@ class TextConfig:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"{name}: dropout must lie in [0, 1), got {self.dropout!r}")
         check_number(name, "alpha", self.alpha, least=1, most=2)
+        if self.rationale is not None and self.attention.continuous:
+            raise ValueError(f"{name}: rationale goes with discrete attention, got {self.attention.kind!r}")
 
     @property
     def state_dim(self) -> int:
@@ -189,5 +194,6 @@ class TextConfig:
     def from_dict(cls, settings: Mapping[str, Any]) -> TextConfig:
         """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
         given = dict(settings)
-        attention = given.pop("attention", {})
-        return cls(**given, attention=WordsConfig(**attention))
+        attention, rationale = given.pop("attention", {}), given.pop("rationale", None)
+        chosen = None if rationale is None else RationaleConfig(**rationale)
+        return cls(**given, attention=WordsConfig(**attention), rationale=chosen)

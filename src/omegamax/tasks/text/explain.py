@@ -24,11 +24,11 @@ class TextExplanation:
     Args:
         words: as they are written, those it read.
         classes: the likeliest ones first, each with its probability.
-        weights: the attention of each word, ``[L]``, summing to one.
+        weights: the attention of each word, ``[L]``, summing to one; of a rationale, each word's share in it.
         empty: which words have exactly none, bool ``[L]``.
         discrete: weights of the words, ``[L]``; None where it has a density that comes from none.
         density: of batch ``[1]``, over the unit interval that the text fills; None for discrete kinds.
-        kind: of the attention.
+        kind: of the attention, or of what chooses a rationale.
     """
 
     words: tuple[str, ...]
@@ -68,7 +68,7 @@ def explain(task: TextTask, text: str, top: int = 3) -> TextExplanation:
         look.empty()[0].cpu(),
         None if discrete is None else discrete.cpu(),
         look.density,
-        task.config.attention.kind,
+        task.config.attention.kind if task.config.rationale is None else task.config.rationale.selector,
     )
 
 

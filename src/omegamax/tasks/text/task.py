@@ -17,9 +17,9 @@ from omegamax._arguments import check_number, is_integer
 from omegamax.data import DataError, Vocabulary
 from omegamax.data.files import short
 from omegamax.data.text import NO_LABEL
-from omegamax.metrics import MassInside
+from omegamax.metrics import MassInside, TokenF1
 from omegamax.models.mcan import AnswerLoss
-from omegamax.models.text import TextAnswer, TextClassifier, TextConfig
+from omegamax.models.text import RationaleClassifier, TextAnswer, TextClassifier, TextConfig
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -28,6 +28,7 @@ from omegamax.tasks.weights_file import remedy
 
 Batch = dict[str, Any]
 PREFIXES = ("val_", "test_")
+_MEASURES = ("loss", "accuracy", "zero", "inside", "token_f1")
 # What a file may ask for that none of its weights shows.
 _LIMITS = {"functions": 1 << 16, "max_components": 1000, "filters": 1 << 20, "k": 1_000_000}
 
@@ -37,7 +38,9 @@ class TextTask(RunTask):
 
     Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_zero`` (the share of words with exactly no
     attention) and, where words are marked, the share ``val_inside`` of the attention on those that at least half of the
-    people marked; in a test, the same with ``test_``. All are means over the texts of all processes.
+    people marked; in a test, the same with ``test_``. All are means over the texts of all processes. With
+    ``network.rationale`` it is a :class:`~omegamax.models.text.RationaleClassifier`, whose attention is that of the
+    generator: ``val_zero`` is the share of words not chosen, and ``val_token_f1`` compares chosen words with marked ones.
 
     Args:
         vocabulary: numbers of words and classes; on the command line, that of the data.
@@ -82,7 +85,8 @@ class TextTask(RunTask):
         self.config = network.replace(words=vocabulary.num_words, classes=vocabulary.num_answers)
         options = dict(loss_options or {})
         self.network = {"vocabulary": vocabulary, "network": self.config, "loss": loss, "loss_options": options}
-        self.model = TextClassifier(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
+        classifier = TextClassifier if network.rationale is None else RationaleClassifier
+        self.model = classifier(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
         self.model.embedding.requires_grad_(not freeze_words)
         self.loss = AnswerLoss(loss, **options)
         self.rate, self.weight_decay = rate, weight_decay
@@ -96,8 +100,9 @@ class TextTask(RunTask):
         >>> TextTask(Vocabulary(["a"], ["0", "1"]), TextConfig.small(attention=kind)).label
         'softmax + continuous sparsemax'
         """
-        attention = self.config.attention
-        name = attention.kind.replace("_", " ").replace("k subsets", "k-subsets")
+        attention, rationale = self.config.attention, self.config.rationale
+        kind = attention.kind if rationale is None else f"rationale by {rationale.selector}"
+        name = kind.replace("_", " ").replace("k subsets", "k-subsets")
         name = f"{attention.discrete} + {name}" if attention.combined else name
         return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name
 
@@ -132,7 +137,10 @@ class TextTask(RunTask):
         super().setup(stage)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        loss = self._loss(self(batch).logits, batch)
+        answer = self(batch)
+        loss = self._loss(answer.logits, batch)
+        if answer.penalty is not None:
+            loss = loss + answer.penalty
         self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["label"]), sync_dist=True)
         return loss
 
@@ -190,7 +198,7 @@ class _TextScores(torch.nn.Module):
         super().__init__()
         self.loss, self.zero = MeanMetric(), MeanMetric()
         self.accuracy = MulticlassAccuracy(classes, average="micro")
-        self.inside = MassInside(undefined="skip")
+        self.inside, self.token_f1 = MassInside(undefined="skip"), TokenF1()
 
     def update(self, answer: TextAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
         """Add a batch."""
@@ -202,16 +210,18 @@ class _TextScores(torch.nn.Module):
             known = (batch["marks"] >= 0.5).any(-1)  # elsewhere there is nothing to compare with
             marked, mask = batch["marks"][known] >= 0.5, attention.mask[known]
             self.inside.update(attention.weights[known], marked, mask=mask)
+            if answer.rationale is not None:
+                self.token_f1.update(answer.rationale[known] != 0, marked, mask)
 
     def compute(self) -> dict[str, float]:
         """Return the means over all texts so far; what had none is left out."""
         with warnings.catch_warnings():
             # A set without marks never updates one of them; every process must ask all the same.
             warnings.filterwarnings("ignore", ".*`compute`.* was called before the ``update``.*", UserWarning)
-            values = {name: float(getattr(self, name).compute()) for name in ("loss", "accuracy", "zero", "inside")}
+            values = {name: float(getattr(self, name).compute()) for name in _MEASURES}
         return {name: value for name, value in values.items() if not math.isnan(value)}
 
     def reset(self) -> None:
         """Forget all texts."""
-        for metric in (self.loss, self.zero, self.accuracy, self.inside):
-            metric.reset()
+        for name in _MEASURES:
+            getattr(self, name).reset()

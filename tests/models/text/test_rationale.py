@@ -1,0 +1,185 @@
+"""Rationales: words that are chosen, how many, and that nothing else is read."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from omegamax import k_subsets, sequential_k_subsets
+from omegamax.mixed import HardConcrete
+from omegamax.models.text import RationaleClassifier, RationaleConfig, TextConfig, WordsConfig, WordSelector
+from omegamax.models.text.rationale_config import SELECTORS
+from omegamax.structured import Budget, FactorGraph, Pair
+
+each_selector = pytest.mark.parametrize("selector", SELECTORS)
+each_encoder = pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
+EXACT = ("k_subsets", "sequential_k_subsets")
+
+
+def make(selector="k_subsets", encoder="bilstm", attention="softmax", **settings):
+    torch.manual_seed(0)
+    rationale = RationaleConfig(selector, **{"k": 3, **settings})
+    config = TextConfig.small(30, 3, encoder=encoder, attention=WordsConfig(attention), rationale=rationale)
+    return RationaleClassifier(config).double().eval()
+
+
+def batch(*lengths):
+    generator = torch.Generator().manual_seed(1)
+    words = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
+    for row, length in enumerate(lengths):
+        words[row, :length] = torch.randint(1, 30, (length,), generator=generator)
+    return {"words": words}
+
+
+def select(selector, z, mask=None, train=False, **settings):
+    layer = WordSelector(RationaleConfig(selector, **settings)).train(train)
+    return layer(z, torch.ones_like(z, dtype=torch.bool) if mask is None else mask)
+
+
+@each_selector
+@each_encoder
+def test_gradients_reach_reader_and_generator(selector, encoder):
+    model = make(selector, encoder).train()
+    torch.manual_seed(1)
+    answer = model(batch(9, 4, 1, 8))
+    assert (answer.penalty is not None) == (selector == "hard_concrete")
+    loss = F.cross_entropy(answer.logits, torch.tensor([0, 2, 1, 1]))
+    loss.backward()  # the penalty is left out: the reader alone teaches the generator
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.isfinite().all()), name
+    assert bool(model.score[0].weight.grad.any()) and bool(model.classify.weight.grad.any())
+
+
+@each_encoder
+@pytest.mark.parametrize("attention", ["softmax", "sparsemax", "fusedmax"])
+def test_words_of_weight_zero_take_no_part(encoder, attention):
+    model = make(encoder=encoder, attention=attention)
+    x = torch.randn(2, 6, 64, dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([[0, 0.5, 0, 0, 1.0, 0], [0, 0, 0, 0.25, 0, 0]], dtype=torch.float64)
+    logits = model.read_rationale(x, weights)
+    (gradient,) = torch.autograd.grad(logits.square().sum(), x)
+    assert not gradient[weights == 0].any() and bool(gradient[weights != 0].any(-1).all())
+    other = torch.where(weights.unsqueeze(-1) == 0, torch.full_like(x, 1e6), x)
+    assert torch.equal(model.read_rationale(other, weights), logits)
+    # They are not even empty places: the reader has the chosen words side by side.
+    alone = model.read_rationale(x[:1, [1, 4]], weights[:1, [1, 4]])
+    assert torch.allclose(logits[0], alone[0], rtol=0, atol=1e-12)
+
+
+@each_selector
+def test_words_that_are_not_chosen_are_named_so(selector):
+    model = make(selector)
+    answer = model(batch(9, 4, 1))
+    chosen = answer.rationale != 0
+    assert torch.equal(answer.attention.empty(), ~chosen)
+    assert bool((answer.rationale >= 0).all() and (answer.rationale <= 1).all())
+    total = answer.rationale.sum(-1, keepdim=True)
+    assert torch.allclose(answer.attention.weights * total, answer.rationale)
+    embedded = model.embedding(batch(9, 4, 1)["words"])
+    assert torch.equal(model.read_rationale(embedded, answer.rationale), answer.logits)
+
+
+@each_selector
+@each_encoder
+def test_padding_changes_nothing(selector, encoder):
+    model = make(selector, encoder)
+    words = batch(9, 4, 1)["words"]
+    wide = model({"words": F.pad(words, (0, 5))})
+    for row, length in enumerate((9, 4, 1)):
+        alone = model({"words": words[row : row + 1, :length]})
+        assert torch.allclose(wide.logits[row], alone.logits[0], rtol=0, atol=1e-9)
+        assert torch.allclose(wide.rationale[row, :length], alone.rationale[0], rtol=0, atol=1e-9)
+
+
+LENGTHS = [
+    ({"k": 3}, [3, 3, 2, 1]),
+    ({"k": 1}, [1, 1, 1, 1]),
+    ({"share": 0.3}, [3, 3, 1, 1]),
+    ({"share": 1.0}, [10, 7, 2, 1]),
+    ({"share": 0.01}, [1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(("settings", "wanted"), LENGTHS, ids=str)
+@pytest.mark.parametrize("selector", EXACT)
+def test_rationales_are_exactly_as_long_as_they_should_be(selector, settings, wanted):
+    answer, wanted = make(selector, **settings)(batch(10, 7, 2, 1)), torch.tensor(wanted, dtype=torch.float64)
+    assert torch.allclose(answer.rationale.sum(-1), wanted, rtol=0, atol=1e-12)
+    budget = make("budget", **settings)(batch(10, 7, 2, 1)).rationale.sum(-1)
+    assert bool((budget <= wanted + 1e-12).all())
+
+
+def test_a_share_is_rounded_up_and_not_by_rounding_errors():
+    for count in range(1, 201):
+        for tenths in range(1, 11):
+            assert RationaleConfig(share=tenths / 10).count_words(count) == -(-tenths * count // 10)
+
+
+def test_selectors_are_the_maps_that_they_are_named_after():
+    z = torch.randn(3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    settings = {"k": 3, "temperature": 0.5, "transition": 0.4}
+    assert torch.equal(select("k_subsets", z, **settings)[0], k_subsets(z / 0.5, 3))
+    wanted = sequential_k_subsets(z / 0.5, 3, 0.4)
+    assert torch.allclose(select("sequential_k_subsets", z, **settings)[0], wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("transition", [0.3, 0.0, -0.4])
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 5.0])
+def test_a_budget_is_the_lp_sparsemap_of_its_graph(transition, shift):
+    z = torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) + shift
+    z.requires_grad_()
+    u, _ = select("budget", z, k=3, temperature=1.0, transition=transition)
+    graph = FactorGraph()
+    wanted = graph.variable_from(z, batch_dims=1)
+    graph.add(Pair(wanted[:-1], wanted[1:], transition))
+    graph.add(Budget(wanted, 3))
+    graph.solve()
+    assert torch.allclose(u, wanted.value, rtol=0, atol=1e-8)
+    direction = torch.randn_like(u)
+    found, expected = (torch.autograd.grad((each * direction).sum(), z)[0] for each in (u, wanted.value))
+    assert torch.allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_hard_concrete_is_held_to_its_number_by_the_penalty():
+    z = torch.tensor([[3.0, -1.0, 0.0, 9.0]], dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[True, True, True, False]])
+    weights, penalty = select("hard_concrete", z, mask, train=True, k=1, temperature=0.5, penalty=2.0)
+    p = HardConcrete(0.5, logits=torch.stack([z, 0 * z], -1), stretch=1.2)
+    expected = (1 - p.face_probs()[0, :3, 1]).sum()
+    assert torch.allclose(penalty, 2 * (expected - 1).abs() / 3) and float(weights.detach()[0, 3]) == 0
+    (gradient,) = torch.autograd.grad(penalty, z)
+    assert bool((gradient[0, :3] > 0).all()) and float(gradient[0, 3]) == 0  # too many are chosen
+
+
+def test_hard_concrete_takes_the_likeliest_in_evaluation():
+    z = torch.tensor([[-9.0, -1.2, -0.9, 0.0, 9.0]], dtype=torch.float64)
+    weights, penalty = select("hard_concrete", z, k=1, temperature=0.5)
+    assert penalty is None and weights[0, [0, 1, 3, 4]].tolist() == [0, 0, 0.5, 1] and 0 < float(weights[0, 2]) < 0.5
+    torch.manual_seed(0)
+    many, _ = select("hard_concrete", torch.zeros(1, 4000), train=True, k=1, temperature=0.5)
+    faces = HardConcrete(0.5, logits=torch.zeros(2), stretch=1.2).face_probs()
+    assert abs(float((many == 0).double().mean()) - float(faces[1])) < 0.03
+
+
+@each_encoder
+def test_a_text_of_which_nothing_is_chosen_is_answered_by_the_bias(encoder):
+    model = make("hard_concrete", encoder)
+    with torch.no_grad():
+        model.score[-1].bias.fill_(-100.0)
+    answer = model(batch(5, 2))
+    assert not answer.rationale.any() and not answer.attention.weights.any()
+    assert torch.equal(answer.logits, model.classify.bias.expand(2, -1))
+
+
+def test_settings_that_make_no_sense_are_refused():
+    for settings in ({"selector": "median"}, {"k": 0}, {"share": 0.0}, {"share": 1.5}, {"temperature": 0.0}):
+        with pytest.raises(ValueError, match="RationaleConfig"):
+            RationaleConfig(**settings)
+    with pytest.raises(ValueError, match="must have a rationale, got None"):
+        RationaleClassifier(TextConfig.small(3, 2))
+    with pytest.raises(ValueError, match="rationale goes with discrete attention, got 'continuous_softmax'"):
+        TextConfig.small(attention=WordsConfig("continuous_softmax"), rationale=RationaleConfig())
+
+
+def test_a_configuration_is_written_and_read():
+    config = TextConfig.small(30, 3, rationale=RationaleConfig("budget", share=0.2))
+    assert TextConfig.from_dict(config.to_dict()) == config
