@@ -207,7 +207,10 @@ class VQATask(RunTask):
 
     def on_train_batch_start(self, batch: Batch, index: int) -> None:
         if self._source:
-            scale = self.model.match(batch, self._source[0].to(self.device))
+            try:
+                scale = self.model.match(batch, self._source[0].to(self.device))
+            except ValueError as error:
+                raise ValueError(f"{error}; give match=False to leave the scores as they are") from error
             # All processes look alike, whatever their first batch is.
             self.model.output.score_scale.fill_(self.trainer.strategy.broadcast(scale))
             self._source = ()
