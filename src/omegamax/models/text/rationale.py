@@ -44,9 +44,9 @@ class RationaleClassifier(TextClassifier):
         if config.rationale is None:
             raise ValueError("RationaleClassifier: config must have a rationale, got None")
         self.generator = make_encoder(config)
-        units = torch.nn.Linear(config.state_dim, config.score_dim), torch.nn.Tanh()
-        self.score = torch.nn.Sequential(*units, torch.nn.Linear(config.score_dim, 1))
-        torch.nn.init.ones_(self.score[-1].bias)  # a score below 0 has no gradient where fewer words may be chosen
+        last = torch.nn.Linear(config.score_dim, 1)
+        torch.nn.init.ones_(last.bias)  # a score below 0 has no gradient where fewer words may be chosen
+        self.score = torch.nn.Sequential(torch.nn.Linear(config.state_dim, config.score_dim), torch.nn.Tanh(), last)
         self.select = WordSelector(config.rationale)
 
     def read(self, x: Tensor, mask: Tensor) -> TextAnswer:

@@ -40,7 +40,8 @@ class TextTask(RunTask):
     attention) and, where words are marked, the share ``val_inside`` of the attention on those that at least half of the
     people marked; in a test, the same with ``test_``. All are means over the texts of all processes. With
     ``network.rationale`` it is a :class:`~omegamax.models.text.RationaleClassifier`, whose attention is that of the
-    generator: ``val_zero`` is the share of words not chosen, and ``val_token_f1`` compares chosen words with marked ones.
+    generator: ``val_zero`` is the share of words not chosen, and ``val_token_f1`` is the F1 score of those chosen
+    against those marked.
 
     Args:
         vocabulary: numbers of words and classes; on the command line, that of the data.
