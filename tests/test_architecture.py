@@ -29,7 +29,7 @@ LAYERS = [
         "_warnings",
     ),
     ("kernels",),
-    ("_operation",),
+    ("_autograd_rules", "_operation"),
     ("maps",),
     ("functional",),
     ("losses", "structured", "densities", "basis", "mixed"),

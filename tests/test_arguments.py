@@ -21,7 +21,7 @@ def test_integer_outside_its_interval_is_refused():
             check_integer("f", "n", value, least, most)
 
 
-def test_what_is_no_number_is_of_the_wrong_type():
+def test_non_numbers_raise_a_type_error():
     for value in (True, "3", None, [3]):
         with pytest.raises(TypeError, match="f: n must be an integer"):
             check_integer("f", "n", value)

@@ -125,7 +125,7 @@ def test_bounds_that_sum_to_one_up_to_rounding_are_accepted():
             assert torch.allclose(omegamax.constrained_sparsemax(z, 1.0, lower=share), share, rtol=0, atol=1e-7)
 
 
-def test_numpy_numbers_are_numbers():
+def test_numpy_scalars_are_taken():
     import numpy as np
 
     assert torch.equal(omegamax.entmax(Z, np.float64(1.5)), omegamax.entmax15(Z))

@@ -64,6 +64,30 @@ def check_number(
     return float(value)
 
 
+def check_count(name: str, argument: str, value: Any, least: int = 1) -> int:
+    """Refuse what is no int of at least ``least``, or is a float that happens to be one; return it."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}: {argument} must be an int of at least {least}, got {value!r}")
+    return value
+
+
+def check_interval(name: str, argument: str, value: Any, interval: str) -> float:
+    """Refuse what is no number in an interval, written as in mathematics; return it.
+
+    >>> check_interval("Hopfield", "dropout", 1, "[0, 1)")
+    Traceback (most recent call last):
+    ValueError: Hopfield: dropout must lie in [0, 1), got 1
+    """
+    low, high = map(float, interval[1:-1].split(","))
+    if not is_number(value):
+        raise TypeError(f"{name}: {argument} must be a number in {interval}, got {_shown(value)}")
+    above = value >= low if interval[0] == "[" else value > low
+    below = value <= high if interval[-1] == "]" else value < high
+    if not (above and below):
+        raise ValueError(f"{name}: {argument} must lie in {interval}, got {value!r}")
+    return value
+
+
 def check_sizes(name: str, argument: str, size: object, n: int | None = None) -> tuple[int, ...]:
     """Refuse what is no tuple of positive ints, one for each of n axes; an int counts for every axis."""
     is_int = isinstance(size, int) and not isinstance(size, bool)

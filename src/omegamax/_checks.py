@@ -25,8 +25,13 @@ def check_scores(name: str, z: Tensor, dim: int) -> int:
     return check_dim(name, z, dim)
 
 
-def check_floating(name: str, argument: str, value: Any) -> Tensor:
-    """Refuse what is not a dense floating-point tensor of a dtype that torch computes with; return it."""
+def check_floating(name: str, argument: str, value: Any, wanted: str | None = None) -> Tensor:
+    """Refuse what is not a dense floating-point tensor of a dtype that torch computes with; return it.
+
+    ``wanted`` says in words what it should be, where that is more than a floating-point tensor.
+    """
+    if wanted is not None and not (isinstance(value, Tensor) and value.is_floating_point()):
+        raise TypeError(f"{name}: {argument} must be {wanted}, got {_dtype_or_type(value)}")
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {argument} must be a torch.Tensor, got {type(value).__name__}")
     if value.dtype in FLOATS and value.layout is torch.strided and not value.is_nested:
@@ -42,6 +47,44 @@ def check_floating(name: str, argument: str, value: Any) -> Tensor:
         raise TypeError(f"{name}: {argument} must be a dense tensor, got layout {value.layout}; see Tensor.to_dense")
     wanted = ", ".join(str(dtype).removeprefix("torch.") for dtype in FLOATS)
     raise TypeError(f"{name}: {argument} must have one of the dtypes {wanted}, got {value.dtype}")
+
+
+def check_integers(name: str, argument: str, value: Any, wanted: str = "a tensor of integers") -> Tensor:
+    """Refuse what is not a tensor of integers, in words ``wanted``; return it."""
+    if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"{name}: {argument} must be {wanted}, got {_dtype_or_type(value)}")
+    return value
+
+
+def check_bools(name: str, argument: str, value: Any, meaning: str) -> Tensor:
+    """Refuse what is not a bool tensor, True of which has this ``meaning``; return it."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool:
+        raise TypeError(f"{name}: {argument} must be a bool tensor ({meaning}), got {_dtype_or_type(value)}")
+    return value
+
+
+def check_shape(name: str, argument: str, value: Tensor, *sizes: int | str, meaning: str = "") -> Tensor:
+    """Refuse a tensor of another shape; return it.
+
+    Args:
+        sizes: of the axes: an int, or a letter for any size of at least one; a ``"*"`` in front is any batch.
+        meaning: what the axes are, behind a comma.
+
+    >>> check_shape("GridCNN", "image", torch.ones(2, 4, 5, 5), "B", 3, "H", "W")
+    Traceback (most recent call last):
+    ValueError: GridCNN: image must be [B, 3, H, W], got shape (2, 4, 5, 5)
+    """
+    own = sizes[1:] if sizes[:1] == ("*",) else sizes
+    given = value.shape
+    fits = len(given) >= len(own) if len(own) < len(sizes) else len(given) == len(own)
+    if fits:
+        for size, k in zip(own, given[len(given) - len(own) :], strict=True):
+            if k == 0 if isinstance(size, str) else k != size:
+                fits = False
+    if not fits:
+        listed = f"[{', '.join(map(str, sizes))}]{meaning and ', ' + meaning}"
+        raise ValueError(f"{name}: {argument} must be {listed}, got shape {tuple(given)}")
+    return value
 
 
 def check_dense(name: str, argument: str, value: Tensor) -> None:
@@ -65,9 +108,7 @@ def check_dim(name: str, z: Tensor, dim: int) -> int:
 
 def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
     """Refuse a mask that is not boolean or does not broadcast to ``z``."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name}: mask must be a bool tensor (True keeps an entry), got {given}")
+    check_bools(name, "mask", mask, "True keeps an entry")
     if mask.layout is not torch.strided or mask.is_nested:
         kind = "a nested one" if mask.is_nested else f"layout {mask.layout}"
         raise TypeError(f"{name}: mask must be a dense tensor, got {kind}")
@@ -79,18 +120,23 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
 
 def check_presence(name: str, argument: str, mask: Tensor, width: int) -> None:
     """Refuse what is not a bool tensor ``[*, width]``."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name}: {argument} must be a bool tensor (True keeps a value), got {given}")
-    if mask.dim() == 0 or mask.shape[-1] != width:
-        raise ValueError(f"{name}: {argument} must be [*, {width}], got shape {tuple(mask.shape)}")
+    check_shape(name, argument, check_bools(name, argument, mask, "True keeps a value"), "*", width)
 
 
 def check_points(name: str, argument: str, value: Tensor, n: int) -> None:
     """Refuse what is not a floating-point tensor ``[*, n]``."""
     check_floating(name, argument, value)
-    if value.dim() == 0 or value.shape[-1] != n:
-        raise ValueError(f"{name}: {argument} must be [*, {n}], got shape {tuple(value.shape)}")
+    if value.dim() == 0 or value.shape[-1] != n:  # asked first here: this runs wherever a function is evaluated
+        check_shape(name, argument, value, "*", n)
+
+
+def check_vectors(name: str, argument: str, value: Any, letter: str = "n") -> Tensor:
+    """Refuse what is not a floating-point tensor ``[*, n]`` with n >= 1; return it."""
+    check_floating(name, argument, value)
+    if value.dim() == 0 or value.shape[-1] == 0:
+        wanted = f"[*, {letter}] with {letter} >= 1"
+        raise ValueError(f"{name}: {argument} must have shape {wanted}, got {tuple(value.shape)}")
+    return value
 
 
 def check_matrices(name: str, argument: str, value: Tensor, wanted: str, rows: int | None = None) -> None:
@@ -256,6 +302,11 @@ def is_plain(*tensors: Tensor | float) -> bool:
         elif isinstance(t, Tensor):
             return False
     return True
+
+
+def _dtype_or_type(value: Any) -> str:
+    """Say what was given in place of some kind of tensor."""
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:

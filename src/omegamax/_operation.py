@@ -32,8 +32,16 @@ from torch import Tensor, bfloat16, float16, is_grad_enabled
 from torch.compiler import is_compiling
 
 from omegamax import kernels
+from omegamax._autograd_rules import (
+    make_forward_mode,
+    make_map_rules,
+    make_reverse_mode,
+    make_reverse_mode_in_scores,
+    make_rules,
+    save_map,
+)
 from omegamax._checks import is_plain
-from omegamax._custom_op import ConstantRules, define_custom_op, map_in_front, refuse_forward_mode
+from omegamax._custom_op import ConstantRules, define_custom_op, map_in_front
 from omegamax._torch_internals import (
     apply_of,
     in_forward_mode,
@@ -81,12 +89,12 @@ class Operation:
     ):
         self.forward = forward
         self.export = export or partial(_refuse_export, name)
-        rules = ConstantRules if backward is None or save is None else _rules(name, save, backward, jvp)
+        rules = ConstantRules if backward is None or save is None else make_rules(name, save, backward, jvp)
         self.op = define_custom_op(name, schema, traced or forward, shape, rules, vmap)
         self._reverse_mode, self._forward_mode = torch.no_grad()(forward), self.op
         if save is not None:
-            self._reverse_mode = apply_of(_reverse_mode_function(name, recorded or forward, save, rules))
-            self._forward_mode = apply_of(_forward_mode_function(name, recorded or forward, rules))
+            self._reverse_mode = apply_of(make_reverse_mode(name, recorded or forward, save, rules))
+            self._forward_mode = apply_of(make_forward_mode(name, recorded or forward, rules))
 
     def __call__(self, *inputs: Any) -> Any:
         if is_plain(*inputs):
@@ -130,12 +138,12 @@ class Map:
         self.kernel = bounded or name
         self.solve = solve
         self.export = export or partial(_refuse_export, name)
-        rules = _map_rules(name, vjp, jvp, bounded is not None)
-        self._forward_mode = apply_of(_forward_mode_function(name, solve, rules))
-        self._reverse_mode = apply_of(_reverse_mode_function(name, solve, _save_map, rules))
+        rules = make_map_rules(name, vjp, jvp, bounded is not None)
+        self._forward_mode = apply_of(make_forward_mode(name, solve, rules))
+        self._reverse_mode = apply_of(make_reverse_mode(name, solve, save_map, rules))
         self._reverse_mode_in_scores = self._reverse_mode
         if gradient is not None:
-            self._reverse_mode_in_scores = apply_of(_reverse_mode_in_scores_function(name, solve, gradient, rules))
+            self._reverse_mode_in_scores = apply_of(make_reverse_mode_in_scores(name, solve, gradient, rules))
         self.op = self._define(name, [f"Tensor {a}" for a in parameters], rules)
         # A float stays one: a kernel that sees it need not be ready for every other.
         self.scalar_op = None
@@ -224,164 +232,5 @@ def _refuse_export(name: str, *inputs: Any) -> Any:
     )
 
 
-def _rules(name: str, save: Callable, backward: Callable, jvp: Callable | None) -> type[torch.autograd.Function]:
-    forward_mode = jvp or refuse_forward_mode(name, "use reverse mode")
-
-    class OperationRules(torch.autograd.Function):
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            kept = save(ctx, inputs, output)
-            ctx.save_for_backward(*kept)
-            ctx.save_for_forward(*kept)
-            ctx.count = len(inputs)
-            ctx.set_materialize_grads(False)
-
-        @staticmethod
-        def backward(ctx, *gradients):
-            if all(g is None for g in gradients):
-                return (None,) * ctx.count
-            return backward(ctx, *gradients)
-
-        jvp = staticmethod(forward_mode)
-
-    return OperationRules
-
-
-def _forward_mode_function(
-    name: str, run: Callable, rules: type[torch.autograd.Function]
-) -> type[torch.autograd.Function]:
-    """Return the Function with all the rules."""
-
-    class ForwardMode(rules):  # type: ignore[valid-type, misc]
-        forward = staticmethod(run)
-
-    ForwardMode.__name__ = ForwardMode.__qualname__ = name
-    return ForwardMode
-
-
-def _reverse_mode_function(
-    name: str, run: Callable, save: Callable, rules: type[torch.autograd.Function]
-) -> type[torch.autograd.Function]:
-    """Return the Function for reverse mode alone, which takes half the time to set up."""
-
-    class ReverseMode(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *inputs):
-            output = run(*inputs)
-            ctx.save_for_backward(*save(ctx, inputs, output))
-            ctx.count = len(inputs)
-            ctx.set_materialize_grads(False)
-            return output
-
-        backward = staticmethod(rules.backward)
-
-    ReverseMode.__name__ = ReverseMode.__qualname__ = name
-    return ReverseMode
-
-
-def _reverse_mode_in_scores_function(
-    name: str, solve: Callable, gradient: Callable, rules: type[torch.autograd.Function]
-) -> type[torch.autograd.Function]:
-    """Return the Function for scores that need a gradient and parameters that are floats.
-
-    On a GPU a short map takes less time than the Python of its derivative.
-    """
-
-    class ReverseModeInScores(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, z, *rest):
-            p = solve(z, *rest)
-            ctx.save_for_backward(p)
-            ctx.rest = rest
-            ctx.backend = kernels.current_backend()
-            return p
-
-        @staticmethod
-        def backward(ctx, g):
-            rest = ctx.rest
-            if is_grad_enabled() or ctx.backend != kernels.current_backend() or not is_plain(g):
-                ctx.floats, ctx.dim = rest[:-1], rest[-1]
-                return rules.backward(ctx, g)
-            return (gradient(*ctx.saved_tensors, g, *rest), *(None,) * len(rest))
-
-    ReverseModeInScores.__name__ = ReverseModeInScores.__qualname__ = name
-    return ReverseModeInScores
-
-
 def _like_scores(z: Tensor, *rest) -> Tensor:
     return torch.empty_like(z, memory_format=torch.contiguous_format)
-
-
-def _map_rules(name: str, vjp: Callable, jvp: Callable, bounded: bool) -> type[torch.autograd.Function]:
-    class MapRules(torch.autograd.Function):
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            kept = _save_map(ctx, inputs, output)
-            ctx.save_for_backward(*kept)
-            ctx.save_for_forward(*kept)
-            ctx.set_materialize_grads(False)
-
-        @staticmethod
-        def backward(ctx, g):
-            if g is None:
-                return (None,) * (len(ctx.floats) + 2)
-            if ctx.backend != kernels.current_backend():  # in a thread of autograd's own, or outside of its block
-                with kernels.backend(ctx.backend):
-                    return MapRules.backward(ctx, g)
-            p, *parameters = _restore_map(ctx)
-            wanted = ctx.needs_input_grad
-            dtype = p.dtype
-            if not is_grad_enabled() and not any(wanted[1:]) and is_plain(g, p):
-                grad = vjp(g, p, *parameters, dim=ctx.dim)[0]
-                return ((grad() if callable(grad) else grad).to(dtype), *(None for _ in wanted[1:]))
-            if dtype.itemsize == 2:
-                # Kernels that take half precision compute in float32; plain torch would not.
-                g, p = g.float(), p.float()
-                if bounded:
-                    parameters = _round_bounds(parameters, dtype)
-            grads = []
-            for i, grad in enumerate(vjp(g, p, *parameters, dim=ctx.dim)):
-                if not wanted[i]:
-                    grads.append(None)
-                    continue
-                grad = grad() if callable(grad) else grad
-                grads.append(grad.to(dtype) if i == 0 else grad.sum_to_size(parameters[i - 1].shape))
-            return (*grads, None)
-
-        @staticmethod
-        def jvp(ctx, *tangents):
-            p, *parameters = _restore_map(ctx)
-            dz, *others = tangents[:-1]
-            if p.dtype.itemsize == 2:
-                dz = dz if dz is None else dz.float()
-                if bounded:
-                    parameters = _round_bounds(parameters, p.dtype)
-                return jvp((dz, *others), p.float(), *parameters, dim=ctx.dim).to(p.dtype)
-            return jvp((dz, *others), p, *parameters, dim=ctx.dim)
-
-    MapRules.__name__ = MapRules.__qualname__ = name
-    return MapRules
-
-
-def _save_map(ctx, inputs: Sequence, p: Tensor) -> list[Tensor]:
-    """Note the floats among the parameters, ``dim`` and the backend; return ``p`` and the other parameters."""
-    parameters = inputs[1:-1]
-    # The type first: isinstance is slow for tensors.
-    tensors = [a for a in parameters if type(a) is not float and isinstance(a, Tensor)]
-    ctx.floats = [None if isinstance(a, Tensor) else a for a in parameters] if tensors else parameters
-    ctx.dim = inputs[-1]
-    ctx.backend = kernels.current_backend()
-    return [p, *tensors]
-
-
-def _restore_map(ctx) -> list:
-    p, *tensors = ctx.saved_tensors
-    if not tensors:
-        return [p, *ctx.floats]
-    rest = iter(tensors)
-    return [p, *(next(rest) if a is None else a for a in ctx.floats)]
-
-
-def _round_bounds(bounds: Sequence[Parameter], dtype: torch.dtype) -> list:
-    """Return bounds as probabilities of this dtype hold them, in their own dtype."""
-    return [a.to(dtype).to(a.dtype) if isinstance(a, Tensor) else torch.tensor(a, dtype=dtype).item() for a in bounds]

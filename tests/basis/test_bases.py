@@ -67,7 +67,7 @@ def test_gradients_in_the_points(name: str):
 
 
 @every
-def test_compiles_whole(name: str):
+def test_compiles_without_graph_breaks(name: str):
     basis = every_basis()[name]
     t = torch.rand(4, 2, dtype=F64)
     assert torch.equal(torch.compile(basis, fullgraph=True, backend="eager")(t), basis(t))
@@ -172,7 +172,7 @@ def test_cells_of_a_grid_sum_to_one_everywhere(dtype: torch.dtype):
         assert torch.equal(basis(grid_positions(size)), torch.eye(len(basis), dtype=dtype))
 
 
-def test_boxes_of_any_place():
+def test_boxes_at_any_position():
     basis = Rectangles(torch.tensor([[0.0, 0.0], [0.5, 0.5]]), torch.tensor([[0.5, 1.0], [2.0, 0.75]]))
     t = torch.tensor([[0.25, 1.0], [0.5, 0.0], [2.0, 0.5], [2.0, 0.75], [0.25, 1.1]])
     assert basis(t).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]]

@@ -42,11 +42,11 @@ def test_values_are_normal_densities(n: int, kind: str):
     basis, raw = GaussianRBF(centers, scale), GaussianRBF(centers, scale, normalised=False)
     assert basis(t).shape == (5, 3, count) and len(basis) == count and basis.dimension == n
     for j in range(count):
-        law = stats.multivariate_normal(centers[j].numpy(), basis.covariance[j].numpy())
-        expected = torch.as_tensor(law.pdf(t.numpy())).reshape(5, 3)
+        normal = stats.multivariate_normal(centers[j].numpy(), basis.covariance[j].numpy())
+        expected = torch.as_tensor(normal.pdf(t.numpy())).reshape(5, 3)
         assert torch.allclose(basis(t)[..., j], expected, rtol=1e-12, atol=1e-14)
-        assert torch.allclose(raw(t)[..., j], expected / law.pdf(centers[j].numpy()), rtol=1e-12, atol=1e-14)
-        assert math.isclose(raw.log_weight[j], -law.logpdf(centers[j].numpy()), rel_tol=1e-12, abs_tol=1e-13)
+        assert torch.allclose(raw(t)[..., j], expected / normal.pdf(centers[j].numpy()), rtol=1e-12, atol=1e-14)
+        assert math.isclose(raw.log_weight[j], -normal.logpdf(centers[j].numpy()), rel_tol=1e-12, abs_tol=1e-13)
     assert torch.equal(basis.log_weight, torch.zeros(count, dtype=F64))
     assert torch.allclose(raw(t), raw.log_weight.exp() * basis(t), rtol=1e-12)
     assert (raw(centers).diagonal() == 1).all()

@@ -187,7 +187,7 @@ def test_each_image_is_fitted_as_if_alone(positions: tuple[int, int] | None):
     assert fit.operator(sizes[:2, :], width=20).shape == (2, 12, 20)
 
 
-def test_lengths_of_given_places_count_the_first():
+def test_lengths_of_given_positions_count_the_first():
     points = torch.rand(8, 2, dtype=F64)
     fit = RidgeFit(plane(), points)
     values = torch.randn(3, 8, 2, dtype=F64)
@@ -251,7 +251,7 @@ def test_places_may_be_counted_shared_or_regular():
 
 @pytest.mark.parametrize("penalty", [0.01, 1e-9, 0.0])
 @pytest.mark.parametrize("count", [4, 9])
-def test_gradients_in_values_and_places(penalty: float, count: int):
+def test_gradients_in_values_and_positions(penalty: float, count: int):
     fit = RidgeFit(line(6, 0.04, normalised=False), penalty=penalty)
     # Evenly spread but for a nudge, so that even without a penalty the rank is full.
     points = (grid_positions(count, dtype=F64) + 0.02 * torch.randn(2, count, 1, dtype=F64)).requires_grad_()
@@ -400,7 +400,7 @@ def test_operators_are_computed_once(monkeypatch):
     assert sum(t.numel() for t in fit._cache._single.values()) <= 6 * 9 * 3
 
 
-def test_fit_compiles_whole():
+def test_fit_compiles_without_graph_breaks():
     fit = RidgeFit(line(), 9)
     values = torch.randn(2, 9, 2, dtype=F64)
     expected = RidgeFit(line(), 9)(values)

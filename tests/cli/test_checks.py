@@ -46,6 +46,8 @@ COMMANDS = {
     "mil fit": ["mil", "fit", "--data.folder", "x"],
     "mil predict": ["mil", "predict", "--data.folder", "x"],
     "mil explain": ["mil", "explain", "no-run"],
+    "text fit": ["text", "fit"],
+    "text explain": ["text", "explain", "a film", "--checkpoint", "no-run"],
 }
 
 

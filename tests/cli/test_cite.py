@@ -37,7 +37,7 @@ def test_unknown_name_lists_the_known_ones(capsys):
 
 
 @pytest.mark.parametrize("work", bibliography().values(), ids=lambda work: work.key)
-def test_every_entry_is_whole(work):
+def test_every_entry_is_complete(work):
     assert {"title", "author", "year"} <= work.fields.keys()
     assert work.bibtex.count("{") == work.bibtex.count("}")
     assert not any(mark in work.short + work.fields["title"] for mark in "{}\\")

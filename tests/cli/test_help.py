@@ -68,7 +68,7 @@ def test_what_a_set_needs_is_asked_for_in_a_line(group, name, capsys):
         ["mil", "fit", "--data.folder", "x", "--model.omega", "sparsemax", "--model.options", '{"k": 1}'],
     ],
 )
-def test_wrong_options_of_a_map_are_told_in_a_line(arguments, tmp_path, capsys):
+def test_wrong_options_of_a_map_are_reported_in_one_line(arguments, tmp_path, capsys):
     assert main([*arguments, "--out", str(tmp_path)]) == 2
     shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("omegamax ")]
     assert len(shown) == 1 and "options" in shown[0]

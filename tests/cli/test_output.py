@@ -12,11 +12,13 @@ FOLDERS = {
     "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
     "vqa fit": ["vqa", "fit"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
+    "text fit": ["text", "fit"],
 }
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
+    "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
 }
 NO_FILES = {
     "maps",
@@ -28,6 +30,9 @@ NO_FILES = {
     "mil validate",
     "mil test",
     "mil predict",
+    "text validate",
+    "text test",
+    "text predict",
 }
 
 
@@ -63,7 +68,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["vqa explain", "mil explain"])
+@pytest.mark.parametrize("name", ["vqa explain", "mil explain", "text explain"])
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 
@@ -86,7 +91,7 @@ def test_table_is_not_written_where_it_cannot_be(tmp_path, capsys):
         ["vqa", "pretrain", "--steps", "2", "--samples", "64", "--image-size", "32", "--grid", "2", "2"],
     ],
 )
-def test_full_disk_is_told_in_a_line(tmp_path, capsys, monkeypatch, arguments):
+def test_full_disk_is_reported_in_one_line(tmp_path, capsys, monkeypatch, arguments):
     """The disk fills up while the command works: what it wrote before stays, and no traceback is shown."""
     import errno
 

@@ -1,4 +1,4 @@
-"""What every registered map makes of odd input: masks, infinities, NaN, ties, shapes, strides, dtypes."""
+"""What every registered map makes of edge cases: masks, infinities, NaN, ties, shapes, strides, dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every compiled kernel against its plain-torch twin: sizes, axes, odd rows, threads, processes."""
+"""Every compiled kernel against its plain-torch twin: sizes, axes, edge cases, threads, processes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_compiled_forward_agrees_at_every_scale(name: str, parameters: dict, dty
 @needs_native
 @every_case
 @both_dtypes
-def test_compiled_forward_agrees_on_odd_rows(name: str, parameters: dict, dtype: torch.dtype):
+def test_compiled_forward_agrees_on_edge_case_rows(name: str, parameters: dict, dtype: torch.dtype):
     for size in (3, 8, 19, 70):
         z = draw(dtype, 14, size)
         z[0] = 0.0
@@ -304,7 +304,7 @@ def test_result_does_not_depend_on_the_number_of_threads(name: str, parameters: 
 @needs_native
 @every_compiled
 @both_dtypes
-def test_result_does_not_depend_on_the_place_in_the_batch(name: str, parameters: dict, dtype: torch.dtype, two_threads):
+def test_result_does_not_depend_on_the_index_in_the_batch(name: str, parameters: dict, dtype: torch.dtype, two_threads):
     for size in (5, 16, 33, 400):
         row, g = draw(dtype, size), draw(dtype, size + 1)[1:]
         batch = draw(dtype, 67, size)

@@ -55,7 +55,7 @@ def total_variation(p: Tensor, q: Tensor) -> float:
     return float((p.double() - q.double()).abs().sum() / (2 * q.double().sum()))
 
 
-def laws(size: int) -> dict[str, Tensor]:
+def score_distributions(size: int) -> dict[str, Tensor]:
     """Rows with small and with large supports, ties and near ties, in float32."""
     generator = torch.Generator().manual_seed(size)
     normal = torch.randn(size, generator=generator)
@@ -75,17 +75,17 @@ def laws(size: int) -> dict[str, Tensor]:
 
 
 @functools.lru_cache(maxsize=64)
-def exact(name: str, parameters: tuple, size: int, law: str) -> Tensor:
+def exact(name: str, parameters: tuple, size: int, distribution: str) -> Tensor:
     """In float64, by plain torch."""
-    return apply("reference", name, laws(size)[law].double(), dict(parameters))
+    return apply("reference", name, score_distributions(size)[distribution].double(), dict(parameters))
 
 
 def check_rows(backend: str, name: str, parameters: dict, dtype: torch.dtype, size: int) -> None:
     parameters = at_size(parameters, size)
-    for law, z in laws(size).items():
+    for distribution, z in score_distributions(size).items():
         p = apply(backend, name, z.to(dtype), parameters)
-        error = total_variation(p, exact(name, tuple(parameters.items()), size, law))
-        assert error <= ROUNDING[dtype], f"{law}: off by {error:.1e}"
+        error = total_variation(p, exact(name, tuple(parameters.items()), size, distribution))
+        assert error <= ROUNDING[dtype], f"{distribution}: off by {error:.1e}"
 
 
 # The last varies fastest, so that the exact rows are found once.
@@ -108,12 +108,12 @@ def test_row_of_a_million_is_near_exact(name: str, parameters: dict, backend: st
 def test_rows_along_another_axis_are_near_exact(name: str, parameters: dict):
     size = 20_000
     parameters = at_size(parameters, size)
-    z = torch.stack(list(laws(size).values()), 1)
+    z = torch.stack(list(score_distributions(size).values()), 1)
     with omegamax.backend("cpu"):
         p = getattr(omegamax, name)(z, dim=0, **parameters)
-    for i, law in enumerate(laws(size)):
+    for i, distribution in enumerate(score_distributions(size)):
         error = total_variation(p[:, i], apply("reference", name, z[:, i].double(), parameters))
-        assert error <= ROUNDING[F32], f"{law}: off by {error:.1e}"
+        assert error <= ROUNDING[F32], f"{distribution}: off by {error:.1e}"
 
 
 @pytest.mark.parametrize("name, parameters", [c for c in CASES if not c[0].startswith("constrained")], ids=str)
@@ -125,7 +125,7 @@ def test_gradient_of_a_long_row_is_near_exact(name: str, parameters: dict, backe
     op = "normmax_vjp" if name == "normmax" else "k_subsets_vjp" if name == "k_subsets" else "entmax_vjp"
     rest = () if alpha is None else (alpha,)
     g = torch.randn(size)
-    for law, z in laws(size).items():
+    for distribution, z in score_distributions(size).items():
         leaf = z.clone().requires_grad_()
         p = apply(backend, name, leaf, parameters)
         with omegamax.backend(backend):
@@ -133,7 +133,7 @@ def test_gradient_of_a_long_row_is_near_exact(name: str, parameters: dict, backe
         with omegamax.backend("reference"):
             truth = kernels.solve(op, p.detach().double(), g.double(), *rest, -1)
         error = (grad.double() - truth).abs().sum() / truth.abs().sum().clamp(min=1e-30)
-        assert error <= 2e-6, f"{law}: off by {error:.1e}"
+        assert error <= 2e-6, f"{distribution}: off by {error:.1e}"
 
 
 # Below alpha = 1 a mask of -1e4 still has mass.
@@ -196,10 +196,10 @@ def test_two_scores_as_far_apart_as_can_be(backend: str, dtype: torch.dtype):
 def test_parameter_as_a_tensor_is_as_precise(name: str, parameters: dict, backend: str, dtype: torch.dtype, size: int):
     ((key, value),) = at_size(parameters, size).items()
     value = torch.tensor(value, dtype=dtype)
-    for law, z in laws(size).items():
+    for distribution, z in score_distributions(size).items():
         p = apply(backend, name, z.to(dtype), {key: value})
         error = total_variation(p, apply("reference", name, z.double(), {key: value.item()}))
-        assert error <= ROUNDING[dtype], f"{law}: off by {error:.1e}"
+        assert error <= ROUNDING[dtype], f"{distribution}: off by {error:.1e}"
 
 
 LOSSES = [
@@ -217,7 +217,7 @@ LOSSES = [
 def test_loss_of_a_long_row_is_near_exact(name: str, parameters: dict, backend: str, size: int):
     loss = getattr(omegamax.losses, name)
     target = torch.tensor([size // 2])
-    for law, z in laws(size).items():
+    for distribution, z in score_distributions(size).items():
         with omegamax.backend(backend):
             leaf = z[None].clone().requires_grad_()
             value = loss(leaf, target, **parameters)
@@ -226,5 +226,5 @@ def test_loss_of_a_long_row_is_near_exact(name: str, parameters: dict, backend: 
             twin = z[None].double().requires_grad_()
             truth = loss(twin, target, **parameters)
             (slope,) = torch.autograd.grad(truth, twin)
-        assert abs(value.item() - truth.item()) <= 1e-6 * (1 + truth.item()), law
-        assert (grad.double() - slope).abs().sum() <= 2e-6, law
+        assert abs(value.item() - truth.item()) <= 1e-6 * (1 + truth.item()), distribution
+        assert (grad.double() - slope).abs().sum() <= 2e-6, distribution

@@ -34,7 +34,7 @@ def test_label_says_whether_at_least_k_are_of_the_class(digits, positives):
     assert sum(found) == 30
 
 
-def test_bags_depend_on_seed_and_number_alone(digits):
+def test_bags_depend_on_seed_and_index_alone(digits):
     first, again, other = (MNISTBags(digits, 10, seed=seed) for seed in (4, 4, 5))
     assert torch.equal(first[7].instances, again[7].instances) and torch.equal(first[-3].instances, first[7].instances)
     assert not all(torch.equal(first[i].instances, other[i].instances) for i in range(10))

@@ -116,7 +116,7 @@ def test_original_layout_is_read(tmp_path):
         ({"image": None}, "'image' must be str, got None"),
     ],
 )
-def test_bad_lines_are_refused_with_their_place(folder, row, message):
+def test_bad_lines_are_refused_with_their_location(folder, row, message):
     content = [*rows([21]), {"image": "image21.png", "question": "what", "answers": ["box"], **row}]
     (folder / "test.jsonl").write_text("\n".join(map(json.dumps, content)))
     with pytest.raises(DataError, match=rf"test\.jsonl: line 3.*{message}"):
@@ -144,7 +144,7 @@ def test_bad_photographs_are_refused_by_name(folder):
         Daquar(folder, "test")
 
 
-def test_features_take_the_place_of_photographs(folder, tmp_path_factory):
+def test_features_replace_photographs(folder, tmp_path_factory):
     features = tmp_path_factory.mktemp("features")
     for number, ending in ((21, "npz"), (22, "pth")):
         write_grid(features / f"image{number}.{ending}", torch.full((2, 2, 4), float(number)))

@@ -92,7 +92,7 @@ def test_original_layout_is_read(packed, tmp_path_factory):
         ('[["q?", "yes", -1]]', "entry 0 is about picture -1"),
     ],
 )
-def test_bad_questions_are_refused_with_their_place(packed, content, message):
+def test_bad_questions_are_refused_with_their_location(packed, content, message):
     (packed / "test_questions.json").write_text(content)
     with pytest.raises(DataError, match=rf"test_questions\.json.*{message}"):
         EasyVQA(packed, "test")

@@ -63,7 +63,7 @@ def test_original_layout_is_read(tmp_path):
         ({"identifier": 5}, "'identifier' must be str, got 5"),
     ],
 )
-def test_bad_lines_are_refused_with_their_place(folder, more, message):
+def test_bad_lines_are_refused_with_their_location(folder, more, message):
     (folder / "dev.jsonl").write_text("\n".join(map(json.dumps, rows("dev", **more))))
     with pytest.raises(DataError, match=rf"dev\.jsonl: line 1: {message}"):
         NLVR(folder, "val")

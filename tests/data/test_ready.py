@@ -71,7 +71,7 @@ def test_chunks_without_maps_have_empty_ones_beside_others():
     assert "relevance" not in Ready.of(samples[:1], Collate(VOCABULARY)).batch
 
 
-def test_features_take_the_place_of_images():
+def test_features_replace_images():
     scenes = Scenes(5, image_size=32)
     ready = Ready.of(scenes, Collate(scenes.vocabulary, grid=(2, 2)))
     cnn = GridCNN(6, (2, 2))
@@ -82,7 +82,7 @@ def test_features_take_the_place_of_images():
     assert batch["id"] == wanted["id"] and "image" in ready.batch  # the first is as it was
 
 
-def test_progress_is_told_of_each_chunk():
+def test_progress_is_reported_for_each_chunk():
     seen = []
 
     def count(batches):

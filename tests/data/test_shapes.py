@@ -63,7 +63,7 @@ def test_original_files_are_read_with_their_channels_turned(tmp_path):
         (lines() + lines(), "has 6 questions, but .*images.npz 3 pictures"),
     ],
 )
-def test_bad_lines_are_refused_with_their_place(folder, content, message):
+def test_bad_lines_are_refused_with_their_location(folder, content, message):
     (folder / "val.jsonl").write_text(content)
     with pytest.raises(DataError, match=rf"val\.jsonl.*{message}"):
         Shapes(folder, "val")

@@ -25,7 +25,7 @@ def test_tokenise(text, words):
     assert tokenise(text) == words
 
 
-def test_words_have_numbers_after_padding_and_unknown():
+def test_words_have_indices_after_padding_and_unknown():
     assert VOCABULARY.num_words == 5 and VOCABULARY.num_answers == 3
     assert VOCABULARY.encode("It is a CAFÉ!").tolist() == [3, 2, 1, 4]
     assert VOCABULARY.encode("it").dtype == torch.int64

@@ -122,7 +122,7 @@ def edited(content, path, change):
         (lambda c: c["questions"].append(3), r"questions\[3\] must be an object with 'question_id', got 3"),
     ],
 )
-def test_question_file_that_is_wrong_is_refused_with_its_place(tmp_path, change, message):
+def test_wrong_question_file_is_refused_with_its_location(tmp_path, change, message):
     path = edited(question_file(), tmp_path / "questions.json", change)
     with pytest.raises(DataError, match=rf"questions\.json.*{message}"):
         read_questions(path)
@@ -139,7 +139,7 @@ def test_question_file_that_is_wrong_is_refused_with_its_place(tmp_path, change,
         (lambda a: a[1].update(question_id=9000), r"annotations\[1\] \(question_id 9000\) occurs twice"),
     ],
 )
-def test_annotation_file_that_is_wrong_is_refused_with_its_place(tmp_path, change, message):
+def test_wrong_annotation_file_is_refused_with_its_location(tmp_path, change, message):
     path = edited(annotation_file(), tmp_path / "annotations.json", lambda c: change(c["annotations"]))
     with pytest.raises(DataError, match=rf"annotations\.json.*{message}"):
         read_annotations(path)
@@ -195,7 +195,7 @@ def test_version_one_is_read_where_there_is_no_version_two(tmp_path):
     assert dataset.questions_path.name == "OpenEnded_mscoco_train2014_questions.json"
 
 
-def test_pictures_take_the_place_of_features(folder):
+def test_pictures_replace_features(folder):
     images = folder / "train2014"
     images.mkdir()
     for number, colour in ((9, (255, 0, 0)), (25, (0, 0, 255))):

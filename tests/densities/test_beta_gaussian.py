@@ -297,13 +297,13 @@ def test_samples_have_the_radius_and_the_direction_of_the_density(n: int, alpha:
         q = z.square().sum(-1)
         c = p.dilation.item()
         if alpha > 1:
-            law = scipy.stats.beta(n / 2, 1 / (alpha - 1) + 1, scale=2 * c / (alpha - 1))
+            distribution = scipy.stats.beta(n / 2, 1 / (alpha - 1) + 1, scale=2 * c / (alpha - 1))
         elif alpha == 1:
-            law = scipy.stats.chi2(n)
+            distribution = scipy.stats.chi2(n)
         else:
             nu = 2 / (1 - alpha) - n
-            law = scipy.stats.f(n, nu, scale=n * 2 * c / ((1 - alpha) * nu))
-        assert scipy.stats.kstest(q.numpy(), law.cdf).pvalue > 1e-3
+            distribution = scipy.stats.f(n, nu, scale=n * 2 * c / ((1 - alpha) * nu))
+        assert scipy.stats.kstest(q.numpy(), distribution.cdf).pvalue > 1e-3
         direction = z[:, 0] / q.sqrt()
         if n > 1:
             assert abs(np.corrcoef(q.log(), direction.abs())[0, 1]) < 0.03
@@ -315,7 +315,7 @@ def test_samples_have_the_radius_and_the_direction_of_the_density(n: int, alpha:
 @pytest.mark.parametrize("alpha", [0.8, 1.0, 1.5, 3.0])
 @every_n
 def test_sample_gradients_are_those_of_the_draw(n: int, alpha: float):
-    # The law of the draw is right for every alpha (above), and here the draw is followed as the parameters move.
+    # Draws have the right distribution for every alpha (above); here a draw is followed as the parameters move.
     loc, scale = torch.zeros(n, dtype=F64, requires_grad=True), spd(n).requires_grad_()
     a = torch.tensor(alpha, dtype=F64, requires_grad=True)
 

@@ -6,8 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from omegamax._numerics import gap, log_ratio
-from omegamax.densities._beta_gaussian import log_volume, log_volume_slope
+from omegamax._numerics import gap, log_ratio, log_volume, log_volume_slope
 
 F64 = torch.float64
 NEAR = [sign * 1.3 * 10.0**-k for k in range(1, 13) for sign in (1, -1)]

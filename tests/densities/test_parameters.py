@@ -1,4 +1,4 @@
-"""Parameters of every density, basis and mixed law that takes a scale: refused by name, or computed with."""
+"""Parameters of every density, basis and mixed distribution that takes a scale: refused by name, or computed with."""
 
 from __future__ import annotations
 

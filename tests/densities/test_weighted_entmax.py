@@ -84,7 +84,7 @@ def test_gradients_match_finite_differences(alpha: float, generic_scores):
     assert gradgradcheck(weighted_entmax, (z, a, w), atol=1e-6)
 
 
-def test_odd_rows_stay_to_themselves():
+def test_edge_case_rows_do_not_touch_others():
     inf, nan = math.inf, math.nan
     z = torch.tensor([[0.0, -inf, 1.0], [-inf] * 3, [0.0, nan, 1.0], [0.0, inf, 1.0], [0.0, 1.0, 2.0]], dtype=F64)
     w = torch.tensor([0.5, 0.3, 0.2], dtype=F64)

@@ -16,9 +16,10 @@ pytest.importorskip("jsonargparse")
 from omegamax.cli._run import RunCLI
 from omegamax.cli.vqa.application import VQA
 from omegamax.models.mcan import MCAN, MCANConfig
+from omegamax.models.mcan.numbers import count_numbers
 from omegamax.models.mcan.papers import PAPERS
 from omegamax.tasks.quiet import quiet
-from omegamax.tasks.vqa.rate import Rate
+from omegamax.tasks.rate import Rate
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
 SETS = ("scenes", "easy_vqa", "shapes", "daquar")
@@ -75,8 +76,11 @@ def numbers(kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_settings_of_an_attention_build_a_network_with_as_many_numbers(kind: str) -> None:
-    learnt = kind == "entmax"
+def test_settings_of_an_attention_build_a_network_with_as_many_parameters(kind: str) -> None:
+    config = network(parsed("scenes", f"attention/{kind}"))
+    learnt = int(kind == "entmax")
+    if config.output.density_features:
+        learnt = config.hidden_dim * count_numbers(4 if config.output.kind == "multimodal" else None)
     assert numbers(kind) == numbers("softmax") + learnt
 
 

@@ -13,7 +13,7 @@ from .draws import draw
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_case_is_drawn_again_from_its_number(name: str):
+def test_case_is_drawn_again_from_its_index(name: str):
     for seed in range(5):
         first, second = draw(seed, (name,)), draw(seed, (name,))
         assert str(first) == str(second)

@@ -360,7 +360,7 @@ def test_model_outside_the_interface_is_refused():
         Own(transformers.BertConfig(**TEXT, attn_implementation="omegamax:entmax15"))
 
 
-def test_float_mask_of_the_caller_is_added_and_its_least_number_forbids():
+def test_float_mask_of_the_caller_is_added_and_its_lowest_value_forbids():
     model = make("llama")
     tokens = inputs("llama", padded=False)[0]["input_ids"]
     least = torch.finfo(torch.float32).min

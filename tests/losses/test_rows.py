@@ -93,7 +93,7 @@ def test_one_alpha_for_each_row(size: int, steep: bool):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
-def test_odd_rows(size: int, alpha: float):
+def test_edge_case_rows(size: int, alpha: float):
     z, index = rows(size)
     z[0], z[1, 4], z[2, 3], z[3, 0] = -INF, math.nan, INF, -INF
     index[3] = 0

@@ -112,7 +112,7 @@ def test_at_most_more_than_there_are_is_a_clip():
         assert torch.equal(k_subsets(z, k, at_most=True), z.clamp(0, 1))
 
 
-def test_at_most_k_keeps_the_rules_for_odd_rows():
+def test_at_most_k_keeps_the_rules_for_edge_case_rows():
     inf, nan = math.inf, math.nan
     z = torch.tensor([[inf, 0, 0], [nan, 0, 0], [-inf, 0.5, 0.25], [-inf, -inf, -inf], [-5.0, inf, -5.0]], dtype=F64)
     p = k_subsets(z, 2, at_most=True)

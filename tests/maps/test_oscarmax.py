@@ -232,7 +232,7 @@ def test_scalar_is_a_row_of_one():
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30, 1e300])
 @pytest.mark.parametrize("strength", [0.0, 1.0, 1e30, math.inf])
-def test_huge_and_tiny_numbers_stay_on_the_simplex(scale: float, strength: float):
+def test_huge_and_tiny_scores_stay_on_the_simplex(scale: float, strength: float):
     z = scale * torch.tensor([[1, 0, 0.5, -1, 0.25], [0, 0, 0, 0, -1], [1, 1, 1, 1, 1]], dtype=F64)
     p = oscarmax(z.requires_grad_(), strength)
     assert (p >= 0).all() and (p.sum(-1) - 1).abs().max() <= 1e-14

@@ -78,7 +78,7 @@ def test_value_conjugate_and_loss_belong_together(kind: str, base):
 @every_kind
 @pytest.mark.parametrize("make, start", [(Tsallis, 1.4), (NormEntropy, 2.5), (KSubsets, 1.7)])
 @pytest.mark.parametrize("rows", [False, True], ids=["shared", "by row"])
-def test_gradients_reach_every_number(kind: str, make, start: float, rows: bool):
+def test_gradients_reach_every_parameter(kind: str, make, start: float, rows: bool):
     z = scores(kind, rows=2, seed=2).requires_grad_()
     number = torch.full((2, 1) if rows else (), start, dtype=F64, requires_grad=True)
     shape = () if not rows else (2, 1, 1) if kind == "image" else (2, 1)

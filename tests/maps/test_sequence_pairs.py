@@ -78,7 +78,7 @@ def test_gradients_reach_the_target_and_the_transition():
         )
 
 
-def test_point_outside_the_domain_is_told():
+def test_point_outside_the_domain_is_reported():
     with pytest.warns(ConvergenceWarning, match=r"SequentialKSubsets: .* off by 0\.\d+: are they in the domain"):
         SequentialKSubsets(2, 1.0).pair_score(torch.tensor([1.0, 1.0, 1.0], dtype=F64))
 

@@ -43,8 +43,8 @@ def vertex_prob(loc, cov, i):
     change = np.zeros((len(others), len(loc)))
     for row, j in enumerate(others):
         change[row, j], change[row, i] = 1.0, -1.0
-    law = stats.multivariate_normal(change @ loc, change @ cov @ change.T)
-    return law.cdf(np.full(len(others), -1.0))
+    normal = stats.multivariate_normal(change @ loc, change @ cov @ change.T)
+    return normal.cdf(np.full(len(others), -1.0))
 
 
 def face_counts(y: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ def test_a_change_to_a_table_of_faces_does_not_stay():
 
 @pytest.mark.parametrize("vertices", [1, 2, 3, 4])
 def test_face_nodes_integrate_polynomials_on_every_face(vertices):
-    # On a face of k vertices the mean of y_1^a y_2^b is that of a flat Dirichlet law.
+    # On a face of k vertices the mean of y_1^a y_2^b is that of a flat Dirichlet distribution.
     y, w = mixed.face_nodes(vertices, order=6, dtype=torch.float64)
     torch.testing.assert_close(y.sum(-1), torch.ones_like(w))
     for face in mixed.faces(vertices):

@@ -15,7 +15,7 @@ from omegamax.mixed import GaussianSparsemax
 F = torch.float64
 
 
-def law(kind, vertices, seed=0, **options):
+def make_distribution(kind, vertices, seed=0, **options):
     generator = torch.Generator().manual_seed(seed + vertices)
     loc = 0.6 * torch.randn(vertices, dtype=F, generator=generator)
     diag = 0.2 + torch.rand(vertices, dtype=F, generator=generator)
@@ -36,7 +36,7 @@ every_kind = pytest.mark.parametrize("kind", ["scale", "cov", "tril", "factor", 
 @every_kind
 @pytest.mark.parametrize("vertices, order", [(1, 2), (2, 40), (3, 40), (4, 16)])
 def test_mass_of_all_faces_is_one(kind, vertices, order):
-    p = law(kind, vertices)
+    p = make_distribution(kind, vertices)
     y, w = mixed.face_nodes(vertices, order, dtype=F)
     assert abs((p.prob(y) * w).sum().item() - 1) < 1e-12
 
@@ -44,12 +44,12 @@ def test_mass_of_all_faces_is_one(kind, vertices, order):
 @every_kind
 @pytest.mark.parametrize("vertices", [2, 3, 4])
 def test_face_probabilities_sum_to_one(kind, vertices):
-    assert abs(law(kind, vertices).face_probs().sum().item() - 1) < 1e-10
+    assert abs(make_distribution(kind, vertices).face_probs().sum().item() - 1) < 1e-10
 
 
 @every_kind
 def test_density_is_the_integral_along_the_fibre(kind):
-    p = law(kind, 3)
+    p = make_distribution(kind, 3)
     for y in ([1, 0, 0], [0, 0, 1], [0.3, 0.7, 0], [0, 0.999, 0.001], [0.2, 0.3, 0.5]):
         wanted = projected_density(p.loc, p.cov, y)
         assert p.prob(torch.tensor(y, dtype=F)).item() == pytest.approx(wanted, rel=2e-8)
@@ -57,7 +57,7 @@ def test_density_is_the_integral_along_the_fibre(kind):
 
 @every_kind
 def test_faces_are_hit_as_often_as_their_probability_says(kind):
-    p = law(kind, 3, seed=5)
+    p = make_distribution(kind, 3, seed=5)
     samples = 200_000
     y = p.sample((samples,))
     assert_counts(face_counts(y), p.face_probs(), samples)
@@ -73,7 +73,7 @@ def test_faces_are_hit_as_often_as_their_probability_says(kind):
 
 @pytest.mark.parametrize("vertices", [3, 4])
 def test_every_form_of_one_covariance_gives_one_density(vertices):
-    p = law("factors", vertices)
+    p = make_distribution("factors", vertices)
     y, _ = mixed.face_nodes(vertices, 6, dtype=F)
     wanted = p.log_prob(y)
     for other in (
@@ -81,14 +81,14 @@ def test_every_form_of_one_covariance_gives_one_density(vertices):
         GaussianSparsemax(p.loc, scale_tril=torch.linalg.cholesky(p.cov)),
     ):
         torch.testing.assert_close(other.log_prob(y), wanted, rtol=0, atol=1e-10)
-    p = law("scale", vertices)
+    p = make_distribution("scale", vertices)
     torch.testing.assert_close(GaussianSparsemax(p.loc, cov=p.cov).log_prob(y), p.log_prob(y), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["cov", "factor", "factors"])
 def test_vertices_of_many_entries_by_quasi_monte_carlo(kind):
     # Six entries: five zeros, beyond what is exact.
-    p = law(kind, 6)
+    p = make_distribution(kind, 6)
     for i in range(6):
         wanted = vertex_prob(p.loc, p.cov, i)
         got = p.prob(torch.eye(6, dtype=F)[i]).item()
@@ -96,7 +96,7 @@ def test_vertices_of_many_entries_by_quasi_monte_carlo(kind):
 
 
 def test_points_with_many_zeros_agree_between_forms():
-    p = law("factors", 7)
+    p = make_distribution("factors", 7)
     full = GaussianSparsemax(p.loc, cov=p.cov, points=16384)
     y = p.sample((40,))
     y = y[(y == 0).sum(-1) > 3]
@@ -105,13 +105,13 @@ def test_points_with_many_zeros_agree_between_forms():
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
-    p = law("cov", 6)
+    p = make_distribution("cov", 6)
     y = torch.stack([torch.eye(6, dtype=F)[0], torch.full((6,), 1 / 6, dtype=F), torch.eye(6, dtype=F)[3]])
     alone = torch.stack([p.log_prob(row) for row in y])
     torch.testing.assert_close(p.log_prob(y), alone, rtol=0, atol=1e-12)
 
 
-def test_independent_entries_of_equal_law_share_their_mass_equally():
+def test_identically_distributed_entries_share_their_mass_equally():
     p = GaussianSparsemax(torch.zeros(5, dtype=F), 0.7)
     probs = p.face_probs()
     for size in range(1, 6):
@@ -152,7 +152,7 @@ def rectified(loc=(0.2, 0.0), scale=(0.4, 0.3)):
 
 @every_kind
 def test_two_vertices_are_a_rectified_gaussian(kind):
-    p = law(kind, 2)
+    p = make_distribution(kind, 2)
     centre = ((1 + p.loc[0] - p.loc[1]) / 2).item()
     scale = (p.cov[0, 0] + p.cov[1, 1] - 2 * p.cov[0, 1]).sqrt().item() / 2
     reference = stats.norm(centre, scale)
@@ -207,7 +207,7 @@ POINTS = torch.tensor([[1, 0, 0, 0], [0.2, 0.8, 0, 0], [0.2, 0.3, 0.5, 0], [0.1,
 
 
 def test_log_prob_has_gradients_of_two_orders_for_a_diagonal():
-    p = law("scale", 4)
+    p = make_distribution("scale", 4)
     inputs = [p.loc.clone().requires_grad_(), p.scale.clone().requires_grad_()]
 
     def value(loc, scale):
@@ -218,7 +218,7 @@ def test_log_prob_has_gradients_of_two_orders_for_a_diagonal():
 
 
 def test_log_prob_has_gradients_for_full_covariances_and_factors():
-    p, q = law("tril", 4), law("factor", 4)
+    p, q = make_distribution("tril", 4), make_distribution("factor", 4)
     tril = p.scale_tril.clone().requires_grad_()
 
     def full(loc, tril):
@@ -234,7 +234,7 @@ def test_log_prob_has_gradients_for_full_covariances_and_factors():
 
 def test_quasi_monte_carlo_and_hermite_values_have_their_own_gradients():
     y = torch.eye(6, dtype=F)[:2]
-    p, q = law("tril", 6), law("factor", 6)
+    p, q = make_distribution("tril", 6), make_distribution("factor", 6)
 
     def full(loc):
         return GaussianSparsemax(loc, scale_tril=p.scale_tril, points=64).log_prob(y)
@@ -247,7 +247,7 @@ def test_quasi_monte_carlo_and_hermite_values_have_their_own_gradients():
 
 
 def test_log_prob_has_a_gradient_to_the_point():
-    p = law("scale", 3)
+    p = make_distribution("scale", 3)
 
     def value(a):
         return p.log_prob(torch.stack([a, 1 - a, torch.zeros_like(a)], -1))
@@ -257,7 +257,7 @@ def test_log_prob_has_a_gradient_to_the_point():
 
 @every_kind
 def test_samples_are_projections_with_pathwise_gradients(kind):
-    p = law(kind, 5)
+    p = make_distribution(kind, 5)
     names = [n for n in ("loc", "scale", "scale_tril", "cov_factor", "cov_diag") if n in p.__dict__]
     inputs = [p.__dict__[n].clone().requires_grad_() for n in names]
 
@@ -306,7 +306,7 @@ def test_face_probabilities_broadcast_with_the_batch():
 @pytest.mark.parametrize("dtype, within", [(torch.float32, 2e-5), (torch.float16, 2e-2), (torch.bfloat16, 1e-1)])
 @pytest.mark.parametrize("kind", ["scale", "cov", "factor"])
 def test_lower_precision_is_computed_in_float32(kind, dtype, within):
-    p = law(kind, 4)
+    p = make_distribution(kind, 4)
     names = [n for n in ("loc", "scale", "cov", "cov_factor", "cov_diag") if n in p.__dict__]
     low = GaussianSparsemax(**{n: p.__dict__[n].to(dtype) for n in names}, validate_args=False)
     assert low.sample().dtype == torch.float32
@@ -334,12 +334,12 @@ def test_bad_parameters_are_refused_by_name(given, message):
 
 
 def test_looking_at_another_form_of_the_covariance_changes_nothing():
-    p, y = law("scale", 5), torch.eye(5, dtype=F)[:2]
+    p, y = make_distribution("scale", 5), torch.eye(5, dtype=F)[:2]
     before = p.log_prob(y)
     torch.testing.assert_close(p.scale_tril @ p.scale_tril.mT, p.cov)
     assert torch.equal(p.log_prob(y), before)
     torch.testing.assert_close(p.expand((3, 1)).log_prob(y), before.expand(3, 2))
-    q = law("factor", 5)
+    q = make_distribution("factor", 5)
     torch.testing.assert_close(q.scale.square(), q.cov.diagonal())
     torch.testing.assert_close(q.scale_tril @ q.scale_tril.mT, q.cov)
 

@@ -1,4 +1,4 @@
-"""Stretch and project against its story, and two vertices against the logistic law on the line."""
+"""Stretch and project against its story, and two vertices against the logistic distribution on the line."""
 
 import math
 
@@ -13,14 +13,14 @@ from omegamax.mixed import HardConcrete
 F = torch.float64
 
 
-def law(stretch=1.2, temperature=0.6, logits=(0.4, -0.2)):
+def make_distribution(stretch=1.2, temperature=0.6, logits=(0.4, -0.2)):
     return HardConcrete(temperature, logits=torch.tensor(logits, dtype=F), stretch=stretch)
 
 
 @pytest.mark.parametrize("stretch", [1.0, 1.05, 1.2, 3.0])
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 2.0])
 def test_mass_of_all_faces_is_one(stretch, temperature):
-    p = law(stretch, temperature)
+    p = make_distribution(stretch, temperature)
     torch.testing.assert_close(p.face_probs().sum(), torch.ones((), dtype=F), rtol=0, atol=1e-14)
     if stretch == 1:  # the Concrete density has poles at both ends, which the logit takes away
         u = torch.linspace(-60, 60, 1201, dtype=F)
@@ -32,9 +32,9 @@ def test_mass_of_all_faces_is_one(stretch, temperature):
         assert abs((p.prob(y) * w).sum().item() - 1) < 1e-10
 
 
-def test_two_vertices_are_the_binary_law():
+def test_two_vertices_are_the_binary_distribution():
     # Stretch a relaxed Bernoulli variable to (-0.1, 1.1), and clip it.
-    p, stretch = law(), 1.2
+    p, stretch = make_distribution(), 1.2
     base = RelaxedBernoulli(torch.tensor(0.6, dtype=F), logits=p.logits[0] - p.logits[1])
     y = torch.tensor(0.3, dtype=F)
     x = (y + 0.1) / 1.2
@@ -56,7 +56,7 @@ def test_samples_are_stretched_and_projected():
 
 
 def test_two_vertices_are_hit_as_often_as_their_probability_says():
-    p = law()
+    p = make_distribution()
     assert_counts(face_counts(p.sample((200_000,))), p.face_probs(), 200_000)
 
 

@@ -117,7 +117,7 @@ def test_gradient_of_an_estimate_sees_mass_move_between_faces():
     assert abs(path - wanted[1]) > 0.3
 
 
-def test_gradients_of_a_law_without_pathwise_ones():
+def test_gradients_of_a_distribution_without_pathwise_ones():
     scores = torch.tensor([0.3, -0.2, 0.1], dtype=F, requires_grad=True)
     q = gaussian()
     alpha = torch.tensor([1.0, 2.0, 2.0], dtype=F)

@@ -61,7 +61,7 @@ def test_density_is_that_of_the_log_ratios_whichever_vertex_is_left_out(form):
         torch.testing.assert_close(p.log_prob(y), wanted, rtol=0, atol=1e-11)
 
 
-def test_two_vertices_are_the_logistic_of_a_normal_number():
+def test_two_vertices_are_the_logistic_of_a_normal_variable():
     p = LogisticNormal(torch.tensor([0.3, -0.4], dtype=F), torch.tensor([0.5, 1.2], dtype=F))
     wanted = TransformedDistribution(Normal(torch.tensor(0.7, dtype=F), 1.3), SigmoidTransform())
     x = torch.linspace(0.01, 0.99, 33, dtype=F)

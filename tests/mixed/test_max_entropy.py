@@ -1,4 +1,4 @@
-"""The law of largest entropy, its value, and the baselines without mixed mass."""
+"""The distribution of largest entropy, its value, and the baselines without mixed mass."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_mass_is_one_and_entropy_its_integral(vertices):
     torch.testing.assert_close(p.face_probs().sum(-1), torch.ones(2, dtype=F), rtol=0, atol=1e-14)
 
 
-def test_no_law_has_a_larger_entropy_and_the_gap_is_the_divergence():
+def test_no_distribution_has_a_larger_entropy_and_the_gap_is_the_divergence():
     top = MaxEntropyMixed(3, torch.tensor(0.0, dtype=F))
     assert top.entropy().item() == pytest.approx(math.log(6.5), abs=1e-14)
     for seed in range(20):
@@ -56,7 +56,7 @@ def test_no_law_has_a_larger_entropy_and_the_gap_is_the_divergence():
         torch.testing.assert_close(kl_divergence(p, top), gap)
 
 
-def test_code_length_of_the_law_is_the_largest():
+def test_code_length_of_the_distribution_is_the_largest():
     bits = 6.0
     best = mixed.code_length(MaxEntropyMixed(4, torch.tensor(bits, dtype=F)), bits).value
     assert best.item() == pytest.approx(max_entropy(4, bits), abs=1e-12)
@@ -72,11 +72,11 @@ def test_divergence_from_it_is_the_integral():
 
 
 @pytest.mark.parametrize("bits", [0.0, 3.0])
-def test_samples_follow_the_law(bits):
+def test_samples_follow_the_distribution(bits):
     p = MaxEntropyMixed(3, bits)
     y = p.sample((200_000,)).double()
     assert_counts(face_counts(y), p.face_probs().double(), len(y))
-    inside = y[(y > 0).all(-1), 0]  # of a flat Dirichlet law on three vertices: Beta(1, 2)
+    inside = y[(y > 0).all(-1), 0]  # of a flat Dirichlet distribution on three vertices: Beta(1, 2)
     assert abs(inside.mean() - 1 / 3) < 5 * math.sqrt(1 / 18 / len(inside))
     torch.testing.assert_close(y.mean(0), p.mean.double(), rtol=0, atol=0.005)
 
@@ -104,7 +104,7 @@ def test_bad_arguments_are_refused_by_name():
 
 def test_gumbel_softmax_has_its_mass_inside():
     p = GumbelSoftmax(2.0, logits=torch.tensor([0.2, -0.3, 0.0], dtype=F))
-    # The poles of the density at the border are mild at this temperature; a stretch of one is the same law.
+    # The poles of the density at the border are mild at this temperature; a stretch of one is the same distribution.
     y, w = mixed.face_nodes(3, 100, dtype=F)
     assert abs((p.prob(y) * w).sum().item() - 1) < 1e-5
     assert p.log_prob(torch.tensor([0.5, 0.5, 0.0], dtype=F)).item() == -math.inf

@@ -1,4 +1,4 @@
-"""The mixed Dirichlet law against a sum over all its faces."""
+"""The mixed Dirichlet distribution against a sum over all its faces."""
 
 import math
 
@@ -13,7 +13,7 @@ from omegamax.mixed import MixedDirichlet
 F = torch.float64
 
 
-def law(vertices, size=1.0, seed=0, batch=()):
+def make_distribution(vertices, size=1.0, seed=0, batch=()):
     generator = torch.Generator().manual_seed(seed + vertices)
     scores = torch.randn(*batch, vertices, dtype=F, generator=generator)
     return MixedDirichlet(scores, 0.02 + size * torch.rand(*batch, vertices, dtype=F, generator=generator))
@@ -30,8 +30,8 @@ vertices_ = pytest.mark.parametrize("vertices", [1, 2, 3, 6])
 
 
 @vertices_
-def test_face_law_is_that_of_the_definition(vertices):
-    p, q = law(vertices), law(vertices, seed=9)
+def test_face_distribution_is_that_of_the_definition(vertices):
+    p, q = make_distribution(vertices), make_distribution(vertices, seed=9)
     every, probs = enumerated(p)
     _, others = enumerated(q)
     torch.testing.assert_close(p.face_probs(), probs, rtol=1e-13, atol=1e-15)
@@ -45,7 +45,7 @@ def test_face_law_is_that_of_the_definition(vertices):
 @sizes
 @vertices_
 def test_entropy_divergence_and_mean_are_sums_over_faces(vertices, size):
-    p, q = law(vertices, size), law(vertices, size, seed=9)
+    p, q = make_distribution(vertices, size), make_distribution(vertices, size, seed=9)
     every, probs = enumerated(p)
     entropy, divergence, mean = p.face_entropy(), p.face_divergence(q), torch.zeros(vertices, dtype=F)
     for face, prob in zip(every, probs, strict=True):
@@ -71,7 +71,7 @@ def test_mass_of_all_faces_is_one(vertices, order):
 
 
 def test_density_is_that_of_the_face_times_torchs():
-    p = law(4)
+    p = make_distribution(4)
     y = torch.tensor([0.2, 0.0, 0.5, 0.3], dtype=F)
     face = y > 0
     wanted = p.log_face_prob(face) + Dirichlet(p.concentration[face]).log_prob(y[face])
@@ -80,8 +80,8 @@ def test_density_is_that_of_the_face_times_torchs():
     torch.testing.assert_close(p.log_prob(vertex), p.log_face_prob(vertex > 0))
 
 
-def test_samples_follow_the_law():
-    p = law(3)
+def test_samples_follow_the_distribution():
+    p = make_distribution(3)
     samples = 200_000
     y = p.sample((samples,))
     assert_counts(face_counts(y), p.face_probs(), samples)
@@ -100,7 +100,7 @@ def test_small_concentrations_stay_on_their_face(dtype):
 
 
 def test_points_on_a_face_carry_gradients_to_the_concentrations():
-    # d E[y_0] / d alpha of a Dirichlet law, by its closed form.
+    # d E[y_0] / d alpha of a Dirichlet distribution, by its closed form.
     alpha = torch.tensor([0.5, 1.5, 2.0], dtype=F, requires_grad=True)
     p = MixedDirichlet(torch.zeros(3, dtype=F), alpha)
     samples = 50_000
@@ -132,18 +132,18 @@ def test_faces_that_are_all_unlikely_do_not_round_to_nothing(score):
 
 
 def test_many_vertices_cost_no_enumeration():
-    p = law(300, batch=(2,))
+    p = make_distribution(300, batch=(2,))
     assert p.entropy().shape == (2,) and bool(p.entropy().isfinite().all())
-    value = mixed.kl_divergence(p, law(300, seed=3, batch=(2,))).value
+    value = mixed.kl_divergence(p, make_distribution(300, seed=3, batch=(2,))).value
     draws = p.sample((2000,))
-    wanted = (p.log_prob(draws) - law(300, seed=3, batch=(2,)).log_prob(draws)).mean(0)
+    wanted = (p.log_prob(draws) - make_distribution(300, seed=3, batch=(2,)).log_prob(draws)).mean(0)
     torch.testing.assert_close(value, wanted, rtol=0.02, atol=0)
 
 
 def test_everything_is_differentiable():
     scores = torch.tensor([[0.3, -0.4, 0.1], [1.0, 0.2, -2.0]], dtype=F, requires_grad=True)
     alpha = torch.tensor([[0.5, 1.2, 3.0], [0.1, 2.0, 1.0]], dtype=F, requires_grad=True)
-    other = law(3)
+    other = make_distribution(3)
     y = torch.tensor([[0.2, 0.8, 0.0], [0.2, 0.3, 0.5]], dtype=F)
 
     def values(scores, alpha):
@@ -163,4 +163,4 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(ValueError, match=r"MixedDirichlet\.rsample_on: face must have at least one vertex"):
         MixedDirichlet(torch.zeros(3), torch.ones(3)).rsample_on(torch.zeros(3, dtype=torch.bool))
     with pytest.raises(ValueError, match="as many vertices, got 3 and 2"):
-        kl_divergence(law(3), law(2))
+        kl_divergence(make_distribution(3), make_distribution(2))

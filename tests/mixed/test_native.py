@@ -1,4 +1,4 @@
-"""What torch.distributions asks of a distribution, of every mixed law."""
+"""Every mixed distribution keeps to the interface of torch.distributions."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from omegamax.mixed import (
 )
 
 
-def laws(batch=(), dtype=torch.float64):
+def make_distributions(batch=(), dtype=torch.float64):
     """One of each, of two vertices where only those have a density."""
 
     def draw(*shape):
@@ -39,15 +39,15 @@ def laws(batch=(), dtype=torch.float64):
     }
 
 
-NAMES = list(laws())
-every_law = pytest.mark.parametrize("name", NAMES)
+NAMES = list(make_distributions())
+every_distribution = pytest.mark.parametrize("name", NAMES)
 
 
-@every_law
+@every_distribution
 @pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("shape", [(), (5,), (2, 1)])
 def test_shapes(name, batch, shape):
-    p = laws(batch)[name]
+    p = make_distributions(batch)[name]
     y = p.sample(torch.Size(shape))
     assert p.batch_shape == batch and len(p.event_shape) == 1
     assert y.shape == (*shape, *batch, p.vertices)
@@ -57,24 +57,24 @@ def test_shapes(name, batch, shape):
     assert not y.requires_grad
 
 
-@every_law
+@every_distribution
 def test_samples_lie_in_the_support_and_have_a_density(name):
-    p = laws((3,))[name]
+    p = make_distributions((3,))[name]
     y = p.sample((50,))
     assert bool(p.support.check(y).all())
     assert bool(p.log_prob(y).isfinite().all())
     assert torch.equal(p.face(y), y > 0)
 
 
-@every_law
+@every_distribution
 def test_face_probabilities_sum_to_one(name):
-    probs = laws((3,))[name].face_probs()
+    probs = make_distributions((3,))[name].face_probs()
     torch.testing.assert_close(probs.sum(-1), torch.ones(3, dtype=torch.float64), rtol=0, atol=1e-8)
 
 
-@every_law
-def test_expand_repeats_the_law(name):
-    p = laws((3,))[name]
+@every_distribution
+def test_expand_repeats_the_distribution(name):
+    p = make_distributions((3,))[name]
     wide = p.expand((2, 3))
     assert type(wide) is type(p) and wide.batch_shape == (2, 3) and wide.event_shape == p.event_shape
     y = p.sample()
@@ -83,9 +83,9 @@ def test_expand_repeats_the_law(name):
     torch.testing.assert_close(wide.face_probs()[1], p.face_probs())
 
 
-@every_law
+@every_distribution
 def test_rsample_exists_where_it_is_said_to(name):
-    p = laws((3,))[name]
+    p = make_distributions((3,))[name]
     if p.has_rsample:
         assert p.rsample((2,)).shape == (2, 3, p.vertices)
     else:
@@ -93,9 +93,9 @@ def test_rsample_exists_where_it_is_said_to(name):
             p.rsample()
 
 
-@every_law
+@every_distribution
 def test_values_off_the_simplex_are_refused(name):
-    p = laws()[name]
+    p = make_distributions()[name]
     y = p.sample()
     with pytest.raises(ValueError, match="to be within the support"):
         p.log_prob(y + 0.1)
@@ -107,37 +107,37 @@ def test_values_off_the_simplex_are_refused(name):
         p.log_face_prob(torch.ones(p.vertices + 1, dtype=torch.bool))
 
 
-@every_law
+@every_distribution
 def test_empty_batches_are_no_error(name):
-    p = laws((0,))[name]
+    p = make_distributions((0,))[name]
     y = p.sample((2,))
     assert y.shape == (2, 0, p.vertices) and p.log_prob(y).shape == (2, 0)
 
 
-@every_law
+@every_distribution
 def test_single_precision_is_kept(name):
-    p = laws((3,), torch.float32)[name]
+    p = make_distributions((3,), torch.float32)[name]
     y = p.sample((5,))
     assert y.dtype == p.log_prob(y).dtype == p.face_probs().dtype == torch.float32
     assert bool(p.log_prob(y).isfinite().all())
 
 
-@every_law
-def test_independent_laws_add_their_logs(name):
-    p = laws((4,))[name]
+@every_distribution
+def test_independent_distributions_add_their_log_probs(name):
+    p = make_distributions((4,))[name]
     both = Independent(p, 1)
     y = both.sample((2,))
     torch.testing.assert_close(both.log_prob(y), p.log_prob(y).sum(-1))
 
 
-@every_law
-def test_a_law_prints_its_parameters(name):
-    assert repr(laws((3,))[name]).startswith(type(laws()[name]).__name__ + "(")
+@every_distribution
+def test_a_distribution_prints_its_parameters(name):
+    assert repr(make_distributions((3,))[name]).startswith(type(make_distributions()[name]).__name__ + "(")
 
 
-@every_law
+@every_distribution
 def test_no_validation_when_asked_not_to(name):
-    p = laws()[name]
+    p = make_distributions()[name]
     p._validate_args = False
     assert not p.expand((2,))._validate_args
 

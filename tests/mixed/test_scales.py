@@ -1,4 +1,4 @@
-"""Laws on the faces over many decades of scale: all mass is somewhere, and where samples are."""
+"""Distributions on the faces over many decades of scale: all mass is somewhere, and where samples are."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ def test_a_quadrature_that_misses_the_mass_says_so(scale):
 
 
 @pytest.mark.parametrize("size", [10.0**k for k in range(-6, 7, 3)])
-def test_the_other_laws_have_all_their_mass(size):
+def test_the_other_distributions_have_all_their_mass(size):
     logits = torch.tensor([0.5, 0.0, -1.0], dtype=F64)
-    laws = [
+    distributions = [
         MixedDirichlet(logits * min(size, 100.0), torch.full((3,), size, dtype=F64)),
         GumbelSoftmax(size, logits=logits),
         GumbelSoftmax(size, logits=logits, hard=True),
@@ -137,5 +137,5 @@ def test_the_other_laws_have_all_their_mass(size):
         LogisticNormal(logits, size),
         MaxEntropyMixed(3, bits=torch.tensor(min(size, 100.0), dtype=F64)),
     ]
-    for law in laws:
-        assert abs(law.face_probs().double().sum().item() - 1) < 1e-6, law
+    for distribution in distributions:
+        assert abs(distribution.face_probs().double().sum().item() - 1) < 1e-6, distribution

@@ -1,4 +1,4 @@
-"""Weighted expectation-maximisation: against loops, and against its own laws."""
+"""Weighted expectation-maximisation: against loops, and against its own identities."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_one_component_of_spread_points_is_continuous_attention(alpha: float):
     torch.testing.assert_close(p.components.mean[:, 0], density.mean, atol=1e-7, rtol=1e-6)
 
 
-# --- Laws
+# --- Identities
 
 
 def test_point_of_weight_zero_has_no_effect():

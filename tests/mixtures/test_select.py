@@ -27,7 +27,7 @@ def planted() -> Tensor:
 
 
 @pytest.mark.parametrize("criterion", [BIC(), AIC(), MDL(), Linear(0.3)], ids=str)
-def test_planted_number_is_found(criterion: Criterion):
+def test_planted_number_of_components_is_found(criterion: Criterion):
     seeds = torch.Generator().manual_seed(1)
     p = select_components(X, planted(), 5, criterion, iterations=40, generator=seeds)
     assert p.component_count.tolist() == [1, 2, 3, 4] * 2

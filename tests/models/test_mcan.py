@@ -241,7 +241,7 @@ def test_all_kinds_have_the_same_parameters():
 
 
 @pytest.mark.parametrize("kind", LEARNABLE)
-def test_learnable_adds_one_number_and_it_learns(kind):
+def test_learnable_adds_one_parameter_that_learns(kind):
     network = model(OutputConfig(kind, learnable=True, alpha=None if kind == "tvmax" else 1.25))
     assert count(network) == count(model()) + 1
     network(batch()).logits.square().sum().backward()
@@ -331,7 +331,7 @@ def test_embedding_to_start_from():
 
 
 @pytest.mark.parametrize("kind", ["softmax", "continuous_sparsemax"])
-def test_small_network_learns_a_question_about_a_place(kind):
+def test_small_network_learns_a_question_about_a_position(kind):
     """Word 1 asks for the colour of the marked cell; to word 2 the answer is always the same."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
@@ -356,7 +356,7 @@ def test_small_network_learns_a_question_about_a_place(kind):
 # --- Pixels
 
 
-def test_grid_cnn_keeps_places():
+def test_grid_cnn_keeps_positions():
     """A spot moves the features of its cell more than those of a far one, in the order of rows and columns."""
     cnn = GridCNN(6, (4, 4), widths=(8,), coordinates=False)
     image = torch.zeros(1, 3, 32, 32)

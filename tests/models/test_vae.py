@@ -181,8 +181,8 @@ def test_bound_is_the_integral_over_all_codes(case):
 @pytest.mark.parametrize("seed", range(3))
 def test_divergence_of_two_vertices_is_the_integral_over_the_edge_and_its_ends(kind, exact, seed):
     torch.manual_seed(seed)
-    law_of = latent(kind, variables=1)
-    distribution = law_of.distribution(1.2 * torch.randn(1, law_of.numbers))
+    family = latent(kind, variables=1)
+    distribution = family.distribution(1.2 * torch.randn(1, family.numbers))
 
     def density(first, second):
         return distribution.prob(torch.tensor([[[first, second]]])).item()
@@ -195,19 +195,19 @@ def test_divergence_of_two_vertices_is_the_integral_over_the_edge_and_its_ends(k
     inside, _ = integrate.quad(integrand, -600, 600, limit=400, epsabs=1e-12, points=[-100, -10, 0, 10, 100])
     ends = [density(1.0, 0.0), density(0.0, 1.0)]
     truth = inside + sum(p * math.log(3 * p) for p in ends)
-    point = law_of.draw(distribution, 2).point
-    assert law_of.divergence(distribution, point).item() == pytest.approx(truth, abs=exact)
+    point = family.draw(distribution, 2).point
+    assert family.divergence(distribution, point).item() == pytest.approx(truth, abs=exact)
 
 
 @pytest.mark.parametrize("case", [("gumbel_softmax", 1, 2), ("gaussian_sparsemax", 1, 3)], ids=str)
 def test_divergence_from_draws_is_right_on_average(case):
-    law_of = latent(*case)
-    numbers = torch.randn(1, law_of.numbers)
-    many = law_of.distribution(numbers.expand(20_000, -1))
-    found = law_of.divergence(many, law_of.draw(many, 2).point)
+    family = latent(*case)
+    numbers = torch.randn(1, family.numbers)
+    many = family.distribution(numbers.expand(20_000, -1))
+    found = family.divergence(many, family.draw(many, 2).point)
     vae, _ = small(*case)
     y, w, log_prior = nodes_of(vae)
-    log_q = law_of.distribution(numbers).log_prob(y).reshape(-1)
+    log_q = family.distribution(numbers).log_prob(y).reshape(-1)
     kept = (log_q > -math.inf) & (log_prior > -math.inf)
     truth = (w * kept * torch.where(kept, log_q, 0.0).exp() * torch.where(kept, log_q - log_prior, 0.0)).sum()
     assert found.mean().item() == pytest.approx(truth.item(), abs=4 * found.std().item() / math.sqrt(len(found)) + 1e-4)
@@ -230,10 +230,10 @@ def test_gradient_is_that_of_the_expected_bound_on_average(case):
 
 
 def test_straight_through_gradient_is_biased_and_that_of_its_divergence_is_not():
-    law_of = latent("straight_through", 1, 3)
+    family = latent("straight_through", 1, 3)
     numbers = torch.randn(1, 3, requires_grad=True)
-    distribution = law_of.distribution(numbers)
-    (found,) = torch.autograd.grad(law_of.divergence(distribution, law_of.draw(distribution, 1).point).sum(), numbers)
+    distribution = family.distribution(numbers)
+    (found,) = torch.autograd.grad(family.divergence(distribution, family.draw(distribution, 1).point).sum(), numbers)
     p = numbers.softmax(-1)
     (truth,) = torch.autograd.grad((p * (3 * p).log()).sum(), numbers)
     torch.testing.assert_close(found, truth)
@@ -261,13 +261,13 @@ def test_gradient_with_the_same_noise_is_that_of_finite_differences(case):
 
 
 def test_projected_code_tells_no_more_than_the_point_before():
-    law_of = latent("hard_concrete", variables=2, vertices=4)
-    distribution = law_of.distribution(torch.randn(3, law_of.numbers))
-    point = law_of.draw(distribution, 5).point
-    code = law_of.code(point)
+    family = latent("hard_concrete", variables=2, vertices=4)
+    distribution = family.distribution(torch.randn(3, family.numbers))
+    point = family.draw(distribution, 5).point
+    code = family.code(point)
     torch.testing.assert_close(code, sparsemax(1.2 * point))
     assert (point > 0).all() and (code == 0).any()
-    torch.testing.assert_close(law_of.read(point), code.flatten(-2))
+    torch.testing.assert_close(family.read(point), code.flatten(-2))
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)

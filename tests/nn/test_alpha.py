@@ -9,7 +9,7 @@ import omegamax
 from omegamax.nn import Alpha
 
 
-def test_alpha_starts_where_it_is_told():
+def test_alpha_starts_at_its_initial_value():
     torch.testing.assert_close(Alpha(1.3).value.item(), 1.3, rtol=0, atol=1e-6)
     start = torch.tensor([1.1, 1.5, 1.9])
     torch.testing.assert_close(Alpha(start, per=3).value, start)

@@ -21,7 +21,7 @@ def weights(*shape, grad=False):
 
 
 def ball_rule(n, alpha):
-    """Points of unit covariance and their weights, for the law of a beta-Gaussian: written down once more, by hand."""
+    """Points of unit covariance and their weights, of a beta-Gaussian: written down once more, by hand."""
     s, ws = np.polynomial.legendre.leggauss(80)
     if alpha == 1:
         radius, wr = 5 * (s + 1), 5 * ws * np.exp(-((5 * (s + 1)) ** 2) / 2)
@@ -90,7 +90,7 @@ def test_moments_are_those_of_the_weights_spread_over_cells(size, alpha):
     assert density.batch_shape == (2, 3)
 
 
-def test_floor_for_given_places_and_by_hand():
+def test_floor_for_given_positions_and_by_hand():
     places = torch.rand(16, 2, dtype=F64)
     w = weights(16)
     mean = w @ places
@@ -134,7 +134,7 @@ def test_gradients(basis, size, alpha):
     assert gradgradcheck(run, (values, w))
 
 
-def test_gradients_to_places_alpha_and_query():
+def test_gradients_to_positions_alpha_and_query():
     attend = ContinuousAttention(PLANE, 1.5, learnable=True, query_dim=3, dtype=F64).double()
     values, w = torch.randn(5, 2, dtype=F64, requires_grad=True), weights(5)
     places = torch.rand(5, 2, dtype=F64, requires_grad=True)
@@ -182,7 +182,7 @@ def test_images_of_any_size():
 
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
-def test_masked_places_count_for_nothing(alpha):
+def test_masked_positions_count_for_nothing(alpha):
     mask = torch.tensor([[True, True, False, True, False, True], [False] * 6])
     values, w = torch.randn(2, 6, 3, dtype=F64), weights(2, 6)
     for attend in (
@@ -203,7 +203,7 @@ def test_masked_places_count_for_nothing(alpha):
         assert v.grad.isfinite().all() and p.grad.isfinite().all()
 
 
-def test_each_example_has_its_own_places():
+def test_each_example_has_its_own_positions():
     attend = ContinuousAttention(PLANE, 2.0)
     values, w, places = torch.randn(3, 7, 2, dtype=F64), weights(3, 7), torch.rand(3, 7, 2, dtype=F64)
     lengths = [7, 5, 2]

@@ -182,7 +182,7 @@ def test_state_dict_carries_everything(make):
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_pooling_takes_a_bag_whole(steps):
+def test_pooling_takes_a_whole_bag(steps):
     pool = HopfieldPooling("entmax15", embed_dim=8, num_heads=2, steps=steps, stored_dim=5, out_dim=7).double()
     bag = torch.randn(3, 6, 5, dtype=F64)
     mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0]]).bool()

@@ -222,7 +222,7 @@ def test_gradients_in_the_plane_through_a_selection():
     assert gradcheck(lambda w: attend(values, w)[0], (w,), fast_mode=True)
 
 
-def test_gradients_reach_places_and_alpha():
+def test_gradients_reach_positions_and_alpha():
     attend = MultimodalAttention(LINE, 2, 1.5, learnable=True, iterations=2).double()
     values, places = torch.randn(2, 7, 2, dtype=F64), torch.rand(2, 7, 1, dtype=F64, requires_grad=True)
     w = noise(2, 7)
@@ -259,7 +259,7 @@ def test_sizes_of_images_are_the_image_alone():
         torch.testing.assert_close(context[i], alone, rtol=1e-9, atol=1e-11)
 
 
-def test_mask_and_irregular_places_are_the_kept_alone():
+def test_masked_and_irregular_positions_equal_the_kept_ones_alone():
     attend = MultimodalAttention(PLANE, 2)
     values, w, places = torch.randn(2, 14, 2, dtype=F64), noise(2, 14), torch.rand(2, 14, 2, dtype=F64)
     mask = torch.rand(2, 14) < 0.7

@@ -35,7 +35,7 @@ def test_layer_is_its_function_and_learns_its_strength(make, apply, shape: tuple
 
 
 @pytest.mark.parametrize("start", [1e-12, 1e-3, 1.0, 50.0, 1e6])
-def test_strength_starts_where_it_is_told(start: float):
+def test_strength_starts_at_its_initial_value(start: float):
     for init in (start, torch.tensor(start, dtype=torch.float64)):
         assert Strength(init)().item() == pytest.approx(start, rel=1e-5)
 

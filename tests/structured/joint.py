@@ -46,6 +46,10 @@ class Joint:
 
     def solve(self) -> np.ndarray | None:
         """Marginals ``[N]``, or None if the program is infeasible."""
+        return self.maximum()[0]
+
+    def maximum(self) -> tuple[np.ndarray | None, float]:
+        """The same, and the largest value of ``<eta, u> + sum_f <worth_f, weights_f> - |u|^2 / 2``."""
         import cvxpy as cp
 
         u = cp.Variable(len(self.scores))
@@ -60,7 +64,9 @@ class Joint:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the solver says when it stops short; the test measures how short
             problem.solve(solver=cp.CLARABEL, **tolerances)
-        return None if u.value is None or problem.status == "infeasible" else u.value
+        if u.value is None or problem.status == "infeasible":
+            return None, -np.inf
+        return u.value, float((self.scores**2).sum() / 2 - problem.value)
 
 
 def solved(scores: Tensor, build: Callable[[FactorGraph, Variable], None], **options) -> Tensor:

@@ -30,7 +30,7 @@ def test_warm_start_from_the_answer_takes_one_pass(case: Case, backend: str):
 
 @some_cases
 @both_backends
-def test_warm_start_from_elsewhere_ends_in_the_same_place(case: Case, backend: str):
+def test_warm_start_from_elsewhere_reaches_the_same_solution(case: Case, backend: str):
     scores, additional = case.draw(20)
     others, more = case.draw(20, 3.0, seed=9)
     others[3:6] = -others[3:6]
@@ -124,7 +124,7 @@ class Dependent(Factor):
         return self.pairs[structures], torch.nn.functional.one_hot(structures, 6)
 
 
-def test_structures_that_only_additional_scores_tell_apart_take_each_others_place():
+def test_structures_that_only_additional_scores_tell_apart_replace_each_other():
     # The marginals 1/2 can be had in three ways, of which one has the best additional score.
     extra = torch.tensor([[0.0, 0.0, 0.02, 0.02, 0.01, 0.01]], dtype=F64)
     scores = torch.zeros(1, 4, dtype=F64)

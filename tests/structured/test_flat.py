@@ -98,7 +98,7 @@ class OneOfFour(Factor):
         return torch.nn.functional.one_hot(structures, 4).flatten(-2), None
 
 
-def test_derivatives_of_ones_own_factor_see_the_whole_face(monkeypatch):
+def test_derivatives_of_a_custom_factor_see_the_whole_face(monkeypatch):
     # Its face has 24 dimensions, more than the search may keep structures; marginals are sparsemax of each group.
     monkeypatch.setattr("omegamax.kernels.structures.reference.MAX_TIED", 12)
     scores, weights = drawn((32,), 1e-3), drawn((32,), 1.0, 1)

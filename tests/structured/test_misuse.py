@@ -62,7 +62,7 @@ def test_no_tolerance_at_all_still_ends(factor: Factor, event: tuple[int, ...], 
 
 @every_factor
 @both_backends
-def test_largest_numbers_there_are_count_as_scores(factor: Factor, event: tuple[int, ...], backend: str):
+def test_largest_floats_are_valid_scores(factor: Factor, event: tuple[int, ...], backend: str):
     # The least of them is a common stand-in for -inf in masks.
     z = torch.randn(20, *event, dtype=F64)
     with omegamax.backend(backend):

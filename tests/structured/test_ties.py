@@ -53,7 +53,7 @@ def test_jacobian_spans_the_whole_face(name: str, backend: str):
     assert (ours - truth).abs().max() <= 1e-9
 
 
-def test_jacobian_of_ones_own_factor_spans_the_whole_face():
+def test_jacobian_of_a_custom_factor_spans_the_whole_face():
     z = torch.zeros(2, 6, dtype=F64, requires_grad=True)
     rows = torch.autograd.grad(sparsemap(z, OneOfEach())[:, 0].sum(), z)[0]
     expected = torch.tensor([0.5, -0.5, 0, 0, 0, 0], dtype=F64).expand(2, 6)

@@ -1,4 +1,4 @@
-"""Variables of a factor graph, and what a graph does with odd input."""
+"""Variables of a factor graph, and what a graph does with edge cases."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def numbers(kind):
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_every_number_has_a_limit_or_does_no_harm(kind):
+def test_every_integer_setting_has_a_limit_or_does_no_harm(kind):
     found = set(numbers(kind))
     assert {"batch_size", "workers"} <= found
     assert found - HARMLESS <= kind.limits.keys()
@@ -48,7 +48,7 @@ def test_defaults_are_within_the_limits_and_more_is_not(kind):
                 base.check(settings)
 
 
-def test_numbers_that_are_not_there_or_below_are_told_what_is_the_least():
+def test_missing_or_too_small_settings_are_refused_with_the_least_value():
     for value in (None, -1, 2.5, "many"):
         with pytest.raises(ValueError, match="ScenesData: batch_size must be an integer >= 1, got "):
             ScenesData(batch_size=value)
@@ -67,7 +67,7 @@ def test_data_beyond_the_limits_are_not_made(setting, value):
         VQAData.of({"class": "ScenesData", setting: value})
 
 
-def test_data_whose_file_would_be_refused_are_told_before_training():
+def test_data_whose_file_would_be_refused_are_refused_before_training():
     with pytest.raises(ValueError, match="ScenesData: image_size must be an integer from 1 to 8,192, got 10000"):
         _ = ScenesData(image_size=10_000).settings
 

@@ -40,7 +40,7 @@ def test_each_thin_line_encloses_its_mass(alpha):
         assert inside == pytest.approx(mass, abs=4 * math.sqrt(mass * (1 - mass) / 40_000))
 
 
-def test_mass_of_a_gaussian_is_that_of_the_chi_squared_law():
+def test_mass_of_a_gaussian_is_that_of_the_chi_squared_distribution():
     p = Gaussian(torch.zeros(2, dtype=F64), 1.0)
     (ring,) = rings(viz.ellipses(p, masses=(0.95,)))
     torch.testing.assert_close(ring.norm(dim=-1), torch.full((len(ring),), 5.991464547107979**0.5, dtype=F64))

@@ -21,17 +21,17 @@ SAMPLES = torch.tensor(
 
 
 def test_each_face_gets_its_share():
-    ax = viz.faces(SAMPLES, title="law", labels="abc")
+    ax = viz.faces(SAMPLES, title="samples", labels="abc")
     texts = [t.get_text() for t in ax.texts]
     assert texts[:4] == ["20%", "20%", "10%", "0%"]  # the interior, then the edges in order
     assert texts[4:] == ["50%", "a", "0%", "b", "0%", "c"]
     assert len(ax.lines[0].get_xdata()) == 2  # dots inside
     areas = [c.get_sizes()[0] for c in ax.collections]
     assert areas[0] == 900 and areas[1:] == [0, 0]
-    assert ax.get_title(loc=plt.rcParams["axes.titlelocation"]) == "law"
+    assert ax.get_title(loc=plt.rcParams["axes.titlelocation"]) == "samples"
 
 
-def test_histograms_stand_outside_their_edge_at_the_place_of_the_samples():
+def test_histograms_stand_outside_their_edge_at_the_position_of_the_samples():
     ax = viz.faces(SAMPLES, bins=4, shares=False)
     first = torch.tensor(ax.patches[0].get_xy())
     # All samples of the first edge are three quarters of the way from the top to the left: in the last bin.

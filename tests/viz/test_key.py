@@ -186,7 +186,7 @@ def test_looks_have_one_key_and_one_bar_for_all_panels():
 
 
 @pytest.mark.parametrize("vmax", [1e-3, 0.7, 1.0, 3.0, 40.0, 5e4])
-def test_scale_has_numbers_at_their_places(vmax):
+def test_scale_has_labels_at_their_positions(vmax):
     values = [value for value, _ in ticks(vmax)]
     assert len(values) >= 2 and values[0] == 0 and values[-1] <= vmax
     assert [place for place, _ in scale_ticks(vmax)] == pytest.approx([(value / vmax) ** 0.5 for value in values])

@@ -94,7 +94,7 @@ def test_wrong_shapes_are_refused_with_what_came(draw, given):
         draw()
 
 
-def test_pictures_go_where_they_are_told_and_take_gradients_off():
+def test_pictures_go_to_the_given_axes_and_detach_tensors():
     _, ax = plt.subplots()
     assert viz.bars(torch.tensor([0.5, 0.5], requires_grad=True), ax=ax) is ax
 

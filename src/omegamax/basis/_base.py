@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_type
+from omegamax._checks import check_shape
 from omegamax._numerics import working_dtype
 from omegamax.basis.positions import at_least_single
 
@@ -42,6 +43,5 @@ class Basis(torch.nn.Module):
 def check_matrix(name: str, argument: str, value: object) -> Tensor:
     """Refuse what is not a tensor ``[J, n]`` with at least one row and one column; return it."""
     value = check_type(name, argument, value, Tensor, "a tensor [J, n]")
-    if value.dim() != 2 or 0 in value.shape:
-        raise ValueError(f"{name}: {argument} must be [J, n] with J, n >= 1, got shape {tuple(value.shape)}")
+    check_shape(name, argument, value, "J", "n")
     return value

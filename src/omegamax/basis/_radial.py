@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_sizes, is_number
+from omegamax._arguments import check_sizes, check_type, is_number
 from omegamax._checks import check_floating, check_points, check_scale, check_symmetric, is_plain
 from omegamax.basis._base import Basis, check_matrix
 from omegamax.basis.positions import mesh_points, spaced_nodes
@@ -252,8 +252,7 @@ def _as_scale(name: str, centers: Tensor, scale: float | Tensor) -> Tensor:
     count, n = centers.shape
     if is_number(scale):
         return centers.new_full((count,), check_scale(name, "scale", float(scale), centers))
-    if not isinstance(scale, Tensor):
-        raise TypeError(f"{name}: scale must be a float or a tensor, got {type(scale).__name__}")
+    scale = check_type(name, "scale", scale, Tensor, "a float or a tensor")
     wanted = [(), (count,), (count, n), (count, n, n)][scale.dim()] if scale.dim() < 4 else None
     if wanted is None or scale.shape[1:] != wanted[1:] or scale.shape[:1] not in (wanted[:1], (1,)):
         raise ValueError(

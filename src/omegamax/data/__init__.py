@@ -27,3 +27,5 @@ from omegamax.data.skip import SkipBroken as SkipBroken
 from omegamax.data.vocabulary import Vocabulary as Vocabulary
 from omegamax.data.vocabulary import tokenise as tokenise
 from omegamax.data.vqa2 import VQA2 as VQA2
+from omegamax.data.word_vectors import WordVectors as WordVectors
+from omegamax.data.word_vectors import read_word_vectors as read_word_vectors

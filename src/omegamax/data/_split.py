@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from omegamax._arguments import check_interval
+
 RUNS = 8
 
 
@@ -11,8 +13,7 @@ def held_out(name: str, count: int, share: float) -> set[int]:
     Neighbours often show the same place, so that a picture drawn at random would have its twin in the training part;
     one stretch alone may be of one kind.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"{name}: held_out must lie in (0, 1), got {share}")
+    check_interval(name, "held_out", share, "(0, 1)")
     runs = min(RUNS, round(count * share))
     if runs == 0:
         raise ValueError(f"{name}: held_out={share} of {count} training pictures is none; take a larger share")

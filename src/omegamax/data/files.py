@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from omegamax.data.errors import DataError as DataError
 from omegamax.data.unpack import MIB, BoundedReader, open_bounded, too_much
@@ -100,29 +100,40 @@ def number_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
     of the byte order at the beginning is passed over.
     """
     try:
-        # Bytes that cannot be decoded come through as surrogates, so that the line is known that has them.
-        with io.TextIOWrapper(open_bounded(path, MOST_TEXT), encoding, "surrogateescape") as file:
-            number = 0
-            while line := file.readline(MOST_LINE + 1):
-                number += 1
-                if len(line) > MOST_LINE:
-                    wanted = f"at most {MOST_LINE:,} characters"
-                    raise DataError(f"{path}: line {number} must have {wanted}, but is longer; get the file again")
-                if not line.isascii() or "\0" in line:
-                    _check_decoded(path, number, line, encoding)
-                yield number, line.removeprefix("\ufeff") if number == 1 else line
+        with open_bounded(path, MOST_TEXT) as stream:
+            yield from number_stream(stream, path, encoding)
     except BROKEN as error:
         if isinstance(error, DataError):  # has said what there is to say
             raise
         raise DataError(f"{path} is damaged or not a text file ({reason(error)}); get the file again") from error
 
 
-def _check_decoded(path: Path, number: int, line: str, encoding: str) -> None:
+def number_stream(stream: BinaryIO, place: object, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yield the lines of a stream as :func:`number_lines` does; ``place`` is what errors call it."""
+    try:
+        # Bytes that cannot be decoded come through as surrogates, so that the line is known that has them.
+        with io.TextIOWrapper(stream, encoding, "surrogateescape") as file:
+            number = 0
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    wanted = f"at most {MOST_LINE:,} characters"
+                    raise DataError(f"{place}: line {number} must have {wanted}, but is longer; get the file again")
+                if not line.isascii() or "\0" in line:
+                    _check_decoded(place, number, line, encoding)
+                yield number, line.removeprefix("\ufeff") if number == 1 else line
+    except BROKEN as error:
+        if isinstance(error, DataError):  # has said what there is to say
+            raise
+        raise DataError(f"{place} is damaged or not a text file ({reason(error)}); get the file again") from error
+
+
+def _check_decoded(place: object, number: int, line: str, encoding: str) -> None:
     wrong = next((c for c in line if c == "\0" or "\udc80" <= c <= "\udcff"), None)
     if wrong is not None:
         what = "a NUL" if wrong == "\0" else f"the byte 0x{ord(wrong) & 0xFF:02x}, which is not {encoding}"
         raise DataError(
-            f"{path} is damaged or not a text file (line {number} has {what}); get it again, or give its encoding"
+            f"{place} is damaged or not a text file (line {number} has {what}); get it again, or give its encoding"
         )
 
 

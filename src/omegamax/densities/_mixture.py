@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._checks import check_floating, is_plain, readable
+from omegamax._arguments import check_type
+from omegamax._checks import check_vectors, is_plain, readable
 from omegamax._numerics import working_dtype
 from omegamax.densities._base import Density
 from omegamax.densities._components import stack_components, substitute_weightless
@@ -53,12 +54,9 @@ class Mixture(Density):
     support = constraints.real_vector
 
     def __init__(self, weights: Tensor, components: Density, validate_args: bool | None = None):
-        check_floating("Mixture", "weights", weights)
-        if not isinstance(components, Density):
-            raise TypeError(f"Mixture: components must be a density, got {type(components).__name__}")
+        check_vectors("Mixture", "weights", weights, "K")
+        check_type("Mixture", "components", components, Density, "a density")
         shape = tuple(weights.shape)
-        if not shape or shape[-1] == 0:
-            raise ValueError(f"Mixture: weights must have shape [*, K] with K >= 1, got {shape}")
         if components.batch_shape[-1:] != shape[-1:]:
             wanted = f"a batch shape [*, {shape[-1]}], one component for each weight"
             raise ValueError(f"Mixture: components must have {wanted}, got {tuple(components.batch_shape)}")

@@ -12,8 +12,16 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
-from omegamax._arguments import is_number
-from omegamax._checks import check_above, check_floating, check_scale, check_symmetric, is_plain, readable
+from omegamax._arguments import check_type, is_number
+from omegamax._checks import (
+    check_above,
+    check_floating,
+    check_scale,
+    check_symmetric,
+    check_vectors,
+    is_plain,
+    readable,
+)
 from omegamax._constraints import (
     finite_lower_cholesky,
     finite_positive_definite,
@@ -85,8 +93,7 @@ class Quadratic(Density):
         alpha = check_above(name, "alpha", alpha, 1 - 2 / n)
         shapes = [loc.shape[:-1], root.batch_shape]
         if isinstance(alpha, Tensor):
-            if not alpha.is_floating_point():
-                raise TypeError(f"{name}: alpha must be a float or a floating-point tensor, got dtype {alpha.dtype}")
+            check_floating(name, "alpha", alpha, "a float or a floating-point tensor")
             if readable(alpha) and bool(alpha.isinf().any()):
                 raise ValueError(f"{name}: alpha must be finite everywhere, got inf")
             shapes.append(alpha.shape)
@@ -135,8 +142,8 @@ class Quadratic(Density):
         """
         name = f"{cls.__name__}.from_canonical"
         theta1 = as_location(name, "theta1", theta1)
-        if not isinstance(theta2, Tensor) and not is_number(theta2):
-            raise TypeError(f"{name}: theta2 must be a float or a tensor, got {type(theta2).__name__}")
+        if not is_number(theta2):
+            check_type(name, "theta2", theta2, Tensor, "a float or a tensor")
         validate = cls._validates(validate_args)
         root = inverse_root(root_of_scale(name, "-2 theta2", -2 * theta2, theta1.shape[-1], theta1, validate))
         loc = root.colour(root.colour_transposed(theta1.to(root.dtype)))
@@ -188,9 +195,7 @@ class Quadratic(Density):
 
 def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, n]``; half precision becomes float32."""
-    check_floating(name, argument, loc)
-    if loc.dim() == 0 or loc.shape[-1] == 0:
-        raise ValueError(f"{name}: {argument} must have shape [*, n] with n >= 1, got {tuple(loc.shape)}")
+    check_vectors(name, argument, loc)
     return loc.to(working_dtype(loc))
 
 
@@ -309,7 +314,7 @@ def root_of_scale(
     """
     if not isinstance(scale, Tensor):
         if not is_number(scale):
-            raise TypeError(f"{name}: {argument} must be a float or a tensor, got {type(scale).__name__}")
+            check_type(name, argument, scale, Tensor, "a float or a tensor")
         scale = check_scale(name, argument, scale, like)
         return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
     scale = _as_floating(name, argument, scale, like)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_count, is_number
 
 
 def gauss_legendre_nodes(
@@ -50,8 +50,7 @@ def gauss_legendre_nodes(
         tensor(0.2500)
     """
     for argument, value in (("cells", cells), ("order", order), ("dimension", dimension)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"gauss_legendre_nodes: {argument} must be an int of at least 1, got {value!r}")
+        check_count("gauss_legendre_nodes", argument, value)
     lows, highs = _per_axis("low", low, dimension), _per_axis("high", high, dimension)
     inner = list(breaks)
     shared = not inner or is_number(inner[0])

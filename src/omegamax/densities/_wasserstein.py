@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_type
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._fenchel_young import check_same_alpha
 from omegamax.densities._quadratic import Root
@@ -33,8 +34,7 @@ def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Ten
     Reference: Gelbrich (1990), Theorem 2.1 and 2.4.
     """
     for name, density in (("p", p), ("q", q)):
-        if not isinstance(density, BetaGaussian):
-            raise TypeError(f"wasserstein2: {name} must be a BetaGaussian, got {type(density).__name__}")
+        check_type("wasserstein2", name, density, BetaGaussian)
     if p.dimension != q.dimension:
         raise ValueError(f"wasserstein2: p and q must have the same dimension, got {p.dimension} and {q.dimension}")
     check_same_alpha("wasserstein2", p, q)

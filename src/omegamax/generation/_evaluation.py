@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice, is_number
-from omegamax._checks import readable
+from omegamax._checks import check_integers, readable
 from omegamax._numerics import working_dtype
 from omegamax.generation._stepper import check_count, exact_dtype
 from omegamax.generation._support import check_predictions
@@ -173,9 +172,7 @@ def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: s
     """Return predictions ``[*, V]``, indices ``[*, 1]`` with 0 for what is ignored, and what is not, ``[*]``."""
     check_choice(name, "reduction", reduction, REDUCTIONS)
     check_predictions(name, p)
-    if not isinstance(target, Tensor) or target.is_floating_point() or target.dtype == torch.bool:
-        given: Any = target.dtype if isinstance(target, Tensor) else type(target).__name__
-        raise TypeError(f"{name}: target must be a tensor of tokens, got {given}")
+    check_integers(name, "target", target, "a tensor of tokens")
     if target.shape != p.shape[:-1]:
         wanted = "p [*, V] and target [*]"
         raise ValueError(f"{name}: wanted {wanted}, got shapes {tuple(p.shape)} and {tuple(target.shape)}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
+from omegamax._checks import check_integers
 from omegamax.generation._stepper import check_count
 
 WINDOWS = (16, 32, 128, 512)
@@ -164,9 +164,7 @@ def _inside(name: str, tokens: Tensor, lengths: Tensor | None) -> Tensor:
     """Return which tokens belong to a sequence, ``[*, T]``."""
     if lengths is None:
         return torch.ones_like(tokens, dtype=torch.bool)
-    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-        given: Any = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
-        raise TypeError(f"{name}: lengths must be a tensor of integers, got {given}")
+    check_integers(name, "lengths", lengths)
     if lengths.shape != tokens.shape[:-1]:
         wanted = f"shape {tuple(tokens.shape[:-1])}"
         raise ValueError(f"{name}: lengths must have {wanted}, got {tuple(lengths.shape)}")
@@ -176,8 +174,6 @@ def _inside(name: str, tokens: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _check_tokens(name: str, argument: str, tokens: Tensor) -> None:
-    if not isinstance(tokens, Tensor) or tokens.is_floating_point() or tokens.dtype == torch.bool:
-        given: Any = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise TypeError(f"{name}: {argument} must be a tensor of tokens, got {given}")
+    check_integers(name, argument, tokens, "a tensor of tokens")
     if tokens.dim() == 0:
         raise ValueError(f"{name}: {argument} must have shape [*, T], got a scalar")

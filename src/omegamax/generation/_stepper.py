@@ -119,18 +119,14 @@ def check_start(name: str, start: Any) -> Tensor:
 
 def check_token(name: str, argument: str, value: Any) -> int:
     """Refuse what is no token, an int >= 0; return it."""
-    if not is_index(value):
-        raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
-    if value < 0:
+    if _check_int(name, argument, value) < 0:
         raise ValueError(f"{name}: {argument} must be a token >= 0, got {value}")
     return value
 
 
 def check_count(name: str, argument: str, value: Any, least: int) -> int:
     """Refuse what is no int of at least ``least``; return it."""
-    if not is_index(value):
-        raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
-    if value < least:
+    if _check_int(name, argument, value) < least:
         raise ValueError(f"{name}: {argument} must be at least {least}, got {value}")
     return value
 
@@ -145,14 +141,18 @@ def check_ending(name: str, min_length: int, max_length: int, eos: int | None, p
         check_token(name, "eos", eos)
     if pad is None:
         return 0 if eos is None else eos
-    if not is_index(pad):
-        raise TypeError(f"{name}: pad must be an int, got {type(pad).__name__}")
-    return pad
+    return _check_int(name, "pad", pad)
 
 
 def is_index(value: Any) -> bool:
     """Tell whether this is an int; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_int(name: str, argument: str, value: Any) -> int:
+    if not is_index(value):
+        raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
+    return value
 
 
 def _rows(name: str, state: Any, index: Tensor, count: int) -> Any:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_floating, readable
+from omegamax._checks import check_vectors, readable
 
 
 class Support(NamedTuple):
@@ -49,9 +49,7 @@ def support(p: Tensor) -> Support:
 
 def check_predictions(name: str, p: Tensor) -> None:
     """Refuse what are not probabilities ``[*, V]``."""
-    check_floating(name, "p", p)
-    if p.dim() == 0 or not p.shape[-1]:
-        raise ValueError(f"{name}: p must have shape [*, V] with V >= 1, got {tuple(p.shape)}")
+    check_vectors(name, "p", p, "V")
     if readable(p) and p.numel():
         low, high = p.min(), p.max()
         if not (bool(low >= 0) and bool(high <= 1 + 1e-2)):  # bfloat16 rounds by as much

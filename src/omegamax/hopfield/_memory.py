@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_floating, check_mask, row_parameter
+from omegamax._checks import check_above, check_floating, row_parameter
 from omegamax._numerics import disable_autocast
 from omegamax.hopfield._psi import Psi, Sign, resolve_psi
 from omegamax.hopfield._separable import Exponential, Power, Separable
-from omegamax.hopfield.steps import check_beta, check_steps, settle
-from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d, get
+from omegamax.hopfield.steps import check_beta, check_patterns, check_steps, resolve_omega, settle
+from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d
 from omegamax.maps.conjugate import conjugate_minus
+from omegamax.structured import Factor, StructuredOmega
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ class Memory:
 
     Args:
         patterns: ``[*, N, D]``; leading axes hold several memories.
-        omega: how patterns compete for a query: name of a map, an Omega, or :class:`Power` or :class:`Exponential`.
+        omega: how patterns compete for a query: name of a map, an Omega, or :class:`Power` or :class:`Exponential`; or
+            a factor of :mod:`omegamax.structured`, of whose structures each part is a pattern, and which retrieves sums
+            over them: a :class:`~omegamax.structured.StructuredOmega` with the shape of its parts where these have more
+            than one axis.
         beta: > 0, the sharpness; a number, or a tensor that broadcasts to scores ``[*, L, N]`` with size 1 along N.
             With ``inf`` (for softmax, entmax and normmax) a step goes to the pattern of the largest score, or to the
             mean of those that share it, and the energy is :math:`-\max_i x_i^\top q + \Psi(q)`.
@@ -68,24 +72,27 @@ class Memory:
         >>> found.energies
         tensor([-0.4750, -0.5000, -0.5000])
 
+        >>> from omegamax.structured import DependencyTree, StructuredOmega  # arcs of three words, stored one by one
+        >>> trees = Memory(torch.eye(9), StructuredOmega(DependencyTree(), (3, 3)), beta=2.0)
+        >>> trees.retrieve(torch.tensor([1.0, 0, 0, 0.9, 0, 0.2, 0, 0.6, 0])).state.reshape(3, 3)
+        tensor([[1., 0., 0.],
+                [1., 0., 0.],
+                [0., 1., 0.]])
+
     Reference: Santos et al. (ICML 2024); Ramsauer et al. (ICLR 2021) for softmax.
     """
 
     def __init__(
         self,
         patterns: Tensor,
-        omega: str | Omega = "softmax",
+        omega: str | Omega | Factor = "softmax",
         beta: float | Tensor = 1.0,
         psi: str | Psi = "identity",
         mask: Tensor | None = None,
     ):
-        check_floating("Memory", "patterns", patterns)
-        if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
-            raise ValueError(f"Memory: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
-        if mask is not None:
-            check_mask("Memory", patterns[..., 0], mask)
+        check_patterns("Memory", patterns, mask)
         self.patterns = patterns
-        self.omega = get(omega)
+        self.omega = resolve_omega(omega)
         if isinstance(self.omega, TotalVariation2d) and self.omega.shape is None:
             raise ValueError("Memory: omega of a grid needs its shape=(H, W), with H W = N, got None")
         self.beta = beta if isinstance(beta, Tensor) else check_above("Memory", "beta", beta, 0.0)
@@ -229,7 +236,9 @@ class Memory:
     def _energy(self, state: Tensor, z: Tensor, p: Tensor, rounded_in: torch.dtype) -> Tensor:
         beta = self._beta(z)
         beta = beta.squeeze(-1) if isinstance(beta, Tensor) and beta.dim() else beta
-        if isinstance(self._omega, SequentialKSubsets) and z.dtype != torch.float64:
+        if isinstance(self._omega, StructuredOmega):
+            value = self._omega.conjugate(z)  # its value is not known of all marginals
+        elif isinstance(self._omega, SequentialKSubsets) and z.dtype != torch.float64:
             # Its value looks for a distribution with the marginals p, and rounded ones have none.
             value = conjugate_minus(self._omega, z.double()).to(z.dtype)
         else:

@@ -7,11 +7,14 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer
-from omegamax._checks import check_above, check_floating, check_mask, readable
+from omegamax._arguments import check_integer, check_interval
+from omegamax._checks import check_above, readable
 from omegamax._numerics import working_dtype
 from omegamax.hopfield._sphere import log_cap
-from omegamax.maps import Bounded, Omega, get
+from omegamax.hopfield._structures import retrieves_structures
+from omegamax.hopfield.steps import check_patterns, resolve_omega
+from omegamax.maps import Bounded, Omega
+from omegamax.structured import Factor, StructuredOmega
 
 
 def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor | None = None) -> Tensor:
@@ -32,7 +35,7 @@ def lead(q: Tensor, patterns: Tensor, mask: Tensor | None = None, chosen: Tensor
         >>> lead(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.6, 0.8]]))
         tensor([[ 0.4000, -0.4000]])
     """
-    _check_patterns("lead", patterns, mask)
+    check_patterns("lead", patterns, mask)
     dtype = working_dtype(patterns)
     scores = q.to(dtype) @ patterns.to(dtype).transpose(-1, -2)  # [*, L, N]
     if mask is not None:
@@ -68,7 +71,7 @@ def separation(patterns: Tensor, mask: Tensor | None = None) -> Tensor:
     return lead(patterns, patterns, mask).diagonal(dim1=-2, dim2=-1)
 
 
-def threshold(omega: str | Omega, beta: float, patterns: int | None = None) -> float:
+def threshold(omega: str | Omega | Factor, beta: float, patterns: int | None = None) -> float:
     r"""Return the :func:`lead` from which one step retrieves a pattern exactly: ``margin / beta``.
 
     ``inf`` for maps without zeros, such as softmax. For entmax, normmax and k-subsets a smaller lead is never enough;
@@ -80,7 +83,7 @@ def threshold(omega: str | Omega, beta: float, patterns: int | None = None) -> f
     Reference: Santos et al. (ICML 2024).
     """
     check_above("threshold", "beta", beta, 0.0)
-    omega = get(omega)
+    omega = resolve_omega(omega)
     if getattr(omega, "at_most", False) or isinstance(omega, Bounded):
         raise ValueError(f"threshold: no lead alone makes {omega!r} choose: what it gives depends on more than gaps")
     grows = getattr(omega, "lead", None)
@@ -91,7 +94,7 @@ def threshold(omega: str | Omega, beta: float, patterns: int | None = None) -> f
 def retrieved_exactly(
     q: Tensor,
     patterns: Tensor,
-    omega: str | Omega,
+    omega: str | Omega | Factor,
     beta: float,
     mask: Tensor | None = None,
     chosen: Tensor | None = None,
@@ -101,16 +104,23 @@ def retrieved_exactly(
     Args:
         q, patterns, mask: as in :func:`lead`.
         omega, beta: of the memory.
-        chosen: the sets that k-subsets retrieve (the sum of their patterns), bool ``[M, N]`` with k True in each row.
+        chosen: the sets that k-subsets and structures retrieve (the sum of their patterns), bool ``[M, N]`` with k True
+            in each row, or the parts of a structure.
 
     Returns:
-        bool ``[*, L, M]``, one for each pattern or set.
+        bool ``[*, L, M]``, one for each pattern or set. Of structures y with additional scores s by what is necessary
+        and enough, that no other has a larger score once each part of y has paid 1:
+
+        .. math:: \max_{y'} \langle \beta X q - y, y' \rangle + s(y') = \langle \beta X q - y, y \rangle + s(y)
 
         >>> patterns = torch.tensor([[1.0, 0.0], [0.6, 0.8]])
         >>> retrieved_exactly(torch.tensor([[1.0, 0.0]]), patterns, "sparsemax", beta=3.0)
         tensor([[ True, False]])
     """
-    omega = get(omega)
+    omega = resolve_omega(omega)
+    if isinstance(omega, StructuredOmega):
+        check_patterns("retrieved_exactly", patterns, mask)
+        return retrieves_structures(q, patterns, omega, beta, mask, chosen)
     if chosen is None:
         _check_single("retrieved_exactly", omega, ": give them as chosen")
     elif readable(chosen) and bool((chosen.sum(-1) != omega.total).any()):
@@ -121,7 +131,7 @@ def retrieved_exactly(
 
 
 def radius(
-    patterns: Tensor, omega: str | Omega, beta: float, mask: Tensor | None = None, *, uniform: bool = False
+    patterns: Tensor, omega: str | Omega | Factor, beta: float, mask: Tensor | None = None, *, uniform: bool = False
 ) -> Tensor:
     r"""Return from how far away each pattern is retrieved exactly in one step, whatever the direction.
 
@@ -139,8 +149,8 @@ def radius(
 
     Reference: Santos et al. (ICML 2024), for the bound.
     """
-    _check_patterns("radius", patterns, mask)
-    _check_single("radius", get(omega))
+    check_patterns("radius", patterns, mask)
+    _check_single("radius", resolve_omega(omega))
     level = threshold(omega, beta, patterns.shape[-2])
     if uniform:
         norm = torch.linalg.vector_norm(patterns.to(working_dtype(patterns)), dim=-1)
@@ -154,7 +164,7 @@ def radius(
     return reach if mask is None else torch.where(mask, reach, -math.inf)
 
 
-def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Tensor | None = None) -> Tensor:
+def beta_for(patterns: Tensor, omega: str | Omega | Factor, radius: float = 0.0, mask: Tensor | None = None) -> Tensor:
     r"""Return the smallest beta with which every pattern is retrieved exactly in one step, also from ``radius`` away.
 
     .. math:: \beta = \max_{i \ne j} \frac{m}{x_i^\top (x_i - x_j) - \epsilon \|x_i - x_j\|}
@@ -164,8 +174,8 @@ def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Te
         >>> beta_for(torch.tensor([[1.0, 0.0], [0.6, 0.8]]), "sparsemax")
         tensor(2.5000)
     """
-    _check_patterns("beta_for", patterns, mask)
-    _check_single("beta_for", get(omega))
+    check_patterns("beta_for", patterns, mask)
+    _check_single("beta_for", resolve_omega(omega))
     margin = threshold(omega, 1.0, patterns.shape[-2])
     ahead, apart, there = _pairs(patterns, mask)
     least = torch.where(there, ahead - radius * apart, math.inf).flatten(-2).amin(-1)
@@ -174,7 +184,7 @@ def beta_for(patterns: Tensor, omega: str | Omega, radius: float = 0.0, mask: Te
 
 def capacity(
     dimension: int,
-    omega: str | Omega,
+    omega: str | Omega | Factor,
     beta: float,
     failure: float = 0.01,
     *,
@@ -206,12 +216,11 @@ def capacity(
     Reference: Santos et al. (ICML 2024), with the area of a cap in place of its order of magnitude.
     """
     dimension = check_integer("capacity", "dimension", dimension, least=2)
-    if not 0 < failure < 1:
-        raise ValueError(f"capacity: failure must lie in (0, 1), got {failure!r}")
+    check_interval("capacity", "failure", failure, "(0, 1)")
     check_above("capacity", "norm", norm, 0.0)
     if not radius >= 0:
         raise ValueError(f"capacity: radius must be >= 0, got {radius!r}")
-    _check_single("capacity", get(omega))
+    _check_single("capacity", resolve_omega(omega))
     needed = (threshold(omega, beta) + 2 * norm * radius) / norm**2  # 1 - cos
     if needed > 2:
         return 1.0
@@ -241,11 +250,3 @@ def _check_single(name: str, omega: Omega, advice: str = "") -> None:
     """Refuse an Omega whose probabilities do not sum to one, and which retrieves several patterns at once."""
     if isinstance(omega.total, Tensor) or omega.total != 1:
         raise ValueError(f"{name}: omega must retrieve single patterns, {omega!r} retrieves sets{advice}")
-
-
-def _check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:
-    check_floating(name, "patterns", patterns)
-    if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
-        raise ValueError(f"{name}: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
-    if mask is not None:
-        check_mask(name, patterns[..., 0], mask)

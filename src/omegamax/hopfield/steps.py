@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
-from omegamax._checks import check_above, readable
-from omegamax.maps import NormEntropy, Omega, Shannon, Tsallis
+from omegamax._checks import check_above, check_floating, check_mask, readable
+from omegamax.maps import NormEntropy, Omega, Shannon, Tsallis, get
+from omegamax.structured import Factor, StructuredOmega
 
 
 class Rest(NamedTuple):
@@ -46,11 +47,25 @@ def settle(update: Callable[[Tensor], Tensor], q: Tensor, steps: int, tol: float
     return Rest(q, taken, at_rest & q.detach().isfinite().all(-1))
 
 
+def resolve_omega(omega: Any) -> Omega:
+    """Return the Omega of a name, of a structured factor, or itself."""
+    return StructuredOmega(omega) if isinstance(omega, Factor) else get(omega)
+
+
 def check_steps(name: str, steps: int, tol: float | None, least: int = 0) -> int:
     """Refuse fewer steps than ``least``, and a tolerance below 0; return the steps."""
     if tol is not None:
         check_number(name, "tol", tol, least=0, finite=False)
     return check_integer(name, "steps", steps, least)
+
+
+def check_patterns(name: str, patterns: Tensor, mask: Tensor | None) -> None:
+    """Refuse what are not N patterns ``[*, N, D]``, and a ``mask`` that is not ``[*, N]``."""
+    check_floating(name, "patterns", patterns)
+    if patterns.dim() < 2 or 0 in patterns.shape[-2:]:
+        raise ValueError(f"{name}: patterns must be [*, N, D] with N, D > 0, got shape {tuple(patterns.shape)}")
+    if mask is not None:
+        check_mask(name, patterns[..., 0], mask)
 
 
 def check_beta(name: str, beta: float | Tensor, omega: Any) -> tuple[float | Tensor, Any]:

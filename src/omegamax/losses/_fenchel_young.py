@@ -53,10 +53,7 @@ def fenchel_young_loss(z: Tensor, y: Tensor, omega: str | Omega, reduction: str 
 
 def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
     """Refuse a dense target that is not floating or does not look like the scores."""
-    if not isinstance(y, Tensor) or not y.is_floating_point():
-        given = y.dtype if isinstance(y, Tensor) else type(y).__name__
-        raise TypeError(f"{name}: {argument} must be a floating-point tensor of probabilities, got {given}")
-    check_floating(name, argument, y)
+    check_floating(name, argument, y, "a floating-point tensor of probabilities")
     if z.dim() == 0 or y.shape != z.shape:
         raise ValueError(
             f"{name}: z and {argument} must have the same shape [*, K], got {tuple(z.shape)} and {tuple(y.shape)}"

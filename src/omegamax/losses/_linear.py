@@ -84,10 +84,7 @@ def linear_entmax_loss(
 
 def _check_shapes(name: str, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
     for argument, tensor in (("hidden", hidden), ("weight", weight)):
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise TypeError(f"{name}: {argument} must be a floating-point tensor, got {kind}")
-        check_floating(name, argument, tensor)
+        check_floating(name, argument, tensor, "a floating-point tensor")
     if weight.dim() != 2 or hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"{name}: hidden must have shape [*, D] and weight [V, D], "

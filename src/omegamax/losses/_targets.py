@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_type
+from omegamax._arguments import check_interval, check_type
 from omegamax._checks import check_floating, readable
 from omegamax._numerics import working_dtype
 from omegamax.losses._fenchel_young import check_probabilities
@@ -104,19 +104,13 @@ def class_axis(name: str, z: Tensor) -> int:
 
 def check_smoothing(name: str, label_smoothing: float) -> None:
     """Refuse a share of the uniform distribution that is not one."""
-    if not isinstance(label_smoothing, (int, float)) or isinstance(label_smoothing, bool):
-        raise TypeError(f"{name}: label_smoothing must be a float, got {type(label_smoothing).__name__}")
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"{name}: label_smoothing must lie in [0, 1], got {label_smoothing:g}")
+    check_interval(name, "label_smoothing", label_smoothing, "[0, 1]")
 
 
 def check_weight(name: str, weight: Tensor | None, size: int) -> None:
     """Refuse class weights that are not one float for each class."""
     if weight is None:
         return
-    if not isinstance(weight, Tensor) or not weight.is_floating_point():
-        given = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
-        raise TypeError(f"{name}: weight must be a floating-point tensor, got {given}")
     check_floating(name, "weight", weight)
     if weight.shape != (size,):
         raise ValueError(f"{name}: weight must have shape ({size},), one for each class, got {tuple(weight.shape)}")

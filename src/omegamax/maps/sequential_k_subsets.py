@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._arguments import check_integer, is_integer, is_number
+from omegamax._arguments import check_integer, check_type, is_integer, is_number
 from omegamax._checks import apply_mask, check_budget, check_floating, check_scores
 from omegamax._custom_op import map_in_front
 from omegamax._numerics import returned_dtype, working_dtype
@@ -200,11 +200,9 @@ def _expand_transition(name: str, transition: float | Tensor, z: Tensor, size: i
     dtype, rank = working_dtype(z), z.dim()
     if not isinstance(transition, Tensor):
         if not is_number(transition):
-            raise TypeError(f"{name}: transition must be a number or a tensor, got {type(transition).__name__}")
+            check_type(name, "transition", transition, Tensor, "a number or a tensor")
         return z.new_full((1,) * rank, float(transition), dtype=dtype)
-    if not transition.is_floating_point():
-        raise TypeError(f"{name}: transition must be a number or a floating-point tensor, got {transition.dtype}")
-    check_floating(name, "transition", transition)
+    check_floating(name, "transition", transition, "a number or a floating-point tensor")
     shape = tuple(transition.shape)
     if len(shape) == 1 and rank:  # along dim, wherever that is
         shape = (1,) * dim + shape + (1,) * (rank - dim - 1)

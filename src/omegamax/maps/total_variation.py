@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import check_type, is_number
-from omegamax._checks import check_dim, check_floating, readable, row_parameter
+from omegamax._checks import check_dim, check_floating, check_integers, readable, row_parameter
 from omegamax._numerics import working_dtype
 from omegamax._operation import Map, check_not_exporting
 from omegamax.kernels import export
@@ -159,7 +159,7 @@ def check_strength(name: str, strength: float | Tensor) -> None:
     """Refuse what is not a number or a floating tensor, or is below 0."""
     if not isinstance(strength, Tensor):
         if not is_number(strength):
-            raise TypeError(f"{name}: strength must be a float or a tensor, got {type(strength).__name__}")
+            check_type(name, "strength", strength, Tensor, "a float or a tensor")
         if not strength >= 0:
             raise ValueError(f"{name}: strength must be >= 0, got {strength:g}")
         return
@@ -182,9 +182,7 @@ def to_strength(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> f
 
 def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
     """Return edges ``[2, E]`` as int64; refuse loops, and indices beyond ``nodes`` if that is known."""
-    check_type(name, "edges", edges, Tensor, "a torch.Tensor of integers")
-    if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
-        raise TypeError(f"{name}: edges must be a tensor of integers, got dtype {edges.dtype}")
+    check_integers(name, "edges", edges)
     if edges.dim() != 2 or edges.shape[0] != 2:
         raise ValueError(f"{name}: edges must have shape [2, E], got {tuple(edges.shape)}")
     if edges.numel() and readable(edges):

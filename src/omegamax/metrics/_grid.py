@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from omegamax import functional
-from omegamax._arguments import check_sizes
+from omegamax._arguments import check_sizes, check_type
 from omegamax.basis import grid_positions
 
 
@@ -41,8 +41,7 @@ def on_grid(density: Distribution, size: int | tuple[int, ...], *, samples: int 
                 [0.0000, 0.0000, 0.0206, 0.0055]])
     """
     name = "on_grid"
-    if not isinstance(density, Distribution):
-        raise TypeError(f"{name}: density must be a density over vectors, got {type(density).__name__}")
+    check_type(name, "density", density, Distribution, "a density over vectors")
     if type(samples) is not int:
         raise TypeError(f"{name}: samples must be an int, got {samples!r}")
     if samples < 1:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from omegamax._arguments import check_sizes, is_number
-from omegamax._checks import readable
+from omegamax._checks import check_bools, readable
 from omegamax.metrics._grid import dimension, on_grid
 
 Map = Tensor | Distribution
@@ -90,9 +90,7 @@ class MapCells:
         """Return the mask as rows ``[*, L]``."""
         if mask is None:
             return None
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise TypeError(f"{self.name}: mask must be a bool tensor (True keeps a cell), got {given}")
+        check_bools(self.name, "mask", mask, "True keeps a cell")
         return self.beside("mask", mask)
 
     def check_sign(self, argument: str, rows: Tensor) -> None:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_type
 from omegamax._checks import readable
 from omegamax._numerics import on_support
 from omegamax.metrics._map_cells import Dim, Map, MapCells, Size, check_base, common_dtype, held_zeros, shares
@@ -39,8 +40,7 @@ def mass_inside(
     name = "mass_inside"
     cells = MapCells(name, (p,), dim, size, samples)
     p = cells.rows("p", p)
-    if not isinstance(region, Tensor):
-        raise TypeError(f"{name}: region must be a torch.Tensor, got {type(region).__name__}")
+    check_type(name, "region", region, Tensor, "a torch.Tensor")
     inside, keep = cells.beside("region", region), cells.kept(mask)
     dtype = common_dtype(p, inside)
     inside = inside.to(dtype) if keep is None else torch.where(keep, inside.to(dtype), 0.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
 from omegamax._arguments import is_number
-from omegamax._checks import check_floating
+from omegamax._checks import check_floating, check_vectors
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
 
@@ -38,9 +38,7 @@ def concrete_parameters(
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: needs exactly one of probs and logits, got {'none' if probs is None else 'both'}")
     argument = "logits" if probs is None else "probs"
-    given = check_floating(name, argument, logits if probs is None else probs)
-    if given.dim() == 0 or given.shape[-1] == 0:
-        raise ValueError(f"{name}: {argument} must have shape [*, K] with K >= 1, got {tuple(given.shape)}")
+    given = check_vectors(name, argument, logits if probs is None else probs, "K")
     dtype = working_dtype(given)
     scores = given.to(dtype)
     if probs is not None:
@@ -53,10 +51,7 @@ def concrete_parameters(
     for key, value in scalars.items():
         if is_number(value):
             value = scores.new_tensor(float(value))  # type: ignore[arg-type]
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"{name}: {key} must be a number or a floating-point tensor, got {kind}")
-        tensors.append(value.to(dtype))
+        tensors.append(check_floating(name, key, value, "a number or a floating-point tensor").to(dtype))
     try:
         batch = torch.broadcast_shapes(scores.shape[:-1], *(t.shape for t in tensors))
     except RuntimeError:

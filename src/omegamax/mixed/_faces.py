@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
+from omegamax._checks import check_bools
 from omegamax._numerics import working_dtype
 
 _MOST_VERTICES = 16  # vertices up to which all faces are listed: 65535 of them
@@ -51,9 +52,7 @@ def face_of(value: Tensor) -> Tensor:
 
 def check_face(name: str, face: Tensor, vertices: int, validate: bool) -> Tensor:
     """Refuse what is not a bool tensor ``[*, K]``; with ``validate``, a face without vertices too."""
-    if not isinstance(face, Tensor) or face.dtype != torch.bool:
-        given = face.dtype if isinstance(face, Tensor) else type(face).__name__
-        raise TypeError(f"{name}: face must be a bool tensor (True at the vertices it has), got {given}")
+    check_bools(name, "face", face, "True at the vertices it has")
     if face.dim() == 0 or face.shape[-1] != vertices:
         raise ValueError(f"{name}: face must have shape [*, {vertices}], got {tuple(face.shape)}")
     if validate and not bool(face.any(-1).all()):

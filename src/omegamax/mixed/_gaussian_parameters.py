@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax._checks import check_floating, check_scale
+from omegamax._checks import check_floating, check_scale, check_vectors
 from omegamax._numerics import working_dtype
 
 # Axes of each parameter that are not of the batch.
@@ -17,10 +17,7 @@ TAILS = {"loc": 1, "scale": 1, "cov": 2, "scale_tril": 2, "cov_factor": 2, "cov_
 
 def as_vector(who: str, loc: Tensor) -> Tensor:
     """Refuse what is not a floating tensor ``[*, K]``."""
-    check_floating(who, "loc", loc)
-    if loc.dim() == 0 or loc.shape[-1] == 0:
-        raise ValueError(f"{who}: loc must have shape [*, K] with K >= 1, got {tuple(loc.shape)}")
-    return loc
+    return check_vectors(who, "loc", loc, "K")
 
 
 def broadcast(who: str, loc: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_count
 from omegamax.functional import sparsemax
 from omegamax.mixed import _rectified
 from omegamax.mixed._faces import face_of
@@ -83,8 +84,7 @@ class GaussianSparsemax(GaussianMixed):
         validate_args: bool | None = None,
     ) -> None:
         for name, count in (("order", order), ("points", points)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-                raise ValueError(f"GaussianSparsemax: {name} must be an int of at least 2, got {count!r}")
+            check_count("GaussianSparsemax", name, count, 2)
         self.order, self.points = order, points
         super().__init__(
             loc,

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.distributions import kl_divergence as torch_kl
 
+from omegamax._arguments import check_count
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._quadrature import face_nodes
 
@@ -151,8 +152,7 @@ def _exact(value: Tensor) -> Estimate:
 
 
 def _draw(name: str, p: Distribution, samples: int) -> Tensor:
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
-        raise ValueError(f"{name}: samples must be an int of at least 2, got {samples!r}")
+    check_count(name, "samples", samples, 2)
     return p.sample(torch.Size([samples]))
 
 

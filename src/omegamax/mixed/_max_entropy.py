@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_count, is_number
+from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
 
@@ -138,14 +139,10 @@ def _log_weights(vertices: int, bits: Tensor) -> Tensor:
 
 
 def _check(name: str, vertices: int, bits: Tensor | float) -> tuple[int, Tensor]:
-    if isinstance(vertices, bool) or not isinstance(vertices, int) or vertices < 1:
-        raise ValueError(f"{name}: vertices must be an int of at least 1, got {vertices!r}")
-    if isinstance(bits, Tensor):
-        if not bits.is_floating_point():
-            raise TypeError(f"{name}: bits must be a number or a floating-point tensor, got {bits.dtype}")
-        return vertices, bits.to(working_dtype(bits))
+    check_count(name, "vertices", vertices)
     if not is_number(bits):
-        raise TypeError(f"{name}: bits must be a number or a floating-point tensor, got {type(bits).__name__}")
+        bits = check_floating(name, "bits", bits, "a number or a floating-point tensor")
+        return vertices, bits.to(working_dtype(bits))
     if not math.isfinite(bits):
         raise ValueError(f"{name}: bits must be finite, got {bits}")
     return vertices, torch.tensor(float(bits), dtype=torch.float64)

@@ -11,7 +11,7 @@ from torch.distributions import Gamma, constraints
 from torch.distributions.utils import broadcast_all
 from torch.nn.functional import logsigmoid
 
-from omegamax._checks import check_floating
+from omegamax._checks import check_vectors
 from omegamax._constraints import finite_positive_vector
 from omegamax._numerics import working_dtype
 from omegamax.mixed._base import Mixed
@@ -56,9 +56,7 @@ class MixedDirichlet(Mixed):
 
     def __init__(self, face_scores: Tensor, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         scores, concentration = broadcast_all(face_scores, concentration)
-        check_floating("MixedDirichlet", "face_scores", scores)
-        if scores.dim() == 0 or scores.shape[-1] == 0:
-            raise ValueError(f"MixedDirichlet: face_scores must have shape [*, K], K >= 1; got {tuple(scores.shape)}")
+        check_vectors("MixedDirichlet", "face_scores", scores, "K")
         dtype = torch.promote_types(working_dtype(scores), concentration.dtype)
         self.face_scores, self.concentration = scores.to(dtype), concentration.to(dtype)
         super().__init__(scores.shape[:-1], scores.shape[-1:], validate_args=validate_args)

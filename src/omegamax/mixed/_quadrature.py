@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_count
 from omegamax.mixed._faces import faces
 
 
@@ -90,8 +91,7 @@ def face_nodes(
         >>> weights.sum()  # three vertices, three edges of length 1, a triangle of area 1/2
         tensor(6.5000)
     """
-    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
-        raise ValueError(f"face_nodes: order must be an int of at least 1, got {order!r}")
+    check_count("face_nodes", "order", order)
     every = faces(vertices)
     if order ** (vertices - 1) > 2**22:
         raise ValueError(f"face_nodes: order^(K-1) must be at most 2^22, got {order}^{vertices - 1}")

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._checks import check_floating
+
 
 class GridCNN(torch.nn.Module):
     """Features of the cells of a grid over an image: ``[B, 3, H, W] -> [B, h w, D]``, row by row.
@@ -49,9 +51,7 @@ class GridCNN(torch.nn.Module):
         self.project = torch.nn.Linear(widths[-1], dim)
 
     def forward(self, image: Tensor) -> Tensor:
-        if not isinstance(image, Tensor) or not image.is_floating_point():
-            given = image.dtype if isinstance(image, Tensor) else type(image).__name__
-            raise TypeError(f"GridCNN: image must be a floating-point tensor with values in [0, 1], got {given}")
+        check_floating("GridCNN", "image", image, "a floating-point tensor with values in [0, 1]")
         if image.dim() != 4 or image.shape[1] != 3 or min(image.shape[2:]) == 0:
             raise ValueError(f"GridCNN: image must be [B, 3, H, W], got shape {tuple(image.shape)}")
         x = 2 * image - 1

@@ -41,7 +41,10 @@ class Alpha(torch.nn.Module):
         super().__init__()
         self.low, self.high = _check_bounds(bounds)
         self.axis, size = _check_per(per)
-        start = torch.as_tensor(init, dtype=torch.float64)
+        # A number is checked where it can be read, also while a network is made without memory.
+        start = init.double() if isinstance(init, Tensor) else torch.tensor(init, dtype=torch.float64, device="cpu")
+        if device is None and not isinstance(init, Tensor):
+            device = torch.get_default_device()
         if not bool(((start > self.low) & (start < self.high)).all()):
             raise ValueError(
                 f"Alpha: init must lie strictly between the bounds {self.low:g} and {self.high:g}, got {init}"

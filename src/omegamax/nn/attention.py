@@ -209,10 +209,7 @@ def _by_heads(x: Tensor, y: Tensor) -> Tensor:
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
     """Check the shapes and return that of the scores."""
     for name, t in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(t, Tensor) or not t.is_floating_point():
-            given = t.dtype if isinstance(t, Tensor) else type(t).__name__
-            raise TypeError(f"attention: {name} must be a floating-point tensor, got {given}")
-        check_floating("attention", name, t)
+        check_floating("attention", name, t, "a floating-point tensor")
     shapes = f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
     if min(q.dim(), k.dim(), v.dim()) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], {shapes}")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_number
-from omegamax._checks import check_batches, check_floating, check_matrices, readable
+from omegamax._checks import check_batches, check_floating, check_matrices, check_shape, readable
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis.positions import BatchPositions, Lengths
@@ -302,9 +302,7 @@ def normalise_weights(name: str, weights: Tensor, present: Tensor | None, width:
 
     In the working dtype. A row without any weight is 0 throughout, one that is not finite NaN; neither has a gradient.
     """
-    check_floating(name, "weights", weights)
-    if weights.dim() == 0 or weights.shape[-1] != width:
-        raise ValueError(f"{name}: weights must be [*, {width}], one for each value, got shape {tuple(weights.shape)}")
+    check_shape(name, "weights", check_floating(name, "weights", weights), "*", width, meaning="one for each value")
     weights = weights.to(working_dtype(weights))
     if present is not None:
         check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": present.shape[:-1]})

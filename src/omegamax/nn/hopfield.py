@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer
+from omegamax._arguments import check_integer, check_interval
 from omegamax._checks import check_floating
 from omegamax.hopfield import Memory, Psi, resolve_psi
 from omegamax.hopfield.steps import check_beta, check_steps, settle
@@ -18,6 +18,7 @@ from omegamax.nn.alpha import hold
 from omegamax.nn.attention import attention
 from omegamax.nn.hopfield_heads import ROLES, join_masks, linear, role_sizes, static_roles
 from omegamax.nn.transforms import resolve
+from omegamax.structured import Factor, StructuredOmega
 
 
 class Hopfield(torch.nn.Module):
@@ -31,7 +32,8 @@ class Hopfield(torch.nn.Module):
     returns the states that :class:`omegamax.hopfield.Memory` does, or the values that belong to them.
 
     Args:
-        omega: name of a map, an Omega, or a module such as ``Entmax(learnable=True, per=num_heads)``.
+        omega: name of a map, an Omega, a factor of :mod:`omegamax.structured`, or a module such as
+            ``Entmax(learnable=True, per=num_heads)``.
         beta: the sharpness, > 0: a number, or ``[H]``; ``1 / sqrt(features of a head)`` by default. ``inf`` takes the
             pattern of the largest score, or the mean of those that share it, for softmax, entmax and normmax.
         steps: how often patterns are looked at, >= 1; values are taken at the last.
@@ -71,7 +73,7 @@ class Hopfield(torch.nn.Module):
 
     def __init__(
         self,
-        omega: str | Omega | torch.nn.Module = "softmax",
+        omega: str | Omega | Factor | torch.nn.Module = "softmax",
         beta: float | Tensor | None = None,
         steps: int = 1,
         *,
@@ -94,9 +96,8 @@ class Hopfield(torch.nn.Module):
         super().__init__()
         steps = check_steps("Hopfield", steps, tol, least=1)
         num_heads = check_integer("Hopfield", "num_heads", num_heads, least=1)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"Hopfield: dropout must lie in [0, 1), got {dropout}")
-        self.omega = resolve("Hopfield", omega)
+        check_interval("Hopfield", "dropout", dropout, "[0, 1)")
+        self.omega = resolve("Hopfield", StructuredOmega(omega) if isinstance(omega, Factor) else omega)
         self.steps = steps
         self.num_heads = num_heads
         self.psi = resolve_psi("Hopfield", psi)

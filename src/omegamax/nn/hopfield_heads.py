@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer, is_integer
+from omegamax._checks import check_presence
 
 ROLES = ("query", "stored", "value", "out")
 
@@ -55,11 +56,7 @@ def linear(here: int, there: int, bias: bool, made: dict[str, Any]) -> torch.nn.
 def join_masks(stored: Tensor, mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
     """Return both masks as one of :func:`attention`, broadcastable to ``[*, H, L, N]``."""
     if mask is not None:
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise TypeError(f"Hopfield: mask must be a bool tensor [*, N] (True keeps a pattern), got {given}")
-        if not mask.dim() or mask.shape[-1] != stored.shape[-2]:
-            raise ValueError(f"Hopfield: mask must be [*, {stored.shape[-2]}], got shape {tuple(mask.shape)}")
+        check_presence("Hopfield", "mask", mask, stored.shape[-2])
         mask = mask.unsqueeze(-2).unsqueeze(-3)
     if attn_mask is None:
         return mask

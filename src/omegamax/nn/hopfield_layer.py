@@ -11,6 +11,7 @@ from torch import Tensor
 from omegamax._arguments import is_integer
 from omegamax.maps import Omega
 from omegamax.nn.hopfield import Hopfield
+from omegamax.structured import Factor
 
 
 class HopfieldLayer(torch.nn.Module):
@@ -42,7 +43,7 @@ class HopfieldLayer(torch.nn.Module):
 
     def __init__(
         self,
-        omega: str | Omega | torch.nn.Module = "softmax",
+        omega: str | Omega | Factor | torch.nn.Module = "softmax",
         beta: float | Tensor | None = None,
         steps: int = 1,
         *,

@@ -11,6 +11,7 @@ from torch import Tensor
 from omegamax._arguments import check_integer
 from omegamax.maps import Omega
 from omegamax.nn.hopfield import Hopfield
+from omegamax.structured import Factor
 
 
 class HopfieldPooling(torch.nn.Module):
@@ -35,7 +36,7 @@ class HopfieldPooling(torch.nn.Module):
 
     def __init__(
         self,
-        omega: str | Omega | torch.nn.Module = "softmax",
+        omega: str | Omega | Factor | torch.nn.Module = "softmax",
         beta: float | Tensor | None = None,
         steps: int = 1,
         *,

@@ -151,8 +151,7 @@ class MultimodalAttention(DensityAttention[Mixture]):
         mask: Tensor | None = None,
     ) -> tuple[Tensor, Mixture]:
         """Return context ``[*, D]`` and mixture."""
-        if weights is None:
-            raise TypeError(f"{NAME}: weights must be a floating-point tensor [*, L], got None")
+        check_type(NAME, "weights", weights, Tensor, "a floating-point tensor [*, L]")
         return self._context(values, weights, None, positions, lengths, mask)
 
     def _match(self, p: Tensor, where: BatchPositions) -> Mixture:

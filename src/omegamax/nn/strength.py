@@ -25,11 +25,17 @@ class Strength(torch.nn.Module):
     def __init__(self, init: float | Tensor = 1.0):
         super().__init__()
         check_above("Strength", "init", init, 0.0)
-        raw = torch.as_tensor(init, dtype=torch.float64).detach()
+        # A number is checked where it can be read, also while a network is made without memory.
+        raw = (
+            init.detach().double()
+            if isinstance(init, Tensor)
+            else torch.tensor(init, dtype=torch.float64, device="cpu")
+        )
         if raw.dim() or not bool(raw.isfinite()):
             raise ValueError(f"Strength: init must be one finite number, got {init}")
         # The inverse of softplus, by expm1 so that a small start keeps its digits.
         raw = raw + (-(-raw).expm1()).log()
+        raw = raw if isinstance(init, Tensor) else raw.to(torch.get_default_device())
         self.raw = torch.nn.Parameter(raw.to(torch.get_default_dtype()))
 
     def forward(self) -> Tensor:

@@ -11,6 +11,7 @@ from omegamax.structured._factor import Factor as Factor
 from omegamax.structured._graph import FactorGraph as FactorGraph
 from omegamax.structured._loss import sparsemap_loss as sparsemap_loss
 from omegamax.structured._matching import Matching as Matching
+from omegamax.structured._omega import StructuredOmega as StructuredOmega
 from omegamax.structured._or_out import AndOut as AndOut
 from omegamax.structured._or_out import OrOut as OrOut
 from omegamax.structured._pair import Pair as Pair

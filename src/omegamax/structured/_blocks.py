@@ -26,6 +26,7 @@ class LocalSolution(ABC):
     """Marginals ``[B, K, m]`` that the factors of a block have by themselves."""
 
     marginals: Tensor
+    additional_marginals: Tensor | None  # [B, K, a]
 
     @abstractmethod
     def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
@@ -51,6 +52,10 @@ class BlockSolver(ABC):
     def maximize(self, w: Tensor, additional: int) -> Tensor:
         """Return marginals ``[B, K, m]`` that go farthest along ``w``, of factors with so many additional scores."""
 
+    @abstractmethod
+    def additional_features(self, y: Tensor) -> Tensor | None:
+        """Return the additional parts ``[B, K, a]`` of structures given by 0/1 variables ``[B, K, m]``, if known."""
+
 
 @dataclass
 class Block:
@@ -75,10 +80,14 @@ class ProjectionSolver(BlockSolver):
         zeros = w.new_zeros(*w.shape[:2], additional) if additional else None
         return self.polytope.project(VERTEX_SCALE * w, self.parameters, zeros)
 
+    def additional_features(self, y: Tensor) -> Tensor | None:
+        return self.polytope.additional_marginals(y, None)
+
 
 class _ProjectionSolution(LocalSolution):
     def __init__(self, solver: ProjectionSolver, marginals: Tensor, additional: Tensor | None):
         self.solver, self.marginals, self.additional = solver, marginals, additional
+        self.additional_marginals = solver.polytope.additional_marginals(marginals, additional)
 
     def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
         return self.solver.polytope.face(self.marginals, self.solver.parameters, self.additional, tol)
@@ -100,11 +109,17 @@ class SparseMAPSolver(BlockSolver):
         zeros = w.new_zeros(len(flat), additional) if additional else None
         return self.factor.features(self.factor.maximize(flat, zeros))[0].to(w).reshape(w.shape)
 
+    def additional_features(self, y: Tensor) -> Tensor | None:
+        found = self.factor.additional_features(y.reshape(-1, *self.event))
+        return None if found is None else found.reshape(*y.shape[:2], -1)
+
 
 class _SparseMAPSolution(LocalSolution):
     def __init__(self, solution: Solution, shape: torch.Size):
         self.solution, self.shape = solution, shape
         self.marginals = solution.marginals.reshape(shape)
+        v = solution.additional_marginals
+        self.additional_marginals = None if v is None else v.reshape(*shape[:2], v.shape[-1])
 
     def face(self, tol: float, weight_tol: Tensor | None = None) -> Face:
         active = self.solution.active

@@ -77,6 +77,10 @@ class Factor(metaclass=FactorType):
         """Return how many additional scores there are, if that is known."""
         return None
 
+    def part_count(self, event: tuple[int, ...]) -> int | None:
+        """Return how many parts every structure has, if all have as many."""
+        return None
+
     def additional_scores(self, scores: Tensor) -> Tensor | None:
         """Return additional scores ``[*, m]`` that the factor brings along, differentiable in its parameters."""
         return None

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Sequence as SequenceOf
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer, check_number
+from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_floating
 from omegamax._compile import disable_compile
-from omegamax.structured._blocks import Placement, batch_key, group_placements
+from omegamax.losses import REDUCTIONS
+from omegamax.structured._blocks import Placement, group_placements
 from omegamax.structured._factor import Factor
+from omegamax.structured._graph_loss import check_satisfied, find_target_additional, graph_loss
 from omegamax.structured._logic import LogicFactor
+from omegamax.structured._place import is_acyclic, place
 from omegamax.structured._solver import Report, Solver
 from omegamax.structured._variables import Variable
 
@@ -96,7 +99,7 @@ class FactorGraph:
             additional: scores of a structured factor that are not regularised, ``[*batch, *, m]``, in place of those
                 that it brings along. Gradients reach them.
         """
-        self._placements.append(_place(self, factor, variables, additional))
+        self._placements.append(place(self, factor, variables, additional))
         self._values = None
 
     @disable_compile
@@ -112,17 +115,98 @@ class FactorGraph:
             A :class:`~omegamax.structured.Report`, kept as ``report``. Factors that contradict each other are a
             ValueError, however far apart they are.
         """
-        max_iter = check_integer("FactorGraph.solve", "max_iter", max_iter, least=1)
-        tol = check_number("FactorGraph.solve", "tol", tol, above=0)
+        return self._run("FactorGraph.solve", max_iter, tol)[0].report
+
+    @disable_compile
+    def loss(
+        self,
+        target: Tensor | SequenceOf[Tensor],
+        target_additional: SequenceOf[Tensor | None] | None = None,
+        reduction: str = "mean",
+        *,
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+    ) -> Tensor:
+        r"""Solve the graph, and measure how far its marginals are from a target that satisfies all factors.
+
+        .. math:: \max_{u, v} \Bigl[\langle \eta, u \rangle + \sum_f \langle s_f, v_f \rangle
+                  - \tfrac12 \lVert u \rVert^2\Bigr]
+                  - \langle \eta, y \rangle - \sum_f \langle s_f, y_f \rangle + \tfrac12 \lVert y \rVert^2
+
+        where :math:`s_f` are the additional scores of factor f and the maximum is over marginals on which all factors
+        agree. Convex in the scores, never negative, zero exactly where the graph returns the target; its gradients are
+        :math:`u - y` and :math:`v_f - y_f`. Where the relaxation is not tight it is at least the loss of SparseMAP over
+        all joint assignments, whose maximum is over fewer marginals.
+
+        Args:
+            target: y, shaped like the scores that :meth:`variable_from` was given; one for each of its calls, in their
+                order, where there were several. 0/1 values, or marginals.
+            target_additional: :math:`y_f`, one entry for each call of :meth:`add`, in their order, None where it has no
+                additional scores. They follow from 0/1 values; marginals do not tell them.
+            reduction: ``"mean"`` or ``"sum"`` over the examples, or ``"none"``.
+            max_iter, tol: as in :meth:`solve`.
+
+        Returns:
+            A scalar, or ``[*batch]`` without reduction. Twice differentiable in the scores, once where factors have
+            additional ones. Variables have their :attr:`Variable.value`, and ``report`` tells how well they were found.
+
+            >>> from omegamax.structured import Xor
+            >>> scores = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
+            >>> fg = FactorGraph()
+            >>> u = fg.variable_from(scores)
+            >>> fg.add(Xor(u))
+            >>> loss = fg.loss(torch.tensor([1.0, 0.0, 0.0]))
+            >>> loss.item(), torch.autograd.grad(loss, scores)[0]
+            (0.0625, tensor([-0.2500,  0.2500,  0.0000]))
+
+        Reference: Niculae & Martins (ICML 2020); Blondel, Martins & Niculae (JMLR 2020), Def. 2.
+        """
+        name = "FactorGraph.loss"
+        check_choice(name, "reduction", reduction, REDUCTIONS)
+        y = self._flatten_target(name, target)
+        solver, scores, additional = self._run(name, max_iter, tol)
+        check_satisfied(solver, y)
+        given = None if target_additional is None else list(target_additional)
+        parts = find_target_additional(solver, self._placements, given, y)
+        assert self._values is not None
+        loss = graph_loss(solver, self._values, scores, additional, y, parts).to(self._scores[0].dtype)
+        if reduction == "none":
+            return loss.reshape(self.batch_shape)
+        return loss.mean() if reduction == "mean" else loss.sum()
+
+    def _run(self, name: str, max_iter: int, tol: float) -> tuple[Solver, Tensor, list[Tensor | None]]:
+        """Solve; return the solver, the scores ``[B, N]`` and the additional ones of each block, ``[B, K, a]``."""
+        max_iter = check_integer(name, "max_iter", max_iter, least=1)
+        tol = check_number(name, "tol", tol, above=0)
         if not self._size:
-            raise ValueError("FactorGraph.solve: the graph has no variables")
-        count, rank = math.prod(self.batch_shape), len(self.batch_shape)
-        scores = torch.cat([s.reshape(count, math.prod(s.shape[rank:])).double() for s in self._scores], 1)
-        blocks, additional, labels = group_placements(self._placements, count, scores.device)
-        solver = Solver(self.batch_shape, blocks, labels, _is_acyclic(self._placements), tol, max_iter)
+            raise ValueError(f"{name}: the graph has no variables")
+        scores = self._flatten(self._scores)
+        blocks, additional, labels = group_placements(self._placements, len(scores), scores.device)
+        solver = Solver(self.batch_shape, blocks, labels, is_acyclic(self._placements), tol, max_iter)
         self._values = solver(scores, additional)
         self.report = solver.report
-        return self.report
+        return solver, scores, additional
+
+    def _flatten(self, tensors: SequenceOf[Tensor]) -> Tensor:
+        """Return tensors shaped like the scores as one, ``[B, N]``."""
+        count, rank = math.prod(self.batch_shape), len(self.batch_shape)
+        return torch.cat([t.reshape(count, math.prod(t.shape[rank:])).double() for t in tensors], 1)
+
+    def _flatten_target(self, name: str, target: Tensor | SequenceOf[Tensor]) -> Tensor:
+        """Refuse targets that are not shaped like the scores; return them as one, ``[B, N]``."""
+        targets = [target] if isinstance(target, Tensor) else list(target)
+        if len(targets) != len(self._scores):
+            raise ValueError(
+                f"{name}: target must be a tensor for each of the {len(self._scores)} calls of variable_from, got "
+                f"{len(targets)}"
+            )
+        for given, scores in zip(targets, self._scores, strict=True):
+            check_floating(name, "target", given)
+            if given.shape != scores.shape:
+                raise ValueError(
+                    f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(given.shape)}"
+                )
+        return self._flatten([given.to(self._scores[0].device) for given in targets])
 
     def _marginals(self, index: Tensor) -> Tensor:
         """Return the values ``[*batch, *shape]`` of the variables at ``index``."""
@@ -133,98 +217,3 @@ class FactorGraph:
 
     def __repr__(self) -> str:
         return f"FactorGraph({self._size} variables, {sum(len(p.index) for p in self._placements)} factors)"
-
-
-def _place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placement:
-    """Check what :meth:`FactorGraph.add` is given, and bring it into one form."""
-    name = "FactorGraph.add"
-    if isinstance(factor, LogicFactor):
-        if variables is not None or additional is not None:
-            raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
-        if factor.graph is not graph:
-            raise ValueError(f"{name}: factor must be on variables of this graph, got {factor!r} of another")
-        count = 0 if factor.additional is None else factor.additional.shape[-1]
-        kind = (type(factor.polytope), factor.index.shape[1], count)
-        return Placement(
-            kind, factor.polytope, factor.index, factor.negated, factor.parameters, factor.additional, repr(factor)
-        )
-    if not isinstance(factor, Factor):
-        raise TypeError(f"{name}: factor must be a logic factor or a structured Factor, got {type(factor).__name__}")
-    if factor.variables is not None:
-        if variables is not None:
-            raise TypeError(f"{name}: variables of {factor!r} are given twice")
-        variables = factor.variables
-    if not isinstance(variables, Variable):
-        given = "none" if variables is None else type(variables).__name__
-        raise TypeError(f"{name}: variables must be a Variable, as in add({type(factor).__name__}(u)), got {given}")
-    if variables.graph is not graph:
-        raise ValueError(f"{name}: variables must be of this graph, got variables of another")
-    return _place_structured(name, graph, factor, variables, additional)
-
-
-def _place_structured(
-    name: str, graph: FactorGraph, factor: Factor, variables: Variable, additional: Tensor | None
-) -> Placement:
-    """Place a structured factor, once for each of the leading axes of the variables."""
-    rank = len(variables.shape) - factor.event_dims
-    if rank < 0 or not variables.index.size:
-        raise ValueError(
-            f"{name}: variables for {factor!r} must have at least {factor.event_dims} axes and one entry, got shape "
-            f"{variables.shape}"
-        )
-    lead, event = variables.shape[:rank], variables.shape[rank:]
-    batch = (*graph.batch_shape, *lead)
-    like = torch.zeros(*batch, *event, dtype=torch.float64, device=graph._scores[0].device)
-    factor.check(name, like)
-    if additional is None:
-        additional = factor.additional_scores(like)
-    if additional is not None:
-        additional = _expand_additional(name, factor, additional, batch, factor.additional_size(event))
-        additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
-    count = math.prod(lead)
-    return Placement(
-        (batch_key(factor, event), event, 0 if additional is None else additional.shape[-1]),
-        (factor, event),
-        variables.index.reshape(count, -1),
-        variables.negated.reshape(count, -1),
-        np.zeros((count, 0)),
-        additional,
-        repr(factor),
-    )
-
-
-def _expand_additional(
-    name: str, factor: Factor, additional: Tensor, batch: tuple[int, ...], size: int | None
-) -> Tensor:
-    """Refuse additional scores that are not ``[*, m]``; return them with the axes of the batch."""
-    check_floating(name, "additional", additional)
-    if additional.dim() < 1 or size not in (None, additional.shape[-1]):
-        raise ValueError(
-            f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "
-            f"{tuple(additional.shape)}"
-        )
-    try:
-        return additional.expand(*batch, additional.shape[-1])
-    except RuntimeError:
-        raise ValueError(
-            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {batch}"
-        ) from None
-
-
-def _is_acyclic(placements: list[Placement]) -> bool:
-    """Tell whether factors and variables, as the two kinds of nodes of a graph, form a forest."""
-    parent: dict[Hashable, Hashable] = {}
-
-    def root(node: Hashable) -> Hashable:
-        while parent.setdefault(node, node) != node:
-            parent[node] = node = parent[parent[node]]
-        return node
-
-    for p, placement in enumerate(placements):
-        for k, row in enumerate(placement.index.tolist()):
-            for variable in row:
-                mine, its = root((p, k)), root(variable)
-                if mine == its:
-                    return False
-                parent[mine] = its
-    return True

@@ -32,6 +32,13 @@ class Polytope(ABC):
     def face(self, u: Tensor, parameters: Tensor, additional: Tensor | None, tol: float) -> Face:
         """Return the face of a solution, with what is within ``tol`` of a bound taken to be on it."""
 
+    def additional_marginals(self, u: Tensor, additional: Tensor | None) -> Tensor | None:
+        """Return the best additional marginals ``[B, K, a]`` given u, of a kind that has any.
+
+        Without additional scores u must be 0/1, which leaves no choice.
+        """
+        return None
+
 
 class Face(ABC):
     """The smallest face that a point lies on: how the projection moves as long as it stays there.

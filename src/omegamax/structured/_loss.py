@@ -58,25 +58,37 @@ def sparsemap_loss(
         raise ValueError(
             f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(target.shape)}"
         )
-    u, v, _ = problem.call(structures=False)(problem.scores, problem.additional)
-    u = torch.where(problem.present, u, 0.0)
     y = target.to(F64).reshape(problem.scores.shape)
-    # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
-    still = u.detach()
-    loss = (_weigh_difference(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
-    # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
-    bend = (tangent(problem.scores) * (u - still)).flatten(1).sum(-1)
+    parts = None
     if problem.additional is not None:
         parts = _additional_target(name, factor, target, target_additional, problem)
-        loss = loss + _weigh_difference(v.detach(), parts, problem.additional).sum(-1)
-        bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
-    loss = clip_negative(loss) + bend / 2
+    value, bend = conjugate_minus(problem, y, parts)
+    loss = clip_negative(value) + bend
     if reduction == "none":
         return problem.reshape(loss, problem.batch)
     return problem.reshape(loss.mean() if reduction == "mean" else loss.sum(), ())
 
 
-def _weigh_difference(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+def conjugate_minus(problem: Problem, y: Tensor, parts: Tensor | None) -> tuple[Tensor, Tensor]:
+    r"""Return the conjugate of a problem less the score of ``y``, plus half its square, ``[B]``, and its curvature.
+
+    The gradient of the first is :math:`u - y_u` and :math:`v - y_v`, and has none of its own; the second is zero, and
+    so is its gradient, but its second derivative is the Jacobian of the marginals.
+    """
+    u, v, _ = problem.call(structures=False)(problem.scores, problem.additional)
+    u = torch.where(problem.present, u, 0.0)
+    # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
+    still = u.detach()
+    value = (weigh_difference(still, y, problem.scores) - (still - y) * (still + y) / 2).flatten(1).sum(-1)
+    bend = (tangent(problem.scores) * (u - still)).flatten(1).sum(-1)
+    if problem.additional is not None:
+        assert parts is not None
+        value = value + weigh_difference(v.detach(), parts, problem.additional).sum(-1)
+        bend = bend + (tangent(problem.additional) * (v - v.detach())).sum(-1)
+    return value, bend / 2
+
+
+def weigh_difference(marginals: Tensor, target: Tensor, scores: Tensor) -> Tensor:
     """Return ``(marginals - target) * scores``, also where the scores are ``-inf`` and neither has any mass."""
     gap = marginals - target
     return gap * scores.masked_fill((gap == 0) & scores.isinf(), 0.0)

@@ -59,6 +59,9 @@ class Matching(Factor):
     def additional_size(self, event: tuple[int, ...]) -> int:
         return 0
 
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return min(event)
+
     def maximize(self, scores: Tensor, additional: Tensor | None) -> Tensor:
         """Return best matchings as 0/1 matrices ``[B, n, m]``: linear assignment, always on the CPU."""
         known = scores.detach().to("cpu", torch.float64)

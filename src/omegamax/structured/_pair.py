@@ -33,6 +33,10 @@ class PairPolytope(Polytope):
         disliked = torch.where(total + 2 * s > 1, z + s, torch.where(total < 1, z, (z - other + 1) / 2))
         return torch.where(s >= 0, liked, disliked).clamp(0, 1)
 
+    def additional_marginals(self, u: Tensor, additional: Tensor | None) -> Tensor:
+        both, forced = u.amin(-1, keepdim=True), (u.sum(-1, keepdim=True) - 1).clamp(min=0)
+        return both if additional is None else torch.where(additional >= 0, both, forced)
+
     def face(self, u: Tensor, parameters: Tensor, additional: Tensor | None, tol: float) -> Face:
         assert additional is not None
         free = is_interior(u, tol)

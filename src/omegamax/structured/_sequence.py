@@ -50,6 +50,9 @@ class Sequence(BuiltIn):
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         return "sequence", event, None
 
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return event[0]
+
     def additional_size(self, event: tuple[int, ...]) -> int:
         length, states = event
         return sum(sequence_sizes(length, states))

@@ -17,7 +17,7 @@ from torch import Tensor
 from omegamax._operation import needs_derivative
 from omegamax._warnings import warn_of_limit
 from omegamax.structured._admm import admm
-from omegamax.structured._blocks import Block
+from omegamax.structured._blocks import Block, LocalSolution
 from omegamax.structured._faces import CommonFace, FaceProjection
 from omegamax.structured._factor import Infeasible
 from omegamax.structured._outcome import Contradiction, Outcome
@@ -148,6 +148,18 @@ class Solver:
             tight=integral | self.acyclic,
         )
 
+    def additional_marginals(self) -> list[Tensor | None]:
+        """Return those of each block, ``[B, K, a]``, NaN for invalid examples; None where it has no such scores."""
+        with torch.no_grad():
+            local = self._local()
+        bad = self.invalid[:, None, None]
+        parts = zip(local, self.problem.additional, strict=True)
+        return [None if extra is None else _of(part).masked_fill(bad, torch.nan) for part, extra in parts]
+
+    def _local(self) -> list[LocalSolution]:
+        """Return the solutions of the factors by themselves, for the messages at which they agree."""
+        return self.outcome.local or self.problem.solve_factors(self.outcome.z, self.outcome.rho)
+
     def _face(self) -> CommonFace:
         """Return the smallest face of the solution.
 
@@ -155,9 +167,14 @@ class Solver:
         """
         near, outcome = 10 * self.tol, self.outcome
         with torch.no_grad():
-            local = outcome.local or self.problem.solve_factors(outcome.z, outcome.rho)
+            local = self._local()
             pinned = self.problem.forbidden | (outcome.u <= near) | (outcome.u >= 1 - near) | self.invalid[:, None]
             return CommonFace(self.problem, local, near, pinned, weight_tol=10 * outcome.residual.clamp(max=self.tol))
+
+
+def _of(part: LocalSolution) -> Tensor:
+    assert part.additional_marginals is not None
+    return part.additional_marginals
 
 
 class _Run(torch.autograd.Function):

@@ -21,6 +21,9 @@ class _SizedSubsets(BuiltIn):
     def __init__(self, k: int, at_most: bool = False):
         self.k, self.at_most = check_integer(type(self).__name__, "k", k, least=0), bool(at_most)
 
+    def part_count(self, event: tuple[int, ...]) -> int | None:
+        return None if self.at_most else self.k
+
     def check(self, name: str, scores: Tensor) -> None:
         size = scores.shape[-1]
         if not self.at_most and self.k > size:

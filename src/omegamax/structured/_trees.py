@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer
-from omegamax._checks import check_mask
+from omegamax._checks import check_integers, check_mask
 from omegamax.structured._factor import BuiltIn
 
 
@@ -42,6 +42,9 @@ class DependencyTree(BuiltIn):
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         return "projective" if self.projective else "arborescence", (event[0], int(self.single_root)), None
+
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return event[0]
 
     def check(self, name: str, scores: Tensor) -> None:
         if scores.shape[-1] != scores.shape[-2]:
@@ -88,15 +91,7 @@ class SpanningTree(BuiltIn):
     """
 
     def __init__(self, edges: Tensor, nodes: int | None = None):
-        if not isinstance(edges, Tensor) or edges.dtype not in (
-            torch.int64,
-            torch.int32,
-            torch.int16,
-            torch.int8,
-            torch.uint8,
-        ):
-            given = edges.dtype if isinstance(edges, Tensor) else type(edges).__name__
-            raise TypeError(f"SpanningTree: edges must be an integer tensor [2, E], got {given}")
+        check_integers("SpanningTree", "edges", edges, "an integer tensor [2, E]")
         if edges.dim() != 2 or edges.shape[0] != 2:
             raise ValueError(f"SpanningTree: edges must be [2, E], got shape {tuple(edges.shape)}")
         edges = edges.detach().to("cpu", torch.int64)
@@ -118,6 +113,9 @@ class SpanningTree(BuiltIn):
 
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:
         return "spanning_tree", (self.nodes,), self.edges
+
+    def part_count(self, event: tuple[int, ...]) -> int:
+        return self.nodes - 1
 
     def check(self, name: str, scores: Tensor) -> None:
         if scores.shape[-1] != self.edges.shape[1]:

@@ -147,5 +147,8 @@ class RunData(L.LightningDataModule, abc.ABC):
         samples = self.split(name)
         several = torch.distributed.is_available() and torch.distributed.is_initialized()
         processes, rank = (torch.distributed.get_world_size(), torch.distributed.get_rank()) if several else (1, 0)
-        order = Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)
-        return self.batches(samples, order)
+        return self.batches(samples, self.order(samples, seed, processes, rank))
+
+    def order(self, samples: Dataset[Any], seed: int | None, processes: int, rank: int) -> Order:
+        """Return which samples make the batches of this process; without a seed they stay in order."""
+        return Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)

@@ -23,3 +23,4 @@ from omegamax.viz.simplex import simplex as simplex
 from omegamax.viz.style import colour as colour
 from omegamax.viz.style import panels as panels
 from omegamax.viz.style import style as style
+from omegamax.viz.words import words as words

@@ -147,11 +147,14 @@ def _stroke(width_of: float, dashes: Any = "-", ground: str | None = None) -> Ca
     return draw
 
 
-def _number(width: float, height: float, colour: str) -> list[Artist]:
-    from matplotlib.text import Text
+def _letters(text: str, weight: str) -> Callable[[float, float, str], list[Artist]]:
+    def draw(width: float, height: float, colour: str) -> list[Artist]:
+        from matplotlib.text import Text
 
-    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
-    return [Text(width / 2, height / 2, "3", color=colour, **look)]
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": weight}
+        return [Text(width / 2, height / 2, text, color=colour, **look)]
+
+    return draw
 
 
 def _patch(width: float, height: float, colour: str) -> list[Artist]:
@@ -188,7 +191,8 @@ SHAPES: dict[str, Callable[[float, float, str], list[Artist]]] = {
     "dots": _point(".", False, size=6, edge=0.0),
     "cross": _point("x", False, size=6, edge=1.4),
     "arrow": _point("v", False, size=7, edge=0.0),
-    "number": _number,
+    "number": _letters("3", "bold"),
+    "word": _letters("word", "normal"),
     "line": _stroke(1.4),
     "dashed": _stroke(0.9, (0, (3, 3))),
     "border": _stroke(1.2, ground="#9fb0bd"),

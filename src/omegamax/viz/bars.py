@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from omegamax._checks import check_shape
 from omegamax.viz._marks import Mark
 from omegamax.viz.key import finish
 from omegamax.viz.style import INK, MUTED, axes_or_new, families, legible
@@ -30,8 +31,7 @@ def bars(
         labels: names of the choices, written under the bars.
         key: say beneath what a dot means, if there is one.
     """
-    if p.dim() != 1:
-        raise ValueError(f"bars: p must have one axis [K], got shape {tuple(p.shape)}")
+    check_shape("bars", "p", p, "K")
     new, ax = ax is None, axes_or_new(ax)
     values = p.detach().double().cpu()
     zeros = (values == 0).nonzero().flatten().tolist()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from omegamax._checks import check_shape
 from omegamax.viz._marks import Mark
 from omegamax.viz.key import colour_bar, finish
 from omegamax.viz.picture import ROUND, find_border
@@ -30,8 +31,7 @@ def heatmap(
         sparse: leave white what is exactly 0, and draw a line round the rest.
         key: draw a bar of the colours with numbers, and say beneath what the marks mean that occur.
     """
-    if weights.dim() != 2:
-        raise ValueError(f"heatmap: weights must have two axes [H, W], got shape {tuple(weights.shape)}")
+    check_shape("heatmap", "weights", weights, "H", "W")
     new, ax = ax is None, axes_or_new(ax, weights.shape[0] / max(weights.shape[1], 1))
     w = weights.detach().double().cpu()
     shown = w.where(w > 0, float("nan")) if sparse else w

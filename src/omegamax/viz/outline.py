@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_number
+from omegamax._arguments import check_interval
 from omegamax.viz._marks import Mark
 from omegamax.viz.key import finish
 from omegamax.viz.overlay import lines
@@ -41,8 +41,7 @@ def outline(
         key: say beneath what the line means.
     """
     picture, map_ = pixels("outline", image), cells("outline", "relevance", relevance)
-    if not is_number(mass) or not 0 < mass <= 1:
-        raise ValueError(f"outline: mass must lie in (0, 1], got {mass!r}")
+    check_interval("outline", "mass", mass, "(0, 1]")
     inside = _smallest(map_, mass)
     height, width = picture.shape[:2]
     new, ax = ax is None, axes_or_new(ax, height / width)

@@ -173,7 +173,7 @@ def test_curve_that_is_too_long_is_named(runs, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("written", ["NaN", "null"])
-def test_loss_that_is_no_number_is_left_out_of_the_curve(runs, tmp_path, written):
+def test_loss_that_is_nan_is_left_out_of_the_curve(runs, tmp_path, written):
     run = shutil.copytree(runs["softmax"], tmp_path / "run")
     (run / "curve.json").write_text(f'[{{"step": 1, "val_loss": {written}}}, {{"step": 2, "val_loss": 0.5}}]')
     assert compare(run, *QUICK, out=tmp_path / "out") == 0

@@ -110,7 +110,7 @@ def test_network_that_sees_nothing_answers_and_is_not_drawn(runs, pictures, tmp_
     assert not (tmp_path / "where.png").exists()
 
 
-def test_unknown_words_are_told(runs, pictures, tmp_path, capsys):
+def test_unknown_words_are_reported(runs, pictures, tmp_path, capsys):
     assert ask(pictures / "rgb.png", "is the zebra red?", runs["softmax"], out=tmp_path / "w.png") == 0
     assert capsys.readouterr().err == "softmax: words it was not trained with: zebra\n"
 

@@ -421,7 +421,7 @@ def test_first_and_second_derivatives_match_finite_differences(backend: str, n: 
 
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0, 1.5, 3.0])
-def test_derivatives_for_a_number_alpha_match_finite_differences(backend: str, alpha: float):
+def test_derivatives_for_a_scalar_alpha_match_finite_differences(backend: str, alpha: float):
     basis = GaussianRBF(tensor([[0.3, 0.1]]), 0.05)
     loc, sigma, _ = (t[:1].detach() for t in mixed_inputs(2))
 

@@ -42,10 +42,10 @@ def distribution(alpha: float, variance: float):
 @pytest.mark.parametrize("sigma", [1e-4, 1.0, 1e3])
 @every_alpha
 def test_masses_under_beta_gaussians(alpha: float, sigma: float):
-    law, size = distribution(alpha, sigma**2)
+    truth, size = distribution(alpha, sigma**2)
     ends = size * np.array([-math.inf, -5.0, -1.0, -0.999, -0.5, -0.4999, 0.0, 0.7, 1.0, 1.1, 40.0, math.inf])
     loc, scale = torch.zeros(1, dtype=F64), torch.tensor([[sigma**2]], dtype=F64)
-    exact = np.diff(law.cdf(ends))
+    exact = np.diff(truth.cdf(ends))
     for index in (alpha, torch.tensor(alpha, dtype=F64)):
         value = BetaGaussian(loc, scale, index).expect(boxes(*ends))
         assert np.abs(value.numpy() - exact).max() <= 1e-12
@@ -166,9 +166,9 @@ def test_normal_masses_over_the_plane():
     scales, basis = random_scales(6, generator, 0.7), random_boxes(6, generator)
     value = BetaGaussian(torch.full((6, 2), 0.1, dtype=F64), scales, 1.0).expect(basis)
     for i, scale in enumerate(scales):
-        law = stats.multivariate_normal([0.1, 0.1], scale.numpy())
+        truth = stats.multivariate_normal([0.1, 0.1], scale.numpy())
         for j in range(len(basis)):
-            exact = law.cdf(basis.upper[j].numpy(), lower_limit=basis.lower[j].numpy())
+            exact = truth.cdf(basis.upper[j].numpy(), lower_limit=basis.lower[j].numpy())
             assert abs(value[i, j].item() - exact) <= 1e-9  # what scipy promises is less
     # The quadrant from the centre: 1/4 and the angle between the strips.
     quadrant = Rectangles(torch.zeros(1, 2, dtype=F64), torch.full((1, 2), math.inf, dtype=F64))
@@ -194,13 +194,13 @@ def test_strips_over_the_plane_are_marginals(alpha: float):
             size = math.sqrt(density.dilation[i].item() * scales[i, axis, axis].item())
             if alpha > 1:  # a density over the line with the power 1 / (alpha - 1) + 1/2
                 m, a = 1 / (alpha - 1) + 0.5, size * math.sqrt(2 / (alpha - 1))
-                law = stats.beta(m + 1, m + 1, loc=loc[i, axis].item() - a, scale=2 * a)
+                truth = stats.beta(m + 1, m + 1, loc=loc[i, axis].item() - a, scale=2 * a)
             elif alpha < 1:
                 k = 1 / (1 - alpha)
-                law = stats.t(2 * k - 2, loc[i, axis].item(), size * math.sqrt(2 * k / (2 * k - 2)))
+                truth = stats.t(2 * k - 2, loc[i, axis].item(), size * math.sqrt(2 * k / (2 * k - 2)))
             else:
-                law = stats.norm(loc[i, axis].item(), size)
-            assert np.abs(value[i].numpy() - (law.cdf(ends[:, 1]) - law.cdf(ends[:, 0]))).max() <= 1e-10
+                truth = stats.norm(loc[i, axis].item(), size)
+            assert np.abs(value[i].numpy() - (truth.cdf(ends[:, 1]) - truth.cdf(ends[:, 0]))).max() <= 1e-10
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.8, 1.0, 1.5, 1.6, 3.0])

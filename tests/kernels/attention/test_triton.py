@@ -184,7 +184,7 @@ def test_one_alpha_for_all_heads_learns(fused):
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_odd_rows(fused):
+def test_edge_case_rows(fused):
     q, k, v = (x.detach() for x in heads())
     q[0, 0, 2, 0], q[0, 1, 3], k[0, 0, 4] = math.nan, math.inf, 0.0
     q.requires_grad_()

@@ -27,7 +27,7 @@ def scores(*shape: int) -> Tensor:
     return torch.randn(*shape, device=DEVICE)
 
 
-def odd(size: int) -> Tensor:
+def edge_case_rows(size: int) -> Tensor:
     """Ordinary scores, spread ones, ties, absent entries, large offsets, and one score beyond all others."""
     z = scores(6, size) * torch.tensor([1.0, 30.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)[:, None]
     z[2] = z[2].round()
@@ -40,7 +40,7 @@ def odd(size: int) -> Tensor:
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_subsets(share: float):
     for size in SIZES:
-        z = odd(size)
+        z = edge_case_rows(size)
         for k in {share * size, float(round(share * size))}:
             p = bounds.k_subsets(z, k, 1)
             torch.testing.assert_close(p.double(), reference.k_subsets(z.double(), k), rtol=0, atol=4e-7)
@@ -64,7 +64,7 @@ def test_rows_of_equal_and_of_huge_scores():
 
 
 @pytest.mark.parametrize("k", [0.0, 1.0, 2.5, 15.0, 16.0])
-def test_subsets_of_the_largest_and_the_least_numbers(k: float):
+def test_subsets_of_the_largest_and_the_smallest_floats(k: float):
     largest = torch.finfo(torch.float32).max
     z = torch.randn(4, 16, device=DEVICE)
     z[0, ::2], z[1, 3], z[2, 5], z[3] = -largest, largest, -largest, -largest
@@ -85,7 +85,7 @@ def test_entry_between_its_bounds_is_found_where_scores_are_further_apart(size: 
 
 
 @pytest.mark.parametrize("name", ["k_subsets", "box_simplex", "capped_softmax"])
-def test_odd_rows(name: str):
+def test_edge_case_rows(name: str):
     z = scores(4, 9)
     z[0], z[1, 4], z[2, 0] = -INF, math.nan, INF
     one = torch.ones(1, 1, device=DEVICE)
@@ -100,7 +100,7 @@ def test_odd_rows(name: str):
 @pytest.mark.parametrize("bound", ["one", "each", "row", "entry", "none"])
 def test_box(bound: str):
     for size in SIZES:
-        z = odd(size)
+        z = edge_case_rows(size)
         shape = {"one": (1, 1), "each": (6, size), "row": (6, 1), "entry": (1, size), "none": (1, 1)}[bound]
         upper = 2 / size + torch.rand(shape, device=DEVICE)
         lower = torch.rand(shape, device=DEVICE) / (4 * size)
@@ -115,9 +115,9 @@ def test_box(bound: str):
 
 @pytest.mark.parametrize("lower", [0.0, 0.25])
 @pytest.mark.parametrize("upper", [1.0, 2.0, 9.0, INF])
-def test_box_between_two_numbers(lower: float, upper: float):
+def test_box_between_two_scalars(lower: float, upper: float):
     for size in SIZES:
-        z = odd(size)
+        z = edge_case_rows(size)
         low, high = lower / size, upper / size
         p = bounds.box_simplex(z, low, high, 1.0, 1)
         # As the kernel has them, in float32.
@@ -127,7 +127,7 @@ def test_box_between_two_numbers(lower: float, upper: float):
 
 
 def test_numbers_are_tensors_of_one():
-    z = odd(17)
+    z = edge_case_rows(17)
     for a, b in ((0.0, 0.25), (0.01, 0.3)):
         given = (torch.full((1, 1), x, device=DEVICE) for x in (a, b, 1.0))
         torch.testing.assert_close(
@@ -141,7 +141,7 @@ def test_numbers_are_tensors_of_one():
 @pytest.mark.parametrize("room", [1.0, 1.5, 4.0, 1e9])
 def test_capped_softmax(room: float):
     for size in SIZES:
-        z = odd(size)
+        z = edge_case_rows(size)
         upper = torch.rand(6, size, device=DEVICE)
         upper = room * upper / torch.where(z > -INF, upper, 0.0).sum(1, keepdim=True)
         p = bounds.capped_softmax(z, upper, 1)

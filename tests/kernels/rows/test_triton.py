@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("triton", minversion="3.4")
 
 from kernels.conftest import choose_as_if_long
-from omegamax.kernels import choice
+from omegamax.kernels import tiles
 from omegamax.kernels.rows import reference
 from omegamax.kernels.rows.triton import launcher as rows
 
@@ -47,7 +47,7 @@ def test_probabilities(name: str, alpha: float):
 
 
 @pytest.mark.parametrize(("name", "alpha"), MAPS)
-def test_odd_rows(name: str, alpha: float):
+def test_edge_case_rows(name: str, alpha: float):
     z = scores(6, 9)
     z[0], z[1, 4], z[2, 0] = -INF, math.nan, INF
     z[3, 1:], z[4] = -INF, 1e30
@@ -101,11 +101,11 @@ def test_any_alphas_in_one_tensor(dtype: torch.dtype, scale: float):
         assert size <= 2 or not bool(p[:, 1].any())
 
 
-def test_odd_rows_with_an_alpha_each():
+def test_edge_case_rows_with_an_alpha_each():
     alpha = torch.tensor(MANY, device=DEVICE)[:, None]
-    for odd in (math.nan, INF):
+    for value in (math.nan, INF):
         z = scores(len(MANY), 9)
-        z[:, 4] = odd
+        z[:, 4] = value
         assert bool(rows.entmax(z, alpha, 1).isnan().all())
     z = torch.full((len(MANY), 9), -INF, device=DEVICE)
     assert not bool(rows.entmax(z, alpha, 1).any())
@@ -119,7 +119,7 @@ def test_odd_rows_with_an_alpha_each():
 def test_more_rows_of_other_alphas_than_a_program_takes(monkeypatch):
     """Programs that have several tiles to look through."""
     monkeypatch.setattr(rows, "tiles_per_program", lambda tiles, warps: 2)
-    count = 2 * choice.row_tile(40).rows * 3 - 5
+    count = 2 * tiles.row_tile(40).rows * 3 - 5
     z = scores(count, 40)
     alpha = torch.full((count, 1), 1.7, device=DEVICE)
     alpha[3], alpha[count - 1] = 2.5, 0.8
@@ -206,7 +206,7 @@ def test_any_layout(layout: str):
 @pytest.mark.parametrize("alpha", [1.05, 1.12, 1.25, 1.3, 1.5, 1.8, 2.0])
 @pytest.mark.parametrize("form", [(1, 4, 8, 1), (4, 8, 4, 1), (1, 1, 32, 1)])
 def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
-    monkeypatch.setattr(rows, "folded_tile", lambda size, itemsize, sparsemax=False: choice.FoldedTile(*form))
+    monkeypatch.setattr(rows, "folded_tile", lambda size, itemsize, sparsemax=False: tiles.FoldedTile(*form))
     monkeypatch.setattr(rows, "any_alpha_tile", rows.folded_tile)
     monkeypatch.setattr(rows, "launch_again", lambda key, z: None)  # launches of the usual form
     z = scores(6, 30) * torch.tensor([0.001, 0.1, 1.0, 10.0, 1.0, 1.0], device=DEVICE)[:, None]
@@ -224,7 +224,7 @@ def test_alpha_within_rounding_of_an_exact_one():
 
 
 def test_more_rows_than_a_program_takes():
-    count = choice.folded_tile(16, 4).rows
+    count = tiles.folded_tile(16, 4).rows
     assert count > 1
     z = scores(count + 1, 16)
     p = rows.entmax(z, 2.0, 1)
@@ -241,9 +241,9 @@ def test_kept_launches():
     for _ in range(2):
         assert torch.equal(rows.entmax(z, 1.5, 1), p)
         assert torch.equal(rows.entmax_vjp(p, g, 1.5, 1), dz)
-    odd = torch.empty(513, device=DEVICE)[1:].view(8, 64).copy_(z)  # less aligned than what was kept
-    assert odd.data_ptr() % 16 != 0
-    assert torch.equal(rows.entmax(odd, 1.5, 1), p)
+    misaligned = torch.empty(513, device=DEVICE)[1:].view(8, 64).copy_(z)  # less aligned than what was kept
+    assert misaligned.data_ptr() % 16 != 0
+    assert torch.equal(rows.entmax(misaligned, 1.5, 1), p)
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda.synchronize()
         other = rows.entmax(z, 1.5, 1)
@@ -285,9 +285,9 @@ def long_rows(monkeypatch, run_time_loops):
     """Rows of more than 8 entries count as long, and are read 4 at a time."""
     if DEVICE == "cpu":
         monkeypatch.setattr(rows, "choose", choose_as_if_long)
-        monkeypatch.setattr(rows, "LONG_BLOCK", choice.Tile(1, 4, 1))
-        monkeypatch.setattr(rows, "candidate_blocks", lambda size, power: choice.Blocks(2, 4, 1))
-        monkeypatch.setattr(rows, "LONG_BLOCKS", choice.Blocks(2, 4, 1))
+        monkeypatch.setattr(rows, "LONG_BLOCK", tiles.Tile(1, 4, 1))
+        monkeypatch.setattr(rows, "candidate_blocks", lambda size, power: tiles.Blocks(2, 4, 1))
+        monkeypatch.setattr(rows, "LONG_BLOCKS", tiles.Blocks(2, 4, 1))
         monkeypatch.setattr(rows, "MAX_CANDIDATES", {False: 16, True: 16})  # two groups
 
 
@@ -317,8 +317,8 @@ def test_long_rows_with_an_alpha_each(long_rows):
     z[:, 2] = -INF
     p = rows.entmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha.double()), rtol=0, atol=4e-7)
-    for odd, wanted in ((math.nan, True), (-INF, False)):
-        p = rows.entmax(torch.full_like(z, odd), alpha, 1)
+    for value, wanted in ((math.nan, True), (-INF, False)):
+        p = rows.entmax(torch.full_like(z, value), alpha, 1)
         assert bool(p.isnan().all()) == wanted
         assert wanted or not bool(p.any())
     z, alpha = scores(3, LONG), torch.tensor([[1.5], [2.0], [3.0]], device=DEVICE)

@@ -326,7 +326,7 @@ def test_start_of_another_shape_is_refused():
         family.search(*family.draw(4), before)
 
 
-# ---- odd input
+# ---- edge cases
 
 
 @every_family

@@ -400,7 +400,7 @@ def test_result_follows_the_scale(scale: float):
             assert (solve(scale * x, scale * strength) / scale - solve(x, strength)).abs().max() <= 1e-14
 
 
-def test_largest_numbers_do_not_overflow():
+def test_largest_floats_do_not_overflow():
     x = torch.tensor([1.7e308, -1.7e308, 1e308], dtype=F64)
     edges, ones = torch.tensor([[0, 1], [1, 2]]), torch.ones(2)
     for solve in (
@@ -429,7 +429,7 @@ def test_offset_takes_away_its_own_digits_only():
 # ---- what the library says ----
 
 
-def test_limit_that_was_met_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_reached_limit_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(native, "_entry", lambda *_: lambda *_: 3e-5)
     with pytest.warns(ConvergenceWarning, match=r"tv_prox_2d: a limit on the work was met; .* by up to 3\.0e-05"):
         native.tv_grid(torch.randn(1, 4, 4), 0.5)

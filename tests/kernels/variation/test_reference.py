@@ -281,7 +281,7 @@ def test_result_follows_the_scale(scale: float):
         assert (reference.tv_chain(scale * x, scale * strength, 1) / scale - w).abs().max() <= 1e-14
 
 
-def test_largest_numbers_do_not_overflow():
+def test_largest_floats_do_not_overflow():
     x = torch.tensor([1.7e308, -1.7e308, 1e308], dtype=F64)
     assert (reference.tv_chain(x, 1e308, 0) / 1e308 - torch.tensor([0.7, 0.15, 0.15], dtype=F64)).abs().max() <= 1e-15
     assert torch.equal(reference.tv_chain(x, 1.0, 0), x)
@@ -308,7 +308,7 @@ def test_result_does_not_depend_on_the_rest_of_the_batch():
         assert (reference.tv_grid(x[row], each[row].item()) - whole[row]).abs().max() <= 1e-14
 
 
-def test_steps_that_run_out_are_told_with_the_gap(monkeypatch: pytest.MonkeyPatch):
+def test_exhausted_steps_are_reported_with_the_gap(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(flow, "MAX_STEPS", 50)
     x = torch.randn(1, 400, dtype=F64)
     told = r"tv_prox_2d: stopped after 50 steps with a relative duality gap of \d\.\de"

@@ -22,7 +22,7 @@ def test_candidates_are_distinct_and_the_right_one_is_among_them(count, candidat
     assert torch.equal(places.gather(1, target[:, None]).flatten(), torch.arange(count))
 
 
-def test_all_sets_of_other_pictures_and_all_places_are_equally_likely():
+def test_all_sets_of_other_pictures_and_all_positions_are_equally_likely():
     generator, rounds = seeded(3), 4000
     drawn = [draw_games(5, 3, generator) for _ in range(rounds)]
     places = torch.stack([each[0] for each in drawn])  # [rounds, 5, 3]
@@ -122,6 +122,6 @@ def test_settings_are_checked(settings, message):
         CommunicationData("somewhere", **settings)
 
 
-def test_too_few_pictures_are_told(tmp_path):
+def test_too_few_pictures_are_refused(tmp_path):
     with pytest.raises(DataError, match="has 400 training pictures: too few for held_out=390"):
         CommunicationData(str(bright_spots(tmp_path)), batch_size=32, held_out=390).split("train")

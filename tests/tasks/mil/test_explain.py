@@ -68,7 +68,7 @@ def test_picture_explains_frames_and_hollow_dots_where_they_occur(shown):
     assert key(replace(shown, positive=None), 2) == [zero] and key(replace(shown, positive=None), 1) == []
 
 
-def test_vectors_are_drawn_by_their_numbers():
+def test_vectors_are_drawn_by_their_indices():
     import matplotlib.pyplot as plt
 
     bag = NamedBag("v", Bag(torch.randn(3, 5), 0))

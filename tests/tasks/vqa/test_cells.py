@@ -6,8 +6,8 @@ import torch
 
 from omegamax.data.scenes import Cells, Scenes
 from omegamax.tasks.quiet import quiet
+from omegamax.tasks.rate import Rate
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
-from omegamax.tasks.vqa.rate import Rate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCENES = Scenes(16, image_size=32, shapes=["star", "ring", "bar"], colours=["red", "blue", "green"])

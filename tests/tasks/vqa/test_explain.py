@@ -75,7 +75,7 @@ def test_network_that_sees_no_picture_says_the_same_to_all(data):
     assert explain(task, sample(picture())).answers == explain(task, sample(picture(9, 70))).answers
 
 
-def test_unknown_words_are_told_and_taken_for_one(tasks):
+def test_unknown_words_are_reported_and_share_an_index(tasks):
     task = tasks["softmax"]
     assert find_unknown_words(task, "What colour is the zebra, or quagga?") == ["zebra", "or", "quagga"]
     assert find_unknown_words(task, QUESTION) == []

@@ -297,6 +297,22 @@ def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
         VQATask(images.vocabulary, network().replace(layers=2), start=path)
 
 
+@pytest.mark.parametrize("freeze", [False, True])
+def test_words_start_from_vectors_of_a_file(images, tmp_path, freeze):
+    path = tmp_path / "vectors.txt"
+    path.write_text("there 1 2 3 4 5 6 7 8\nred 8 7 6 5 4 3 2 1\n")
+    task = task_of(images, word_vectors=str(path), freeze_words=freeze)
+    before = task.model.question.embedding.weight.clone()
+    assert before[images.vocabulary.encode("red")[0]].tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+    trained(task, fresh(images), tmp_path)
+    assert torch.equal(task.model.question.embedding.weight, before) == freeze
+    with pytest.raises(ValueError, match="give word_vectors or start, which has an embedding of its own"):
+        task_of(images, word_vectors=str(path), start="start.safetensors")
+    path.write_text("red 1 2 3\n")
+    with pytest.raises(DataError, match="has vectors of size 3, wanted 8"):
+        task_of(images, word_vectors=str(path))
+
+
 def test_random_cnn_that_is_never_trained_is_warned_of(images, tmp_path):
     with pytest.warns(RuntimeWarning, match="leaves a CNN of random weights"):
         trained(task_of(images, freeze_cnn=True), fresh(images), tmp_path)

@@ -96,7 +96,7 @@ def _cells(
             break
         except csv.Error as error:
             raise DataError(f"{path}: the row that begins at line {first} cannot be read ({error}); mend it") from error
-        if not any(cell.strip() for cell in row):
+        if not row:  # a blank line; cells that are there and empty make a row
             continue
         if head is None:
             head, place = row, _find_columns(path, row, columns, optional, delimiter)

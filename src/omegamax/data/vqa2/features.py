@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._checks import check_shape
 from omegamax.data._arrays import read_array
 from omegamax.data.files import DataError, FilePath, check_folder
 from omegamax.data.paths import inside
@@ -47,8 +48,7 @@ def read_grid(path: FilePath, *, channels: int | None = None, grid: GridSize | N
 def write_grid(path: FilePath, features: Tensor) -> None:
     """Write features ``[h, w, D]`` in one of the formats of :func:`read_grid`: ``.npz`` (square grids) or ``.pth``."""
     path = Path(path)
-    if features.dim() != 3:
-        raise ValueError(f"write_grid: features must be [h, w, D], got shape {tuple(features.shape)}")
+    check_shape("write_grid", "features", features, "h", "w", "D")
     cells = features.detach().cpu().float().contiguous()
     if path.suffix == ".pth":
         torch.save(cells.permute(2, 0, 1)[None].contiguous(), path)

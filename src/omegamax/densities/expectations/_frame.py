@@ -28,8 +28,9 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import readable
+from omegamax._numerics import log_volume
 from omegamax.basis import GaussianRBF
-from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax.densities._beta_gaussian import BetaGaussian
 
 # Convergence is quadratic: up to ten rows six or seven sweeps leave nothing but rounding.
 _SWEEPS = 10

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import readable
+from omegamax._numerics import log_volume
 from omegamax.basis import GaussianRBF
 from omegamax.densities._base import register_expectation
-from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._chord import integrate_chords
 from omegamax.densities.expectations._contour import integrate_contour
 from omegamax.densities.expectations._frame import make_frame, widen

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax._numerics import log_volume
+from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._windows import Bell, Rule, excess, find_closed_order, gauss_legendre, to_double
 
 # For the inner of two integrals.

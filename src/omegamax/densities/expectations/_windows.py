@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._numerics import log_ratio, phi
-from omegamax.densities._beta_gaussian import BetaGaussian, log_volume
+from omegamax._numerics import log_ratio, log_volume, phi
+from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._laplace import BetaLaplace
 
 POWER = 5

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_interval
 from omegamax._checks import check_above
 from omegamax.maps import find, get
 
@@ -24,7 +24,7 @@ class OutputConfig:
     r"""The attention over the image that the answer is read from.
 
     No kind has parameters of its own, so that all models have the same number, and weights learnt with one can be
-    loaded into another; ``learnable`` adds a single one.
+    loaded into another; ``learnable`` adds a single one, ``density_features`` a few for each feature.
 
     Args:
         kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"tvmax"``, ``"k_subsets"`` (divided by
@@ -49,6 +49,11 @@ class OutputConfig:
         iterations: of expectation-maximisation, in training and in evaluation.
         restarts: for each number of components tried by a selection.
         selection: what selects: lambda of the papers' criterion, or ``"bic"``, ``"aic"``, ``"mdl"``.
+        combined: add the discrete context, the mean of the features under the weights, to that of a continuous kind.
+        density_features: tell the classifier of the density itself: add to the context a learnt linear map, 0 at first,
+            of mean, width, area and components, see :func:`~omegamax.models.mcan.numbers.density_numbers`; of a
+            discrete kind, those of the Gaussian with the moments of the weights. Each number has a parameter for each
+            feature.
 
     Example:
         >>> OutputConfig("continuous_sparsemax", functions=7).exponent
@@ -74,6 +79,8 @@ class OutputConfig:
     iterations: tuple[int, int] = (5, 10)
     restarts: int = 3
     selection: float | str = 5.0
+    combined: bool = False
+    density_features: bool = False
 
     def __post_init__(self) -> None:
         name = "OutputConfig"
@@ -87,6 +94,8 @@ class OutputConfig:
             check_above(name, argument, getattr(self, argument), 0.0)
         if isinstance(self.selection, str):
             check_choice(name, "selection", self.selection, SELECTIONS)
+        if self.combined and not self.continuous:
+            raise ValueError(f"{name}: combined goes with {', '.join(CONTINUOUS)}, got {self.kind!r}")
         object.__setattr__(self, "iterations", tuple(self.iterations))  # a file of settings has lists only
 
     @property
@@ -175,8 +184,8 @@ class MCANConfig:
             raise ValueError(f"{name}: hidden_dim must be a multiple of heads, got {given}")
         for argument in ("dropout", "attention_dropout"):
             value = getattr(self, argument)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name}: {argument} must lie in [0, 1), got {value!r}")
+            if value is not None:
+                check_interval(name, argument, value, "[0, 1)")
         get(self.transform, **self.transform_options)  # refuses what it does not know
         if find(self.transform).image:
             raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")

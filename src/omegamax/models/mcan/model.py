@@ -15,7 +15,8 @@ from omegamax._numerics import working_dtype
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan.blocks import FeedForward, GuidedAttention, SelfAttention
 from omegamax.models.mcan.config import MCANConfig
-from omegamax.models.mcan.output import GridAttention, ImageGrid, OutputAttention
+from omegamax.models.mcan.grid import GridAttention, ImageGrid
+from omegamax.models.mcan.output import OutputAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,13 @@ class Answer:
         attention: over the image: ``weights [B, h, w]``, and for continuous kinds ``density`` and the ``discrete``
             weights it was made from.
         words: attention over the question, ``[B, T]``.
+        context: what was seen, ``[B, D]``: all that the answer has of the image.
     """
 
     logits: Tensor
     attention: GridAttention
     words: Tensor
+    context: Tensor
 
 
 class MCAN(torch.nn.Module):
@@ -72,7 +75,7 @@ class MCAN(torch.nn.Module):
         x, grid, y, words = self._read(batch)
         context, attention = self.output(x, grid)
         logits, weights = self.classifier(y, words, context)
-        return Answer(logits, attention, weights)
+        return Answer(logits, attention, weights, context)
 
     def match(self, batch: Mapping[str, Any], source: OutputAttention) -> float:
         """Set, and return, the scale at which the look is as sharp as that of ``source`` on these questions.

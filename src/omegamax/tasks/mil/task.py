@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC
 
-from omegamax._arguments import check_number
+from omegamax._arguments import check_interval, check_number
 from omegamax.data import DataError
 from omegamax.data.files import short
 from omegamax.metrics import MassInside
@@ -72,8 +72,7 @@ class MILTask(RunTask):
         super().__init__()
         check_number("MILTask", "rate", rate, above=0)
         check_number("MILTask", "weight_decay", weight_decay, least=0)
-        if not 0 < decay <= 1:
-            raise ValueError(f"MILTask: decay must be in (0, 1], got {decay}")
+        check_interval("MILTask", "decay", decay, "(0, 1]")
         pooling: dict[str, Any] = {"beta": beta, "heads": heads, "hidden_dim": hidden_dim}
         pooling |= {"dropout": dropout, "normalize": normalize}
         about = {"omega": omega, "options": dict(options or {}), "features": features, "dim": dim}

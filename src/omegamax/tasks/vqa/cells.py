@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from omegamax.data.scenes import Cells, Scenes
 from omegamax.models import GridCNN
 from omegamax.tasks.progress import progress
-from omegamax.tasks.vqa.rate import Rate
+from omegamax.tasks.rate import Rate
 
 _GROUND = 0.2  # weight of cells with nothing in them: they are most, and easy
 

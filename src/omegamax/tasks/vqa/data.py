@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
@@ -15,11 +14,11 @@ from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.progress import progress
-from omegamax.tasks.run_data import Limit, RunData
-from omegamax.tasks.vqa.photographs import Photographs
+from omegamax.tasks.run_data import Limit
+from omegamax.tasks.vocabulary_data import VocabularyData
 
 
-class VQAData(RunData):
+class VQAData(VocabularyData):
     """Questions about pictures for training, validation and test; a subclass for each set.
 
     Batches are those of :class:`~omegamax.data.Collate`. The order of the training part is a function of seed and epoch
@@ -38,7 +37,7 @@ class VQAData(RunData):
 
     unknown = "error"  # what to do with an answer outside the vocabulary
     limits: ClassVar[Mapping[str, Limit]] = {
-        **RunData.limits,
+        **VocabularyData.limits,
         "grid": Limit(1, 1024, numbers=2),
         "size": Limit(1, 8192, numbers=2),  # height and width in pixels
         "image_size": Limit(1, 8192),
@@ -55,7 +54,7 @@ class VQAData(RunData):
         vocabulary_file: str | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(batch_size, workers, seed)
+        super().__init__(vocabulary_file, batch_size=batch_size, workers=workers, seed=seed)
         name = type(self).__name__
         for argument, value, least in (("skip_broken", skip_broken, 0), ("length", length, 1)):
             if value is not None and (not is_integer(value) or value < least):
@@ -63,35 +62,12 @@ class VQAData(RunData):
         if len(grid) != 2 or min(grid) < 1:
             raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {tuple(grid)}")
         self.grid, self.length, self.keep, self.skip_broken = (grid[0], grid[1]), length, keep, skip_broken
-        self.vocabulary_file = vocabulary_file
-        self._vocabulary: Vocabulary | None = None
         self._splits: dict[str, Dataset[Any]] = {}
         self._cnn: GridCNN | None = None
 
     @abc.abstractmethod
     def read(self, split: str) -> Dataset[Sample]:
         """Return the samples of ``"train"``, ``"val"`` or ``"test"``."""
-
-    @abc.abstractmethod
-    def own_vocabulary(self) -> Vocabulary:
-        """Collect the words and answers of the training part."""
-
-    @property
-    def photographs(self) -> Photographs:
-        """Return the pictures that features were made of; none for a set that has the pictures themselves."""
-        return Photographs([])
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary: words and answers with their indices."""
-        if self._vocabulary is None:
-            path = self.vocabulary_file
-            if path is not None and not Path(path).is_file():
-                raise FileNotFoundError(
-                    f"{path} does not exist; give vocabulary_file a file that Vocabulary.save wrote"
-                )
-            self._vocabulary = self.own_vocabulary() if path is None else Vocabulary.load(path)
-        return self._vocabulary
 
     @property
     def collate(self) -> Collate:

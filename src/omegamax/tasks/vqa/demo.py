@@ -27,10 +27,10 @@ from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.finite import FiniteCheck
+from omegamax.tasks.rate import Rate
 from omegamax.tasks.threads import one_thread
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.checkpoint import write_safetensors
-from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.sets import ScenesData
 from omegamax.tasks.vqa.task import VQATask
 

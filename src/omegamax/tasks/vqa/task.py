@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from os import PathLike
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from omegamax.data import DataError, Vocabulary
+from omegamax.data import DataError, Vocabulary, read_word_vectors
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
+from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
 from omegamax.tasks.vqa.data import VQAData
-from omegamax.tasks.vqa.rate import Rate
 from omegamax.tasks.vqa.scores import Scores
 
 Batch = dict[str, Any]
@@ -48,6 +48,9 @@ class VQATask(RunTask):
         start: file of a trained network to start from, whatever its attention: none has parameters of its own.
         match: if the start has another attention, scale the scores once, on the first batch of training, so that the
             weights are as sharp as they were: see :func:`omegamax.match_sharpness`. No parameter is added.
+        word_vectors: file of GloVe or word2vec that the embedding of the words starts from, see
+            :func:`~omegamax.data.read_word_vectors`; its vectors must have ``network.word_dim`` numbers.
+        freeze_words: leave the embedding of the words as it is.
 
     Example:
         >>> task = VQATask(Vocabulary(["red"], ["yes", "no"]), MCANConfig.small())
@@ -76,6 +79,8 @@ class VQATask(RunTask):
         blind: bool = False,
         start: str | None = None,
         match: bool = True,
+        word_vectors: str | None = None,
+        freeze_words: bool = False,
     ) -> None:
         super().__init__()
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas) or not weight_decay >= 0:
@@ -83,7 +88,15 @@ class VQATask(RunTask):
             raise ValueError(f"VQATask: betas must be two numbers in [0, 1), and weight_decay >= 0, got {given}")
         self.vocabulary = vocabulary
         self.network = network.replace(words=vocabulary.num_words, answers=vocabulary.num_answers)
-        self.model = MCAN(self.network)
+        if word_vectors is not None and start is not None:
+            raise ValueError("VQATask: give word_vectors or start, which has an embedding of its own, and not both")
+        embedding = None
+        if word_vectors is not None:
+            vectors = read_word_vectors(word_vectors, vocabulary.words, network.word_dim)
+            rank_zero_info(vectors.report)
+            embedding = vectors.embedding()
+        self.model = MCAN(self.network, embedding)
+        self.model.question.embedding.requires_grad_(not freeze_words)
         self.loss_name, self.loss_options = loss, dict(loss_options or {})
         self.loss = AnswerLoss(loss, **self.loss_options)
         self.rate, self.betas, self.weight_decay = rate, (betas[0], betas[1]), weight_decay
@@ -254,10 +267,7 @@ class VQATask(RunTask):
     def configure_optimizers(self) -> Any:
         learnt = [p for p in self.parameters() if p.requires_grad]
         optimiser = torch.optim.AdamW(learnt, self.rate.peak, self.betas, weight_decay=self.weight_decay)
-        by_step = self.rate.interval == "step"
-        total = int(self.trainer.estimated_stepping_batches) if by_step else self.trainer.max_epochs
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(self.rate.factor_at, total=total))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": self.rate.interval}}
+        return self.rate.schedule(optimiser, self.trainer)
 
     def describe(self) -> dict[str, Any]:
         return self.record.to_dict()

@@ -96,7 +96,7 @@ def test_few_cells_and_many_registers_need_the_size_of_the_patches():
 @pytest.mark.parametrize(
     "output", [torch.rand(2, 10), torch.rand(2, 8, 1, 1), torch.rand(2, 117, 6), torch.ones(2, 8, 4, 4).int(), None]
 )
-def test_what_has_no_places_is_no_map(output):
+def test_features_without_positions_are_refused(output):
     assert as_map(output, (32, 32), (8, 8)) is None
 
 

@@ -32,7 +32,7 @@ def test_number_that_is_not_finite_is_not_known(value):
     assert row.curve == [{"step": 1, "val_loss": None}]
 
 
-def test_tensors_and_arrays_of_one_number_are_taken(tmp_path):
+def test_tensors_and_arrays_of_one_entry_are_taken(tmp_path):
     import numpy as np
     import torch
 

@@ -17,7 +17,8 @@ from omegamax.kernels.bounds import reference
 from omegamax.kernels.bounds.triton.box import box_kernel, clip_vjp_kernel
 from omegamax.kernels.bounds.triton.capped_softmax import capped_softmax_kernel, capped_softmax_vjp_kernel
 from omegamax.kernels.bounds.triton.clip import clip_kernel
-from omegamax.kernels.choice import Case, Parameter, choose, folded_tile, row_tile
+from omegamax.kernels.choice import Case, Parameter, choose
+from omegamax.kernels.tiles import folded_tile, row_tile
 from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 REGISTERS = 128  # of a thread, at most, where it has at most ENTRIES of float32, so that more programs run at once

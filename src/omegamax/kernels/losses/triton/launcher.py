@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
-from omegamax.kernels.choice import Case, Parameter, choose, entmax_case, kind_of, power_of_2
+from omegamax.kernels.choice import Case, Parameter, choose, entmax_case, kind_of
 from omegamax.kernels.kinds import Kind
 from omegamax.kernels.losses.triton.long import entmax_loss_long_kernel
 from omegamax.kernels.losses.triton.projection import gather_rows_kernel, list_support_kernel, scatter_rows_kernel
 from omegamax.kernels.losses.triton.soft_targets import entmax_loss_soft_kernel, entmax_loss_soft_vjp_kernel
 from omegamax.kernels.losses.triton.tile import entmax_loss_kernel, entmax_loss_vjp_kernel
 from omegamax.kernels.rows import reference
+from omegamax.kernels.tiles import power_of_2
 from omegamax.kernels.triton.launch import on_device
 
 LONG_BLOCK = 1024  # entries of the block of a long row, of each position of which a program keeps four

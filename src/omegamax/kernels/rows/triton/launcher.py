@@ -13,25 +13,15 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.choice import (
-    ANY_ALPHA_REGISTERS,
-    LONG_BLOCK,
-    LONG_BLOCKS,
-    MAX_CANDIDATES,
     Case,
     Exponent,
     Parameter,
-    any_alpha_tile,
-    candidate_blocks,
     choose,
     entmax_case,
     exponent_of,
-    folded_tile,
     kind_of,
     normmax_case,
     normmax_exponent_of,
-    power_of_2,
-    row_tile,
-    tiles_per_program,
 )
 from omegamax.kernels.kinds import Kind
 from omegamax.kernels.rows import reference
@@ -42,6 +32,18 @@ from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_v
 from omegamax.kernels.rows.triton.power import entmax_power_kernel
 from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
 from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
+from omegamax.kernels.tiles import (
+    ANY_ALPHA_REGISTERS,
+    LONG_BLOCK,
+    LONG_BLOCKS,
+    MAX_CANDIDATES,
+    any_alpha_tile,
+    candidate_blocks,
+    folded_tile,
+    power_of_2,
+    row_tile,
+    tiles_per_program,
+)
 from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from omegamax._arguments import check_choice, check_number
+
+if TYPE_CHECKING:
+    import lightning as L
+    from torch.optim import Optimizer
 
 SHAPES = ("constant", "steps", "cosine")
 
@@ -53,3 +59,11 @@ class Rate:
         if self.fall == "cosine" and total:
             return rise * 0.5 * (1 + math.cos(math.pi * min(done / total, 1.0)))
         return rise
+
+    def schedule(self, optimizer: Optimizer, trainer: L.Trainer) -> dict[str, Any]:
+        """Return what ``configure_optimizers`` of a Lightning module does: the optimiser, and its rate over time."""
+        from torch.optim.lr_scheduler import LambdaLR
+
+        total = int(trainer.estimated_stepping_batches) if self.interval == "step" else trainer.max_epochs
+        schedule = LambdaLR(optimizer, partial(self.factor_at, total=total))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": self.interval}}

@@ -1,0 +1,1 @@
+"""The commands of ``omegamax text``, one file for each."""

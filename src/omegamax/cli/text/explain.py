@@ -1,0 +1,91 @@
+"""``omegamax text explain``: the class of a text, its words in the colours of their attention, and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omegamax.cli._checks import at_least
+from omegamax.cli.explanation import Explanation, explain_runs
+
+if TYPE_CHECKING:
+    from omegamax.tasks.text import TextTask
+    from omegamax.tasks.text.explain import TextExplanation
+
+SUMMARY = "ask trained networks for the class of a text: their answers, and which words each looked at"
+TASK = "omegamax.tasks.text:TextTask"
+_SHADES = ((0.5, "bold white on #9a2a4c"), (0.2, "#1f2933 on #e58f9b"), (0.05, "#1f2933 on #f6d5d9"), (0.0, ""))
+_NONE = "bright_black"  # grey, on light and dark terminals
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``omegamax text explain``."""
+    add = parser.add_argument
+    add("text", metavar="TEXT", help='in quotes, "the film was not boring"')
+    add(
+        "--checkpoint",
+        dest="runs",
+        nargs="+",
+        required=True,
+        type=Path,
+        metavar="RUN",
+        help="networks: folders of runs, .ckpt or .safetensors files",
+    )
+    add("--out", type=Path, default=Path("words.png"), metavar="PNG", help="the picture (words.png)")
+    add("--top", type=at_least(1), default=3, metavar="N", help="classes to tell of each (3)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask, print the words and the answers, and write the picture."""
+    return explain_runs(TASK, options.runs, options.out, lambda tasks: _ask(tasks, options))
+
+
+def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation:
+    from omegamax.data.errors import printable
+    from omegamax.data.text import split_words
+    from omegamax.tasks.text.explain import draw, explain, find_unknown_words
+
+    if not split_words(options.text):
+        raise ValueError(f'the text {options.text!r} has no words; give some, "the film was not boring"')
+    for name, task in tasks.items():
+        strange = find_unknown_words(task, options.text)
+        if strange:
+            shown = ", ".join(map(printable, strange[:12])) + (", ..." if len(strange) > 12 else "")
+            print(f"{name}: words it was not trained with: {shown}", file=sys.stderr)
+    said = {name: explain(task, options.text, options.top) for name, task in tasks.items()}
+    for name, each in said.items():
+        left = len(split_words(options.text)) - len(each.words)
+        if left:
+            print(f"{name}: reads {len(each.words):,} words, and not the last {left:,}", file=sys.stderr)
+        show_words(name, each)
+    rows = [[name, *(f"{label} {p:.2f}" for label, p in each.classes)] for name, each in said.items()]
+    width = max(map(len, rows))
+    ranks = ["class", *(f"{rank}." for rank in range(2, width))]
+    table = [row + [""] * (width - len(row)) for row in rows]
+    return Explanation(["attention", *ranks], table, draw(said), "Which words they looked at")
+
+
+def show_words(name: str, said: TextExplanation) -> None:
+    """Print the words: in a terminal in colours, in a pipe with their attention in brackets.
+
+    What has exactly no attention is grey, and has no brackets.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from omegamax.data.errors import printable
+
+    console = Console(highlight=False)
+    console.print(Text(f"{name}: {said.classes[0][0]}", style="bold"))
+    line = Text()
+    top = max(float(said.weights.max()), 1e-30)
+    for word, weight, none in zip(said.words, said.weights.tolist(), said.empty.tolist(), strict=True):
+        shade = _NONE if none else next(style for least, style in _SHADES if weight / top >= least)
+        line.append(printable(word), style=shade)
+        if not console.is_terminal and not none:
+            line.append(f"[{weight:.2f}]".replace("[0.", "[."))
+        line.append(" ")
+    console.print(line, soft_wrap=not console.is_terminal)
+    console.print()

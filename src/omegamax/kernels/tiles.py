@@ -1,0 +1,119 @@
+"""Shapes of the tiles that a program of a kernel takes: by the length of a row and the bytes of an entry.
+
+Measured on an H200, and harmless elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from omegamax.kernels.choice import REGISTER_ROW
+
+
+class Tile(NamedTuple):
+    """A plain tile: ``rows`` of ``block`` entries for each program, a power of two not below the length of a row."""
+
+    rows: int
+    block: int
+    warps: int
+
+
+class FoldedTile(NamedTuple):
+    """A folded tile: ``rows`` of ``depth`` times ``width`` entries for each program."""
+
+    rows: int
+    depth: int
+    width: int
+    warps: int
+
+
+class Blocks(NamedTuple):
+    """How a long row is read: ``depth`` blocks of ``block`` entries at a time."""
+
+    depth: int
+    block: int
+    warps: int
+
+
+# Rows and width of a folded tile of short rows, by length and bytes of an entry: few threads share a row, so that few
+# take part in a sum. Sparsemax needs fewer registers of a thread.
+SHORT_TILES = {
+    (128, 4): (8, 16),
+    (128, 2): (8, 32),
+    (256, 4): (4, 32),
+    (256, 2): (4, 64),
+    (512, 4): (2, 64),
+    (512, 2): (4, 64),
+}
+SHORT_SPARSEMAX_TILES = SHORT_TILES | {(128, 4): (4, 32), (128, 2): (4, 64)}
+FOLDED_WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}  # by length; 8 beyond
+ANY_ALPHA_REGISTERS = (
+    168  # of a thread, at most, of the kernel of any alpha: six programs of two warps then run at once
+)
+LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
+LONG_BLOCKS = Blocks(4, 4096, 8)
+MAX_CANDIDATES = {False: 4096, True: 8192}  # entries of a long row that are loaded again; True: of a general power
+
+
+def power_of_2(size: int) -> int:
+    """Return the least power of two that is not below ``size``."""
+    return 1 << (size - 1).bit_length()
+
+
+@functools.cache
+def row_tile(size: int, light: bool = False) -> Tile:
+    """Return the plain tile for rows of ``size`` entries.
+
+    ``light``: kernels that do little more than load and store are fastest with few entries for each thread.
+    """
+    block = power_of_2(size)
+    rows = max(1, 512 // block)
+    if light:
+        return Tile(rows, block, 2 if block <= 512 else min(block // 256, 16 if block <= 8192 else 32))
+    return Tile(rows, block, min(max(rows * block // 512, 1), 32))
+
+
+def tiles_per_program(tiles: int, warps: int) -> int:
+    """Return how many tiles a program takes that mostly finds nothing to do: as many programs as run at once."""
+    programs = 1024 // warps
+    return 64 if tiles >= 64 * programs else 8 if tiles >= 8 * programs else 1
+
+
+@functools.cache
+def folded_tile(size: int, itemsize: int, sparsemax: bool = False) -> FoldedTile:
+    """Return the folded tile for rows of ``size`` entries of ``itemsize`` bytes."""
+    block = power_of_2(size)
+    if block <= 512:
+        forms = SHORT_SPARSEMAX_TILES if sparsemax else SHORT_TILES
+        rows, width = forms.get((block, itemsize), (8, min(block, 16)))
+        return FoldedTile(rows, block // width, width, 1)
+    return _one_row_tile(block, itemsize, FOLDED_WARPS.get(block, 8))
+
+
+@functools.cache
+def any_alpha_tile(size: int, itemsize: int) -> FoldedTile:
+    """Return the folded tile for the kernel of any alpha, whose threads hold two values for each entry."""
+    block = power_of_2(size)
+    if block == 512 and itemsize == 2:
+        return FoldedTile(2, 4, 128, 1)
+    if block <= 512:
+        return folded_tile(size, itemsize)
+    return _one_row_tile(block, itemsize, max(block // 2048, 1))
+
+
+def _one_row_tile(block: int, itemsize: int, warps: int) -> FoldedTile:
+    """Return a tile of one row, as wide as one 16-byte load of every thread."""
+    width = 16 // itemsize * 32 * warps
+    return FoldedTile(1, max(block // width, 1), min(block, width), warps)
+
+
+@functools.cache
+def candidate_blocks(size: int, power: bool) -> Blocks:
+    """Return how a long row is read whose candidates are listed; ``power``: that of a general power."""
+    if power:
+        block = min(power_of_2(size) // 16, 8192)
+        return Blocks(4, block, max(block // 512, 4))
+    if size <= REGISTER_ROW:
+        return Blocks(4, 2048, 4)
+    return LONG_BLOCKS if size <= 131072 else Blocks(4, 8192, 16)

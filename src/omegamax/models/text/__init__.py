@@ -1,0 +1,10 @@
+"""Networks that read texts, with any attention over the words."""
+
+from omegamax.models.text.attention import TextAttention as TextAttention
+from omegamax.models.text.attention import WordAttention as WordAttention
+from omegamax.models.text.classifier import BiLSTMEncoder as BiLSTMEncoder
+from omegamax.models.text.classifier import TextAnswer as TextAnswer
+from omegamax.models.text.classifier import TextClassifier as TextClassifier
+from omegamax.models.text.classifier import TransformerEncoder as TransformerEncoder
+from omegamax.models.text.config import TextConfig as TextConfig
+from omegamax.models.text.config import WordsConfig as WordsConfig

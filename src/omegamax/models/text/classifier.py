@@ -1,0 +1,172 @@
+"""The network from end to end: words in, scores of classes and where it looked out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from omegamax import nn
+from omegamax._checks import readable
+from omegamax.models.mcan.blocks import SelfAttention
+from omegamax.models.text.attention import TextAttention, WordAttention
+from omegamax.models.text.config import TextConfig
+
+NAME = "TextClassifier"
+
+
+@dataclass(frozen=True, eq=False)
+class TextAnswer:
+    """What a network says of texts, and where it looked.
+
+    Args:
+        logits: one for each class, ``[B, C]``.
+        attention: over the words.
+    """
+
+    logits: Tensor
+    attention: WordAttention
+
+
+class TextClassifier(torch.nn.Module):
+    """Words, an encoder, one look at its states with any attention, and a linear map to the classes.
+
+    Args:
+        config: sizes, and the attention.
+        embedding: of the words, to start from, ``[words, word_dim]``, such as GloVe's.
+
+    ``forward(batch)`` takes what :func:`~omegamax.data.text.collate_texts` makes: ``words [B, L]``, integers, 0 after
+    the last word. Returns a :class:`TextAnswer`.
+
+        >>> model = TextClassifier(TextConfig.small(words=20, classes=3)).eval()
+        >>> answer = model({"words": torch.tensor([[3, 7, 2], [4, 0, 0]])})
+        >>> answer.logits.shape, answer.attention.weights[1]
+        (torch.Size([2, 3]), tensor([1., 0., 0.], grad_fn=<SelectBackward0>))
+
+    Reference: Martins et al. (NeurIPS 2020), App. H.1 and Table 3.
+    """
+
+    def __init__(self, config: TextConfig, embedding: Tensor | None = None):
+        super().__init__()
+        self.config = config
+        self.embedding = torch.nn.Embedding(config.words, config.word_dim, padding_idx=0)
+        if embedding is not None:
+            wanted = tuple(self.embedding.weight.shape)
+            if tuple(embedding.shape) != wanted:
+                given = tuple(embedding.shape)
+                raise ValueError(f"{NAME}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
+            with torch.no_grad():
+                self.embedding.weight.copy_(embedding)
+        self.embedding.weight.requires_grad_(not config.freeze_words)
+        self.encoder: BiLSTMEncoder | TransformerEncoder
+        self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
+        self.attention = TextAttention(config.state_dim, config.score_dim, config.attention)
+        self.dropout = torch.nn.Dropout(config.dropout)
+        self.classify = torch.nn.Linear(config.state_dim, config.classes)
+
+    def forward(self, batch: Mapping[str, Any]) -> TextAnswer:
+        words = batch.get("words")
+        self._check(words)
+        mask = words != 0
+        return self.read(self.embedding(words), mask)
+
+    def read(self, x: Tensor, mask: Tensor) -> TextAnswer:
+        """Return the answer to the embeddings of words ``[B, L, word_dim]``; the mask is True where there is a word."""
+        lengths = mask.sum(-1)
+        h = self.dropout(self.encoder(self.dropout(x), lengths, mask))
+        context, attention = self.attention(h, lengths, mask)
+        return TextAnswer(self.classify(context), attention)
+
+    @property
+    def alphas(self) -> Tensor | None:
+        """Return what each head has learnt to map its scores by, ``[layers, heads]``; None without a transformer."""
+        return self.encoder.alphas if isinstance(self.encoder, TransformerEncoder) else None
+
+    def _check(self, words: Any) -> None:
+        if not isinstance(words, Tensor) or words.dtype not in (torch.int64, torch.int32):
+            given = words.dtype if isinstance(words, Tensor) else type(words).__name__
+            raise TypeError(f"{NAME}: batch must hold words, integer indices, got {given}")
+        if words.dim() != 2 or words.shape[1] == 0:
+            raise ValueError(f"{NAME}: words must be [B, L] with L >= 1, got shape {tuple(words.shape)}")
+        if words.numel() and words.device.type == "cpu" and readable(words):
+            low, high = (int(i) for i in words.aminmax())
+            if low < 0 or high >= self.config.words:
+                worst = low if low < 0 else high
+                raise IndexError(f"{NAME}: words must be indices in [0, {self.config.words}), got {worst}")
+
+    def extra_repr(self) -> str:
+        return f"attention={self.config.attention.kind!r}"
+
+
+class BiLSTMEncoder(torch.nn.Module):
+    """An LSTM in both directions, whose states are put together: ``[B, L, word_dim] -> [B, L, 2 hidden_dim]``."""
+
+    def __init__(self, config: TextConfig):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(config.word_dim, config.hidden_dim, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
+        if len(x) == 0:
+            return x.new_zeros(*x.shape[:2], 2 * self.lstm.hidden_size)
+        # The way back begins at the last word, whatever padding is behind it.
+        packed = pack_padded_sequence(x, lengths.cpu().clamp(min=1), batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+
+
+class TransformerEncoder(torch.nn.Module):
+    """Self-attention layers over words and their positions, with one learnt alpha of entmax in each head.
+
+    Reference: Correia, Niculae and Martins (EMNLP 2019); positions as in Vaswani et al. (NeurIPS 2017), Sec. 3.5.
+    """
+
+    def __init__(self, config: TextConfig):
+        super().__init__()
+        dim = config.state_dim
+        self.project = torch.nn.Linear(config.word_dim, dim)
+        self.layers = torch.nn.ModuleList(
+            SelfAttention(dim, config.heads, 2 * dim, config.dropout, 0.0, self._make_map(config))
+            for _ in range(config.layers)
+        )
+
+    @staticmethod
+    def _make_map(config: TextConfig) -> torch.nn.Module:
+        if not config.learn_alpha:
+            return nn.Entmax(config.alpha)
+        return nn.Entmax(config.alpha, learnable=True, per=config.heads)
+
+    @property
+    def alphas(self) -> Tensor:
+        """Return the alpha of each head, ``[layers, heads]``."""
+        return torch.stack([self._read_alpha(layer) for layer in self.layers])
+
+    @staticmethod
+    def _read_alpha(layer: torch.nn.Module) -> Tensor:
+        attention = layer.own.part  # type: ignore[union-attr]
+        alpha = attention.transform.alpha  # type: ignore[union-attr]
+        if isinstance(alpha, nn.Alpha):
+            return alpha.value
+        return torch.full((int(attention.heads),), float(alpha))  # type: ignore[arg-type, union-attr]
+
+    def forward(self, x: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
+        h = self.project(x)
+        h = h + encode_positions(h.shape[1], h.shape[2]).to(h)
+        for layer in self.layers:
+            h = layer(h, mask)
+        return h
+
+
+def encode_positions(length: int, dim: int) -> Tensor:
+    """Return sines and cosines of positions, ``[length, dim]``.
+
+    >>> encode_positions(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    rates = torch.exp(torch.arange(0, dim, 2) * (-math.log(10000.0) / dim))
+    angles = torch.arange(length).unsqueeze(-1) * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[:, :dim]

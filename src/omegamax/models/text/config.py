@@ -1,0 +1,195 @@
+"""The sizes of a network that reads texts, and the attention that its answer is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from omegamax._arguments import check_choice, check_integer, check_number
+from omegamax._checks import check_above
+
+DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequential_k_subsets")
+CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
+ENCODERS = ("bilstm", "transformer")
+SOURCES = ("weights", "cnn")
+# Alpha of the kinds that have one: as set by their name, or by default.
+_SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
+_DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    r"""The attention over the words that a class is read from.
+
+    Scores of the words come from the same network in every kind, and no kind has parameters of its own, so that all
+    networks have the same number; but for ``learnable``, which adds a single one, and for ``source="cnn"``.
+
+    Args:
+        kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"fusedmax"`` (neighbours alike),
+            ``"k_subsets"`` and ``"sequential_k_subsets"`` (divided by k); or of a density over the text,
+            ``"continuous_softmax"`` (a Gaussian), ``"continuous_sparsemax"`` (a truncated parabola),
+            ``"continuous_entmax"`` (any alpha); or ``"multimodal"``, a mixture fitted to the weights.
+        alpha: of entmax (1.5 by default), continuous entmax (1.5), or the components of a mixture (1: Gaussians).
+        learnable: learn alpha, or the strength of fusedmax, from there on.
+        strength: of fusedmax.
+        k: words that k-subsets attends to; texts with fewer have them all.
+        transition: what sequential k-subsets adds to the score for each pair of neighbours it takes.
+        discrete: name of the map that gives a continuous kind its weights.
+        source: of a density's location and scale: the moments of the ``"weights"``; or a ``"cnn"`` over the states of
+            the words, the largest value of each filter over the text, and an affine map, :math:`\mu` through a sigmoid
+            and :math:`\sigma^2` through a softplus. The CNN has parameters of its own, and takes the place of scores.
+        combined: add the mean of the words under the weights to what the density gives.
+        functions: N, Gaussian basis functions of the value function: N / W of each of W widths, their centres linearly
+            spaced in [0, 1].
+        widths: standard deviations of the basis functions.
+        penalty: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
+        padding: let the regression see zeros before and after the text.
+        floor: variance added to that of the weights; None: that of a word, see
+            :class:`~omegamax.nn.ContinuousAttention`.
+        filters: of the CNN, each three words wide.
+        max_components: of a mixture.
+        components: ``"fixed"``, ``"random"``, ``"test"`` or ``"selected"``, see
+            :class:`~omegamax.nn.MultimodalAttention`; a selection is by BIC.
+
+    Example:
+        >>> WordsConfig("continuous_sparsemax", functions=32, combined=True).exponent
+        2.0
+
+    Reference: Martins et al., "Sparse and continuous attention mechanisms" (NeurIPS 2020), Sec. 4, App. H.1, Table 3.
+    The paper gives a truncated parabola the variance of the weights as its :math:`\sigma^2`; here it has that variance.
+    """
+
+    kind: str = "softmax"
+    alpha: float | None = None
+    learnable: bool = False
+    strength: float = 0.1
+    k: int = 5
+    transition: float = 0.5
+    discrete: str = "softmax"
+    source: str = "weights"
+    combined: bool = False
+    functions: int = 64
+    widths: tuple[float, ...] = (0.1, 0.5)
+    penalty: float = 0.01
+    padding: bool = False
+    floor: float | None = None
+    filters: int = 128
+    max_components: int = 3
+    components: str = "fixed"
+
+    def __post_init__(self) -> None:
+        name = "WordsConfig"
+        check_choice(name, "kind", self.kind, DISCRETE + CONTINUOUS)
+        check_choice(name, "discrete", self.discrete, ("softmax", "sparsemax", "entmax15"))
+        check_choice(name, "source", self.source, SOURCES)
+        if self.alpha is not None and self.kind not in _DEFAULT:
+            raise ValueError(f"{name}: alpha goes with {', '.join(_DEFAULT)}, got alpha={self.alpha} for {self.kind!r}")
+        if self.learnable and self.kind not in (*_DEFAULT, "fusedmax"):
+            raise ValueError(f"{name}: learnable goes with {', '.join(_DEFAULT)} and fusedmax, got {self.kind!r}")
+        if self.combined and (not self.continuous or self.source == "cnn"):
+            raise ValueError(f"{name}: combined goes with a continuous kind whose source is the weights")
+        if self.source == "cnn" and (not self.continuous or self.kind == "multimodal"):
+            raise ValueError(f"{name}: source='cnn' goes with one density, a continuous kind, got {self.kind!r}")
+        for argument in ("k", "functions", "filters", "max_components"):
+            check_integer(name, argument, getattr(self, argument), least=1)
+        check_number(name, "strength", self.strength, least=0)
+        check_number(name, "transition", self.transition)
+        object.__setattr__(self, "widths", tuple(self.widths))  # a file of settings has lists only
+        for width in self.widths:
+            check_above(name, "widths", width, 0.0)
+        if not self.widths or self.functions % len(self.widths):
+            given = f"{self.functions} and {self.widths}"
+            raise ValueError(f"{name}: functions must be a multiple of the number of widths, got {given}")
+
+    @property
+    def exponent(self) -> float | None:
+        """Alpha; None for the kinds that have none."""
+        return _SET.get(self.kind, _DEFAULT.get(self.kind)) if self.alpha is None else self.alpha
+
+    @property
+    def continuous(self) -> bool:
+        """Tell whether there is a density."""
+        return self.kind in CONTINUOUS
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """A network. The defaults are the paper's; :meth:`small` has sizes for a CPU.
+
+    Args:
+        words: rows of the embedding, padding and unknown words included.
+        classes: number of them. Tasks set both from the vocabulary of their data.
+        encoder: ``"bilstm"``, or ``"transformer"``, whose heads each learn an alpha of entmax.
+        word_dim: features of a word's embedding.
+        hidden_dim: of the LSTM in each direction, so that a word has twice as many; of the transformer half as many as
+            a word has.
+        score_dim: hidden units of the additive scorer of words.
+        layers, heads: of the transformer.
+        alpha: of the transformer's heads to start from; with ``learn_alpha`` each goes its own way in (1, 2).
+        learn_alpha: whether they do.
+        dropout: of embeddings and of the states of words.
+        freeze_words: leave the embedding as it is.
+        attention: over the words.
+
+    Example:
+        >>> TextConfig.small(words=20, classes=2, attention=WordsConfig("sparsemax")).word_dim
+        64
+        >>> config = TextConfig(20, 2)
+        >>> TextConfig.from_dict(config.to_dict()) == config
+        True
+
+    References: Martins et al. (NeurIPS 2020), Table 3; the transformer, Correia, Niculae and Martins, "Adaptively
+    sparse transformers" (EMNLP 2019).
+    """
+
+    words: int = 1
+    classes: int = 1
+    encoder: str = "bilstm"
+    word_dim: int = 300
+    hidden_dim: int = 128
+    score_dim: int = 128
+    layers: int = 2
+    heads: int = 4
+    alpha: float = 1.5
+    learn_alpha: bool = True
+    dropout: float = 0.0
+    freeze_words: bool = False
+    attention: WordsConfig = field(default_factory=WordsConfig)
+
+    def __post_init__(self) -> None:
+        name = "TextConfig"
+        check_choice(name, "encoder", self.encoder, ENCODERS)
+        for argument in ("words", "classes", "word_dim", "hidden_dim", "score_dim", "layers", "heads"):
+            check_integer(name, argument, getattr(self, argument), least=1)
+        if self.encoder == "transformer" and self.state_dim % self.heads:
+            given = f"{self.hidden_dim} and {self.heads}"
+            raise ValueError(f"{name}: twice hidden_dim must be a multiple of heads, got {given}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"{name}: dropout must lie in [0, 1), got {self.dropout!r}")
+        check_number(name, "alpha", self.alpha, least=1, most=2)
+
+    @property
+    def state_dim(self) -> int:
+        """Return the number of features of a word after the encoder."""
+        return 2 * self.hidden_dim
+
+    @classmethod
+    def small(cls, words: int = 1, classes: int = 1, **changes: Any) -> TextConfig:
+        """Return sizes for a CPU and short texts, with changes."""
+        return cls(words, classes, **{"word_dim": 64, "hidden_dim": 32, "score_dim": 32, **changes})
+
+    def replace(self, **changes: Any) -> TextConfig:
+        """Return the same with changes."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, words, lists and dicts, to be saved with the weights."""
+        return {**asdict(self), "attention": {**asdict(self.attention), "widths": list(self.attention.widths)}}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> TextConfig:
+        """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
+        given = dict(settings)
+        attention = given.pop("attention", {})
+        return cls(**given, attention=WordsConfig(**attention))

@@ -1,0 +1,115 @@
+"""Factors on variables of a graph: what is given is checked and brought into one form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax._checks import check_floating
+from omegamax.structured._blocks import Placement, batch_key
+from omegamax.structured._factor import Factor
+from omegamax.structured._logic import LogicFactor
+from omegamax.structured._variables import Variable
+
+if TYPE_CHECKING:
+    from omegamax.structured._graph import FactorGraph
+
+
+def place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placement:
+    """Check what :meth:`FactorGraph.add` is given, and bring it into one form."""
+    name = "FactorGraph.add"
+    if isinstance(factor, LogicFactor):
+        if variables is not None or additional is not None:
+            raise TypeError(f"{name}: variables and additional belong to structured factors; {factor!r} has its own")
+        if factor.graph is not graph:
+            raise ValueError(f"{name}: factor must be on variables of this graph, got {factor!r} of another")
+        count = 0 if factor.additional is None else factor.additional.shape[-1]
+        kind = (type(factor.polytope), factor.index.shape[1], count)
+        return Placement(
+            kind, factor.polytope, factor.index, factor.negated, factor.parameters, factor.additional, repr(factor)
+        )
+    if not isinstance(factor, Factor):
+        raise TypeError(f"{name}: factor must be a logic factor or a structured Factor, got {type(factor).__name__}")
+    if factor.variables is not None:
+        if variables is not None:
+            raise TypeError(f"{name}: variables of {factor!r} are given twice")
+        variables = factor.variables
+    if not isinstance(variables, Variable):
+        given = "none" if variables is None else type(variables).__name__
+        raise TypeError(f"{name}: variables must be a Variable, as in add({type(factor).__name__}(u)), got {given}")
+    if variables.graph is not graph:
+        raise ValueError(f"{name}: variables must be of this graph, got variables of another")
+    return _place_structured(name, graph, factor, variables, additional)
+
+
+def _place_structured(
+    name: str, graph: FactorGraph, factor: Factor, variables: Variable, additional: Tensor | None
+) -> Placement:
+    """Place a structured factor, once for each of the leading axes of the variables."""
+    rank = len(variables.shape) - factor.event_dims
+    if rank < 0 or not variables.index.size:
+        raise ValueError(
+            f"{name}: variables for {factor!r} must have at least {factor.event_dims} axes and one entry, got shape "
+            f"{variables.shape}"
+        )
+    lead, event = variables.shape[:rank], variables.shape[rank:]
+    batch = (*graph.batch_shape, *lead)
+    like = torch.zeros(*batch, *event, dtype=torch.float64, device=graph._scores[0].device)
+    factor.check(name, like)
+    if additional is None:
+        additional = factor.additional_scores(like)
+    if additional is not None:
+        additional = _expand_additional(name, factor, additional, batch, factor.additional_size(event))
+        additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
+    count = math.prod(lead)
+    return Placement(
+        (batch_key(factor, event), event, 0 if additional is None else additional.shape[-1]),
+        (factor, event),
+        variables.index.reshape(count, -1),
+        variables.negated.reshape(count, -1),
+        np.zeros((count, 0)),
+        additional,
+        repr(factor),
+    )
+
+
+def _expand_additional(
+    name: str, factor: Factor, additional: Tensor, batch: tuple[int, ...], size: int | None
+) -> Tensor:
+    """Refuse additional scores that are not ``[*, m]``; return them with the axes of the batch."""
+    check_floating(name, "additional", additional)
+    if additional.dim() < 1 or size not in (None, additional.shape[-1]):
+        raise ValueError(
+            f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "
+            f"{tuple(additional.shape)}"
+        )
+    try:
+        return additional.expand(*batch, additional.shape[-1])
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {batch}"
+        ) from None
+
+
+def is_acyclic(placements: list[Placement]) -> bool:
+    """Tell whether factors and variables, as the two kinds of nodes of a graph, form a forest."""
+    parent: dict[Hashable, Hashable] = {}
+
+    def root(node: Hashable) -> Hashable:
+        while parent.setdefault(node, node) != node:
+            parent[node] = node = parent[parent[node]]
+        return node
+
+    for p, placement in enumerate(placements):
+        for k, row in enumerate(placement.index.tolist()):
+            for variable in row:
+                mine, its = root((p, k)), root(variable)
+                if mine == its:
+                    return False
+                parent[mine] = its
+    return True

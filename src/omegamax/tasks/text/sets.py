@@ -1,0 +1,184 @@
+"""The sets of texts: the embedded one, those of the papers, and files of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from omegamax.data.text import IMDB, Reviews, Sentences, Texts, TextTable, YelpHAT
+from omegamax.data.text.texts import SPLITS
+from omegamax.tasks.run_data import Limit
+from omegamax.tasks.text.data import TextData
+
+
+class ReviewsData(TextData):
+    """The embedded set, :class:`~omegamax.data.text.Reviews`; needs no file.
+
+    Args:
+        samples: numbers of reviews for training, validation and test.
+        sentences: fewest and most sentences of a review.
+        review_seed: of the reviews.
+        settings: as for :class:`TextData`.
+
+    Example:
+        >>> data = ReviewsData(samples=(8, 4, 4), batch_size=4)
+        >>> batch = next(iter(data.val_dataloader()))
+        >>> batch["words"].shape == batch["marks"].shape, batch["label"].shape
+        (True, torch.Size([4]))
+    """
+
+    limits: ClassVar[Mapping[str, Limit]] = {
+        **TextData.limits,
+        "samples": Limit(0, 1 << 28, numbers=3),
+        "sentences": Limit(1, 1 << 16, numbers=2),
+    }
+
+    def __init__(
+        self,
+        samples: tuple[int, int, int] = (4000, 500, 1000),
+        sentences: tuple[int, int] = (3, 6),
+        review_seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.samples, self.sentences, self.review_seed = tuple(samples), tuple(sentences), review_seed
+
+    def read(self, split: str) -> Reviews:
+        size = dict(zip(SPLITS, self.samples, strict=True))[split]
+        return Reviews(size, split, seed=self.review_seed, sentences=(self.sentences[0], self.sentences[1]))
+
+
+class IMDBData(TextData):
+    """:class:`~omegamax.data.text.IMDB`, reviews of films, some 270 words each.
+
+    Args:
+        folder: with its files, or ``aclImdb`` itself.
+        held_out: share of the training part that validation takes.
+        split_seed: of which these are.
+        settings: as for :class:`TextData`.
+    """
+
+    def __init__(self, folder: str, held_out: float = 0.1, split_seed: int = 0, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.folder, self.held_out, self.split_seed = folder, held_out, split_seed
+
+    def read(self, split: str) -> Texts:
+        return IMDB(self.folder, split, held_out=self.held_out, seed=self.split_seed)
+
+
+class SentencesData(TextData):
+    """:class:`~omegamax.data.text.Sentences`: MR, SST-2, SST-5, TREC or Subj.
+
+    Args:
+        folder: with their files.
+        name: ``"mr"``, ``"sst2"``, ``"sst5"``, ``"trec"`` or ``"subj"``.
+        fold: of a cross-validation, for MR and Subj.
+        folds: how many.
+        held_out: share that validation takes from the training part of TREC.
+        split_seed: of which text is in which part.
+        encoding: of the files.
+        settings: as for :class:`TextData`.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        name: str = "sst2",
+        fold: int = 0,
+        folds: int = 10,
+        held_out: float = 0.1,
+        split_seed: int = 0,
+        encoding: str = "utf-8",
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.folder, self.name, self.fold, self.folds = folder, name, fold, folds
+        self.held_out, self.split_seed, self.encoding = held_out, split_seed, encoding
+
+    def read(self, split: str) -> Texts:
+        folds: dict[str, Any] = {"fold": self.fold, "folds": self.folds, "held_out": self.held_out}
+        return Sentences(self.folder, self.name, split, **folds, seed=self.split_seed, encoding=self.encoding)
+
+
+class YelpHATData(TextData):
+    """:class:`~omegamax.data.text.YelpHAT`, reviews with the words that people marked.
+
+    Args:
+        folder: with its files.
+        subset: ``"50words"``, ``"100words"``, ``"200words"`` or ``"part7"``.
+        whole: take all reviews for a test; what trains or validates must then be other data.
+        fold: of a cross-validation.
+        folds: how many.
+        split_seed: of which review is in which fold.
+        settings: as for :class:`TextData`.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        subset: str = "50words",
+        whole: bool = False,
+        fold: int = 0,
+        folds: int = 10,
+        split_seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.folder, self.subset, self.whole = folder, subset, whole
+        self.fold, self.folds, self.split_seed = fold, folds, split_seed
+
+    def read(self, split: str) -> Texts:
+        if self.whole and split != "test":
+            raise ValueError(f"YelpHATData: with whole=True all reviews are for a test, and none for {split!r}")
+        part = None if self.whole else split
+        return YelpHAT(self.folder, self.subset, part, fold=self.fold, folds=self.folds, seed=self.split_seed)
+
+
+class TableData(TextData):
+    """:class:`~omegamax.data.text.TextTable`: CSV, TSV or JSONL files of one's own.
+
+    Args:
+        train: file to learn from.
+        val: file for validation; None: ``held_out`` of ``train``.
+        test: file to measure on, or to predict; None: that for validation.
+        text: name of the column of texts.
+        label: name of the column of classes.
+        labelled: whether ``test`` has classes; without, it can be predicted, and not measured on.
+        held_out: share that validation takes where it has no file.
+        split_seed: of which these are.
+        delimiter: between cells; None: a comma in ``.csv`` files, a tab in ``.tsv`` files.
+        encoding: of the files.
+        settings: as for :class:`TextData`.
+    """
+
+    def __init__(
+        self,
+        train: str,
+        val: str | None = None,
+        test: str | None = None,
+        text: str = "text",
+        label: str = "label",
+        labelled: bool = True,
+        held_out: float = 0.1,
+        split_seed: int = 0,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.train, self.val, self.test, self.text, self.label, self.labelled = train, val, test, text, label, labelled
+        self.held_out, self.split_seed, self.delimiter, self.encoding = held_out, split_seed, delimiter, encoding
+
+    def read(self, split: str) -> Texts:
+        if split == "test" and self.test is not None:
+            return self._table(self.test, split, labelled=self.labelled)
+        if split != "train" and self.val is not None:
+            return self._table(self.val, split)
+        if self.val is not None:
+            return self._table(self.train, "train")
+        part = "train" if split == "train" else "val"
+        return self._table(self.train, part, held_out=self.held_out, seed=self.split_seed)
+
+    def _table(self, path: str, split: str, **settings: Any) -> TextTable:
+        columns = {"text": self.text, "label": self.label, "delimiter": self.delimiter, "encoding": self.encoding}
+        return TextTable(path, split, **columns, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,209 @@
+"""Training and evaluation of a network that tells the class of a text."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchmetrics import MeanMetric
+from torchmetrics.classification import MulticlassAccuracy
+
+from omegamax._arguments import check_number, is_integer
+from omegamax.data import DataError, Vocabulary
+from omegamax.data.files import short
+from omegamax.data.text import NO_LABEL
+from omegamax.metrics import MassInside
+from omegamax.models.mcan import AnswerLoss
+from omegamax.models.text import TextAnswer, TextClassifier, TextConfig
+from omegamax.tasks.rate import Rate
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.text.data import TextData
+from omegamax.tasks.weights_file import remedy
+
+Batch = dict[str, Any]
+PREFIXES = ("val_", "test_")
+# What a file may ask for that none of its weights shows.
+_LIMITS = {"functions": 1 << 16, "max_components": 1000, "filters": 1 << 20, "k": 1_000_000}
+
+
+class TextTask(RunTask):
+    """A :class:`~omegamax.models.text.TextClassifier`, its loss, its optimiser, and what is measured of its answers.
+
+    Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_zero`` (the share of words with exactly no
+    attention) and, where words are marked, the share ``val_inside`` of the attention on those that at least half of the
+    people marked; in a test, the same with ``test_``. All are means over the texts of all processes.
+
+    Args:
+        vocabulary: numbers of words and classes; on the command line, that of the data.
+        network: sizes, small ones by default, and the attention over the words; its ``words`` and ``classes`` are set
+            from the vocabulary.
+        loss: ``"softmax"`` (cross-entropy), ``"sparsemax"``, ``"entmax15"``, ``"entmax"`` or ``"normmax"``.
+        loss_options: parameters of its map, such as ``{"alpha": 1.25}``.
+        rate: learning rate over time; that of the paper by default.
+        weight_decay: of the optimiser, Adam; added to the gradient, as the paper does.
+
+    Example:
+        >>> task = TextTask(Vocabulary(["good", "bad"], ["negative", "positive"]))
+        >>> task({"words": torch.tensor([[2, 1], [3, 0]])}).logits.shape
+        torch.Size([2, 2])
+
+    Reference: Martins et al. (NeurIPS 2020), Table 3, for the optimiser's settings.
+    """
+
+    kind = "text"
+    data_type = TextData
+    model: TextClassifier
+    network: dict[str, Any]
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        network: TextConfig = TextConfig.small(),  # noqa: B008, frozen
+        loss: str = "softmax",
+        loss_options: dict[str, Any] | None = None,
+        rate: Rate = Rate(1e-3, warmup=0, fall="constant"),  # noqa: B008, frozen
+        weight_decay: float = 1e-4,
+    ) -> None:
+        super().__init__()
+        check_number("TextTask", "weight_decay", weight_decay, least=0)
+        self.vocabulary = vocabulary
+        self.config = network.replace(words=vocabulary.num_words, classes=vocabulary.num_answers)
+        options = dict(loss_options or {})
+        self.network = {"vocabulary": vocabulary, "network": self.config, "loss": loss, "loss_options": options}
+        self.model = TextClassifier(self.config)
+        self.loss = AnswerLoss(loss, **options)
+        self.rate, self.weight_decay = rate, weight_decay
+
+    @property
+    def label(self) -> str:
+        """Return the name of the attention, in words.
+
+        >>> from omegamax.models.text import WordsConfig
+        >>> kind = WordsConfig("continuous_sparsemax", combined=True)
+        >>> TextTask(Vocabulary(["a"], ["0", "1"]), TextConfig.small(attention=kind)).label
+        'softmax + continuous sparsemax'
+        """
+        attention = self.config.attention
+        name = attention.kind.replace("_", " ").replace("k subsets", "k-subsets")
+        name = f"{attention.discrete} + {name}" if attention.combined else name
+        return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name
+
+    def describe(self) -> dict[str, Any]:
+        words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
+        plain = {**self.network, "vocabulary": words, "network": self.config.to_dict()}
+        return {**super().describe(), "network": plain}
+
+    @classmethod
+    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
+        given = super().check_network(record, path)
+        try:
+            vocabulary = Vocabulary(given["vocabulary"]["words"], given["vocabulary"]["answers"])
+            config = TextConfig.from_dict(given["network"])
+            rest = {"loss": given["loss"], "loss_options": dict(given["loss_options"])}
+        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
+        for key, most in _LIMITS.items():
+            value = getattr(config.attention, key)
+            if not is_integer(value) or value > most:
+                raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
+        if config.layers > 1000:
+            raise DataError(f"{path}: layers must be at most 1,000, got {short(config.layers)}; {remedy(cls.kind)}")
+        return {"vocabulary": vocabulary, "network": config, **rest}
+
+    def forward(self, batch: Batch) -> TextAnswer:
+        return self.model(batch)
+
+    def setup(self, stage: str) -> None:
+        # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
+        self.scores = torch.nn.ModuleDict({name: _TextScores(len(self.vocabulary.answers)) for name in PREFIXES})
+        super().setup(stage)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        loss = self._loss(self(batch).logits, batch)
+        self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["label"]), sync_dist=True)
+        return loss
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        self._score("val_", batch)
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        self._score("test_", batch)
+
+    def on_validation_epoch_end(self) -> None:
+        self._report("val_")
+
+    def on_test_epoch_end(self) -> None:
+        self._report("test_")
+
+    def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
+        """Return ``id``, ``answer`` and ``probability`` of each text."""
+        best, choice = self.loss.probabilities(self(batch).logits).max(-1)
+        return [
+            {"id": name, "answer": self.vocabulary.answers[which], "probability": p}
+            for name, which, p in zip(batch["id"], choice.tolist(), best.tolist(), strict=True)
+        ]
+
+    def configure_optimizers(self) -> Any:
+        learnt = [p for p in self.parameters() if p.requires_grad]
+        optimiser = torch.optim.Adam(learnt, self.rate.peak, weight_decay=self.weight_decay)
+        return self.rate.schedule(optimiser, self.trainer)
+
+    def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        label = batch["label"]
+        if label.device.type == "cpu" and bool((label == NO_LABEL).any()):
+            raise DataError("there are texts without a class, which can be predicted and not measured on")
+        return self.loss(logits, F.one_hot(label, logits.shape[-1]).to(logits.dtype))
+
+    def _score(self, prefix: str, batch: Batch) -> None:
+        answer = self(batch)
+        self._scores(prefix).update(answer, self._loss(answer.logits, batch), batch)
+
+    def _report(self, prefix: str) -> None:
+        scores = self._scores(prefix)
+        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
+            self.log(prefix + name, value, prog_bar=name == "accuracy", sync_dist=True)
+        scores.reset()
+
+    def _scores(self, prefix: str) -> _TextScores:
+        scores = self.scores[prefix]
+        assert isinstance(scores, _TextScores)
+        return scores
+
+
+class _TextScores(torch.nn.Module):
+    """Measures of a split, collected over batches and processes."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.loss, self.zero = MeanMetric(), MeanMetric()
+        self.accuracy = MulticlassAccuracy(classes, average="micro")
+        self.inside = MassInside(undefined="skip")
+
+    def update(self, answer: TextAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
+        """Add a batch."""
+        attention = answer.attention
+        self.loss.update(loss, len(batch["label"]))
+        self.accuracy.update(answer.logits, batch["label"])
+        self.zero.update(attention.empty()[attention.mask].float())
+        if "marks" in batch:
+            known = (batch["marks"] >= 0.5).any(-1)  # elsewhere there is nothing to compare with
+            marked, mask = batch["marks"][known] >= 0.5, attention.mask[known]
+            self.inside.update(attention.weights[known], marked, mask=mask)
+
+    def compute(self) -> dict[str, float]:
+        """Return the means over all texts so far; what had none is left out."""
+        with warnings.catch_warnings():
+            # A set without marks never updates one of them; every process must ask all the same.
+            warnings.filterwarnings("ignore", ".*`compute`.* was called before the ``update``.*", UserWarning)
+            values = {name: float(getattr(self, name).compute()) for name in ("loss", "accuracy", "zero", "inside")}
+        return {name: value for name, value in values.items() if not math.isnan(value)}
+
+    def reset(self) -> None:
+        """Forget all texts."""
+        for metric in (self.loss, self.zero, self.accuracy, self.inside):
+            metric.reset()

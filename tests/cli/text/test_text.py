@@ -1,0 +1,162 @@
+"""``omegamax text``: runs, their files, what is refused, and explanations."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from tests.tasks.text.test_text_data import table_rows, write_table
+
+from omegamax.cli.main import main
+from omegamax.tasks.text import TextTask
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SMALL = ["--model.network.word_dim=8", "--model.network.hidden_dim=4", "--model.network.score_dim=4"]
+TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=2"]
+
+
+def run_in(out, *more):
+    sets = ["--data.samples=[48,16,12]", "--data.batch_size=8"] if not any("--data=" in each for each in more) else []
+    kind = "--model.network.attention.kind=sparsemax"
+    return [*sets, kind, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={out}", *more]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A run on the embedded set."""
+    out = tmp_path_factory.mktemp("run") / "sparsemax"
+    assert main(["text", "fit", *run_in(out)]) == 0
+    return out
+
+
+def curve(out):
+    return json.loads((out / "curve.json").read_text())
+
+
+def test_run_leaves_its_files(done):
+    files = {str(path.relative_to(done)) for path in done.rglob("*") if path.is_file()}
+    checkpoints = {"checkpoints/best.ckpt", "checkpoints/last.ckpt"}
+    assert files == {"config.yaml", "curve.json", "model.safetensors", "log/version_0/metrics.csv", *checkpoints}
+    wanted = {"train_loss", "val_loss", "val_accuracy", "val_zero", "val_inside"}
+    assert [point["step"] for point in curve(done)] == [6, 12] and all(wanted <= point.keys() for point in curve(done))
+
+
+@pytest.mark.parametrize("step", [2, 9, 12])
+def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path, monkeypatch, step):
+    whole, count = TextTask.training_step, []
+
+    def training_step(self, batch, index):
+        count.append(index)
+        if len(count) == step:
+            raise KeyError("stopped")
+        return whole(self, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TextTask, "training_step", training_step)
+        with pytest.raises(KeyError):
+            main(["text", "fit", *run_in(tmp_path)])
+    assert main(["text", "fit", *run_in(tmp_path, "--ckpt_path=last")]) == 0
+    assert curve(tmp_path) == curve(done)
+    one, other = (torch.load(out / "checkpoints/last.ckpt", weights_only=True) for out in (tmp_path, done))
+    assert all(torch.equal(one["state_dict"][name], value) for name, value in other["state_dict"].items())
+
+
+def test_trained_network_is_measured_and_predicts_in_the_order_of_the_texts(done, capsys):
+    assert main(["text", "test", f"--config={done / 'config.yaml'}"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"test_{name}" in shown for name in ("accuracy", "loss", "zero", "inside"))
+    assert main(["text", "predict", f"--config={done / 'config.yaml'}"]) == 0
+    assert f"12 answers: {done / 'answers.json'}" in capsys.readouterr().out
+    found = json.loads((done / "answers.json").read_text())
+    assert [entry["id"] for entry in found] == [f"reviews-0-test-{i}" for i in range(12)]
+    assert all(entry["answer"] in ("negative", "positive") and 0.5 <= entry["probability"] <= 1 for entry in found)
+
+
+def test_file_of_ones_own_from_fit_to_predict(tmp_path, capsys):
+    train = write_table(tmp_path / "train.csv", [(label, text) for text, label in table_rows(60)], ("class", "review"))
+    new = write_table(tmp_path / "new.csv", [("a good film",), ("",), ("bad",)], ("review",))
+    sets = ["--data=TableData", f"--data.train={train}", "--data.text=review", "--data.label=class"]
+    more = [f"--data.test={new}", "--data.labelled=false", "--data.held_out=0.3"]
+    assert main(["text", "fit", *run_in(tmp_path / "run", *sets, *more)]) == 0
+    with pytest.warns(UserWarning, match="1 of 3 texts have no words"):
+        assert main(["text", "predict", f"--config={tmp_path / 'run/config.yaml'}"]) == 0
+    found = json.loads((tmp_path / "run/answers.json").read_text())
+    assert [entry["id"] for entry in found] == ["new.csv:2", "new.csv:3", "new.csv:4"]
+    assert {entry["answer"] for entry in found} <= {"no", "yes"}
+
+
+def refused(capsys, *arguments):
+    try:
+        code = main(["text", *arguments])
+    except SystemExit as exit:
+        code = exit.code
+    shown = capsys.readouterr().err
+    assert code == 2 and "Traceback" not in shown
+    return shown
+
+
+@pytest.mark.parametrize(
+    "setting, said",
+    [
+        ("--model.network.attention.kind=sharpmax", "sharpmax"),
+        ("--model.network.attention.combined=true", "combined goes with a continuous kind"),
+        ("--model.weight_decay=-1", "weight_decay must be a finite number >= 0"),
+        ("--model.network.encoder=cnn", "encoder must be one of 'bilstm', 'transformer'"),
+        ("--data.length=0", "length must be an integer >= 1"),
+        ("--data=Tweets", "there is no such set; known: ReviewsData, IMDBData"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(tmp_path, capsys, setting, said):
+    assert said in refused(capsys, "fit", *run_in(tmp_path, setting))
+
+
+def test_checkpoint_of_another_network_is_refused_by_setting(done, tmp_path, capsys):
+    other = ["--model.loss=sparsemax", f"--ckpt_path={done / 'checkpoints/best.ckpt'}"]
+    said = refused(capsys, "test", *run_in(tmp_path, *other))
+    assert "the checkpoint is of another configuration" in said and "loss: 'softmax', not 'sparsemax'" in said
+
+
+def test_explain_prints_words_and_draws_them(done, tmp_path, capsys):
+    picture = tmp_path / "words.png"
+    text = "The film was not boring, I thought."
+    assert main(["text", "explain", text, "--checkpoint", str(done), "--out", str(picture)]) == 0
+    shown = capsys.readouterr()
+    assert "words it was not trained with: ," in shown.err
+    lines = shown.out.splitlines()
+    task = TextTask.load(done / "model.safetensors")
+    from omegamax.tasks.text.explain import explain
+
+    said = explain(task, text)
+    assert lines[0] == f"sparsemax: {said.classes[0][0]}"
+    wanted = [
+        word if none else f"{word}[{weight:.2f}]".replace("[0.", "[.")
+        for word, weight, none in zip(said.words, said.weights.tolist(), said.empty.tolist(), strict=True)
+    ]
+    assert lines[1].split() == wanted
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert "has no words" in refused(capsys, "explain", " ", "--checkpoint", str(done), "--out", str(picture))
+
+
+def test_explain_prints_colours_in_a_terminal(done, monkeypatch, capsys):
+    import rich.console
+
+    from omegamax.cli.text.explain import show_words
+    from omegamax.tasks.text.explain import explain
+
+    said = explain(
+        TextTask.load(done / "model.safetensors"), "the film was not boring . i thought it was \x1b[31m good"
+    )
+    whole = rich.console.Console
+    terminal = lambda **more: whole(force_terminal=True, color_system="standard", width=200, **more)  # noqa: E731
+    monkeypatch.setattr(rich.console, "Console", terminal)
+    show_words("sparsemax", said)
+    shown = capsys.readouterr().out
+    assert shown.count("\x1b[90m") >= int(said.empty.sum()) - 1 and "\x1b[31m good" not in shown
+
+
+def test_files_that_are_no_networks_are_named(tmp_path, capsys):
+    torch.save({"state_dict": {}, "vqa": {}}, tmp_path / "other.ckpt")
+    command = ["explain", "a film", "--out", str(tmp_path / "a.png"), "--checkpoint"]
+    assert "is no checkpoint of `omegamax text`" in refused(capsys, *command, str(tmp_path / "other.ckpt"))
+    assert "holds no trained network" in refused(capsys, *command, str(tmp_path))
