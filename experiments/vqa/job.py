@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import multiprocessing
 import statistics
+import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -55,11 +55,12 @@ SEEN = 2000  # questions of the training part that a trained network is measured
 # Trained networks that are measured again with other attention, which has no parameters of its own.
 AGAIN = {
     ("scenes", "continuous_softmax"): [
-        *(f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")),
-        *(f"test_mca_{x}_floor" for x in ("5", "10", "100", "500")),
+        *(f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10")),
+        *(f"test_mca_{x}_floor" for x in ("0.625", "10", "100", "500")),
     ],
-    ("scenes", "multimodal"): ["multimodal_0.5", "multimodal_2.5", "multimodal_5_floor"],
+    ("scenes", "multimodal"): ["multimodal_0.5", "multimodal_2.5", "multimodal_5_floor", "multimodal_0.625_floor"],
 }
+AGAIN_SEEDS = 3  # the first of the seeds: selecting components takes long
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Job:
         }
 
     @property
+    def is_trial(self) -> bool:
+        """Tell whether it tries a rate."""
+        return any("rate.peak" in option for option in self.options)
+
+    @property
     def goes_on(self) -> bool:
         """Tell whether it begins with the weights of its own set."""
         return self.begin.partition("-")[0] in (SOFTMAX, MATCHED)
@@ -90,7 +96,8 @@ class Job:
     @property
     def again(self) -> list[str]:
         """List the attention that the network is tried with besides; none with other settings than the tables'."""
-        return AGAIN.get((self.set, self.kind), []) if self.begin == NOTHING and not self.options else []
+        plain = self.begin == NOTHING and not self.options and self.seed < AGAIN_SEEDS
+        return AGAIN.get((self.set, self.kind), []) if plain else []
 
     @property
     def needs(self) -> Job | None:
@@ -98,8 +105,8 @@ class Job:
         if self.begin == NOTHING:
             return None
         if self.goes_on:
-            return Job(self.set, "softmax", self.seed, BORROWS.get(self.set, NOTHING))
-        return Job(self.begin, "softmax", self.seed)
+            return Job(self.set, "softmax", self.seed, BORROWS.get(self.set, NOTHING), self.options)
+        return Job(self.begin, "softmax", self.seed, options=self.options)
 
     def arguments(self, kind: str | None = None) -> list[str]:
         """Return those of ``omegamax vqa fit``; from nothing, with the rate that was chosen."""
@@ -113,7 +120,11 @@ class Job:
         return [*configs, f"--seed_everything={self.seed}", f"--data.seed={self.seed}", *own, *self.options]
 
 
-@cache
+def parent(kind: str) -> str:
+    """Return the name of a kind, with that of what it is a variety of in front."""
+    return f"multimodal_{kind}" if kind.endswith("_mca") else kind
+
+
 def chosen_rate(name: str, kind: str, rates: Path = RATES) -> str | None:
     """Return the rate with the best mean validation accuracy in trials of a kind, or of what it is a variety of.
 
@@ -123,8 +134,7 @@ def chosen_rate(name: str, kind: str, rates: Path = RATES) -> str | None:
     for row in Trials(rates, COLUMNS, KEYS).rows():
         if row["set"] == name and row["begin"] == NOTHING:
             found.setdefault(row["kind"], {}).setdefault(row["rate"], []).append(float(row["val_accuracy"]))
-    variety_of = {"2_mca": "multimodal", "4_mca": "multimodal"}.get(kind, kind)
-    tried = max((each for each in found if variety_of.startswith(each)), key=len, default=None)
+    tried = max((each for each in found if parent(kind).startswith(each)), key=len, default=None)
     if tried is None:
         return None
     return min(found[tried], key=lambda rate: (-statistics.mean(found[tried][rate]), float(rate)))
@@ -139,7 +149,19 @@ class Place:
     ready: str
     starts: str
     device: str
-    captured: tuple[str, ...] = ()  # kinds whose steps are captured as CUDA graphs
+    captured: str = ""  # file of kinds whose steps can be captured as CUDA graphs, as capture.py writes it
+
+    uncaptured_are_refused: bool = False  # mixtures that would take too long
+
+    def captures(self, kind: str) -> bool:
+        """Tell whether steps of a kind, or else of what it is a variety of, are captured."""
+        if not self.captured:
+            return False
+        while not Path(self.captured).exists():  # capture.py may still be at it
+            time.sleep(1)
+        tried: dict[str, bool] = json.loads(Path(self.captured).read_text(encoding="utf-8"))
+        same = max((each for each in tried if parent(kind).startswith(each)), key=len, default="")
+        return tried.get(kind, tried.get(same, False))
 
     def arguments(self, name: str) -> list[str]:
         """Return the settings that say where the files of a set are."""
@@ -234,7 +256,10 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
             cli.datamodule.batch_size,
             job.seed,
         )
-        trained = train(task, splits, schedule, graph=job.kind in place.captured)
+        graph = place.captures(job.kind)
+        if not graph and place.uncaptured_are_refused and parent(job.kind).startswith("multimodal"):
+            raise RuntimeError(f"{job.kind} cannot be captured, and would take too long")
+        trained = train(task, splits, schedule, graph=graph)
         if job.kind == "softmax" and not job.goes_on:
             Path(place.starts).mkdir(parents=True, exist_ok=True)
             torch.save(task.model.state_dict(), weights_file(job, place))
@@ -249,7 +274,8 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
             "seconds": round(trained.seconds, 1),
             "device": name_device(place.device),
         }
-        rows = [{**job.row(job.kind), **measure(task, splits["test"]), **count_probes(task, splits)}]
+        rows = [{**job.row(job.kind), **measure(task, splits["test"])}]
+        rows[0] |= count_probes(task, splits) if job.begin == NOTHING else {}
         for kind in job.again:
             other = build(job.arguments(kind), place, job.set, out).model.to(place.device)
             other.model.load_state_dict(task.model.state_dict())

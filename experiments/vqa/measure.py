@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import torch
-from omegamax.tasks.vqa.probe import collect_counts, probe_counts
 from torch import Tensor
 from training import CHUNK
 
@@ -15,6 +14,7 @@ from omegamax.data import KINDS, Ready
 from omegamax.data.scenes import QUESTIONS
 from omegamax.metrics import JensenShannon, RankCorrelation
 from omegamax.tasks.vqa import VQATask
+from omegamax.tasks.vqa.probe import collect_counts, probe_counts
 from omegamax.tasks.vqa.scores import Scores
 
 TEMPLATES = tuple(QUESTIONS)
@@ -27,7 +27,7 @@ MEASURED = (
 )
 
 PROBES = ("probe", "probe_hidden")
-HIDDEN, PROBED = 64, 12000  # units of the second probe; training questions whose contexts teach them
+HIDDEN, PROBED = 16, 12000  # units of the second probe; training questions whose contexts teach them
 
 
 def blur_matrix(cells: int, width: float) -> Tensor:

@@ -12,7 +12,6 @@ run again. Arguments that this script does not know go to every run, as to ``ome
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from functools import partial
@@ -20,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from job import BLIND, COLUMNS, HERE, KEYS, MATCHED, NOTHING, SOFTMAX, Job, Place, prepare, run, weights_file
+from job import BLIND, COLUMNS, HERE, KEYS, MATCHED, NOTHING, SOFTMAX, Job, Place, parent, prepare, run, weights_file
 
 from omegamax.tasks.experiment import Arguments
 from omegamax.tasks.trials import Trials, work_through
@@ -31,17 +30,20 @@ KINDS = (*DISCRETE, *CONTINUOUS)
 LONGEST = ("multimodal", "4_mca", "2_mca", "tvmax", "continuous_sparsemax", "continuous_entmax", "continuous_softmax")
 BASES = tuple(f"continuous_{a}_{b}" for a in ("sparsemax", "softmax") for b in ("49", "unpadded", "49_unpadded"))
 # Ways out where a density loses the count of what it is the mean of.
-WAYS = ("softmax_numbers", "continuous_softmax_numbers", "continuous_sparsemax_numbers", "multimodal_numbers")
-WAYS += ("continuous_softmax_combined", "continuous_sparsemax_combined", "multimodal_combined")
+WAYS = ("continuous_softmax_numbers", "continuous_softmax_combined", "softmax_numbers", "multimodal_combined")
+# Five seeds where a claim rests on it, three elsewhere.
+FIVE = ("softmax", "sparsemax", "tvmax", "k_subsets", "continuous_softmax", "continuous_sparsemax", "multimodal")
+FIVE += WAYS[:2]
 LATER = ("300", "1200")  # steps from the weights of softmax on
 # What a set's tables have, by what runs begin with.
 GRID: dict[str, dict[str, tuple[str, ...]]] = {
     "scenes": {
-        NOTHING: (*KINDS, *WAYS, "2_mca", "4_mca", "multimodal_2021", *BASES, BLIND),
-        **{f"{SOFTMAX}-{steps}": KINDS for steps in LATER},
-        **{f"{MATCHED}-{steps}": DISCRETE[1:] for steps in LATER},  # densities take the weights of softmax as they are
+        NOTHING: (*KINDS, *WAYS, "multimodal_2021", BLIND),
+        **{f"{SOFTMAX}-{steps}": ("softmax", "sparsemax", "tvmax", "continuous_softmax") for steps in LATER},
+        **{f"{MATCHED}-{steps}": ("sparsemax", "tvmax") for steps in LATER},
+        f"{SOFTMAX}-1000": (*KINDS, "2_mca", "4_mca", *BASES),
     },
-    "crowds": {NOTHING: (*KINDS, BLIND)},
+    "crowds": {NOTHING: ("softmax", "sparsemax", "continuous_softmax", "continuous_sparsemax", "multimodal", "tvmax")},
     "easy_vqa": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},
     "daquar": {NOTHING: ("softmax", BLIND), SOFTMAX: KINDS},
     "shapes": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},
@@ -63,7 +65,7 @@ def trial_jobs(options: argparse.Namespace, settings: list[str]) -> list[Job]:
         for kind in options.kinds or KINDS:
             for rate in rates:
                 given = (f"--model.rate.peak={rate}", f"--trainer.max_steps={steps}", *settings)
-                found += [Job(name, kind, seed, options=given) for seed in options.seeds]
+                found += [Job(name, kind, seed, options=given) for seed in options.seeds or (0,)]
     rows = rows_of(options.results, "rates")
     return [job for job in found if rows.missing([job.row(job.kind)])]
 
@@ -77,11 +79,16 @@ def table_jobs(options: argparse.Namespace, settings: list[str], place: Place) -
             if options.begin is not None and begin not in options.begin:
                 continue
             for kind in kinds if options.kinds is None else [kind for kind in options.kinds if kind in kinds]:
-                for seed in options.seeds:
+                for seed in options.seeds or seeds_of(name, kind, begin):
                     job = Job(name, kind, seed, begin, tuple(settings))
                     if rows.missing(job.row(each) for each in (kind, *job.again)):
                         found |= dict.fromkeys(with_needs(job, place))
     return list(found)
+
+
+def seeds_of(name: str, kind: str, begin: str) -> range:
+    """Return the seeds of the tables."""
+    return range(5 if name == "scenes" and begin == NOTHING and kind in FIVE else 3)
 
 
 def with_needs(job: Job, place: Place) -> list[Job]:
@@ -92,23 +99,27 @@ def with_needs(job: Job, place: Place) -> list[Job]:
 
 
 def urgency(job: Job) -> tuple[int, ...]:
-    """Order jobs: what is waited for comes first, then what takes long."""
+    """Order jobs: what is waited for comes first, then three seeds of the kinds; of each what takes long."""
     long = next((place for place, kind in enumerate(LONGEST) if job.kind.startswith(kind)), len(LONGEST))
-    waited_for = job.kind == "softmax" and not job.goes_on
-    trial = any("rate.peak" in option for option in job.options)
-    return trial and job.seed, not waited_for, job.goes_on, job.kind == BLIND, list(GRID).index(job.set), long, job.seed
+    waited_for = job.is_trial or (job.kind == "softmax" and not job.goes_on)
+    stage = 2 if job.goes_on else 4 if job.kind not in FIVE else 3 if job.seed >= 3 else 1
+    return 0 if waited_for else stage, list(GRID).index(job.set), long, job.seed
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
     """Read the command line; what is not known goes to every run."""
     parser = Arguments(__doc__, HERE / "results", needs_data=False)
+    parser.set_defaults(seeds=None)
     parser.add_argument("--trials", action="store_true", help="run the trials of rates, not the tables")
+    parser.add_argument("--both", action="store_true", help="run the trials, then the tables")
+    parser.add_argument("--readers", type=int, help="processes that make the first set; by default as --workers")
     parser.add_argument("--sets", nargs="+", choices=GRID, default=list(GRID))
     parser.add_argument("--kinds", nargs="+", help="names of files in attention; by default all of a set")
     parser.add_argument("--begin", nargs="+", help=f"{NOTHING}, {SOFTMAX}, {MATCHED} or a set; by default all")
     parser.add_argument("--cnn", default=str(HERE / "results"), help="folder of the CNNs, <set>.safetensors")
     parser.add_argument("--starts", type=Path, help="folder that keeps the networks others begin with; else made anew")
     parser.add_argument("--captured", type=Path, help="kinds whose steps are captured, as capture.py wrote them")
+    parser.add_argument("--quick", action="store_true", help="leave out mixtures whose steps cannot be captured")
     return parser.parse_known_args()
 
 
@@ -123,8 +134,8 @@ def do(work: Job | str, place: Place, options: tuple[str, ...], readers: dict[st
 class Progress:
     """What is made so far: sets that are ready and networks others begin with; and the rows written on the way."""
 
-    def __init__(self, jobs: list[Job], place: Place, results: Path, into: str | None) -> None:
-        self.jobs, self.results, self.into = jobs, results, into
+    def __init__(self, jobs: list[Job], place: Place, results: Path) -> None:
+        self.jobs, self.results = jobs, results
         self.sets = list(dict.fromkeys(job.set for job in jobs))
         self.made: set[Job | str | None] = {None}
         self.made |= {job.needs for job in jobs if job.needs and weights_file(job.needs, place).exists()}
@@ -134,7 +145,12 @@ class Progress:
     def can_begin(self, work: Job | str) -> bool:
         """Tell whether all that it needs is made; sets are made one after the other."""
         if isinstance(work, Job):
-            return work.set in self.made and work.needs in self.made
+            tried = work.is_trial or all(
+                job in self.made or job in self.failed
+                for job in self.jobs
+                if job.is_trial and job.set == work.set and parent(work.kind).startswith(job.kind)
+            )
+            return tried and work.set in self.made and work.needs in self.made
         return all(name in self.made or name in self.failed for name in self.sets[: self.sets.index(work)])
 
     def note(self, work: Job | str, result: Any) -> None:
@@ -149,7 +165,7 @@ class Progress:
             print(f"{at}  {work} is made", flush=True)
             return
         self.count += 1
-        rows = rows_of(self.results, self.into or work.set)
+        rows = rows_of(self.results, "rates" if work.is_trial else work.set)
         rows.add(rows.missing(result))
         row = result[0]
         said = f"accuracy {row['accuracy']:.3f}, {row['steps']} steps at {row['rate']:g} in {row['seconds']:.0f} s"
@@ -160,15 +176,17 @@ class Progress:
 def main() -> int:
     """Make sets, train what others begin with, then all that goes on from there; what can run does."""
     options, settings = parse()
-    captured = () if options.captured is None else tuple(json.loads(options.captured.read_text()))
     with TemporaryDirectory() as folder:
         starts = str(options.starts or Path(folder) / "starts")
-        place = Place(options.cnn, options.data, folder, starts, options.device, captured)
-        jobs = trial_jobs(options, settings) if options.trials else table_jobs(options, settings, place)
-        progress = Progress(jobs, place, options.results, "rates" if options.trials else None)
+        place = Place(
+            options.cnn, options.data, folder, starts, options.device, str(options.captured or ""), options.quick
+        )
+        jobs = trial_jobs(options, settings) if options.trials or options.both else []
+        jobs += [] if options.trials else table_jobs(options, settings, place)
+        progress = Progress(jobs, place, options.results)
         # While the first set is made, nothing else can run: all processes read it.
         readers = {name: max(1, options.workers // 4) for name in progress.sets}
-        readers |= dict.fromkeys(progress.sets[:1], options.workers)
+        readers |= dict.fromkeys(progress.sets[:1], options.readers or options.workers)
         work = partial(do, place=place, options=tuple(settings), readers=readers)
         wanted = [*progress.sets, *sorted(jobs, key=urgency)]
         for each, result in work_through(wanted, work, options.workers, progress.can_begin):

@@ -6,19 +6,24 @@ python experiments/vqa/tables.py
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from demo import CHOICES, MEASURES
-from run import BASES, GRID, KINDS, rows_of
+from job import AGAIN, BLIND, NOTHING, SOFTMAX, chosen_rate
+from measure import WIDTHS
+from run import BASES, GRID, KINDS, LATER, MATCHED, TRIED, WAYS, rows_of
 
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.data.scenes import QUESTIONS
+from omegamax.tasks.tables import fill, mean, paired_difference, table
 
 HERE = Path(__file__).parent
 FILES = {"demo": MEASURES, "demo_lambda": CHOICES}
-Rows = dict[str, list[dict[str, str]]]  # of a set, by kind
+Row = dict[str, str]
+Rows = dict[str, list[Row]]  # by kind
 
 NAMES = {
     "softmax": "softmax",
@@ -32,11 +37,18 @@ NAMES = {
     "multimodal": "multimodal, random K, lambda = 5",
     "multimodal_0.5": "multimodal, random K, lambda = 0.5",
     "multimodal_2.5": "multimodal, random K, lambda = 2.5",
+    "multimodal_5_floor": "the same networks, floor 1e-6, lambda = 5",
+    "multimodal_0.625_floor": "the same networks, floor 1e-6, lambda = 0.625",
+    "multimodal_2021": "multimodal, floor 1e-6 in training too, no padding, lambda = 5",
     "2_mca": "2-MCA",
     "4_mca": "4-MCA",
     "blind": "language only",
-    "start": "(the start: softmax)",
-    **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
+    "softmax_numbers": "softmax, with numbers",
+    "continuous_softmax_numbers": "continuous softmax, with numbers",
+    "continuous_softmax_combined": "continuous softmax, combined",
+    "multimodal_combined": "multimodal, lambda = 0.5, combined",
+    **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10")},
+    **{f"test_mca_{x}_floor": f"test-MCA, floor 1e-6, lambda = {x}" for x in ("0.625", "10", "100", "500")},
 }
 ASKED = ("yes_no", "number", "other")
 MIXTURES = ("2_mca", "4_mca")
@@ -49,32 +61,33 @@ THESIS = {
     "continuous_sparsemax_49": "66.10",
     "2_mca": "66.21",
     "4_mca": "66.14",
-    "test_mca_10": "66.21",
-    "test_mca_100": "66.25",
-    "test_mca_500": "66.27",
+    "test_mca_10_floor": "66.21",
+    "test_mca_100_floor": "66.25",
+    "test_mca_500_floor": "66.27",
 }
-PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79"}
+PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79", "multimodal_2021": "70.79"}
 HUMAN = {"softmax": "0.64", "continuous_softmax": "0.59", "multimodal": "0.54"}  # the same, Table 2, VQA-HAT
 # Share of K* = 1, ..., 5 in percent: thesis, Table 6.4; with lambda = 5 the paper, Sec. 6.1.
 STARS = {
-    "test_mca_10": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
-    "test_mca_100": "84.9 / 11.2 / 2.5 / 1.0 / 0.4",
-    "test_mca_500": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
-    "multimodal": "80.8 / 12.4 / 4.4 / 2.4",
+    "test_mca_10_floor": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
+    "test_mca_100_floor": "84.9 / 11.2 / 2.5 / 1.0 / 0.4",
+    "test_mca_500_floor": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
+    "multimodal_2021": "80.8 / 12.4 / 4.4 / 2.4",
 }
+SEEDS = {True: 5, False: 3}  # that a table expects: of the kinds with five, and of others
 
 
-def read(name: str, by: str = "kind") -> Rows:
-    """The rows of a set that were run with the settings of the files alone."""
+def read(name: str, begin: str | None = None, by: str = "kind") -> Rows:
+    """Return the rows of a set that began as said and were run with the settings of the files alone."""
     found: Rows = {}
     for row in FILES.get(name, rows_of(HERE / "results", name)).rows():
-        if not row.get("options"):
+        if not row.get("options") and (begin is None or row["begin"] == begin):
             found.setdefault(row[by], []).append(row)
     return found
 
 
-def stars(rows: Sequence[dict[str, str]]) -> str:
-    """Shares of K* = 1, 2, ... in percent."""
+def stars(rows: Sequence[Row]) -> str:
+    """Return the shares of K* = 1, 2, ... in percent."""
     count: Counter[int] = Counter()
     for row in rows:
         count.update({int(k): n for k, n in json.loads(row["components"] or "{}").items()})
@@ -83,62 +96,188 @@ def stars(rows: Sequence[dict[str, str]]) -> str:
     return " / ".join(f"{100 * count[k] / count.total():.1f}" for k in range(1, max(count) + 1))
 
 
-def zero(kind: str, rows: Sequence[dict[str, str]]) -> str:
-    """Cells without attention, in percent. A Gaussian has none: what older rows count is below the smallest float."""
-    return "0" if rows and kind.startswith(("continuous_softmax", "multimodal", *MIXTURES)) else mean(rows, "zero")
+def zero(kind: str, rows: Sequence[Row]) -> str:
+    """Return cells without attention, in percent. A Gaussian has none: what older rows count is too small a float."""
+    dense = ("continuous_softmax", "multimodal", *MIXTURES)
+    return "0" if rows and kind.startswith(dense) else mean(rows, "zero", seeds=None)
 
 
-def set_table(name: str) -> str:
-    """Accuracies of a set, and how many cells have no attention; of scenes also how maps compare."""
-    rows, maps = read(name), name == "scenes"
-    parts = () if maps else ("train_accuracy", "val_accuracy")
-    present = [column for column in ASKED if any(_has(rows, f"accuracy_{column}"))]
-    present = present if len(present) > 1 else []  # all are of one kind
-    head = ["attention", "all", *(column.replace("_", "/") for column in present)]
-    head += ["JS to relevant (bits)", "mass inside"] if maps else ["training", "validation"]
-    head += ["cells at 0 (%)"] + (["VQA-v2, thesis", "VQA-v2, 2021", "JS to humans, 2021"] if maps else [])
+def apart(rows: Sequence[Row], others: Sequence[Row], column: str = "accuracy") -> str:
+    """Return the difference with its interval; nothing for a kind and itself."""
+    return "-" if rows is others else paired_difference(rows, others, column)
+
+
+def rates_table() -> str:
+    """Return the trials of rates: validation accuracy, the chosen one in bold."""
     lines = []
-    for kind in (*(() if maps else ("start",)), *KINDS, *(MIXTURES if maps else ())):
+    for name in TRIED:
+        rows = [row for row in rows_of(HERE / "results", "rates").rows() if row["set"] == name]
+        for kind in KINDS:
+            mine = {float(row["rate"]): row for row in rows if row["kind"] == kind}
+            if mine:
+                chosen = float(chosen_rate(name, kind) or "nan")
+                cells = []
+                for rate in TRIED["scenes"][0]:
+                    value = mean([mine[rate]], "val_accuracy", seeds=None) if rate in mine else "-"
+                    cells.append(f"**{value}**" if rate == chosen else value)
+                lines.append([f"{name}, {NAMES[kind]}", *cells])
+    return table(["set, attention", *(f"{rate:g}" for rate in TRIED["scenes"][0])], lines)
+
+
+def scenes_table() -> str:
+    """Return what every kind reaches from nothing, beside softmax and the papers."""
+    rows = read("scenes", NOTHING)
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    head += ["JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"]
+    lines = []
+    for kind in (*KINDS, BLIND):
         mine = rows.get(kind, [])
-        line = [NAMES[kind], mean(mine, "accuracy"), *(mean(mine, f"accuracy_{column}") for column in present)]
-        line += [mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3)] if maps else []
-        line += [mean(mine, part) for part in parts]
-        line += [zero(kind, mine)]
-        line += [source.get(kind, "-") for source in (THESIS, PAPER, HUMAN)] if maps else []
-        lines.append(line)
+        line = [NAMES[kind], mean(mine, "accuracy", seeds=5), apart(mine, rows["softmax"])]
+        line += [mean(mine, f"accuracy_{each}", seeds=None) for each in ASKED]
+        line += [mean(mine, column, 1, 3, None) for column in ("divergence", "rank", "inside")]
+        lines.append([*line, zero(kind, mine)])
     return table(head, lines)
 
 
-def _has(rows: Rows, column: str) -> list[bool]:
-    return [bool(row[column]) for each in rows.values() for row in each]
+def papers_table() -> str:
+    """Return the differences from softmax that the papers have, beside ours."""
+    rows = read("scenes", NOTHING)
+    lines = []
+    for kind in ("continuous_softmax", "continuous_sparsemax", "multimodal"):
+        theirs = [
+            f"{float(source[kind]) - float(source['softmax']):+.2f}" if kind in source else "-"
+            for source in (THESIS, PAPER)
+        ]
+        lines.append([NAMES[kind], apart(rows.get(kind, []), rows["softmax"]), *theirs])
+    return table(["less softmax", "scenes [95 %]", "VQA-v2, thesis", "VQA-v2, 2021"], lines)
+
+
+def curves_table() -> str:
+    """Return validation accuracy over the steps, means over seeds."""
+    rows = read("scenes", NOTHING)
+    steps = sorted({step for kind in KINDS for row in rows.get(kind, []) for step, _ in json.loads(row["curve"])})
+    shown = steps[1::2]
+    lines = []
+    for kind in KINDS:
+        curves = [dict(json.loads(row["curve"])) for row in rows.get(kind, [])]
+        if curves:
+            found = [f"{100 * statistics.mean(curve[step] for curve in curves):.1f}" for step in shown]
+            lines.append([NAMES[kind], *found])
+    return table(["validation after steps", *map(str, shown)], lines)
+
+
+def start_table() -> str:
+    """Return what becomes of the weights of softmax, with and without matched sharpness."""
+    head = ["attention, from softmax", *(f"{steps} steps" for steps in LATER)]
+    head += [f"less softmax, {steps} steps [95 %]" for steps in LATER] + [f"number, {steps} steps" for steps in LATER]
+    lines = []
+    plain = {steps: read("scenes", f"{SOFTMAX}-{steps}") for steps in LATER}
+    matched = {steps: read("scenes", f"{MATCHED}-{steps}") for steps in LATER}
+    for kind in KINDS:
+        for suffix, source in (("", plain), (", matched", matched)):
+            mine = [source[steps].get(kind, []) for steps in LATER]
+            if not any(mine):
+                continue
+            line = [NAMES[kind] + suffix, *(mean(each, "accuracy") for each in mine)]
+            against = (plain[steps].get("softmax", []) for steps in LATER)
+            line += [apart(each, other) for each, other in zip(mine, against, strict=True)]
+            lines.append([*line, *(mean(each, "accuracy_number") for each in mine)])
+    return table(head, lines)
+
+
+def counting_table() -> str:
+    """Return what is left of numbers, whether the context tells a count, and what helps."""
+    rows = read("scenes", NOTHING)
+    head = ["attention", "all", "less softmax [95 %]", "number", "less softmax [95 %]"]
+    head += ["count from the context, linear", "with 16 hidden units"]
+    lines = []
+    for kind in (*KINDS, *WAYS):
+        mine = rows.get(kind, [])
+        if not mine:
+            continue
+        line = [NAMES[kind], mean(mine, "accuracy", seeds=5), apart(mine, rows["softmax"])]
+        line += [mean(mine, "accuracy_number", seeds=None), apart(mine, rows["softmax"], "accuracy_number")]
+        lines.append([*line, *(mean(mine, column, seeds=None) for column in ("probe", "probe_hidden"))])
+    return table(head, lines)
+
+
+def blur_table() -> str:
+    """Return the divergence from relevance maps that are blurred, by the width of the blur."""
+    rows, lines = read("scenes", NOTHING), []
+    for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
+        for kind in (*KINDS, "multimodal_0.5"):
+            found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
+            if found:
+                means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
+                lines.append([f"{NAMES[kind]}: {name}", *means])
+    return table(["width of the blur, pixels of 64", *map(str, WIDTHS)], lines)
+
+
+def crowds_table() -> str:
+    """Return the crowded scenes by question."""
+    rows = read("crowds", NOTHING)
+    asked = [name for name in QUESTIONS if any(name in json.loads(r["by_question"]) for k in rows.values() for r in k)]
+    lines = []
+    for kind in GRID["crowds"][NOTHING]:
+        mine = rows.get(kind, [])
+        if not mine:
+            continue
+        each = [json.loads(row["by_question"]) for row in mine]
+        line = [NAMES[kind], mean(mine, "accuracy"), apart(mine, rows["softmax"])]
+        line += [f"{100 * statistics.mean(row[name] for row in each):.1f}" for name in asked]
+        lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3)])
+    head = ["attention", "all", "less softmax [95 %]", *(name.replace("_", " ") for name in asked)]
+    return table([*head, "JS (bits)", "mass inside"], lines)
+
+
+def set_table(name: str) -> str:
+    """Return accuracies of a real set, and how many cells have no attention."""
+    first = BLIND, "softmax"
+    begun, later = (read(name, "scenes") or read(name, NOTHING)), read(name, SOFTMAX)
+    rows = {"start": begun["softmax"], **later, BLIND: read(name, NOTHING)[first[0]]}
+    present = [column for column in ASKED if any(row[f"accuracy_{column}"] for each in rows.values() for row in each)]
+    present = present if len(present) > 1 else []  # all are of one kind
+    head = ["attention", "all", "less softmax [95 %]", *(column.replace("_", "/") for column in present)]
+    head += ["training", "validation", "cells at 0 (%)"]
+    lines = []
+    for kind in ("start", *KINDS, BLIND):
+        mine = rows[kind]
+        line = ["(the start: softmax)" if kind == "start" else NAMES[kind], mean(mine, "accuracy")]
+        line += [apart(mine, rows["softmax"]), *(mean(mine, f"accuracy_{column}") for column in present)]
+        lines.append([*line, *(mean(mine, part) for part in ("train_accuracy", "val_accuracy")), zero(kind, mine)])
+    return table(head, lines)
 
 
 def bases_table() -> str:
-    """Number of basis functions, with and without padding."""
-    rows, lines = read("scenes"), []
+    """Return the number of basis functions, with and without padding."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
     for kind in ("continuous_softmax", "continuous_sparsemax"):
         for name in (kind, *(other for other in BASES if other.startswith(kind))):
             mine = rows.get(name, [])
             count, padded = ("49" if "49" in name else "100"), ("no" if "unpadded" in name else "yes")
-            line = [NAMES[kind], count, padded, mean(mine, "accuracy"), mean(mine, "accuracy_number")]
-            lines.append([*line, mean(mine, "divergence", 1, 3), THESIS.get(name, "-")])
-    return table(["attention", "N", "padding", "all", "number", "JS (bits)", "VQA-v2, thesis"], lines)
+            line = [NAMES[kind], count, padded, mean(mine, "accuracy"), apart(mine, rows[kind])]
+            line += [mean(mine, "accuracy_number"), mean(mine, "divergence", 1, 3)]
+            lines.append([*line, THESIS.get(name, "-")])
+    head = ["attention", "N", "padding", "all", "less N = 100, padded [95 %]", "number", "JS (bits)", "VQA-v2, thesis"]
+    return table(head, lines)
 
 
 def stars_table() -> str:
-    """Lambda against the number of components."""
-    rows, lines = read("scenes"), []
-    tested = [kind for kind in NAMES if kind.startswith("test_mca")]
-    for kind in ("continuous_softmax", *tested, *MIXTURES, "multimodal", "multimodal_2.5", "multimodal_0.5"):
+    """Return lambda against the number of components."""
+    rows, lines = read("scenes", NOTHING), []
+    rows |= {kind: read("scenes", f"{SOFTMAX}-1000").get(kind, []) for kind in MIXTURES}
+    kinds = ("continuous_softmax", *AGAIN["scenes", "continuous_softmax"], *MIXTURES, "multimodal")
+    for kind in (*kinds, *AGAIN["scenes", "multimodal"], "multimodal_2021"):
         mine = rows.get(kind, [])
-        line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3), stars(mine)]
-        lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
+        if mine:
+            line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3, None), stars(mine)]
+            lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
     head = ["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)", "VQA-v2, papers", "K*, papers (%)"]
     return table(head, lines)
 
 
 def demo_table() -> str:
-    """What ``omegamax demo`` measures."""
+    """Return what ``omegamax demo`` measures."""
     rows, lines = read("demo"), []
     for kind in ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal", "blind"):
         mine = rows.get(kind, [])
@@ -150,17 +289,19 @@ def demo_table() -> str:
 
 
 def lambda_table() -> str:
-    """How lambda of the demonstration was chosen."""
+    """Return how lambda of the demonstration was chosen."""
     lines = [
         [f"{float(value):g}", mean(rows, "accuracy"), mean(rows, "divergence", 1, 3), stars(rows)]
-        for value, rows in read("demo_lambda", "selection").items()
+        for value, rows in read("demo_lambda", by="selection").items()
     ]
     return table(["lambda", "all, validation", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
 
 
 def main() -> None:
-    made = {**{name: set_table(name) for name in GRID}, "bases": bases_table(), "components": stars_table()}
-    made |= {"demo": demo_table(), "lambda": lambda_table()}
+    made = {name: set_table(name) for name in ("easy_vqa", "shapes", "daquar")}
+    made |= {"rates": rates_table(), "scenes": scenes_table(), "papers": papers_table(), "curves": curves_table()}
+    made |= {"start": start_table(), "counting": counting_table(), "blur": blur_table(), "crowds": crowds_table()}
+    made |= {"bases": bases_table(), "components": stars_table(), "demo": demo_table(), "lambda": lambda_table()}
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 
 

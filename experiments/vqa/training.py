@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax.data import Ready
+from omegamax.nn import MultimodalAttention
 from omegamax.tasks.batches import Order
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa.scores import Scores
@@ -111,6 +112,31 @@ class Captured:
         return self.loss
 
 
+class CapturedEach:
+    """Steps of a mixture whose number of components is drawn anew each time: a CUDA graph for each number."""
+
+    def __init__(self, step: Step, batch: Batch, layer: MultimodalAttention) -> None:
+        drawn, most = layer.components, layer.max_components
+        self.graphs = []
+        layer.components = "fixed"
+        for count in range(1, most + 1):
+            layer.max_components = count
+            self.graphs.append(Captured(step, batch))
+        layer.components, layer.max_components = drawn, most
+
+    def run(self, batch: Batch) -> Tensor:
+        """Draw a number evenly, and learn from a batch."""
+        return self.graphs[int(torch.randint(len(self.graphs), ()))].run(batch)
+
+
+def capture(step: Step, batch: Batch) -> Captured | CapturedEach:
+    """Capture a step of any attention, in as many graphs as it has forms."""
+    layer = step.task.model.output.density
+    if isinstance(layer, MultimodalAttention) and layer.components == "random":
+        return CapturedEach(step, batch, layer)
+    return Captured(step, batch)
+
+
 def batches(ready: Ready, schedule: Schedule) -> Iterator[Batch]:
     """Cut batches from a split for as many steps as there are; the last of an epoch, if smaller, is left out."""
     some = Ready({key: value for key, value in ready.batch.items() if key in LEARNT_FROM})
@@ -137,12 +163,12 @@ def train(task: VQATask, splits: dict[str, Ready], schedule: Schedule, graph: bo
     """
     task.train()
     step, start = Step(task, schedule.clip), time.perf_counter()
-    runner: Step | Captured = step
+    runner: Step | Captured | CapturedEach = step
     curve: list[tuple[int, float]] = []
     best: dict[str, Tensor] = {}
     for done, batch in enumerate(batches(splits["train"], schedule)):
         if graph and done == 0:
-            runner = Captured(step, batch)
+            runner = capture(step, batch)
         step.set_rate(task.rate.peak * task.rate.factor_at(done, schedule.steps))
         runner.run(batch)
         if (done + 1) % schedule.every == 0 or done + 1 == schedule.steps:
