@@ -5,13 +5,16 @@ from __future__ import annotations
 import faulthandler
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
 import torch
+from covering import choose
 from hypothesis import HealthCheck, settings
 from torch import Tensor
 from torch.distributions import Distribution
+from warm_processes import WarmProcesses
 
 from omegamax.kernels import triton
 
@@ -54,9 +57,36 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a C++ compiler")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-cases", action="store_true", help="run every combination of the parameters of a test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what ``covering`` leaves out of the cases of a test, unless it is asked for by its name."""
+    if config.getoption("--all-cases") or any("::" in each for each in config.args):
+        return
+    tests = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    dropped = set()
+    for name, cases in tests.items():
+        # Cases share the objects that are their values, which need not be hashable.
+        values = [{key: id(value) for key, value in case.callspec.params.items()} for case in cases]
+        for case, when in zip(cases, choose(name, values), strict=True):
+            if when == "slow":
+                case.add_marker(pytest.mark.slow)
+            elif when == "never":
+                dropped.add(case)
+    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+    items[:] = [item for item in items if item not in dropped]
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)
+    # torch.manual_seed notes where it was called from for each kind of device that has not been used yet.
+    (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(0)
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +110,15 @@ def two_threads():
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def warm_processes():
+    """Runs programs in processes that have torch and Lightning loaded."""
+    pytest.importorskip("lightning")
+    warm = WarmProcesses()
+    yield warm
+    warm.close()
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
-from omegamax._arguments import check_integer, check_number, check_type
+from omegamax._arguments import check_count, check_integer, check_interval, check_number, check_type
 
 
 def test_integer_may_be_a_float_or_of_numpy():
@@ -40,3 +41,21 @@ def test_number_outside_its_interval_is_refused():
 def test_wrong_type_is_named():
     with pytest.raises(TypeError, match="f: basis must be a str, got int"):
         check_type("f", "basis", 3, str)
+
+
+def test_count_is_an_int():
+    assert check_count("f", "n", 2, least=2) == 2
+    for value in (1, 2.0, True, "2", None):
+        with pytest.raises(ValueError, match="f: n must be an int of at least 2, got"):
+            check_count("f", "n", value, least=2)
+
+
+def test_interval_is_open_or_closed_at_either_end():
+    inside = ((0, "[0, 1)"), (0.5, "(0, 1)"), (1, "(0, 1]"), (np.float32(1), "[0, 1]"))
+    assert [check_interval("f", "x", value, interval) for value, interval in inside] == [0, 0.5, 1, 1]
+    for value, interval in ((1, "[0, 1)"), (0, "(0, 1)"), (0, "(0, 1]"), (1.5, "[0, 1]"), (math.nan, "[0, 1]")):
+        with pytest.raises(ValueError, match=re.escape(f"f: x must lie in {interval}, got {value!r}")):
+            check_interval("f", "x", value, interval)
+    for value in (True, "0", None):
+        with pytest.raises(TypeError, match=re.escape("f: x must be a number in [0, 1], got")):
+            check_interval("f", "x", value, "[0, 1]")

@@ -149,3 +149,32 @@ def test_traced_and_mapped_tensors_are_not_read():
     seen = []
     torch.func.vmap(lambda z: seen.append(_checks.readable(z)) or z)(Z)
     assert seen == [False]
+
+
+def test_shape_is_checked_axis_by_axis():
+    fitting = (((2, 3), ("B", 3)), ((3,), ("*", 3)), ((4, 2, 3), ("*", "n", 3)), ((), ()))
+    for shape, sizes in fitting:
+        assert _checks.check_shape("f", "x", torch.zeros(shape), *sizes).shape == shape
+    for shape, sizes in (
+        ((2, 3), ("B", 4)),
+        ((3,), ("B", 3)),
+        ((), ("*", 3)),
+        ((0, 3), ("B", 3)),
+        ((1, 3), ("*", 2, 3)),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f"got shape {shape}")):
+            _checks.check_shape("f", "x", torch.zeros(shape), *sizes)
+    with pytest.raises(ValueError, match=re.escape("f: x must be [*, 2], one for each edge, got shape (3,)")):
+        _checks.check_shape("f", "x", torch.zeros(3), "*", 2, meaning="one for each edge")
+
+
+def test_other_dtypes_than_integers_or_bools_are_refused():
+    for dtype in (torch.uint8, torch.int16, torch.int64):
+        assert _checks.check_integers("f", "x", torch.zeros(2, dtype=dtype)).dtype == dtype
+    for value, given in ((torch.zeros(2), "torch.float32"), (torch.zeros(2) > 0, "torch.bool"), ([1], "list")):
+        with pytest.raises(TypeError, match=f"f: x must be a tensor of integers, got {given}"):
+            _checks.check_integers("f", "x", value)
+    assert _checks.check_bools("f", "x", torch.ones(2) > 0, "True keeps").all()
+    for value, given in ((torch.zeros(2), "torch.float32"), (True, "bool")):
+        with pytest.raises(TypeError, match=re.escape(f"f: x must be a bool tensor (True keeps), got {given}")):
+            _checks.check_bools("f", "x", value, "True keeps")

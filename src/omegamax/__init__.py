@@ -18,7 +18,9 @@ from omegamax.functional import constrained_softmax as constrained_softmax
 from omegamax.functional import constrained_sparsemax as constrained_sparsemax
 from omegamax.functional import entmax as entmax
 from omegamax.functional import entmax15 as entmax15
+from omegamax.functional import escort as escort
 from omegamax.functional import fusedmax as fusedmax
+from omegamax.functional import generalized_covariance as generalized_covariance
 from omegamax.functional import graph_fusedmax as graph_fusedmax
 from omegamax.functional import k_subsets as k_subsets
 from omegamax.functional import normmax as normmax
@@ -41,6 +43,7 @@ from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import sharded_entmax_loss as sharded_entmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
+from omegamax.losses import squared_loss as squared_loss
 from omegamax.maps import Bounded as Bounded
 from omegamax.maps import Fused as Fused
 from omegamax.maps import GraphFused as GraphFused
@@ -50,6 +53,7 @@ from omegamax.maps import Omega as Omega
 from omegamax.maps import Oscar as Oscar
 from omegamax.maps import SequentialKSubsets as SequentialKSubsets
 from omegamax.maps import Shannon as Shannon
+from omegamax.maps import SquaredNorm as SquaredNorm
 from omegamax.maps import TotalVariation2d as TotalVariation2d
 from omegamax.maps import Tsallis as Tsallis
 from omegamax.maps import get as get

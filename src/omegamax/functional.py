@@ -9,6 +9,8 @@ from omegamax.maps.entmax import entmax as entmax
 from omegamax.maps.entmax import entmax15 as entmax15
 from omegamax.maps.entmax import softmax as softmax
 from omegamax.maps.entmax import sparsemax as sparsemax
+from omegamax.maps.escort import escort as escort
+from omegamax.maps.escort import generalized_covariance as generalized_covariance
 from omegamax.maps.fusedmax import fusedmax as fusedmax
 from omegamax.maps.graph_fusedmax import graph_fusedmax as graph_fusedmax
 from omegamax.maps.k_subsets import k_subsets as k_subsets

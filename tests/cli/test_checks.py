@@ -47,6 +47,7 @@ COMMANDS = {
     "mil predict": ["mil", "predict", "--data.folder", "x"],
     "mil explain": ["mil", "explain", "no-run"],
     "text fit": ["text", "fit"],
+    "text demo": ["text", "demo"],
     "text explain": ["text", "explain", "a film", "--checkpoint", "no-run"],
 }
 

@@ -76,14 +76,13 @@ def test_class_of_the_command_line_is_not_imported(arguments, mark, capsys):
 
 
 @pytest.mark.parametrize("program", ["", "import harmful; "], ids=["trusted by name", "imported before"])
-def test_class_of_the_users_own_may_be_named(program, mark, tmp_path, monkeypatch):
+def test_class_of_the_users_own_may_be_named(program, mark, tmp_path, monkeypatch, warm_processes):
     """In a process of its own: a set that is defined once is known for the rest of it."""
     if not program:
         monkeypatch.setenv("OMEGAMAX_MODULES", "other, harmful")
         assert "harmful" in list_packages()
     call = "from omegamax.cli.main import main; main(['vqa', 'fit', '--data', 'harmful.HarmData', '--print_config'])"
-    command = [sys.executable, "-c", program + call]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = warm_processes.run(["-c", program + call], cwd=tmp_path)
     assert done.returncode == 0 and "harmful.HarmData" in done.stdout and mark.exists()
 
 
@@ -97,14 +96,20 @@ def test_jsonargparse_is_left_as_it_was():
     assert (_typehints.import_object, get_loader("yaml")) == before
 
 
-@pytest.mark.parametrize("name", ["harmful", "lightning", "rich"])
-def test_no_file_of_the_current_folder_passes_for_a_module(name, tmp_path):
-    mark = tmp_path / "ran"
-    (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')")
-    (tmp_path / "config.yaml").write_text(f"trainer: {{callbacks: [{{class_path: {name}.Harm}}]}}")
+def test_no_file_of_the_current_folder_passes_for_a_module(tmp_path):
+    """Neither by what a configuration names nor by the name of what the command itself imports."""
+    for name in ("harmful", "lightning", "rich"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r} + __name__, 'w')")
+    (tmp_path / "config.yaml").write_text("trainer: {callbacks: [{class_path: harmful.Harm}]}")
     command = [sys.executable, "-m", "omegamax", "vqa", "fit", "--config", "config.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2 and "Traceback" not in done.stderr and not mark.exists()
+    assert done.returncode == 2 and "Traceback" not in done.stderr and not list(tmp_path.glob("ran*"))
+
+
+@pytest.mark.parametrize("name", ["lightning", "rich"])
+def test_class_that_a_package_does_not_have_is_refused(name, tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text(f"trainer: {{callbacks: [{{class_path: {name}.Harm}}]}}")
+    assert f"{name}.Harm" in refused(["--config", str(tmp_path / "config.yaml")], capsys)
 
 
 def laughs(levels=12):

@@ -16,6 +16,7 @@ from rich.console import Console
 from tasks.vqa.small_demo import RECIPE, in_this_process
 
 from omegamax.cli import demo
+from omegamax.cli._bars import show_bars
 from omegamax.cli.main import main
 from omegamax.tasks.vqa.demo import BLIND, PARTS, START
 from omegamax.tasks.vqa.report import Comparison
@@ -100,7 +101,7 @@ def test_steps_are_those_asked_for():
 
 
 def test_lines_at_quarters_where_there_is_no_terminal(capsys):
-    with demo._bars({"start": 40, "language_only": 10}) as tell:
+    with show_bars({"start": 40, "language_only": 10}) as tell:
         for done in (1, 10, 11, 39, 40):
             tell("start", done)
         tell("language_only", 10)
@@ -114,7 +115,7 @@ def test_bars_on_a_terminal(monkeypatch):
     file = StringIO()
     console = Console(file=file, force_terminal=True, width=80)
     monkeypatch.setattr("rich.console.Console", lambda **settings: console)
-    with demo._bars({"start": 40, "language_only": 10}) as tell:
+    with show_bars({"start": 40, "language_only": 10}) as tell:
         tell("start", 40)
         tell("language_only", 5)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())

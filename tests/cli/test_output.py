@@ -13,6 +13,7 @@ FOLDERS = {
     "vqa fit": ["vqa", "fit"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
+    "text demo": ["text", "demo"],
 }
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
@@ -95,13 +96,14 @@ def test_full_disk_is_reported_in_one_line(tmp_path, capsys, monkeypatch, argume
     """The disk fills up while the command works: what it wrote before stays, and no traceback is shown."""
     import errno
 
-    from omegamax.cli import _page
+    from omegamax.cli import _page, _plates
     from omegamax.tasks.vqa import pretrain
 
     def full(*unused, **settings):
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
     monkeypatch.setattr(_page, "page", full)
+    monkeypatch.setattr(_plates, "PLATES", _plates.PLATES[:1])  # which are drawn before
     monkeypatch.setattr(pretrain, "save_grid_cnn", full)
     out = tmp_path / ("out.safetensors" if "pretrain" in arguments else "out")
     assert main([*arguments, "--out", str(out)]) == 1

@@ -6,7 +6,7 @@ A tangent is right, or asking for it is an error; it is never lost on the way, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -185,11 +185,19 @@ def differences(f, h: float = 1e-6) -> Tensor:
         return (f(Z + h * T) - f(Z - h * T)) / (2 * h)
 
 
-def check(operation: str, name: str, transform) -> None:
+@cache
+def reason_of_softmax(name: str) -> str | None:
+    """Why torch's own softmax has no tangent under this transform; None: it has."""
     try:
-        transform(partial(torch.softmax, dim=-1))
+        (TRANSFORMS | COMPILED)[name](partial(torch.softmax, dim=-1))
     except Exception as error:
-        pytest.skip(f"torch.softmax has no tangent here either: {error}"[:200])
+        return f"torch.softmax has no tangent here either: {error}"[:200]
+    return None
+
+
+def check(operation: str, name: str, transform) -> None:
+    if reason := reason_of_softmax(name):
+        pytest.skip(reason)
     f = OPERATIONS[operation]
     wanted = differences(f)
     assert wanted.abs().max() > 1e-3, "a tangent of zero would prove nothing"
@@ -207,9 +215,14 @@ def test_tangent_is_right_or_refused(operation: str, name: str):
     check(operation, name, TRANSFORMS[name])
 
 
+# jvp makes duals itself: one operation of each kind by hand.
+DUAL = {"entmax", "entmax_loss", "attention", "expectation", "sparsemap"}
+
+
 @pytest.mark.slow
-@every_operation
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(
+    "name, operation", [(n, o) for n in COMPILED for o in OPERATIONS if n != "compile of dual" or o in DUAL]
+)
 @WARNINGS
 def test_compiled_tangent_is_right_or_refused(operation: str, name: str):
     if name == "export" and operation in MADE_INSIDE:

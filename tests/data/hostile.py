@@ -1,5 +1,6 @@
 """Files that were made to do harm: small on the disk, endless in memory, or with names that lead elsewhere."""
 
+import functools
 import gzip
 import io
 import json
@@ -16,15 +17,18 @@ MIB = 1 << 20
 EVEN = b"\0" * 16 * MIB
 
 
+@functools.cache  # packing takes seconds
 def gzip_bomb(head=b"", mib=512):
     """Zeros, a thousand times as many as bytes: members of an archive one after the other are one content."""
     return gzip.compress(head, 1) + gzip.compress(EVEN, 9) * (mib // 16)
 
 
+@functools.cache
 def xz_bomb(head=b"", mib=512):
     return lzma.compress(head) + lzma.compress(EVEN) * (mib // 16)
 
 
+@functools.cache
 def zip_bomb(name, method=zipfile.ZIP_DEFLATED, mib=256):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive, archive.open(name, "w") as member:
@@ -72,6 +76,7 @@ def expanded():
     return file.getvalue()
 
 
+@functools.cache
 def deflated():
     """A file of torch whose numbers are compressed, which torch unpacks without a look at their size."""
     plain, file = io.BytesIO(), io.BytesIO()

@@ -53,7 +53,9 @@ def test_table_has_every_bag(digits, positives):
 
 def test_sizes_have_the_mean_and_deviation_asked_for(digits):
     sizes = torch.tensor([len(MNISTBags(digits, 400, mean=20, deviation=3)[i].instances) for i in range(400)]).float()
-    assert abs(sizes.mean() - 20) < 0.6 and abs(sizes.std() - 3) < 0.4
+    assert abs(sizes.mean() - 19.5) < 0.6 and abs(sizes.std() - 3) < 0.4  # rounded down
+    by_default = torch.tensor([len(MNISTBags(digits, 400, 5)[i].instances) for i in range(400)]).float()
+    assert abs(by_default.mean() - 13.6) < 0.8 and abs(by_default.std() - 4.9) < 0.6  # 14 ± 5, at least 5
     assert {len(MNISTBags(digits, 9, 5, mean=1, deviation=0)[i].instances) for i in range(9)} == {5}
 
 

@@ -1,5 +1,6 @@
 """Every reader against every hostile file: one line that names the file, and little memory."""
 
+import functools
 import gzip
 import json
 import struct
@@ -103,22 +104,28 @@ ARRAYS = {
 }
 
 
+@functools.cache
+def array(name):
+    """The file, which takes seconds to pack."""
+    return ARRAYS[name]()
+
+
 @pytest.mark.parametrize("name", ARRAYS)
 def test_features_are_refused(tmp_path, name):
     path = tmp_path / name.replace(".npy", ".npz")
-    path.write_bytes(ARRAYS[name]())
+    path.write_bytes(array(name))
     assert str(path) in refused(read_grid, path)
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if not name.endswith(".pth")])
 def test_sets_of_arrays_are_refused(tmp_path, name):
-    (tmp_path / "fox.npz").write_bytes(ARRAYS[name]())
+    (tmp_path / "fox.npz").write_bytes(array(name))
     assert "fox.npz" in refused(lambda folder: MILBenchmark(folder, "fox"), tmp_path)
     (tmp_path / "train.jsonl").write_text('{"question": "is it red", "answer": "true"}\n')
-    (tmp_path / "images.npz").write_bytes(ARRAYS[name]())
+    (tmp_path / "images.npz").write_bytes(array(name))
     assert "images.npz" in refused(Shapes, tmp_path)
     (tmp_path / "train_questions.json").write_text('[["is it red", "yes", 0]]')
-    (tmp_path / "train_images.npz").write_bytes(ARRAYS[name]())
+    (tmp_path / "train_images.npz").write_bytes(array(name))
     assert "train_images.npz" in refused(EasyVQA, tmp_path)
 
 

@@ -1,10 +1,7 @@
 """The application of docs/extending.md: its files are written as they stand there, trained, measured and explained."""
 
 import csv
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,29 +23,32 @@ def folder(tmp_path_factory):
     return made
 
 
-def run(folder, *arguments):
-    command = [sys.executable, *arguments]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=280, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(folder, warm_processes):
+    """Runs a program of the folder; what it printed."""
+
+    def run(*arguments):
+        done = warm_processes.run(arguments, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
-def test_application_of_the_page_learns_and_is_explained(folder):
-    fit = run(folder, "pick.py", "fit", "--model.omega=entmax15", "--out=runs/a", "--trainer.accelerator=cpu")
+def test_application_of_the_page_learns_and_is_explained(folder, run):
+    fit = run("pick.py", "fit", "--model.omega=entmax15", "--out=runs/a", "--trainer.accelerator=cpu")
     assert float(re.search(r"best val_accuracy: ([\d.]+)", fit)[1]) > 0.9
-    assert "test_accuracy" in run(folder, "pick.py", "test", "--config=runs/a/config.yaml")
-    said = run(folder, "pick.py", "explain", "runs/a", "--out=picked.png")
+    assert "test_accuracy" in run("pick.py", "test", "--config=runs/a/config.yaml")
+    said = run("pick.py", "explain", "runs/a", "--out=picked.png")
     weights = [float(cell) for cell in said.splitlines()[1].split()[1:]]
     assert len(weights) == 6 and abs(sum(weights) - 1) < 0.05 and 0.0 in weights
     assert (folder / "picked.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_experiment_of_the_page_writes_rows_once(folder):
+def test_experiment_of_the_page_writes_rows_once(folder, run):
     arguments = ("run.py", "--maps", "sparsemax", "--seeds", "0", "--epochs", "1", "--workers", "1", "--device", "cpu")
-    run(folder, *arguments)
-    assert "1 rows, 0 failed" in run(folder, *arguments)
+    run(*arguments)
+    assert "1 rows, 0 failed" in run(*arguments)
     with (folder / "results" / "runs.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["map"], row["seed"]) == ("sparsemax", "0") and 0 <= float(row["accuracy"]) <= 1

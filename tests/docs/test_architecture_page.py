@@ -68,12 +68,24 @@ def test_walk_of_scores_on_a_gpu():
 
 
 def test_walk_of_a_value_through_continuous_attention():
-    steps = named(section("The walk of a value through continuous attention").split("For compact support")[0])
+    steps, _ = map(named, section("The walk of a value through continuous attention").split("For compact support"))
     layer = ContinuousAttention(GaussianRBF.grid(8, 1, 0.01), alpha=1.0)
     values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((25,))
     ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
     assert len(steps) <= 12
     assert ran == set(steps), ran ^ set(steps)
+
+
+def test_walk_of_a_value_through_continuous_attention_of_compact_support():
+    steps, more = map(named, section("The walk of a value through continuous attention").split("For compact support"))
+    layer = ContinuousAttention(GaussianRBF.grid(8, 2, 0.01), alpha=2.0)
+    values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((5, 5))
+    ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
+    compiled = {name for name in more if name.endswith(".h")}
+    left_out = {"densities/_members.py"}
+    wanted = {*steps, *more} - left_out - compiled
+    assert len(wanted) <= 17
+    assert ran == wanted, ran ^ wanted
 
 
 def test_walk_of_an_image_through_explain(tmp_path):

@@ -88,14 +88,18 @@ def test_cleaning_leaves_what_was_trained():
 @pytest.mark.slow
 def test_flagship_command_learns_more_than_words_alone(tmp_path, monkeypatch, capsys):
     """The README's training, its picture and its comparison, on fewer and easier pictures."""
+    from omegamax.cli.vqa import _cnn
+
     fits = [words[1:] for page, words in COMMANDS if page == "README.md" and words[1:3] == ["vqa", "fit"]]
     first, second = ([str(ROOT / word) if word.startswith("experiments/") else word for word in fit] for fit in fits)
     monkeypatch.chdir(tmp_path)
-    steps = ["--data.samples=[8000,1000,200]", "--trainer.max_steps=450", "--trainer.val_check_interval=150"]
-    assert main([*first, *EASY, *steps]) == 0
+    for name, value in {"STEPS": 200, "SAMPLES": 2000, "UNSEEN": 100}.items():  # of the CNN
+        monkeypatch.setattr(_cnn, name, value)
+    steps = ["--data.samples=[3000,500,100]", "--trainer.max_steps=75", "--trainer.val_check_interval=75"]
+    assert main([*first, *EASY, *steps, "--trainer.max_steps=225"]) == 0
     start = tmp_path / "runs" / "softmax"
     assert (start / "cnn.safetensors").is_file() and (start / "model.safetensors").is_file()
-    assert main([*second, *EASY, *steps, "--trainer.max_steps=150"]) == 0
+    assert main([*second, *EASY, *steps]) == 0
     run = tmp_path / "runs" / "tvmax"
     blind = [*first, *EASY, *steps, "--model.blind=true", "--out=runs/blind"]
     assert main(blind) == 0

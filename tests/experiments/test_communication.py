@@ -6,9 +6,7 @@ import csv
 import importlib
 import json
 import logging
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -45,13 +43,13 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
-def script(name, *arguments):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(FOLDER / f"{name}.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment, check=False)
+@pytest.fixture
+def script(warm_processes):
+    """Runs a script of the experiment."""
+    return lambda name, *arguments: warm_processes.run([FOLDER / f"{name}.py", *arguments])
 
 
-def test_page_shows_what_the_rows_say(tmp_path):
+def test_page_shows_what_the_rows_say(tmp_path, script):
     page = shutil.copy(FOLDER / "README.md", tmp_path)
     done = script("tables", page)
     assert done.returncode == 0, done.stderr
@@ -142,7 +140,7 @@ def test_trial_gives_a_row(scripts, tiny):
 
 
 @pytest.mark.slow
-def test_one_command_makes_a_row_and_does_not_make_it_again(tmp_path, tiny):
+def test_one_command_makes_a_row_and_does_not_make_it_again(tmp_path, tiny, script):
     told = ("--data", tiny, "--results", tmp_path, "--epochs", 1, "--workers", 2, "--device", "cpu")
     told += ("--kinds", "gaussian_sparsemax", "--choices", "rate", "--seeds", 3)
     done = script("run", *told)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,16 +39,14 @@ def rows(path):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, warm_processes):
     folder = tmp_path_factory.mktemp("all")
     write_digits(folder / "mnist", 10040, packed=False)  # 10000 are held out
     write_benchmark(folder / "mil", bags=40)
     out = folder / "results"
     given = ["--data", folder, "--sets", "mnist_2", "fox", "--kinds", "softmax", "k_subsets_5", "--seeds", "0", "1"]
     given += ["--epochs", "1", "--bags", "8", "8", "8", "--workers", "1", "--device", "cpu", "--trials-from", out]
-    command = [sys.executable, "-c", ALL, str(FOLDER), *map(str, given), "--results", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    shown = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
+    shown = warm_processes.run(["-c", ALL, FOLDER, *given, "--results", out])
     assert shown.returncode == 0, shown.stderr
     return out, shown.stdout
 

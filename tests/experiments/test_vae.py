@@ -5,26 +5,22 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
+from tests.tasks.communication.pictures import write_idx
 
 pytest.importorskip("lightning")
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vae"
 
 
-def script(name, *arguments, code=None):
-    """Run a script, or a few lines beside it."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    first = [str(FOLDER / f"{name}.py")] if code is None else ["-c", code]
-    command = [sys.executable, *first, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=280, env=environment, cwd=FOLDER, check=False
-    )
+@pytest.fixture
+def script(warm_processes):
+    """Runs a script of the experiment."""
+    return lambda name, *arguments, **settings: warm_processes.run([FOLDER / f"{name}.py", *arguments], **settings)
 
 
 def rows(name, folder=FOLDER / "results"):
@@ -33,7 +29,7 @@ def rows(name, folder=FOLDER / "results"):
 
 
 @pytest.mark.slow
-def test_page_shows_what_the_rows_say(tmp_path):
+def test_page_shows_what_the_rows_say(tmp_path, script):
     page = shutil.copy(FOLDER / "README.md", tmp_path)
     done = script("tables", page)
     assert done.returncode == 0, done.stderr
@@ -69,56 +65,31 @@ def test_rows_are_bounds_of_codes_on_faces():
         assert {"gumbel_softmax": zero == 0, "straight_through": float(row["corner"]) == 1}.get(row["kind"], zero > 0)
 
 
-@pytest.mark.slow
-def test_pictures_are_there_for_every_distribution():
+def test_pictures_are_there_for_every_distribution(warm_processes):
     code = "from job import KINDS, SETS; from tables import SIZE\n"
     code += "print(*(f'{s}-{c}-{k}-{SIZE[c]}' for s in SETS for c in KINDS for k in KINDS[c]))"
-    named = script("", code=code).stdout.split()
+    named = warm_processes.run(["-c", code], cwd=FOLDER).stdout.split()
     assert {path.stem for path in (FOLDER / "results" / "pictures").glob("*.npz")} == set(named)
     assert all((FOLDER / f"{name}.png").exists() for name in ("bits", "simplex"))
 
 
-@pytest.mark.slow
-def test_without_data_the_variable_is_named(tmp_path):
+def test_without_data_the_variable_is_named(tmp_path, script):
     environment = {name: value for name, value in os.environ.items() if name != "OMEGAMAX_DATA"}
-    command = [sys.executable, str(FOLDER / "run.py"), "--results", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment, check=False)
+    done = script("run", "--results", tmp_path, env=environment)
     assert done.returncode == 2 and "OMEGAMAX_DATA" in done.stderr
 
 
 @pytest.mark.slow
-def test_trials_rows_and_pictures_from_small_files(tmp_path):
-    code = """
-import sys, gzip, struct, torch
-from pathlib import Path
-torch.manual_seed(0)
-for part, count in (("train", 5100), ("t10k", 40)):
-    images, labels = torch.randint(0, 256, (count, 28, 28)), torch.arange(count) % 10
-    for what, made in (("images-idx3", images), ("labels-idx1", labels)):
-        path = Path(sys.argv[1], "mnist", f"{part}-{what}-ubyte.gz")
-        path.parent.mkdir(exist_ok=True)
-        head = bytes([0, 0, 8, made.dim()]) + struct.pack(f">{made.dim()}I", *made.shape)
-        with gzip.open(path, "wb", compresslevel=1) as file:
-            file.write(head + made.byte().numpy().tobytes())
-"""
-    assert script("", tmp_path, code=code).returncode == 0
+def test_trials_rows_and_pictures_from_small_files(tmp_path, script):
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for part, count in (("train", 5100), ("t10k", 40)):  # 5000 are held out
+        write_idx(folder / f"{part}-images-idx3-ubyte", torch.randint(0, 256, (count, 28, 28)))
+        write_idx(folder / f"{part}-labels-idx1-ubyte", torch.arange(count) % 10)
     common = ["--data", tmp_path, "--results", tmp_path / "out", "--sets", "mnist", "--codes", "simplex"]
-    common += [
-        "--kinds",
-        "mixed_dirichlet",
-        "--epochs",
-        1,
-        "--trial-epochs",
-        1,
-        "--hidden",
-        8,
-        "--samples",
-        3,
-        "--device",
-        "cpu",
-    ]
+    common += ["--kinds", "mixed_dirichlet", "--epochs", 1, "--trial-epochs", 1, "--hidden", 8, "--samples", 3]
     for more in (["--trials"], ["--seeds", 0, 1]):
-        done = script("run", *common, *more)
+        done = script("run", *common, "--device", "cpu", *more)
         assert done.returncode == 0, done.stderr
     assert len(rows("trials", tmp_path / "out")) == 4
     made = rows("runs", tmp_path / "out")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,11 +18,11 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
 SETS = ("scenes", "easy_vqa", "shapes", "daquar")
 
 
-@pytest.mark.slow
-def test_readme_has_the_tables_of_the_rows(tmp_path: Path) -> None:
+def test_readme_has_the_tables_of_the_rows(tmp_path: Path, warm_processes) -> None:
     again = tmp_path / "README.md"
     shutil.copy(FOLDER / "README.md", again)
-    subprocess.run([sys.executable, FOLDER / "tables.py", again], check=True)
+    done = warm_processes.run([FOLDER / "tables.py", again])
+    assert done.returncode == 0, done.stderr
     assert again.read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 

@@ -100,22 +100,25 @@ def test_traced_maps(name: str, tmp_path):
     assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo=False) <= TOLERANCE
 
 
-def test_traced_map_over_chains(tmp_path):
-    layer = Layer(CHAINS["fusedmax"])
-    assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo=False) <= TOLERANCE
-
-
 def test_exported_closed_forms(tmp_path):
     layer = Layer(*CLOSED.values())
     assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "maps.onnx", dynamo=True) <= TOLERANCE
 
 
+# Of the maps with an alpha, one for each solver: it is a number in the same steps.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*UNROLLED, *CHAINS])
-@pytest.mark.parametrize("dynamo", [False, True], ids=["traced", "exported"])
-def test_maps_in_many_steps(name: str, dynamo: bool, tmp_path):
-    layer = Layer({**UNROLLED, **CHAINS}[name])
-    assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo) <= TOLERANCE
+@pytest.mark.parametrize("name", [name for name in UNROLLED if not name.endswith((" 1.25", " 1.5", " 4"))])
+def test_exported_maps_in_many_steps(name: str, tmp_path):
+    layer = Layer(UNROLLED[name])
+    assert worst_error(layer, (scores(6),), (scores(11),), tmp_path / "map.onnx", dynamo=True) <= TOLERANCE
+
+
+# Steps for each entry, for each pair of segments: a row of three has every kind of them.
+@pytest.mark.parametrize("dynamo", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["traced", "exported"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_maps_over_chains(name: str, dynamo: bool, tmp_path):
+    rows = (scores(6, 3),), (scores(11, 3),)
+    assert worst_error(Layer(CHAINS[name]), *rows, tmp_path / "map.onnx", dynamo) <= TOLERANCE
 
 
 def test_rows_of_another_length(tmp_path):

@@ -60,12 +60,24 @@ def test_subsets_weigh_k_instances_in_all():
 
 
 @pytest.mark.parametrize("omega, options", POOLINGS)
-def test_encoding_the_padding_too_changes_nothing(omega, options):
+def test_features_that_the_encoder_has_made_give_the_same(omega, options):
     classify = make(omega, options, heads=2, normalize=True)
     bags, mask = torch.randn(4, 7, 5, dtype=torch.float64), torch.rand(4, 7) > 0.3
     mask[:, :2] = True
-    for one, other in zip(classify(bags, mask), classify(bags, mask, dense=True), strict=True):
+    features = classify.encoder(bags.flatten(0, 1)).unflatten(0, bags.shape[:2])
+    for one, other in zip(classify(bags, mask), classify(features, mask, encoded=True), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_projections_start_with_the_deviation_asked_for():
+    torch.manual_seed(0)
+    classify = BagClassifier(VectorEncoder(5, 200), heads=4, hidden_dim=400, init_deviation=0.02)
+    layers = [part for part in classify.pool.association.children() if isinstance(part, torch.nn.Linear)]
+    assert len(layers) == 4  # queries, patterns, values and output
+    for layer in layers:
+        assert abs(float(layer.weight.detach().std()) - 0.02) < 2e-4 and not layer.bias.any()
+    with pytest.raises(ValueError, match="init_deviation must be a finite number > 0, got 0"):
+        BagClassifier(VectorEncoder(5, 8), init_deviation=0)
 
 
 def test_bag_with_fewer_than_k_instances_gives_them_all():

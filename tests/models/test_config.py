@@ -7,8 +7,9 @@ import json
 import pytest
 import torch
 
+from omegamax.basis import grid_positions
 from omegamax.mixtures import AIC, Linear
-from omegamax.models.mcan import KINDS, MCAN, PAPERS, MCANConfig, OutputAttention, OutputConfig
+from omegamax.models.mcan import KINDS, MCAN, PAPERS, ImageGrid, MCANConfig, OutputAttention, OutputConfig
 from omegamax.nn import ContinuousAttention, MultimodalAttention
 
 
@@ -51,6 +52,37 @@ def test_multimodal_settings_arrive():
     assert OutputAttention(8, 8, PAPERS["test-mca-100"]).density.criterion == Linear(100.0)
 
 
+def test_starts_floor_and_mixing_arrive():
+    three = OutputConfig("multimodal", init="random", restarts=3, floor=1e-6, selection=5.0)
+    density = OutputAttention(4, 4, three).density
+    assert (density.init, density.restarts, density.floor) == ("random", 3, 1e-6)
+    settings = OutputConfig("multimodal", components="fixed", mixing="sparsemax", iterations=(50, 50))
+    assert OutputAttention(4, 4, settings).density.mixing == "sparsemax"
+
+
+def test_a_small_floor_leaves_several_components():
+    """With the variance of a cell on each, the papers' lambda takes one component for what are two points."""
+    x = torch.zeros(1, 64, 4)
+    z = torch.full((1, 64), -20.0)
+    z[0, 9] = z[0, 54] = 0.0
+    found = []
+    for floor in (None, 1e-6):
+        config = OutputConfig("multimodal", floor=floor, selection=5.0, init="random", restarts=3)
+        look = OutputAttention(4, 4, config).eval()
+        look.scores = lambda x: z
+        found.append(int(look(x, ImageGrid((8, 8)))[1].density.component_count))
+    assert found == [1, 2]
+
+
+def test_basis_functions_of_either_kind_have_the_same_variance():
+    grid = grid_positions((400, 400), dtype=torch.float64)
+    for basis in ("gaussian", "paraboloid"):
+        look = OutputAttention(4, 4, OutputConfig("continuous_softmax", functions=1, variance=0.002, basis=basis))
+        psi = look.density.basis.double()(grid).squeeze(-1) / 160_000
+        assert float(psi.sum()) == pytest.approx(1.0, abs=1e-4)
+        assert float((psi * (grid[:, 0] - 0.5).square()).sum()) == pytest.approx(0.002, rel=1e-4)
+
+
 def test_alpha_arrives():
     assert OutputAttention(8, 8, OutputConfig("continuous_sparsemax")).density.alpha == 2.0
     look = OutputAttention(8, 8, OutputConfig("continuous_entmax", alpha=1.75, floor=1e-6)).density
@@ -78,6 +110,10 @@ def test_replace():
         ({"kind": "k_subsets", "k": 0}, "k must be > 0, got 0"),
         ({"discrete": "tvmax"}, "discrete must be one of .* got 'tvmax'"),
         ({"selection": "dic"}, "selection must be one of .* got 'dic'"),
+        ({"basis": "wavelet"}, "basis must be one of 'gaussian', 'paraboloid', got 'wavelet'"),
+        ({"init": "best"}, "init must be one of .* got 'best'"),
+        ({"mixing": "sparsemax"}, "mixing goes with components='fixed', got 'random'"),
+        ({"floor": -1.0}, "floor must be a finite number >= 0, got -1.0"),
     ],
 )
 def test_bad_output_is_named(settings, text):

@@ -369,3 +369,16 @@ def test_refusals_of_a_call():
     ]:
         with pytest.raises((TypeError, ValueError), match="MultimodalAttention: " + message):
             attend(values, w)
+
+
+def test_sparse_mixing_takes_as_many_components_as_each_example_needs():
+    x = grid_positions((14, 14))
+    near = (-80 * torch.cdist(x, torch.tensor([[0.2, 0.3], [0.8, 0.7]])).square()).exp()
+    weights = torch.stack([near[:, 0], near.sum(-1)])
+    attend = MultimodalAttention(GaussianRBF.grid(5, 2, 0.01), 4, mixing="sparsemax", iterations=50, positions=(14, 14))
+    density = attend(torch.randn(2, 196, 3), weights)[1]
+    assert density.component_count.tolist() == [1, 2]
+    wanted = weighted_em(x, weights, 4, 50, mixing="sparsemax", spread=1 / (12 * 14**2), floor=0.0)
+    torch.testing.assert_close(density.weights, wanted.weights)
+    with pytest.raises(ValueError, match="mixing selects by itself and goes with components='fixed', got 'random'"):
+        MultimodalAttention(GaussianRBF.grid(5, 2, 0.01), 4, mixing="sparsemax", components="random")

@@ -5,6 +5,11 @@ from __future__ import annotations
 # A public name under ``omegamax``, and the keys of its works in references.bib, the first one first.
 WORKS: dict[str, tuple[str, ...]] = {
     "fenchel_young_loss": ("blondel2020learning",),
+    "SquaredNorm": ("blondel2020learning",),
+    "squared_loss": ("blondel2020learning",),
+    "escort": ("martins2020sparse", "amari2011geometry", "amari2016information"),
+    "generalized_covariance": ("martins2020sparse",),
+    "densities.generalized_covariance": ("martins2020sparse",),
     "nn.AdditiveAttention": ("bahdanau2015neural",),
     "nn.BilinearAttention": ("luong2015effective",),
     "nn.MultiheadAttention": ("vaswani2017attention", "correia2019adaptively"),

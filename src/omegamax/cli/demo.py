@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shlex
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omegamax.cli._bars import show_bars
 from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._program import program
 from omegamax.cli._stop import advise_on_stop
@@ -71,7 +69,7 @@ def _demo(options: argparse.Namespace) -> int:
     totals = {demo.FEATURES: recipe.feature_steps, demo.START: recipe.start_steps, demo.BLIND: recipe.start_steps}
     totals |= dict.fromkeys(demo.PARTS, recipe.steps)
     print("training features of cells, then five networks that differ in their attention, and a blind one", flush=True)
-    with _bars(totals) as tell:
+    with show_bars(totals) as tell:
         cnn = demo.train_features(recipe, data, options.seed, tell)
         data.featurise(cnn)
         demo.train_all(recipe, data, cnn, runs, options.seed, tell)
@@ -114,32 +112,3 @@ def _recipe(steps: int | None) -> Recipe:
 
 def _quote(path: Path) -> str:
     return shlex.quote(str(path))
-
-
-@contextlib.contextmanager
-def _bars(totals: dict[str, int]) -> Iterator[Callable[[str, int], None]]:
-    """Show a bar for each part of the work; in a pipe or a file, a line at each quarter."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        reached = dict.fromkeys(totals, 0)
-
-        def line(part: str, done: int) -> None:
-            quarter = 4 * done // totals[part]
-            if quarter > reached[part]:
-                reached[part] = quarter
-                print(f"  {part.replace('_', ' ')}: {25 * quarter} %", file=sys.stderr, flush=True)
-
-        yield line
-        return
-    columns = TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress:
-        bars = {part: progress.add_task(part.replace("_", " "), total=n, start=False) for part, n in totals.items()}
-
-        def move(part: str, done: int) -> None:
-            progress.start_task(bars[part])
-            progress.update(bars[part], completed=done)
-
-        yield move

@@ -69,11 +69,11 @@ class MNISTBags(Dataset[Bag]):
         size: number of bags.
         positives: K.
         target: the class.
-        mean, deviation: of the number of digits in a bag, normal and rounded; at least K, and 2.
+        mean, deviation: of the number of digits in a bag, normal and rounded down; at least K, and 2. By default 9 + K
+            and K: with bags of one size the share of digits in the class would tell how many they are.
         seed: an integer.
 
-    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024), whose code draws the number of digits
-    in the class in this way too.
+    Reference: K = 1: Ilse et al. (ICML 2018); K > 1: Santos et al. (ICML 2024), whose code draws bags in this way too.
     """
 
     def __init__(
@@ -83,12 +83,13 @@ class MNISTBags(Dataset[Bag]):
         positives: int = 1,
         *,
         target: int = 9,
-        mean: float = 10.0,
-        deviation: float = 1.0,
+        mean: float | None = None,
+        deviation: float | None = None,
         seed: int = 0,
     ) -> None:
         for argument, value, least in (("size", size, 1), ("positives", positives, 1), ("seed", seed, 0)):
             check_integer("MNISTBags", argument, value, least)
+        mean, deviation = 9.0 + positives if mean is None else mean, positives if deviation is None else deviation
         check_number("MNISTBags", "mean", mean, above=0)
         check_number("MNISTBags", "deviation", deviation, least=0)
         inside = digits.labels == target
@@ -119,7 +120,7 @@ class MNISTBags(Dataset[Bag]):
     def _draw(self, index: int) -> tuple[Tensor, Tensor, int]:
         """Draw the indices of the digits of a bag; return them, which are in the class, and the label."""
         rng = np.random.default_rng((self.seed, index))
-        count = max(round(float(rng.normal(self.mean, self.deviation))), self.positives, _FEWEST)
+        count = max(int(rng.normal(self.mean, self.deviation)), self.positives, _FEWEST)
         label = index % 2
         low, high = (self.positives, count) if label else (0, min(self.positives - 1, count))
         inside = int(rng.integers(low, high + 1))

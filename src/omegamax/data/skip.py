@@ -18,7 +18,7 @@ class BrokenSampleWarning(UserWarning):
 
 
 class SkipBroken(Dataset[Sample]):
-    """A dataset whose broken samples are passed over: the next readable one takes the place of each.
+    """A dataset whose broken samples are passed over: the next readable one takes the at of each.
 
     The stand-in keeps its own id, so that results collected by id count it once. Each broken sample is warned of, with
     their number so far (in each worker process, where there are several), and listed in ``broken``.
@@ -42,16 +42,16 @@ class SkipBroken(Dataset[Sample]):
         if not -count <= index < count:
             raise IndexError(f"SkipBroken: index {index} is out of range for {count} samples")
         for step in range(count):
-            place = (index + step) % count
-            if place in self.broken:
+            at = (index + step) % count
+            if at in self.broken:
                 continue
             try:
-                return self.dataset[place]
+                return self.dataset[at]
             except (DataError, FileNotFoundError) as error:
                 if len(self.broken) == self.limit:
                     before = f"{self.limit} samples before it were broken, as many as limit allows"
                     raise type(error)(f"{error} ({before})") from error
-                self.broken[place] = str(error)
-                message = f"sample {place} is passed over ({len(self.broken)} so far, of {count}): {error}"
+                self.broken[at] = str(error)
+                message = f"sample {at} is passed over ({len(self.broken)} so far, of {count}): {error}"
                 warnings.warn(message, BrokenSampleWarning, stacklevel=2)
-        raise DataError(f"SkipBroken: none of {count} samples can be read; the last error: {self.broken[place]}")
+        raise DataError(f"SkipBroken: none of {count} samples can be read; the last error: {self.broken[at]}")

@@ -19,4 +19,5 @@ from omegamax.densities._members import TruncatedParaboloid as TruncatedParabolo
 from omegamax.densities._mixture import Mixture as Mixture
 from omegamax.densities._quadrature import gauss_legendre_nodes as gauss_legendre_nodes
 from omegamax.densities._wasserstein import wasserstein2 as wasserstein2
+from omegamax.densities.expectations import generalized_covariance as generalized_covariance
 from omegamax.densities.expectations import product_nodes as product_nodes

@@ -57,6 +57,15 @@ class Density(torch.distributions.Distribution):
         """Tell whether points ``[*, n]`` lie where the density is positive; bool."""
         raise NotImplementedError
 
+    def escort(self, beta: float | Tensor) -> Density:
+        r"""Return the escort density, proportional to the power of the density on its support.
+
+        .. math:: \tilde p^\beta(t) = p(t)^\beta \Big/ \int p^\beta
+
+        Reference: Martins et al. (NeurIPS 2020), Eq. 5.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.escort: not known in closed form; take a GridDensity")
+
     def expect(self, basis: Basis) -> Tensor:
         r"""Return :math:`E_p[\psi_j(t)]` for every function of a basis, ``[*, J]``.
 

@@ -114,6 +114,31 @@ class BetaGaussian(Quadratic):
         root = root.times((0.5 * log_factor).exp())
         return BetaGaussian._from_root(self._loc[..., kept], root, 1 + e_kept, self._validate_args)
 
+    def escort(self, beta: float | Tensor) -> BetaGaussian:
+        r"""Return the density proportional to :math:`p^\beta`: a beta-Gaussian again, of the same support.
+
+        Its alpha is :math:`1 + (\alpha - 1) / \beta`, so that beta must be above 0, and above
+        :math:`(1 - \alpha) n / 2`. At 0 it would be uniform on the support, which is no beta-Gaussian.
+
+            >>> p = BetaGaussian(torch.zeros(1), 2 / 3, alpha=2.0).escort(2.0)  # a biweight
+            >>> p.alpha, p.prob(torch.zeros(1)), p.support_radius * p.scale_tril[0, 0]
+            (1.5, tensor(0.9375), tensor(1.))
+
+        Reference: Martins et al. (NeurIPS 2020), Eq. 5.
+        """
+        n, e, name = self.dimension, self._wide_e(), f"{type(self).__name__}.escort"
+        beta = check_above(name, "beta", beta, 0.0)
+        ratio = e / _wide(beta)
+        lowest = -2 / n
+        if not isinstance(ratio, Tensor) and ratio <= lowest:
+            raise ValueError(f"{name}: beta must be above {-e * n / 2:g} for alpha = {self.alpha:g}, got {beta:g}")
+        # Sigma = s Sigma with (alpha' - 1) / (c' s) = (alpha - 1) / c, where c' depends on s as well.
+        g = 1 + ratio * (n / 2)
+        volume = self._cast(ratio) * _gaussian_volume(self._root, n) - self._cast(ratio * log_volume(ratio, n))
+        log_factor = self._cast(g) * (self._e * self._log_peak - self._cast(_log(_wide(beta)))) + volume
+        root = self._root.times((0.5 * log_factor).exp())
+        return BetaGaussian._from_root(self._loc, root, 1 + ratio, self._validate_args)
+
     # --- Where it is
 
     @property

@@ -162,6 +162,22 @@ class GridDensity(Density):
         """
         return self._sum(basis(self.nodes))
 
+    def escort(self, beta: float | Tensor) -> GridDensity:
+        r"""Return the density :math:`p(t_i)^\beta / \sum_j w_j p(t_j)^\beta` on the same nodes.
+
+        beta is any number, or a tensor ``[*]``.
+
+        >>> nodes = torch.tensor([[0.25], [0.75]])
+        >>> density = GridDensity(torch.tensor([0.5, 0.0]), nodes, torch.full((2,), 0.5), alpha=2.0)
+        >>> density.probs_at_nodes, density.escort(2.0).probs_at_nodes
+        (tensor([1.2500, 0.7500]), tensor([1.4706, 0.5294]))
+        """
+        power = beta.unsqueeze(-1) if isinstance(beta, Tensor) else beta
+        some, safe = on_support(self.probs_at_nodes)
+        scores = torch.where(some, power * safe.log(), -math.inf)
+        function = None if self.function is None else (lambda t: beta * self.log_prob(t))
+        return GridDensity(scores, self.nodes, self.node_weights, 1.0, False, function=function)
+
     def entropy(self) -> Tensor:
         p = self.probs_at_nodes
         return -(self.masses * on_support(p)[1].log()).sum(-1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from omegamax._numerics import on_support, tsallis_log_alpha
 from omegamax._operation import Map
+from omegamax.functional import escort
 
 MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
 
@@ -191,10 +192,8 @@ def _escort(p: Tensor, G: Tensor, alpha: float | Tensor, weights: Tensor, dim: i
     would cancel.
     """
     support, safe = on_support(p)
-    log_s = weights.log() + (2 - alpha) * safe.log()
-    anchor = torch.where(support, log_s, -math.inf).argmax(dim, keepdim=True)
-    ratio = torch.where(support, torch.where(support, log_s - log_s.gather(dim, anchor), 0.0).exp(), 0.0)
-    share = ratio / ratio.sum(dim, keepdim=True).clamp(min=1)  # the largest ratio is 1, unless nothing is left
+    share = escort(torch.where(support, p, 0.0), 2 - alpha, dim, weights=weights)  # none where a row is NaN
+    anchor = share.argmax(dim, keepdim=True)
     s = torch.where(support, weights * safe.pow(2 - alpha), 0.0).scatter(dim, anchor, 0.0)
     moved = s * (G - G.gather(dim, anchor))
     return moved - share * moved.sum(dim, keepdim=True), share

@@ -14,6 +14,7 @@ from omegamax.losses._named import normmax_loss as normmax_loss
 from omegamax.losses._named import softmax_loss as softmax_loss
 from omegamax.losses._named import sparsemax_loss as sparsemax_loss
 from omegamax.losses._sharded import sharded_entmax_loss as sharded_entmax_loss
+from omegamax.losses._squared import squared_loss as squared_loss
 from omegamax.losses._targets import check_smoothing as check_smoothing
 from omegamax.maps import find_companion as _find_companion
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from omegamax._arguments import check_choice
 from omegamax._checks import check_floating, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax.maps import Omega, get
+from omegamax.maps import Omega, SquaredNorm, get
 from omegamax.maps.conjugate import conjugate_minus, row_max
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -62,6 +62,8 @@ def check_probabilities(name: str, argument: str, y: Tensor, z: Tensor) -> None:
 
 def divergence(z: Tensor, y: Tensor, omega: Omega, rounded_in: torch.dtype) -> Tensor:
     """Return the loss of each row, ``[*, K], [*, K] -> [*]``, against a target with entries ``rounded_in`` a dtype."""
+    if isinstance(omega, SquaredNorm):
+        return omega.divergence(z, y)
     at_y = omega.within(z)(y)
     # An Omega over more than the last axis (a grid) shows it in the rank of its value.
     axes = tuple(range(at_y.dim() - z.dim(), 0))

@@ -70,11 +70,11 @@ class SupportGradients:
 
         counts, columns, values = self.lists
         there = torch.arange(columns.shape[1], device=columns.device) < counts[:, None]
-        places = there.flatten().nonzero().squeeze(-1)
-        columns, values = columns.flatten()[places], values.flatten()[places]
+        positions = there.flatten().nonzero().squeeze(-1)
+        columns, values = columns.flatten()[positions], values.flatten()[positions]
         values = values if scale is None else values * scale
         if bias is not None:
             bias.index_add_(0, columns, values.to(bias.dtype))
         if weight is not None:
-            tokens = places.div_(there.shape[1], rounding_mode="floor")
+            tokens = positions.div_(there.shape[1], rounding_mode="floor")
             launcher.scatter_rows(tokens, columns, values, self.inputs.hidden, weight)

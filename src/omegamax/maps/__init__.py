@@ -28,6 +28,7 @@ from omegamax.maps.tvmax import TotalVariation2d as TotalVariation2d
 from omegamax.maps.graph_fusedmax import GraphFused as GraphFused
 from omegamax.maps.oscarmax import Oscar as Oscar
 from omegamax.maps.sequential_k_subsets import SequentialKSubsets as SequentialKSubsets
+from omegamax.maps.squared_norm import SquaredNorm as SquaredNorm
 from omegamax.maps.sharpness import match_sharpness as match_sharpness
 
 for _module in _iter_modules(__path__):

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import apply_mask, check_scores
+from omegamax.maps._penalty_arguments import check_edges
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Penalised, check_base, solve_in_working_dtype
 from omegamax.maps.record import Learnable, MapRecord
 from omegamax.maps.registry import register
-from omegamax.maps.total_variation import check_edges, prox_graph, tv_prox_graph
+from omegamax.maps.total_variation import prox_graph, tv_prox_graph
 
 
 class GraphFused(Penalised):

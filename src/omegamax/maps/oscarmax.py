@@ -13,11 +13,11 @@ from omegamax import kernels
 from omegamax._checks import apply_mask, check_scores
 from omegamax._operation import Map, check_not_exporting
 from omegamax.kernels.isotonic import pool_mean, pool_rank
+from omegamax.maps._penalty_arguments import check_values, to_strength
 from omegamax.maps.omega import Omega
 from omegamax.maps.penalised import Penalised, check_base, subtract_top
 from omegamax.maps.record import Learnable, MapRecord
 from omegamax.maps.registry import register
-from omegamax.maps.total_variation import check_values, to_strength
 
 
 class Oscar(Penalised):

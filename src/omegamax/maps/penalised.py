@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import returned_dtype, working_dtype
+from omegamax.maps._penalty_arguments import check_strength
 from omegamax.maps.omega import Omega
 from omegamax.maps.registry import get
-from omegamax.maps.total_variation import check_strength
 
 Self = TypeVar("Self", bound="Penalised")
 

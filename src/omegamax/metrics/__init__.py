@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
+from omegamax.metrics._confidence import confidence_curve as confidence_curve
 from omegamax.metrics._grid import on_grid as on_grid
 from omegamax.metrics._jensen_shannon import jensen_shannon as jensen_shannon
 from omegamax.metrics._rank_correlation import rank_correlation as rank_correlation

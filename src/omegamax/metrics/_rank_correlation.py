@@ -63,11 +63,11 @@ def _centred_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
         count = keep.sum(-1, dtype=torch.float64)
         x = torch.where(keep, x, math.nan)  # sorted behind everything, infinity too, and equal to nothing
     values, order = x.sort(-1)
-    place = torch.arange(x.shape[-1], dtype=torch.float64, device=x.device).expand(x.shape)
+    position = torch.arange(x.shape[-1], dtype=torch.float64, device=x.device).expand(x.shape)
     step = values[..., 1:] != values[..., :-1]
     end = torch.ones_like(values[..., :1], dtype=torch.bool)
-    first = torch.where(torch.cat([end, step], -1), place, 0.0).cummax(-1).values
-    last = torch.where(torch.cat([step, end], -1), place, math.inf).flip(-1).cummin(-1).values.flip(-1)
+    first = torch.where(torch.cat([end, step], -1), position, 0.0).cummax(-1).values
+    last = torch.where(torch.cat([step, end], -1), position, math.inf).flip(-1).cummin(-1).values.flip(-1)
     ranks = torch.zeros_like(first).scatter(-1, order, (first + last) / 2 + 1)
     # Ties or not, the mean rank of k cells is (k + 1) / 2: all of this is exact in double precision.
     ranks = ranks - (count.unsqueeze(-1) + 1) / 2

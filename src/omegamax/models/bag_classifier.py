@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._arguments import check_integer
+from omegamax._arguments import check_integer, check_number
 from omegamax.maps import Omega, get
 from omegamax.nn.hopfield_pooling import HopfieldPooling
 
@@ -75,10 +75,11 @@ class BagClassifier(torch.nn.Module):
         heads, hidden_dim: of the pooling, see :class:`~omegamax.nn.HopfieldPooling`.
         dropout: of the pooling's weights, while training.
         normalize: layer normalisation of what the pooling takes in.
+        init_deviation: of the weights of the pooling's projections at the start, which are then normal; None: Xavier's.
+            The authors of the poolings start from 0.02: scores, and with them weights, are then softer for one beta.
 
     ``forward(instances [B, n, *], mask [B, n] | None)`` gives a :class:`BagAnswer`; the mask is True where there is an
-    instance. With ``dense=True`` the padding, of finite numbers, is encoded too: nothing then hangs on what the mask
-    holds, as :func:`torch.vmap` and devices that should not be waited for want it.
+    instance. With ``encoded=True`` instances are features ``[B, n, dim]`` that the encoder has made.
 
         >>> classify = BagClassifier(VectorEncoder(5, 8), "sparsemax")
         >>> logits, weights = classify(torch.randn(3, 4, 5), torch.rand(3, 4) > 0.2)
@@ -99,6 +100,7 @@ class BagClassifier(torch.nn.Module):
         hidden_dim: int | None = None,
         dropout: float = 0.0,
         normalize: bool = False,
+        init_deviation: float | None = None,
     ):
         super().__init__()
         self.encoder = encoder
@@ -108,14 +110,19 @@ class BagClassifier(torch.nn.Module):
         # Subsets of k need room for k, however small the bags; where there are fewer, all are taken.
         self.least = math.ceil(float(getattr(omega, "k", 1)))
         self.classify = torch.nn.Linear(encoder.dim, 1)
+        if init_deviation is not None:
+            check_number("BagClassifier", "init_deviation", init_deviation, above=0)
+            for projection in self.pool.association.children():
+                if isinstance(projection, torch.nn.Linear):
+                    torch.nn.init.normal_(projection.weight, std=init_deviation)
 
-    def forward(self, instances: Tensor, mask: Tensor | None = None, dense: bool = False) -> BagAnswer:
+    def forward(self, instances: Tensor, mask: Tensor | None = None, encoded: bool = False) -> BagAnswer:
         if mask is not None and mask.shape != instances.shape[:2]:
             shapes = f"{tuple(mask.shape)} for instances {tuple(instances.shape)}"
             raise ValueError(f"BagClassifier: mask must be [B, n], got {shapes}")
         there = torch.ones(instances.shape[:2], dtype=torch.bool, device=instances.device) if mask is None else mask
-        if dense:
-            features = self.encoder(instances.flatten(0, 1)).unflatten(0, instances.shape[:2])
+        if encoded:
+            features = instances
         else:  # only what is there: bags are of many sizes
             found = self.encoder(instances[there])
             features = found.new_zeros(*there.shape, found.shape[-1])

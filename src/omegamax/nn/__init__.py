@@ -18,6 +18,7 @@ from omegamax.nn.losses import KSubsetsLoss as KSubsetsLoss
 from omegamax.nn.losses import NormmaxLoss as NormmaxLoss
 from omegamax.nn.losses import SoftmaxLoss as SoftmaxLoss
 from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
+from omegamax.nn.losses import SquaredLoss as SquaredLoss
 from omegamax.nn.losses import make_loss_module as _make_loss_module
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention

@@ -31,7 +31,7 @@ def attend(
     mask: Tensor | None,
     slopes: Tensor | None,
     lengths: Tensor | None,
-    place: tuple[int, int, int],
+    window: tuple[int, int, int],
     scale: float,
     deterministic: bool,
     support: bool,
@@ -44,13 +44,13 @@ def attend(
         mask: four axes that broadcast to ``[B, H, L, S]``; bool, True keeps, or float, added.
         slopes: ``[H]``; scores lose that much for each key that lies between.
         lengths: ``[B]``, keys that are there.
-        place: offset of the queries, and how many keys before and after its own place a query sees.
+        window: offset of the queries, and how many keys before and after its own position a query sees.
     """
     by_head, number = (alpha.float(), 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
     slopes = None if slopes is None else slopes.float()
     lengths = None if lengths is None else lengths.to(torch.int32)
     # Broadcast inside: a compiler need not keep the strides of what it passes.
-    options = (by_head, mask, slopes, lengths, number, *place, float(scale), deterministic)
+    options = (by_head, mask, slopes, lengths, number, *window, float(scale), deterministic)
     out, t, *_ = _attention(q, k, v, *options)
     return out, _support(q, k, v, t.detach(), *options) if support else None
 

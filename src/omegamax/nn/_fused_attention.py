@@ -37,8 +37,8 @@ class FusedCall(NamedTuple):
     def __call__(self, deterministic: bool, support: bool) -> tuple[Tensor, AttentionSupport | None]:
         pairs = self.pairs
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
-        place = (pairs.offset, pairs.left, pairs.right)
-        options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, place, self.scale, deterministic, support)
+        window = (pairs.offset, pairs.left, pairs.right)
+        options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, window, self.scale, deterministic, support)
         out, counts = operation.attend(self.q, self.k, self.v, *options)
         out = out.reshape(*self.shape, out.shape[-1])
         if counts is None:

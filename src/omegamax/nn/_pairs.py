@@ -17,7 +17,7 @@ Window = int | tuple[int | None, int | None] | None
 class Pairs(NamedTuple):
     """What is added to scores ``[*, H, L, S]``, and what is left out of them.
 
-    ``mask`` broadcasts to the scores. Query i stands at place ``i + offset`` and sees ``left`` keys before it and
+    ``mask`` broadcasts to the scores. Query i stands at position ``i + offset`` and sees ``left`` keys before it and
     ``right`` after it. ``slopes [H]`` times the distance is subtracted. ``lengths`` has the axes before the heads.
     """
 
@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether places limit what is seen."""
+        """Tell whether positions limit what is seen."""
         return self.left < UNLIMITED or self.right < UNLIMITED
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from omegamax import losses
 from omegamax._arguments import check_choice
 from omegamax.losses import REDUCTIONS, check_smoothing
-from omegamax.maps import MapRecord, Omega, find, get
+from omegamax.maps import MapRecord, Omega, SquaredNorm, find, get
 from omegamax.maps.record import capitalize
 from omegamax.nn._generated import bind, current, describe, document, hold_arguments, learning_arguments
 
@@ -37,6 +37,17 @@ class FenchelYoungLoss(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.omega!r}, reduction={self.reduction!r}"
+
+
+class SquaredLoss(FenchelYoungLoss):
+    """Module of :func:`omegamax.squared_loss`.
+
+    >>> SquaredLoss()(torch.tensor([1.0, -2.0]), torch.tensor([1.0, 0.0]))
+    tensor(2.)
+    """
+
+    def __init__(self, reduction: str = "mean"):
+        super().__init__(SquaredNorm(), reduction)
 
 
 class MapLoss(torch.nn.Module):

@@ -61,6 +61,8 @@ class MultimodalAttention(DensityAttention[Mixture]):
             ``"kmeans++"``. Without a selection there is one.
         responsibilities, distance: which component a position belongs to; see
             :func:`~omegamax.mixtures.weighted_em`.
+        mixing, discount: with ``components="fixed"``, ``mixing="sparsemax"`` lets small components go, so that
+            ``max_components`` is the most there may be, in training too; see there, also for the iterations it needs.
         positions, penalty, padding, combined, floor, learnable, per, bounds: as for :class:`ContinuousAttention`.
             ``floor`` is the variance to add; with 0, several components are held just wide enough to compute with,
             a single one is as :class:`ContinuousAttention` has it.
@@ -104,6 +106,8 @@ class MultimodalAttention(DensityAttention[Mixture]):
         restarts: int = 3,
         responsibilities: str | Omega = "softmax",
         distance: str = "gaussian",
+        mixing: str | Omega | None = None,
+        discount: float = 0.2,
         positions: int | tuple[int, ...] | Tensor | None = None,
         penalty: float = 0.01,
         padding: bool = False,
@@ -131,6 +135,12 @@ class MultimodalAttention(DensityAttention[Mixture]):
         if generator is not None:
             check_type(NAME, "generator", generator, torch.Generator, "a torch.Generator")
         get(responsibilities)  # refuses what it does not know
+        if mixing is not None:
+            get(mixing)
+            if components != "fixed":
+                raise ValueError(
+                    f"{NAME}: mixing selects by itself and goes with components='fixed', got {components!r}"
+                )
         self.max_components = max_components
         self.components = components
         self.criterion = BIC() if criterion is None else criterion
@@ -139,6 +149,7 @@ class MultimodalAttention(DensityAttention[Mixture]):
         self.restarts = restarts
         self.responsibilities = responsibilities
         self.distance = distance
+        self.mixing, self.discount = mixing, discount
         self.generator = generator
 
     def forward(
@@ -177,7 +188,7 @@ class MultimodalAttention(DensityAttention[Mixture]):
         }
         with disable_autocast(p.device):
             if count is not None:
-                return weighted_em(points, p, count, **settings)
+                return weighted_em(points, p, count, mixing=self.mixing, discount=self.discount, **settings)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
 
     def _one(self, p: Tensor, where: BatchPositions) -> Mixture:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_mask
+from omegamax._checks import check_floating, check_mask
 from omegamax._compile import disable_compile
 from omegamax.kernels.structures import TOLERANCE, ActiveSet, iteration_limit, search
 from omegamax.kernels.structures.oracles import oracle
@@ -205,4 +205,23 @@ def expand_parameter(
         raise ValueError(
             f"{name}: {argument} must broadcast to {shape} for scores of shape {tuple(scores.shape)}, got shape "
             f"{tuple(value.shape)}"
+        ) from None
+
+
+def expand_additional(
+    name: str, factor: Factor, additional: Tensor, event: tuple[int, ...], batch: tuple[int, ...]
+) -> Tensor:
+    """Refuse additional scores of a factor that are not ``[*, m]``; return them with the axes of the batch."""
+    check_floating(name, "additional", additional)
+    size = factor.additional_size(event)
+    if additional.dim() < 1 or size not in (None, additional.shape[-1]):
+        raise ValueError(
+            f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "
+            f"{tuple(additional.shape)}"
+        )
+    try:
+        return additional.expand(*batch, additional.shape[-1])
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to the batch {batch}"
         ) from None

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_floating
 from omegamax.structured._blocks import Placement, batch_key
-from omegamax.structured._factor import Factor
+from omegamax.structured._factor import Factor, expand_additional
 from omegamax.structured._logic import LogicFactor
 from omegamax.structured._variables import Variable
 
@@ -64,7 +63,7 @@ def _place_structured(
     if additional is None:
         additional = factor.additional_scores(like)
     if additional is not None:
-        additional = _expand_additional(name, factor, additional, batch, factor.additional_size(event))
+        additional = expand_additional(name, factor, additional, event, batch)
         additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
     count = math.prod(lead)
     return Placement(
@@ -76,24 +75,6 @@ def _place_structured(
         additional,
         repr(factor),
     )
-
-
-def _expand_additional(
-    name: str, factor: Factor, additional: Tensor, batch: tuple[int, ...], size: int | None
-) -> Tensor:
-    """Refuse additional scores that are not ``[*, m]``; return them with the axes of the batch."""
-    check_floating(name, "additional", additional)
-    if additional.dim() < 1 or size not in (None, additional.shape[-1]):
-        raise ValueError(
-            f"{name}: additional scores for {factor!r} must be [*, {'m' if size is None else size}], got shape "
-            f"{tuple(additional.shape)}"
-        )
-    try:
-        return additional.expand(*batch, additional.shape[-1])
-    except RuntimeError:
-        raise ValueError(
-            f"{name}: additional scores of shape {tuple(additional.shape)} do not broadcast to {batch}"
-        ) from None
 
 
 def is_acyclic(placements: list[Placement]) -> bool:

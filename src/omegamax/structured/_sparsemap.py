@@ -12,7 +12,7 @@ from omegamax._arguments import check_integer, check_number, check_type
 from omegamax._checks import check_floating
 from omegamax._operation import check_not_exporting
 from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
-from omegamax.structured._factor import Factor, Infeasible
+from omegamax.structured._factor import Factor, Infeasible, expand_additional
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
 F64 = torch.float64
@@ -145,7 +145,10 @@ class Problem:
         self.event = tuple(scores.shape[scores.dim() - dims :])
         self.dtype = scores.dtype
         wide = scores.to(F64)
-        extra = factor.additional_scores(wide) if additional is None else self._check_additional(additional, wide)
+        if additional is None:
+            extra = factor.additional_scores(wide)
+        else:
+            extra = expand_additional(name, factor, additional, self.event, self.batch).to(wide)
         if two_state:
             wide, extra = (wide + 1) / 2, None if extra is None else extra / 2
         present = torch.ones((), dtype=torch.bool, device=scores.device)
@@ -155,23 +158,6 @@ class Problem:
         self.scores = wide.reshape(-1, *self.event)
         self.present = present.expand(scores.shape).reshape(-1, *self.event)
         self.additional = None if extra is None else extra.reshape(len(self.scores), extra.shape[-1])
-
-    def _check_additional(self, additional: Tensor, scores: Tensor) -> Tensor:
-        """Refuse additional scores that are not ``[*, m]``; return them with the batch axes of the scores."""
-        check_floating(self.name, "additional", additional)
-        size = self.factor.additional_size(self.event)
-        if additional.dim() < 1 or size not in (None, additional.shape[-1]):
-            raise ValueError(
-                f"{self.name}: additional scores for {self.factor!r} must be [*, {'m' if size is None else size}], got "
-                f"shape {tuple(additional.shape)}"
-            )
-        try:
-            return additional.to(scores).expand(*self.batch, additional.shape[-1])
-        except RuntimeError:
-            raise ValueError(
-                f"{self.name}: additional scores of shape {tuple(additional.shape)} do not broadcast to the batch "
-                f"{self.batch} of the scores"
-            ) from None
 
     def call(self, structures: bool, tol: float = TOLERANCE, max_iter: int | None = None) -> SparseMAPCall:
         """Return the solver of this problem, which warns where it does not solve it."""

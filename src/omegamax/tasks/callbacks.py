@@ -158,8 +158,8 @@ class Answers(Callback):
             found = dict(item for turn in turns for item in turn if item is not None)
         if not trainer.is_global_zero:
             return
-        samples = getattr(getattr(trainer.predict_dataloaders, "loader", None), "dataset", None)
-        if hasattr(samples, "ids"):  # they were not asked for in their order
+        samples: Any = getattr(getattr(trainer.predict_dataloaders, "loader", None), "dataset", None)
+        if samples is not None and hasattr(samples, "ids"):  # they were not asked for in their order
             found = {name: found[name] for name in samples.ids if name in found}
         path = Path(trainer.default_root_dir) / self.file
         with whole_file(path) as place:

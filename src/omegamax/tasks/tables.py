@@ -26,6 +26,40 @@ def mean(
     return f"{statistics.mean(values):.{digits}f}{spread}{count}"
 
 
+# Quantiles of 97.5 % of Student's t distribution, by degrees of freedom.
+_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+
+
+def paired_difference(
+    rows: Sequence[Mapping[str, str]],
+    others: Sequence[Mapping[str, str]],
+    column: str,
+    scale: float = 100,
+    digits: int = 1,
+    by: str = "seed",
+) -> str:
+    """Return the mean difference of a column to other rows, paired by ``by``, and its 95 % interval.
+
+    The interval is that of Student's t for the mean of the differences; it needs two to sixteen pairs.
+
+        >>> ours = [{"seed": str(i), "accuracy": str(a)} for i, a in enumerate((0.5, 0.6, 0.7))]
+        >>> theirs = [{"seed": str(i), "accuracy": str(a)} for i, a in enumerate((0.4, 0.5, 0.5))]
+        >>> paired_difference(ours, theirs, "accuracy"), paired_difference(ours[:1], theirs, "accuracy")
+        ('+13.3 [-1.0, +27.7]', '+10.0 (n = 1)')
+    """
+    known = {row[by]: float(row[column]) for row in others if row[column]}
+    pairs = [scale * (float(row[column]) - known[row[by]]) for row in rows if row[column] and row[by] in known]
+    if not pairs:
+        return "-"
+    middle = statistics.mean(pairs)
+    if len(pairs) == 1:
+        return f"{middle:+.{digits}f} (n = 1)"
+    if len(pairs) > len(_QUANTILES) + 1:
+        raise ValueError(f"paired_difference: needs at most {len(_QUANTILES) + 1} pairs, got {len(pairs)}")
+    half = _QUANTILES[len(pairs) - 2] * statistics.stdev(pairs) / len(pairs) ** 0.5
+    return f"{middle:+.{digits}f} [{middle - half:+.{digits}f}, {middle + half:+.{digits}f}]"
+
+
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table whose first column is text and whose others are numbers.
 

@@ -116,7 +116,7 @@ def looks(
     return figure
 
 
-def shared_vmax(looks: Mapping[str, Look], *, index: int | tuple[int, ...] | None = None) -> float:
+def shared_vmax(looks: Mapping[str, Look], *, index: int | tuple[int, ...] | None = None, least: float = 0.0) -> float:
     """Return an end of the colour scale for pictures that stand side by side: the largest density of any.
 
     One that is much higher than the others (more than four times the median of the peaks) does not count in full, so
@@ -124,11 +124,12 @@ def shared_vmax(looks: Mapping[str, Look], *, index: int | tuple[int, ...] | Non
 
     Args:
         looks: as for :func:`looks`; ``index`` too.
+        least: the scale ends no lower, so that attention spread nearly evenly is pale and the picture shows through.
 
     >>> shared_vmax({"even": torch.full((2, 2), 0.25), "on the diagonal": torch.eye(2) / 2})
     2.0
     """
-    return _common("shared_vmax", looks, index)
+    return max(_common("shared_vmax", looks, index), float(least))
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -67,7 +67,7 @@ def words(
     if empty is None:
         empty = torch.zeros(length, dtype=torch.bool) if weights is None else weights == 0
     for word, (line, start, _), none in zip(text, places, empty.tolist(), strict=True):
-        look = {"family": ["DejaVu Sans Mono", *families(word)], "fontsize": 9, "va": "center"}
+        look: Any = {"family": ["DejaVu Sans Mono", *families(word)], "fontsize": 9, "va": "center"}
         ax.text(start, -line, legible(word), color=PALE if none else INK, **look)
     if weights is not None:
         _draw_bars(ax, weights.detach().double().cpu(), places, colour, 0.3 if density is not None else 0.85)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 import torch
@@ -160,3 +161,16 @@ def test_files_that_are_no_networks_are_named(tmp_path, capsys):
     command = ["explain", "a film", "--out", str(tmp_path / "a.png"), "--checkpoint"]
     assert "is no checkpoint of `omegamax text`" in refused(capsys, *command, str(tmp_path / "other.ckpt"))
     assert "holds no trained network" in refused(capsys, *command, str(tmp_path))
+
+
+def test_demo_trains_every_kind_and_draws_a_review(tmp_path, capsys, monkeypatch):
+    from omegamax.tasks.text import demo
+
+    monkeypatch.setattr(demo.TextRecipe.__init__, "__defaults__", ((64, 8, 10), 250, 50))
+    assert main(["text", "demo", "--out", str(tmp_path), "--steps", "3"]) == 0
+    shown = capsys.readouterr()
+    names = ["softmax", "sparsemax", "fusedmax", "k-subsets", "continuous sparsemax", "softmax + continuous sparsemax"]
+    assert [name for name in names if f"\n{name} " in shown.out] == names and "  combined: 100 %" in shown.err
+    assert (tmp_path / "words.png").read_bytes()[:4] == b"\x89PNG"
+    command = shown.out.splitlines()[-1].partition(" text explain ")[2]
+    assert main(["text", "explain", *shlex.split(command)]) == 0 and (tmp_path / "mine.png").is_file()

@@ -20,7 +20,7 @@ from omegamax.data.vqa2 import write_grid
 from omegamax.tasks.vqa import DaquarData, EasyVQAData, VQA2Data, VQATask
 from omegamax.tasks.vqa.report import Comparison
 
-QUICK = ["--examples", "1", "--rounds", "1"]
+QUICK = ["--examples", "1", "--themed", "0", "--rounds", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_options_that_make_no_sense(runs, tmp_path, capsys):
     run = runs["softmax"]
     refused(capsys, compare(run, "--folder", tmp_path, out=tmp_path), "ScenesData has no folder; leave --folder out")
     refused(capsys, compare(run, "--device", "quantum", out=tmp_path), "--device quantum is not there")
-    for option in ("--examples", "--rounds"):
+    for option in ("--examples", "--themed", "--rounds"):
         with pytest.raises(SystemExit) as exit:
             compare(run, option, "-1", out=tmp_path)
         assert exit.value.code == 2 and f"{option}: must be an integer, at least 0" in capsys.readouterr().err
@@ -216,7 +216,7 @@ def test_features_and_human_maps_of_vqa2(tmp_path, capsys):
     refused(capsys, compare(run, *QUICK, out=out), "no question of the test part has a known answer", "--split val")
     dashes = {}
     for human in ([], ["--human", maps]):
-        assert compare(run, "--split", "val", "--examples", "3", "--rounds", "1", *human, out=out) == 0
+        assert compare(run, "--split", "val", "--examples", "3", "--themed", "0", "--rounds", "1", *human, out=out) == 0
         dashes[len(human)] = table(capsys.readouterr().out)["softmax"]["JS (bits)"]
     assert dashes[0] == "-" and 0 < float(dashes[2]) < 1
     examples = {example.id: example for example in Comparison.load(out / "comparison.json").examples}
@@ -238,7 +238,7 @@ def photographed(tmp_path_factory):
 
 
 def draw_photographs(run, out, *arguments):
-    assert compare(run, *arguments, "--examples", "3", "--rounds", "0", out=out) == 0
+    assert compare(run, *arguments, "--examples", "3", "--themed", "0", "--rounds", "0", out=out) == 0
     return Comparison.load(out / "comparison.json").examples
 
 

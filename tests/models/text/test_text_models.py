@@ -204,11 +204,11 @@ def test_heads_of_the_transformer_learn_their_alphas():
     assert make(encoder="transformer", learn_alpha=False, alpha=2.0).alphas.tolist() == [[2.0] * 4] * 2
 
 
-def test_words_may_be_given_and_left_as_they_are():
+def test_words_may_be_given():
     rows = torch.randn(30, 64)
-    config = TextConfig.small(30, 2, freeze_words=True)
+    config = TextConfig.small(30, 2)
     model = TextClassifier(config, rows)
-    assert torch.equal(model.embedding.weight, rows) and not model.embedding.weight.requires_grad
+    assert torch.equal(model.embedding.weight, rows)
     with pytest.raises(ValueError, match=r"embedding must be \[words, word_dim\] = \(30, 64\), got shape \(3, 64\)"):
         TextClassifier(config, rows[:3])
 

@@ -7,7 +7,7 @@ import torch
 from tests.tasks.communication.pictures import bright_spots
 
 from omegamax.data import DataError
-from omegamax.tasks.communication import CommunicationData, Games, draw_games
+from omegamax.tasks.communication import CommunicationData, ConceptOrder, Games, draw_concept_games, draw_games
 
 
 def seeded(seed=0):
@@ -16,18 +16,18 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize("count, candidates", [(2, 2), (16, 16), (17, 16), (40, 5), (3000, 16)])
 def test_candidates_are_distinct_and_the_right_one_is_among_them(count, candidates):
-    places, target = draw_games(count, candidates, seeded())
-    assert places.shape == (count, candidates) and places.min() >= 0 and places.max() < count
-    assert bool((places.sort(1).values.diff(dim=1) > 0).all())
-    assert torch.equal(places.gather(1, target[:, None]).flatten(), torch.arange(count))
+    pictures, target = draw_games(count, candidates, seeded())
+    assert pictures.shape == (count, candidates) and pictures.min() >= 0 and pictures.max() < count
+    assert bool((pictures.sort(1).values.diff(dim=1) > 0).all())
+    assert torch.equal(pictures.gather(1, target[:, None]).flatten(), torch.arange(count))
 
 
-def test_all_sets_of_other_pictures_and_all_positions_are_equally_likely():
+def test_all_sets_of_other_pictures_and_all_indices_are_equally_likely():
     generator, rounds = seeded(3), 4000
     drawn = [draw_games(5, 3, generator) for _ in range(rounds)]
-    places = torch.stack([each[0] for each in drawn])  # [rounds, 5, 3]
+    pictures = torch.stack([each[0] for each in drawn])  # [rounds, 5, 3]
     for game in range(5):
-        mask = torch.nn.functional.one_hot(places[:, game], 5).sum(1)
+        mask = torch.nn.functional.one_hot(pictures[:, game], 5).sum(1)
         mask[:, game] = 0
         sets = mask @ (2 ** torch.arange(5))
         _, count = sets.unique(return_counts=True)
@@ -60,7 +60,7 @@ def test_batch_shows_the_picture_that_is_the_target(seed):
     chosen = batch["candidates"].gather(1, batch["target"][:, None]).flatten()
     assert torch.equal(chosen, batch["shown"])
     assert torch.equal(batch["label"], labels[own])
-    rows = batch["images"][batch["candidates"]]  # distinct pictures, not only distinct places
+    rows = batch["images"][batch["candidates"]]  # distinct pictures, not only distinct indices
     assert all(len(row.unique(dim=0)) == 4 for row in rows)
 
 
@@ -125,3 +125,43 @@ def test_settings_are_checked(settings, message):
 def test_too_few_pictures_are_refused(tmp_path):
     with pytest.raises(DataError, match="has 400 training pictures: too few for held_out=390"):
         CommunicationData(str(bright_spots(tmp_path)), batch_size=32, held_out=390).split("train")
+
+
+def test_all_sets_of_concepts_and_all_pictures_of_each_are_equally_likely():
+    concepts = torch.tensor([0, 2, 2, 5, 5, 5])  # numbers may be left out
+    pictures, target = draw_concept_games(concepts, 6000, 2, seeded(1))
+    assert bool((concepts[pictures[:, 0]] != concepts[pictures[:, 1]]).all())
+    pairs = concepts[pictures].sort(1).values @ torch.tensor([10, 1])
+    for _, count in zip(*pairs.unique(return_counts=True), strict=True):
+        assert abs(int(count) - 2000) < 200  # 36 is a deviation
+    for concept, size in ((2, 2), (5, 3)):
+        drawn = pictures[concepts[pictures] == concept].bincount(minlength=6)[concepts == concept]
+        assert bool(((drawn - drawn.sum() / size).abs() < 200).all())
+    assert abs(int(target.sum()) - 3000) < 200
+
+
+def test_batches_of_concepts_are_of_different_ones_and_go_on_where_they_stopped():
+    concepts = torch.arange(60) % 12
+    order = ConceptOrder(concepts, 8, seed=3)
+    whole = list(order)
+    assert len(whole) == len(order) == 7
+    assert all(len(set(concepts[batch].tolist())) == 8 for batch in whole)
+    order.first = 4
+    assert list(order) == whole[4:]
+    order.first = 0
+    order.set_epoch(1)
+    assert list(order) != whole
+    with pytest.raises(ValueError, match="batch_size must be an integer from 1 to 12"):
+        ConceptOrder(concepts, 13)
+
+
+def test_data_with_concepts_plays_games_of_different_ones(tmp_path):
+    folder = str(bright_spots(tmp_path))
+    concepts = (torch.arange(400) % 40, torch.arange(100) % 40)
+    data = CommunicationData(folder, candidates=8, batch_size=32, held_out=80, concepts=concepts)
+    batches = list(data.train_dataloader())
+    assert len(batches) == 10 and all(len(batch["images"]) == 32 for batch in batches)
+    games = data.split("test")
+    assert bool((concepts[1][games.games[0]].sort(1).values.diff(dim=1) > 0).all())
+    with pytest.raises(ValueError, match="as many concepts as images"):
+        CommunicationData(folder, batch_size=32, held_out=80, concepts=(concepts[0], concepts[0])).split("test")

@@ -9,7 +9,7 @@ from tests.tasks.mil.test_task import bags
 from torchmetrics.functional.classification import binary_auroc
 
 from omegamax.data import BagTable
-from omegamax.models.bag_classifier import BagClassifier, VectorEncoder
+from omegamax.models.bag_classifier import BagClassifier, DigitEncoder, VectorEncoder
 from omegamax.tasks.mil import Copies, Training
 from omegamax.tasks.mil.measures import auc, inside, zeros
 
@@ -48,6 +48,19 @@ def test_each_answers_as_it_does_alone(omega, options):
         alone = network.eval()(x, given.mask)
         torch.testing.assert_close(logits, alone.logits)
         torch.testing.assert_close(weights, alone.weights)
+
+
+def test_digits_are_encoded_as_they_are_alone():
+    torch.manual_seed(0)
+    made = [BagClassifier(DigitEncoder(12), "sparsemax", heads=2, normalize=True).eval() for _ in range(2)]
+    pictures, members = torch.randint(256, (9, 28, 28), dtype=torch.uint8), torch.tensor([[0, 3, 5], [7, 8, 0]])
+    mask = torch.tensor([[True, True, True], [True, False, True]])
+    for room in (None, 8):  # exactly what is there, and more
+        answer = Copies(made).answer(pictures, members.expand(2, -1, -1), mask.expand(2, -1, -1), room=room)
+        for network, logits, weights in zip(made, *answer, strict=True):
+            alone = network(pictures[members][:, :, None].float() / 255, mask)
+            torch.testing.assert_close(logits, alone.logits)
+            torch.testing.assert_close(weights, alone.weights)
 
 
 def test_a_step_is_that_of_one_network_with_its_gradient_clipped():

@@ -130,3 +130,15 @@ def test_picture_has_every_word_once_for_each_network():
     figure = draw(said)
     assert len(figure.axes) == 2
     assert all([text.get_text() for text in ax.texts] == list(said["softmax"].words) for ax in figure.axes)
+
+
+def test_words_start_from_vectors_of_others(tmp_path):
+    lines = ["good " + " ".join(["1.0"] * 16), "bad " + " ".join(["-1.0"] * 16)]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines))
+    task = make(word_vectors=str(tmp_path / "vectors.txt"), freeze_words=True)
+    weight = task.model.embedding.weight
+    assert weight[5].tolist() == [1.0] * 16 and weight[6].tolist() == [-1.0] * 16 and not weight.requires_grad
+    assert not weight[0].any() and task.model.classify.weight.requires_grad
+    (tmp_path / "short.txt").write_text("good 1.0 2.0")
+    with pytest.raises(DataError, match="vectors of size 2, wanted 16"):
+        make(word_vectors=str(tmp_path / "short.txt"))

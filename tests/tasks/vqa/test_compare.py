@@ -1,5 +1,7 @@
 """Several networks on the same questions: the numbers are those of each alone."""
 
+from dataclasses import asdict
+
 import lightning as L
 import pytest
 import torch
@@ -11,6 +13,8 @@ from omegamax.tasks.quiet import quiet
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa import compare as module
 from omegamax.tasks.vqa.compare import BLIND, Contender, compare, evaluate, step_times
+from omegamax.tasks.vqa.explain import explain, fix_components
+from omegamax.tasks.vqa.outcomes import THEMES, WIDE, Outcomes
 from tasks.vqa.networks import CURVE, KINDS, SMALL, scenes, trained
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -34,7 +38,7 @@ def blind(data):
 @pytest.fixture(scope="module")
 def compared(tasks, blind, data):
     contenders = {task.label: Contender(task, CURVE) for task in tasks.values()}
-    return compare(contenders, data, baseline=Contender(blind), examples=1, rounds=2, settings={"seed": "0"})
+    return compare(contenders, data, baseline=Contender(blind), examples=1, themed=1, rounds=2, settings={"seed": "0"})
 
 
 @torch.no_grad()
@@ -113,8 +117,38 @@ def test_baseline_has_answers_and_no_maps(compared, blind, data):
 
 
 def test_examples_have_a_look_of_everyone(compared):
-    (example,) = compared.examples
-    assert list(example.looks) == [row.name for row in compared.rows]
+    for example in compared.examples:
+        assert list(example.looks) == [row.name for row in compared.rows]
+
+
+def test_examples_are_the_first_and_those_with_a_theme(compared, tasks, data):
+    first, *picked = compared.examples
+    assert first.theme is None and picked and all(example.theme for example in picked)
+    for example in picked:
+        assert example.theme in THEMES
+        if example.theme == WIDE:
+            assert any(example.right(row.name) for row in compared.rows)
+
+
+def test_reliability_is_that_of_the_outcomes(compared, tasks, data):
+    for row in compared.rows:
+        outcomes = Outcomes()
+        evaluate(tasks[row.kind], data, outcomes=outcomes)
+        assert row.reliability == [asdict(each) for each in outcomes.reliability()]
+        assert bool(row.reliability) == (row.kind not in ("softmax", "tvmax"))
+        assert sum(each["count"] for each in row.reliability) in (0, 20)
+        assert outcomes.scores.mean().item() == pytest.approx(row.accuracy["overall"])
+
+
+def test_mixture_is_looked_at_with_every_number_of_components(compared, tasks, data):
+    samples = {sample.id: sample for sample in (data.read("test")[i] for i in range(20))}
+    for example in compared.examples:
+        for name, look in example.looks.items():
+            assert [fit.components for fit in look.fits] == ([1, 2, 3, 4] if name == "multimodal" else [])
+        look = example.looks["multimodal"]
+        assert look.fits[look.components - 1].picture == look.picture
+        single = explain(fix_components(tasks["multimodal"])[1], samples[example.id], 1)
+        assert single.components == 1 and (look.components == 1 or look.fits[0].answer == single.answers[0][0])
 
 
 def test_other_split(tasks, data):

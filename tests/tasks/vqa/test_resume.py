@@ -6,7 +6,7 @@ import signal
 
 import pytest
 import torch
-from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
+from tests.tasks.vqa.runs import curve, fit, same_weights, scenes, weights
 
 from omegamax.cli.vqa.application import VQA
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
@@ -119,9 +119,9 @@ VQA.run_stage("fit", sys.argv[1:])
 
 
 @pytest.mark.slow
-def test_killed_process_loses_one_validation_interval(tmp_path, uninterrupted):
+def test_killed_process_loses_one_validation_interval(tmp_path, uninterrupted, warm_processes):
     wanted = uninterrupted("half")
-    done = program(KILLED, *scenes(tmp_path, **INTERVALS["half"]))
+    done = warm_processes.run(["-c", KILLED, *scenes(tmp_path, **INTERVALS["half"])])
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [point["step"] for point in curve(tmp_path)] == [3, 6, 9]
     state = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)

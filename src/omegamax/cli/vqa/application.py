@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from omegamax.cli.application import Application
-from omegamax.cli.vqa import compare, explain, features, pretrain
+from omegamax.cli.vqa import compare, explain, features, figures, pretrain
 
 VQA = Application(
     name="vqa",
-    summary="visual question answering: fit, validate, test, predict, explain, compare, features, pretrain",
+    summary="visual question answering: fit, validate, test, predict, explain, compare, figures, features, pretrain",
     task="omegamax.tasks.vqa:VQATask",
     data="omegamax.tasks.vqa:VQAData",
     default_data="ScenesData",
@@ -24,5 +24,11 @@ VQA = Application(
         "test": "measure answers and maps of a trained network on the test part",
         "predict": "answer the questions of the test part, into answers.json in the run's folder",
     },
-    commands={"explain": explain, "compare": compare, "features": features, "pretrain": pretrain},
+    commands={
+        "explain": explain,
+        "compare": compare,
+        "figures": figures,
+        "features": features,
+        "pretrain": pretrain,
+    },
 )

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--pictures", metavar="FOLDER|ZIP", help="that features were made of, to draw maps on (those beside the data)")
     add("--human", metavar="FOLDER", help="of human attention maps, VQA-HAT, to compare with")
     add("--examples", type=at_least(0), default=24, metavar="N", help="to draw (24)")
+    add("--themed", type=at_least(0), default=3, metavar="N", help="to pick beside them, for each thing to show (3)")
     add("--rounds", type=at_least(0), default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
@@ -66,6 +67,7 @@ def _compare(options: argparse.Namespace) -> int:
         split=options.split,
         baseline=baseline,
         examples=options.examples,
+        themed=options.themed,
         rounds=options.rounds,
         title=f"Attention on {settings['class'].removesuffix('Data')}",
         about=f"{len(runs)} networks on the {options.split} part.",

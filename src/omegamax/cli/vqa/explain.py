@@ -110,12 +110,15 @@ def _picture(
 
 def _draw(sample: Sample, said: Mapping[str, VQAExplanation], image: Tensor, heading: str) -> Figure:
     from omegamax import viz
+    from omegamax.tasks.vqa.photographs import PALE
 
+    looks = {name: each.look for name, each in said.items()}
     return viz.looks(
         image,
-        {name: each.look for name, each in said.items()},
+        looks,
         question=sample.question,
         answers={name: f"{each.answers[0][0]} ({each.answers[0][1]:.2f})" for name, each in said.items()},
         index=0,
         heading=heading,
+        vmax=viz.shared_vmax(looks, index=0, least=PALE),
     )

@@ -8,4 +8,5 @@ from omegamax.densities.expectations import _paraboloid as _paraboloid
 from omegamax.densities.expectations import _polynomial as _polynomial
 from omegamax.densities.expectations import _product as _product
 from omegamax.densities.expectations import _rectangles as _rectangles
+from omegamax.densities.expectations._covariance import generalized_covariance as generalized_covariance
 from omegamax.densities.expectations._product import product_nodes as product_nodes

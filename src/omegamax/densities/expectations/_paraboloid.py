@@ -19,7 +19,7 @@ from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._location_scale import LocationScale
 from omegamax.densities.expectations._location_scale import height_of
-from omegamax.densities.expectations._plane import INNER, Plane, integrate_in_parts
+from omegamax.densities.expectations._plane import INNER, Plane, check_planar, integrate_in_parts
 from omegamax.densities.expectations._windows import (
     NODES,
     WEIGHTS,
@@ -45,11 +45,7 @@ def expect_paraboloid(density: BetaGaussian, basis: TruncatedParaboloidRBF) -> T
 
     Needs one or two dimensions.
     """
-    if density.dimension > 2:
-        raise NotImplementedError(
-            f"expect: BetaGaussian with TruncatedParaboloidRBF needs 1 or 2 dimensions, got {density.dimension}; "
-            "there, GaussianRBF, Fourier and Polynomial have rules"
-        )
+    check_planar(density, basis)
     if density.dimension == 2:
         return integrate_ellipses(density, basis)
     bell = Bell.of(density)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax._numerics import log_volume
+from omegamax.basis import Basis
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._windows import Bell, Rule, excess, find_closed_order, gauss_legendre, to_double
 
@@ -48,6 +49,15 @@ class Plane:
     def chord(self, z: Tensor) -> Tensor:
         """Return the unit of the second coordinate, given the first at nodes ``[*, J, Q]``."""
         return (1 - self.e.unsqueeze(-1) * z.square() / 2).clamp(min=1e-40).sqrt()
+
+
+def check_planar(density: BetaGaussian, basis: Basis) -> None:
+    """Refuse more than two dimensions, in which such a basis has no rule."""
+    if density.dimension > 2:
+        raise NotImplementedError(
+            f"expect: BetaGaussian with {type(basis).__name__} needs 1 or 2 dimensions, got {density.dimension}; "
+            "there, GaussianRBF, Fourier and Polynomial have rules"
+        )
 
 
 def integrate_in_parts(rule: Callable[..., Tensor], plane: Plane, outer: int, *pairs: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
     """
     n = len(range(density.dimension))  # a plain int also where a compiler has made sizes symbolic
     if order is None:
-        order = ORDERS.get(n, _ORDER)
+        order = default_order(n)
     elif type(order) is not int or order < 1:
         raise ValueError(f"product_nodes: order must be an int of at least 1, got {order!r}")
     wide = to_double_precision(density)
@@ -62,6 +62,11 @@ def product_nodes(density: BetaGaussian, order: int | None = None) -> tuple[Tens
     z = (radii[..., None, None] * directions).flatten(-3, -2)
     t = wide.loc.unsqueeze(-2) + (z @ wide.scale_tril.mT) * wide.dilation.sqrt()[..., None, None]
     return t, (weights.unsqueeze(-1) * shares).flatten(-2)
+
+
+def default_order(n: int) -> int:
+    """Return the number of radii that :func:`product_nodes` takes in n dimensions."""
+    return ORDERS.get(n, _ORDER)
 
 
 @register_expectation(BetaGaussian, Basis)

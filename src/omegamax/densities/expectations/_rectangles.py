@@ -19,7 +19,7 @@ from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._location_scale import LocationScale
-from omegamax.densities.expectations._plane import INNER, Plane, integrate_in_parts
+from omegamax.densities.expectations._plane import INNER, Plane, check_planar, integrate_in_parts
 from omegamax.densities.expectations._windows import (
     NODES,
     POWER,
@@ -45,11 +45,7 @@ def expect_rectangles(density: BetaGaussian, basis: Rectangles) -> Tensor:
 
     Needs one or two dimensions.
     """
-    if density.dimension > 2:
-        raise NotImplementedError(
-            f"expect: BetaGaussian with Rectangles needs 1 or 2 dimensions, got {density.dimension}; there, "
-            "GaussianRBF, Fourier and Polynomial have rules"
-        )
+    check_planar(density, basis)
     m = find_closed_order(density.alpha)
     if density.dimension == 2:
         return integrate_boxes(density, basis)

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegamax._arguments import check_choice, check_interval
+from omegamax._arguments import check_choice, check_interval, check_number
 from omegamax._checks import check_above
 from omegamax.maps import find, get
+from omegamax.mixtures import INITS
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 KINDS = DISCRETE + CONTINUOUS
 SELECTIONS = ("bic", "aic", "mdl")
+BASES = ("gaussian", "paraboloid")
+MIXINGS = ("sparsemax", "entmax15")
 # Alpha of the kinds that have one: as set by their name, or by default.
 SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
 DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
@@ -36,9 +39,10 @@ class OutputConfig:
         strength: of tvmax.
         k: cells that k-subsets attends to.
         discrete: name of the map that gives a continuous kind its weights.
-        functions: basis functions along each side, Gaussian, their centres linearly spaced in :math:`[0, 1]`; 10 for
-            N = 100, 7 for N = 49.
-        variance: of a basis function.
+        functions: basis functions along each side, their centres linearly spaced in :math:`[0, 1]`; 10 for N = 100, 7
+            for N = 49.
+        basis: ``"gaussian"``, or ``"paraboloid"`` for truncated paraboloids, which are 0 beyond an edge.
+        variance: of a basis function, along each axis.
         penalty: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
         padding: let the regression see zeros around the image.
         floor: variance added to that of the weights; None: that of a cell, see
@@ -47,7 +51,10 @@ class OutputConfig:
             :class:`~omegamax.nn.MultimodalAttention`.
         max_components: K, or the most there may be.
         iterations: of expectation-maximisation, in training and in evaluation.
-        restarts: for each number of components tried by a selection.
+        init: where it starts: ``"split"``, ``"kmeans++"`` or ``"random"``.
+        restarts: starts for each number of components tried by a selection; with ``init="random"`` as many random ones.
+        mixing: ``"sparsemax"`` lets small components go, with ``components="fixed"`` and some 50 iterations; None keeps
+            them.
         selection: what selects: lambda of the papers' criterion, or ``"bic"``, ``"aic"``, ``"mdl"``.
         combined: add the discrete context, the mean of the features under the weights, to that of a continuous kind.
         density_features: tell the classifier of the density itself: add to the context a learnt linear map, 0 at first,
@@ -70,6 +77,7 @@ class OutputConfig:
     k: float = 20.0
     discrete: str = "softmax"
     functions: int = 10
+    basis: str = "gaussian"
     variance: float = 0.001
     penalty: float = 0.01
     padding: bool = True
@@ -77,7 +85,9 @@ class OutputConfig:
     components: str = "random"
     max_components: int = 4
     iterations: tuple[int, int] = (5, 10)
+    init: str = "split"
     restarts: int = 3
+    mixing: str | None = None
     selection: float | str = 5.0
     combined: bool = False
     density_features: bool = False
@@ -90,6 +100,14 @@ class OutputConfig:
             raise ValueError(f"{name}: alpha goes with {', '.join(DEFAULT)}, got alpha={self.alpha} for {self.kind!r}")
         if self.learnable and self.kind not in (*DEFAULT, "tvmax"):
             raise ValueError(f"{name}: learnable goes with {', '.join(DEFAULT)} and tvmax, got {self.kind!r}")
+        check_choice(name, "basis", self.basis, BASES)
+        check_choice(name, "init", self.init, INITS)
+        if self.mixing is not None:
+            check_choice(name, "mixing", self.mixing, MIXINGS)
+            if self.components != "fixed":
+                raise ValueError(f"{name}: mixing goes with components='fixed', got {self.components!r}")
+        if self.floor is not None:
+            check_number(name, "floor", self.floor, least=0)
         for argument in ("k", "functions", "variance", "max_components"):
             check_above(name, argument, getattr(self, argument), 0.0)
         if isinstance(self.selection, str):

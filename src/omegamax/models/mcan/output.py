@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from omegamax import functional, nn
 from omegamax._numerics import working_dtype
-from omegamax.basis import GaussianRBF
+from omegamax.basis import Basis, GaussianRBF, TruncatedParaboloidRBF
 from omegamax.maps import match_sharpness
 from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
 from omegamax.models.mcan.blocks import FeedForward
@@ -151,7 +152,10 @@ def _density(config: OutputConfig) -> nn.ContinuousAttention | nn.MultimodalAtte
     if not config.continuous:
         return None
     assert config.exponent is not None
-    basis = GaussianRBF.grid(config.functions, 2, variance=config.variance)
+    basis: Basis = GaussianRBF.grid(config.functions, 2, config.variance)
+    if config.basis == "paraboloid":
+        # In two dimensions the variance along an axis is sqrt(scale / (9 pi)).
+        basis = TruncatedParaboloidRBF.grid(config.functions, 2, 9 * math.pi * config.variance**2)
     settings: dict[str, Any] = {
         "penalty": config.penalty,
         "padding": config.padding,
@@ -169,6 +173,8 @@ def _density(config: OutputConfig) -> nn.ContinuousAttention | nn.MultimodalAtte
         criterion=_criterion(config.selection),
         iterations=config.iterations,
         restarts=config.restarts,
+        init=config.init,
+        mixing=config.mixing,
         **settings,
     )
 

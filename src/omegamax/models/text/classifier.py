@@ -62,7 +62,6 @@ class TextClassifier(torch.nn.Module):
                 raise ValueError(f"{NAME}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
             with torch.no_grad():
                 self.embedding.weight.copy_(embedding)
-        self.embedding.weight.requires_grad_(not config.freeze_words)
         self.encoder: BiLSTMEncoder | TransformerEncoder
         self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
         self.attention = TextAttention(config.state_dim, config.score_dim, config.attention)
@@ -70,10 +69,8 @@ class TextClassifier(torch.nn.Module):
         self.classify = torch.nn.Linear(config.state_dim, config.classes)
 
     def forward(self, batch: Mapping[str, Any]) -> TextAnswer:
-        words = batch.get("words")
-        self._check(words)
-        mask = words != 0
-        return self.read(self.embedding(words), mask)
+        words = self._check(batch.get("words"))
+        return self.read(self.embedding(words), words != 0)
 
     def read(self, x: Tensor, mask: Tensor) -> TextAnswer:
         """Return the answer to the embeddings of words ``[B, L, word_dim]``; the mask is True where there is a word."""
@@ -87,7 +84,7 @@ class TextClassifier(torch.nn.Module):
         """Return what each head has learnt to map its scores by, ``[layers, heads]``; None without a transformer."""
         return self.encoder.alphas if isinstance(self.encoder, TransformerEncoder) else None
 
-    def _check(self, words: Any) -> None:
+    def _check(self, words: Any) -> Tensor:
         if not isinstance(words, Tensor) or words.dtype not in (torch.int64, torch.int32):
             given = words.dtype if isinstance(words, Tensor) else type(words).__name__
             raise TypeError(f"{NAME}: batch must hold words, integer indices, got {given}")
@@ -98,6 +95,7 @@ class TextClassifier(torch.nn.Module):
             if low < 0 or high >= self.config.words:
                 worst = low if low < 0 else high
                 raise IndexError(f"{NAME}: words must be indices in [0, {self.config.words}), got {worst}")
+        return words
 
     def extra_repr(self) -> str:
         return f"attention={self.config.attention.kind!r}"

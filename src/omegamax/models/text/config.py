@@ -129,7 +129,6 @@ class TextConfig:
         alpha: of the transformer's heads to start from; with ``learn_alpha`` each goes its own way in (1, 2).
         learn_alpha: whether they do.
         dropout: of embeddings and of the states of words.
-        freeze_words: leave the embedding as it is.
         attention: over the words.
 
     Example:
@@ -154,7 +153,6 @@ class TextConfig:
     alpha: float = 1.5
     learn_alpha: bool = True
     dropout: float = 0.0
-    freeze_words: bool = False
     attention: WordsConfig = field(default_factory=WordsConfig)
 
     def __post_init__(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import lightning as L
 import torch
+from torch import Tensor
 
 from omegamax._arguments import check_integer
 from omegamax.data import MNIST, DataError
 from omegamax.tasks.batches import Batches, Order
-from omegamax.tasks.communication.games import Games
+from omegamax.tasks.communication.games import ConceptOrder, Games
 
 _GAMES = {"val": 1, "test": 2}  # seeds of the fixed games: the same for all runs
 
@@ -26,6 +27,9 @@ class CommunicationData(L.LightningDataModule):
         eval_batch_size: games in a batch of validation and test.
         held_out: pictures for validation.
         seed: of the order of training pictures, and so of games.
+        concepts: integers >= 0, one for each training and one for each test picture: candidates are then of different
+            concepts, in training too, whose batches have a picture of each of ``batch_size`` concepts. None: candidates
+            are any pictures.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class CommunicationData(L.LightningDataModule):
         eval_batch_size: int = 10_000,
         held_out: int = 10_000,
         seed: int = 0,
+        concepts: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__()
         least = {"candidates": 2, "batch_size": 2, "eval_batch_size": 1, "held_out": 2, "seed": 0}
@@ -45,7 +50,7 @@ class CommunicationData(L.LightningDataModule):
         if batch_size < candidates:
             raise ValueError(f"CommunicationData: batch_size must be >= candidates = {candidates}, got {batch_size}")
         self.folder, self.candidates, self.held_out, self.seed = folder, candidates, held_out, seed
-        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
+        self.batch_size, self.eval_batch_size, self.concepts = batch_size, eval_batch_size, concepts
         self._splits: dict[str, Games] = {}
 
     def split(self, name: str) -> Games:
@@ -66,8 +71,18 @@ class CommunicationData(L.LightningDataModule):
                 "test": (test.images, test.labels),
             }
             for each, (images, labels) in pictures.items():
-                self._splits[each] = Games(images, labels, self.candidates, _GAMES.get(each), **scale)
+                about = self.concepts_of(each, count)
+                self._splits[each] = Games(
+                    images, labels, self.candidates, _GAMES.get(each), scale["mean"], scale["deviation"], about
+                )
         return self._splits[name]
+
+    def concepts_of(self, split: str, count: int) -> Tensor | None:
+        """Return the concepts of the pictures of a split, of which the first ``count`` are for training."""
+        if self.concepts is None:
+            return None
+        train, test = self.concepts
+        return {"train": train[:count], "val": train[count:], "test": test}[split]
 
     @property
     def features(self) -> int:
@@ -76,6 +91,9 @@ class CommunicationData(L.LightningDataModule):
 
     def train_dataloader(self) -> Batches:
         games = self.split("train")
+        concepts = self.concepts_of("train", len(games))
+        if concepts is not None:
+            return self._batches(games, ConceptOrder(concepts, self.batch_size, self.seed, **_processes()))
         # A last batch with too few pictures for a game is left out.
         rest = len(games) % self.batch_size
         count = len(games) - (rest if rest < self.candidates else 0)

@@ -35,6 +35,7 @@ class CommunicationTask(L.LightningModule):
         hidden: width of the one hidden layer of either player.
         dim: in which the receiver compares words and pictures.
         rate: of the optimiser, Adam.
+        tempering: what the sender's scores are divided by.
 
         >>> task = CommunicationTask("gaussian_sparsemax", {"scale": 0.5}, features=20, words=8, hidden=4, dim=4)
         >>> batch = {"images": torch.randn(3, 20), "shown": torch.tensor([2]), "candidates": torch.tensor([[1, 2]])}
@@ -53,9 +54,10 @@ class CommunicationTask(L.LightningModule):
         hidden: int = 512,
         dim: int = 256,
         rate: float = 1e-3,
+        tempering: float = 1.0,
     ) -> None:
         super().__init__()
-        sender = Sender(VectorEncoder(features, hidden, layers=1), words, distribution, options)
+        sender = Sender(VectorEncoder(features, hidden, layers=1), words, distribution, options, tempering)
         self.model = SignalGame(sender, Receiver(VectorEncoder(features, hidden, layers=1), words, dim))
         self.rate = rate
         self.scores = torch.nn.ModuleDict({prefix: GameScores(words) for prefix in ("val_", "test_")})

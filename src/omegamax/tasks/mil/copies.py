@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from omegamax.data.bags import BagTable
-from omegamax.models.bag_classifier import BagAnswer, BagClassifier
+from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder
 from omegamax.tasks.mil.measures import auc, inside, zeros
 
 
@@ -67,13 +67,48 @@ class Copies:
 
     def __call__(self, instances: Tensor, mask: Tensor, training: bool = False) -> BagAnswer:
         """Return answers ``[M, B]`` to instances ``[M, B, n, *]``."""
-        self.network.train(training)
+        members = torch.arange(mask.numel(), device=mask.device).reshape(mask.shape)
+        return self.answer(instances.flatten(0, 2), members, mask, training)
 
+    def answer(
+        self, instances: Tensor, members: Tensor, mask: Tensor, training: bool = False, room: int | None = None
+    ) -> BagAnswer:
+        """Return answers ``[M, B]`` to bags ``members [M, B, n]`` of ``instances [I, *]``.
+
+        Only what the mask ``[M, B, n]`` has is encoded: up to ``room`` instances of the bags of a network. Without
+        ``room`` they are counted, which a GPU has to be waited for.
+        """
+        self.network.train(training)
+        there = mask.flatten(1)
+        room = int(there.sum(1).max()) if room is None else room
+        # Slots of what is there, one after the other. Padding takes its features from any slot, each from another one:
+        # else gradients of all of it, which are zero, would be added up in one place.
+        place = torch.arange(there.shape[1], device=there.device).expand_as(there)
+        slot = torch.where(there, there.cumsum(1) - 1, place % max(room, 1))
+        source = members.new_zeros(self.size, room + 1)
+        source.scatter_(1, torch.where(there, slot, room), members.flatten(1))
+        features = self._encode(_pictures(instances[source[:, :room]]))
+        features = features.gather(1, slot[..., None].expand(-1, -1, features.shape[-1]))
+        return self._pool(features.unflatten(1, mask.shape[1:]), mask)
+
+    def _encode(self, instances: Tensor) -> Tensor:
+        """Return the features ``[M, T, D]`` of instances ``[M, T, *]``."""
+        own = {name.removeprefix("encoder."): w for name, w in self.parameters.items() if name.startswith("encoder.")}
+        encoder = self.network.encoder
+        if isinstance(encoder, DigitEncoder):
+            # Stacked convolutions are convolutions of groups, and those take longer than one after the other.
+            apart = {name: weight.unbind(0) for name, weight in own.items()}
+            each = [{name: weights[number] for name, weights in apart.items()} for number in range(self.size)]
+            found = [functional_call(encoder, weights, (x,)) for weights, x in zip(each, instances, strict=True)]
+            return torch.stack(found)
+        return vmap(lambda weights, x: functional_call(encoder, weights, (x,)))(own, instances)
+
+    def _pool(self, features: Tensor, mask: Tensor) -> BagAnswer:
         def one(*given: Tensor | dict[str, Tensor]) -> tuple[Tensor, Tensor]:
             *state, x, there = given
-            return tuple(functional_call(self.network, tuple(state), (x, there), {"dense": True}))  # type: ignore
+            return tuple(functional_call(self.network, tuple(state), (x, there), {"encoded": True}))  # type: ignore
 
-        return BagAnswer(*vmap(one, randomness="different")(self.parameters, self.buffers, instances, mask))
+        return BagAnswer(*vmap(one, randomness="different")(self.parameters, self.buffers, features, mask))
 
     def train(self, train: BagTable, val: BagTable, how: Training, seed: int = 0) -> tuple[Tensor, Measures, int]:
         """Train each network, and leave it as it was at its best validation.
@@ -96,8 +131,11 @@ class Copies:
         when, found, epoch = torch.zeros(self.size, dtype=torch.long), None, 0
         for epoch in range(1, how.epochs + 1):
             order = torch.rand(train.label.shape, device=self.device).argsort(1)
-            for bags in order.split(how.batch_size, 1):
-                self._step(train, bags, optimiser, weights, how.clip)
+            batches = order.split(how.batch_size, 1)
+            sizes = train.mask.sum(-1)
+            room = _round_up(int(torch.stack([sizes.gather(1, bags).sum(1).max() for bags in batches]).max()))
+            for bags in batches:
+                self._step(train, bags, optimiser, weights, how.clip, room)
             schedule.step()
             now = self.measure(val)
             value = now.auc.double() - 1e-6 * now.loss.clamp(max=100)
@@ -115,11 +153,17 @@ class Copies:
         return when, found, epoch
 
     def _step(
-        self, table: BagTable, bags: Tensor, optimiser: torch.optim.Optimizer, weights: list[Tensor], clip: float
+        self,
+        table: BagTable,
+        bags: Tensor,
+        optimiser: torch.optim.Optimizer,
+        weights: list[Tensor],
+        clip: float,
+        room: int,
     ) -> None:
         rows = bags[..., None].expand(*bags.shape, table.members.shape[-1])
-        instances = _pictures(table.instances[table.members.gather(1, rows)])
-        logits, _ = self(instances, table.mask.gather(1, rows), training=True)
+        members, mask = table.members.gather(1, rows), table.mask.gather(1, rows)
+        logits, _ = self.answer(table.instances, members, mask, training=True, room=room)
         label = table.label.gather(1, bags).to(logits.dtype)
         loss = F.binary_cross_entropy_with_logits(logits, label, reduction="none").mean(1).sum()
         optimiser.zero_grad(set_to_none=True)
@@ -138,8 +182,8 @@ class Copies:
         parts = []
         for first in range(0, table.label.shape[1], batch_size):
             rows = slice(first, first + batch_size)
-            instances = _pictures(table.instances[table.members[:, rows]])
-            parts.append(self(instances, table.mask[:, rows]))
+            room = _round_up(int(table.mask[:, rows].sum((1, 2)).max()))
+            parts.append(self.answer(table.instances, table.members[:, rows], table.mask[:, rows], room=room))
         logits, weights = (torch.cat(part, 1) for part in zip(*parts, strict=True))
         label = table.label.to(logits.dtype)
         loss = F.binary_cross_entropy_with_logits(logits, label, reduction="none").mean(1)
@@ -161,6 +205,12 @@ class Copies:
 def _pictures(instances: Tensor) -> Tensor:
     """Return bytes as pictures ``[*, 1, H, W]`` in [0, 1]; vectors as they are."""
     return instances.unsqueeze(-3).float() / 255 if instances.dtype == torch.uint8 else instances
+
+
+def _round_up(count: int) -> int:
+    """Return a number from ``count`` to an eighth more, of which there are few: a GPU tunes itself to each."""
+    step = max(1, 2 ** count.bit_length() // 16)
+    return -(-count // step) * step
 
 
 def _like(values: Tensor, other: Tensor) -> Tensor:

@@ -91,8 +91,8 @@ class MNISTBagsData(BagsData):
         positives: K, how often the target must be there.
         target: the digit.
         bags: numbers of bags for training, validation and test.
-        mean: of the number of digits in a bag.
-        deviation: of that number.
+        mean: of the number of digits in a bag; None: 9 + K.
+        deviation: of that number; None: K.
         held_out: digits for validation.
         bag_seed: of the bags for training; those for validation and test are always the same.
         settings: as for :class:`BagsData`.
@@ -112,8 +112,8 @@ class MNISTBagsData(BagsData):
         positives: int = 1,
         target: int = 9,
         bags: tuple[int, int, int] = (2000, 1000, 1000),
-        mean: float = 10.0,
-        deviation: float = 1.0,
+        mean: float | None = None,
+        deviation: float | None = None,
         held_out: int = 10000,
         bag_seed: int = 0,
         **settings: Any,

@@ -43,6 +43,7 @@ class MILTask(RunTask):
         rate: of the optimiser, AdamW.
         decay: what the rate is multiplied by after each epoch.
         weight_decay: of the optimiser.
+        init_deviation: of the weights of the pooling's projections at the start; None: Xavier's.
 
     Example:
         >>> task = MILTask("k_subsets", {"k": 2}, features=5, dim=8)
@@ -68,6 +69,7 @@ class MILTask(RunTask):
         rate: float = 1e-3,
         decay: float = 0.98,
         weight_decay: float = 1e-4,
+        init_deviation: float | None = None,
     ) -> None:
         super().__init__()
         check_number("MILTask", "rate", rate, above=0)
@@ -78,7 +80,7 @@ class MILTask(RunTask):
         about = {"omega": omega, "options": dict(options or {}), "features": features, "dim": dim}
         self.network: dict[str, Any] = {**about, **pooling}
         encoder = DigitEncoder(dim or 500) if features is None else VectorEncoder(features, dim or 128)
-        self.model = BagClassifier(encoder, omega, options, **pooling)
+        self.model = BagClassifier(encoder, omega, options, init_deviation=init_deviation, **pooling)
         self.rate, self.decay, self.weight_decay = rate, decay, weight_decay
         self.scores = torch.nn.ModuleDict({prefix: _BagScores() for prefix in ("val_", "test_")})
 

@@ -71,7 +71,7 @@ class SentencesData(TextData):
 
     Args:
         folder: with their files.
-        name: ``"mr"``, ``"sst2"``, ``"sst5"``, ``"trec"`` or ``"subj"``.
+        corpus: ``"mr"``, ``"sst2"``, ``"sst5"``, ``"trec"`` or ``"subj"``.
         fold: of a cross-validation, for MR and Subj.
         folds: how many.
         held_out: share that validation takes from the training part of TREC.
@@ -83,7 +83,7 @@ class SentencesData(TextData):
     def __init__(
         self,
         folder: str,
-        name: str = "sst2",
+        corpus: str = "sst2",
         fold: int = 0,
         folds: int = 10,
         held_out: float = 0.1,
@@ -92,12 +92,12 @@ class SentencesData(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.folder, self.name, self.fold, self.folds = folder, name, fold, folds
+        self.folder, self.corpus, self.fold, self.folds = folder, corpus, fold, folds
         self.held_out, self.split_seed, self.encoding = held_out, split_seed, encoding
 
     def read(self, split: str) -> Texts:
         folds: dict[str, Any] = {"fold": self.fold, "folds": self.folds, "held_out": self.held_out}
-        return Sentences(self.folder, self.name, split, **folds, seed=self.split_seed, encoding=self.encoding)
+        return Sentences(self.folder, self.corpus, split, **folds, seed=self.split_seed, encoding=self.encoding)
 
 
 class YelpHATData(TextData):

@@ -20,6 +20,7 @@ from omegamax.data.text import NO_LABEL
 from omegamax.metrics import MassInside
 from omegamax.models.mcan import AnswerLoss
 from omegamax.models.text import TextAnswer, TextClassifier, TextConfig
+from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.text.data import TextData
@@ -46,6 +47,10 @@ class TextTask(RunTask):
         loss_options: parameters of its map, such as ``{"alpha": 1.25}``.
         rate: learning rate over time; that of the paper by default.
         weight_decay: of the optimiser, Adam; added to the gradient, as the paper does.
+        word_vectors: file of GloVe or word2vec that the embedding of the words starts from, see
+            :func:`~omegamax.data.read_word_vectors`, or ``"wordllama"``; its vectors must have ``network.word_dim``
+            numbers.
+        freeze_words: leave the embedding as it is, as the paper does with GloVe.
 
     Example:
         >>> task = TextTask(Vocabulary(["good", "bad"], ["negative", "positive"]))
@@ -68,6 +73,8 @@ class TextTask(RunTask):
         loss_options: dict[str, Any] | None = None,
         rate: Rate = Rate(1e-3, warmup=0, fall="constant"),  # noqa: B008, frozen
         weight_decay: float = 1e-4,
+        word_vectors: str | None = None,
+        freeze_words: bool = False,
     ) -> None:
         super().__init__()
         check_number("TextTask", "weight_decay", weight_decay, least=0)
@@ -75,7 +82,8 @@ class TextTask(RunTask):
         self.config = network.replace(words=vocabulary.num_words, classes=vocabulary.num_answers)
         options = dict(loss_options or {})
         self.network = {"vocabulary": vocabulary, "network": self.config, "loss": loss, "loss_options": options}
-        self.model = TextClassifier(self.config)
+        self.model = TextClassifier(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
+        self.model.embedding.requires_grad_(not freeze_words)
         self.loss = AnswerLoss(loss, **options)
         self.rate, self.weight_decay = rate, weight_decay
 

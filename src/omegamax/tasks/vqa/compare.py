@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from omegamax.tasks.progress import progress
 from omegamax.tasks.run_task import load_tasks
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.examples import draw_examples
+from omegamax.tasks.vqa.outcomes import Outcomes
 from omegamax.tasks.vqa.report import Comparison, Row
 from omegamax.tasks.vqa.scores import Scores
 from omegamax.tasks.vqa.task import BLIND, VQATask
@@ -38,6 +39,7 @@ def compare(
     split: str = "test",
     baseline: Contender | None = None,
     examples: int = 24,
+    themed: int = 3,
     rounds: int = 10,
     title: str = "Where models look to answer",
     about: str = "",
@@ -50,6 +52,8 @@ def compare(
         data: with the vocabulary that all were trained with.
         baseline: a network that sees the question only.
         examples: how many to draw, of all kinds of questions and regions in turn, the first of each.
+        themed: how many to draw beside them for each theme that there are examples of, see
+            :func:`~omegamax.tasks.vqa.outcomes.pick`; none without ``examples``.
         rounds: training steps of each network to time, in turns, so that all see the same machine; 0: none.
         title, about, settings: of the report.
     """
@@ -66,14 +70,15 @@ def compare(
     if not any(bool(batch["answers"].any()) for batch in _loader(data, split)):
         raise DataError(f"no question of the {split} part has a known answer; take another part, --split val")
     times = step_times({name: each.task for name, each in everyone.items()}, first, rounds)
-    rows = {name: _row(name, each, data, split, times.get(name)) for name, each in everyone.items()}
+    outcomes = {name: Outcomes() for name in everyone}
+    rows = {name: _row(name, each, data, split, times.get(name), outcomes[name]) for name, each in everyone.items()}
     seeing = {name: each.task for name, each in contenders.items() if not each.task.blind}
     return Comparison(
         title,
         about,
         [rows[name] for name in contenders],
         None if baseline is None else rows[BLIND],
-        draw_examples(seeing, data, split, examples) if seeing else [],
+        draw_examples(seeing, data, split, examples, outcomes, themed) if seeing else [],
         dict(settings or {}),
     )
 
@@ -85,13 +90,18 @@ def load_contenders(paths: Sequence[Path]) -> dict[str, Contender]:
 
 
 @torch.no_grad()
-def evaluate(task: VQATask, data: VQAData, split: str = "test", what: str = "answering") -> Scores:
-    """Return the measures of a network on a split."""
+def evaluate(
+    task: VQATask, data: VQAData, split: str = "test", what: str = "answering", outcomes: Outcomes | None = None
+) -> Scores:
+    """Return the measures of a network on a split; what it made of each question is added to ``outcomes``."""
     task.eval()
     scores = Scores().to(task.device)
     for batch in progress(_loader(data, split), what):
         batch = _move(batch, task.device)
-        scores.update(task(batch), batch, maps=not task.blind)
+        answer = task(batch)
+        scores.update(answer, batch, maps=not task.blind)
+        if outcomes is not None:
+            outcomes.update(answer, batch, maps=not task.blind)
     return scores
 
 
@@ -133,9 +143,11 @@ def _check(name: str, task: VQATask, data: VQAData, batch: Mapping[str, Any]) ->
         raise DataError(f"{name} takes {task.network.image_dim} features of a cell, the data have {given}; {same}")
 
 
-def _row(name: str, contender: Contender, data: VQAData, split: str, milliseconds: float | None) -> Row:
+def _row(
+    name: str, contender: Contender, data: VQAData, split: str, milliseconds: float | None, outcomes: Outcomes
+) -> Row:
     task = contender.task
-    scores = evaluate(task, data, split, name)
+    scores = evaluate(task, data, split, name, outcomes)
     found: dict[str, Any] = scores.compute()
     accuracy = {"overall": found.get("accuracy")}
     accuracy |= {kind: found.get(f"accuracy_{kind.replace('/', '_')}") for kind in KINDS}
@@ -150,6 +162,7 @@ def _row(name: str, contender: Contender, data: VQAData, split: str, millisecond
         found.get("zero"),
         components=scores.components() or None,
         curve=[dict(point) for point in contender.curve],
+        reliability=[asdict(each) for each in outcomes.reliability()],
     )
 
 

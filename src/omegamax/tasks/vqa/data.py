@@ -16,6 +16,7 @@ from omegamax.tasks.batches import Batches, Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.vocabulary_data import VocabularyData
+from omegamax.tasks.vqa.photographs import Photographs
 
 
 class VQAData(VocabularyData):
@@ -68,6 +69,11 @@ class VQAData(VocabularyData):
     @abc.abstractmethod
     def read(self, split: str) -> Dataset[Sample]:
         """Return the samples of ``"train"``, ``"val"`` or ``"test"``."""
+
+    @property
+    def photographs(self) -> Photographs:
+        """Return the pictures that features were made of; none for a set that has the pictures themselves."""
+        return Photographs([])
 
     @property
     def collate(self) -> Collate:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback
 from torch.utils.data import DataLoader
 
 from omegamax.data import Ready
@@ -28,13 +25,13 @@ from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.rate import Rate
+from omegamax.tasks.steps import Steps, Tell, make_trainer
 from omegamax.tasks.threads import one_thread
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
 from omegamax.tasks.vqa.checkpoint import write_safetensors
 from omegamax.tasks.vqa.sets import ScenesData
 from omegamax.tasks.vqa.task import VQATask
 
-Tell = Callable[[str, int], None]  # of a part of the work, and how many of its steps are done
 PARTS = ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal")
 BLIND, FEATURES, START = "language_only", "features", "start"
 # Lambda of mixtures: of 5, 2, 1, 0.5 and 0.2 the one whose answers to 2000 validation questions were right most often,
@@ -96,7 +93,7 @@ def train_features(recipe: Recipe, data: ScenesData, seed: int, tell: Tell) -> G
     loader = cells_loader(scenes, recipe.grid, 64, data.workers)
     task = CellsTask(64, recipe.grid, len(data.shapes), len(data.colours))
     with one_thread():
-        _trainer(recipe.feature_steps, [FiniteCheck(), _Steps(FEATURES, tell)]).fit(task, loader)
+        make_trainer(recipe.feature_steps, [FiniteCheck(), Steps(FEATURES, tell)]).fit(task, loader)
     return task.cnn.eval()
 
 
@@ -182,47 +179,10 @@ def _train(recipe: Recipe, data: ScenesData, name: str, folder: str, out: Path, 
     task.data_settings = data.settings
     train, val = (Ready(torch.load(f"{folder}/{split}.pt", mmap=True)) for split in ("train", "val"))
     steps = recipe.steps if goes_on else recipe.start_steps
-    callbacks = [FiniteCheck(), _Steps(name, lambda part, done: told.put((part, done))), Curve()]
-    _trainer(steps, callbacks, out / name, min(recipe.every, steps)).fit(
+    callbacks = [FiniteCheck(), Steps(name, lambda part, done: told.put((part, done))), Curve()]
+    make_trainer(steps, callbacks, out / name, min(recipe.every, steps)).fit(
         task,
         DataLoader(train, 64, shuffle=True, drop_last=True, collate_fn=Ready.collate),
         DataLoader(val, 250, collate_fn=Ready.collate),
     )
     write_safetensors(out / name / "model.safetensors", task.record, task.model.state_dict())
-
-
-class _Steps(Callback):
-    """Tells how far training is."""
-
-    def __init__(self, part: str, tell: Tell) -> None:
-        self.part, self.tell = part, tell
-
-    def on_train_batch_end(self, trainer: L.Trainer, *unused: Any) -> None:
-        if trainer.global_step % 10 == 0:
-            self.tell(self.part, trainer.global_step)
-
-    def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self.tell(self.part, trainer.global_step)
-
-
-def _trainer(steps: int, callbacks: list[Callback], out: Path | None = None, every: int | None = None) -> L.Trainer:
-    """Return a trainer without a bar and files of its own."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    for message in (".*does not have many workers.*", ".*but have no `val_dataloader`.*", ".*LeafSpec.*deprecated.*"):
-        warnings.filterwarnings("ignore", message=message)
-    return L.Trainer(
-        accelerator="cpu",
-        max_steps=steps,
-        max_epochs=-1,
-        callbacks=callbacks,
-        gradient_clip_val=1.0,
-        default_root_dir=out,
-        val_check_interval=every,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        limit_val_batches=None if every else 0,
-        enable_progress_bar=False,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        logger=False,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from omegamax.data.collate import Collate
 from omegamax.data.pictures import resize
 from omegamax.densities import Density, Mixture
 from omegamax.tasks.vqa.task import VQATask
+
+_MOST_FITS = 6  # numbers of components that are looked at side by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,21 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
     names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
     answers = list(zip(names, best.values.tolist(), strict=True))
     return VQAExplanation(answers, answer.attention.weights[0], answer.attention.density)
+
+
+def fix_components(task: VQATask) -> dict[int, VQATask]:
+    """Return the network with 1, 2, ... (up to 6) components where it selects their number; empty if it does not."""
+    output = task.network.output
+    if task.blind or output.kind != "multimodal" or output.components == "fixed":
+        return {}
+    fixed = {}
+    for k in range(1, min(output.max_components, _MOST_FITS) + 1):
+        network = task.network.replace(output=replace(output, components="fixed", max_components=k))
+        other = VQATask(task.vocabulary, network, task.loss_name, task.loss_options)
+        other.model.load_state_dict(task.model.state_dict())
+        other.data_settings = task.data_settings
+        fixed[k] = other.to(task.device).eval()
+    return fixed
 
 
 def find_unknown_words(task: VQATask, question: str) -> list[str]:

@@ -14,6 +14,7 @@ from omegamax.data.pictures import Pictures, shrink
 
 _MOST = 640  # pixels along the longer side: more than a page shows
 _CELL = 16  # pixels along the side of a cell, on grey
+PALE = 6.0  # where the colours of maps end at least, in densities: attention spread evenly is pale on a photograph
 
 
 class Photograph(NamedTuple):

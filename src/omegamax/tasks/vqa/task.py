@@ -8,14 +8,14 @@ from os import PathLike
 from typing import Any
 
 import torch
-from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from omegamax.data import DataError, Vocabulary, read_word_vectors
+from omegamax.data import DataError, Vocabulary
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
+from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
@@ -49,7 +49,8 @@ class VQATask(RunTask):
         match: if the start has another attention, scale the scores once, on the first batch of training, so that the
             weights are as sharp as they were: see :func:`omegamax.match_sharpness`. No parameter is added.
         word_vectors: file of GloVe or word2vec that the embedding of the words starts from, see
-            :func:`~omegamax.data.read_word_vectors`; its vectors must have ``network.word_dim`` numbers.
+            :func:`~omegamax.data.read_word_vectors`, or ``"wordllama"``; its vectors must have ``network.word_dim``
+            numbers.
         freeze_words: leave the embedding of the words as it is.
 
     Example:
@@ -90,12 +91,7 @@ class VQATask(RunTask):
         self.network = network.replace(words=vocabulary.num_words, answers=vocabulary.num_answers)
         if word_vectors is not None and start is not None:
             raise ValueError("VQATask: give word_vectors or start, which has an embedding of its own, and not both")
-        embedding = None
-        if word_vectors is not None:
-            vectors = read_word_vectors(word_vectors, vocabulary.words, network.word_dim)
-            rank_zero_info(vectors.report)
-            embedding = vectors.embedding()
-        self.model = MCAN(self.network, embedding)
+        self.model = MCAN(self.network, load_embedding(word_vectors, vocabulary, network.word_dim))
         self.model.question.embedding.requires_grad_(not freeze_words)
         self.loss_name, self.loss_options = loss, dict(loss_options or {})
         self.loss = AnswerLoss(loss, **self.loss_options)

@@ -7,7 +7,7 @@ import struct
 import zlib
 from dataclasses import replace
 
-from omegamax.tasks.vqa.report import Comparison, Example, Look, Row
+from omegamax.tasks.vqa.report import Comparison, Example, Fit, Look, Row
 
 NASTY = '</script><script>window.hacked=1</script><!-- why & "who"?'
 IMAGE = '<img src=x onerror="window.hacked=1">'
@@ -52,6 +52,8 @@ def comparison() -> Comparison:
         Row(TV, "tvmax", {**accuracy, "overall": 0.625}, 1234567, None, math.nan, None, 0.75, None, curve(0.625)),
         Row(MULTI, "multimodal", {**accuracy, "overall": 0.75}, 1234567, 30, 0.25, 0.5, 0.5, {2: 3, 1: 1}, curve(0.75)),
     ]
+    narrow, wide = {"area": 0.02, "accuracy": 0.9, "count": 40}, {"area": 0.2, "accuracy": 0.6, "count": 39}
+    rows[2] = replace(rows[2], reliability=[narrow, wide])
     blind = Row("language only", "none", {"overall": 0.3}, 1000)
     return Comparison(f"Title {IMAGE}", f"About {NASTY}", rows, blind, examples(), {"seed": "0", NASTY: IMAGE})
 
@@ -86,6 +88,7 @@ def example(
             divergence=None if n == 1 else 0.125 + m,
             inside=0.25,
             components=2 if m == 2 else None,
+            fits=fits(n) if m == 2 else [],
         )
         for m, (name, said) in enumerate(zip(NAMES, given, strict=True))
         if said is not None
@@ -93,7 +96,14 @@ def example(
     # Two questions about one picture.
     picture = png(200, 200, 200) if n < 2 else png(n, 200, 0)
     relevance, note = None if n == 1 else png(0, 0, n), f"no picture: {IMAGE}" if n == 2 else None
-    return Example(f"val/{n} é&=", question, answer, kind, region, picture, relevance, looks, note=note)
+    theme = "wide ellipse" if n > 1 else None
+    return Example(f"val/{n} é&=", question, answer, kind, region, picture, relevance, looks, note=note, theme=theme)
+
+
+def fits(n: int) -> list[Fit]:
+    """A mixture with one component and with two, the one that is selected."""
+    one = Fit(1, png(40 * n, 9, 9), IMAGE, False, MARKS[MULTI][:1])
+    return [one, Fit(2, look_picture(n, 2), "3", None, MARKS[MULTI])]
 
 
 def look_picture(n: int, m: int) -> bytes:

@@ -71,6 +71,39 @@ def test_note_stands_beneath_the_picture_it_is_about(page):
     assert notes == [[], [], [f"no picture: {IMAGE}"], []]
 
 
+def test_numbers_of_components_stand_side_by_side_with_the_selected_one_marked(page):
+    page.pick(3)
+    panels = page.all("#fits figure")
+    assert [panel.find_element(By.TAG_NAME, "figcaption").text for panel in panels] == ["K = 1", "K = 2 = K*"]
+    assert [panel.find_element(By.CSS_SELECTOR, ".verdict").text for panel in panels] == [f"{IMAGE} \u2717 wrong", "3"]
+    assert [panel.get_attribute("class") for panel in panels] == ["fit", "fit chosen"]
+    page.one("#fits .keyed").click()
+    assert int.from_bytes(page.saved("val-3-é_multimodal-K-Co_components.png")[16:20], "big") == 2 * 380 + 20
+    page.model(2).click()
+    assert page.all("#fits figure") == []
+    page.pick(2)  # no look of the mixture
+    assert page.all("#fits figure") == []
+
+
+def test_examples_are_found_by_what_they_were_picked_for_and_by_whose_answer_is_wrong(page):
+    assert page.choices("theme") == {"anything": 4, "nothing: first of its kind": 2, "wide ellipse": 2}
+    page.choose("theme", "wide ellipse")
+    assert page.one("#place").text == "1 of 2" and "picked for: wide ellipse" in page.one("#asked").text
+    page.choose("theme", "anything")
+    wrong = {name: count for name, count in page.choices("answers").items() if name.endswith("wrong")}
+    assert wrong == {"some wrong": 2, f"{SOFT} wrong": 2}  # what there is none of cannot be chosen
+    page.choose("answers", f"{SOFT} wrong")
+    assert page.one("#place").text == "2 of 2" and page.one("#question").text == "How many?"
+
+
+def test_reliability_is_drawn_for_densities(page):
+    section = page.one("section[aria-labelledby=reliability]")
+    (picture,) = section.find_elements(By.TAG_NAME, "svg")
+    said = "90% right where its ellipse is narrowest (2.0% of the picture), 60% where widest (20.0%)"
+    assert picture.get_attribute("aria-label") == f"{MULTI}: {said}"
+    assert len(picture.find_elements(By.TAG_NAME, "circle")) == 2
+
+
 def test_panels_shown_can_be_kept_side_by_side(page):
     page.model(1).click()
     page.one("#sheet").click()
@@ -131,10 +164,11 @@ def test_filters_offer_only_what_leaves_an_example_and_say_how_many(page):
     assert page.choices("kind") == {"all kinds": 4, "yes/no": 1, "other": 1, "number": 2}
     regions = {"all regions": 4, "one thing": 1, "none in particular": 1, "several, far apart": 1, "odd shape": 1}
     assert page.choices("region") == regions
-    assert page.choices("answers") == {"all": 4, "all right": 1, "some wrong": 2}  # one has no known answer
+    # One has no known answer.
+    assert page.choices("answers") == {"all": 4, "all right": 1, "some wrong": 2, "softmax wrong": 2}
     page.choose("kind", "number")
     assert page.choices("region") == {"all regions": 2, "several, far apart": 1, "odd shape": 1}
-    assert page.choices("answers") == {"all": 2, "some wrong": 1}
+    assert page.choices("answers") == {"all": 2, "some wrong": 1, "softmax wrong": 1}
     page.choose("answers", "some wrong")
     assert page.choices("region") == {"all regions": 1, "several, far apart": 1}
     assert page.choices("kind") == {"all kinds": 2, "other": 1, "number": 1}

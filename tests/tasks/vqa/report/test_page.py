@@ -87,7 +87,8 @@ def test_data_inside_the_page_is_the_data_given(html):
 def test_every_picture_is_there_once(html):
     pictures = json.loads(payload(comparison()))["pictures"]
     shown = [e.picture for e in comparison().examples] + [e.relevance for e in comparison().examples if e.relevance]
-    shown += [look.picture for e in comparison().examples for look in e.looks.values()]
+    looks = [look for e in comparison().examples for look in e.looks.values()]
+    shown += [each.picture for look in looks for each in (look, *look.fits)]
     assert len(pictures) == len(set(pictures)) == len(set(shown)) < len(shown)
     assert all(html.count(picture) == 1 for picture in pictures)
 

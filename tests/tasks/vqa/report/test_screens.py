@@ -35,7 +35,7 @@ def key(page: Page) -> list[str]:
 
 def test_where_they_looked_comes_first_then_table_then_curves(page):
     sections = [section.get_attribute("aria-labelledby") for section in page.all("section")]
-    assert sections == ["look", "comparison", "learning", "components", "settings"]
+    assert sections == ["look", "comparison", "learning", "components", "reliability", "settings"]
 
 
 def test_key_has_the_marks_of_the_looks_shown(page):

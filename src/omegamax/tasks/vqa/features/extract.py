@@ -113,12 +113,12 @@ def extract(
         seen = 0
         report(what, 0, len(chosen))
         for batch in DataLoader(_Images(chosen, size), **loading):  # type: ignore[arg-type]
-            for place, message in ((i, image) for i, image in batch if isinstance(image, str)):
-                _describe_broken(done, chosen[place], message, skip_broken, len(pictures))
-            read = [(place, image) for place, image in batch if isinstance(image, Tensor)]
+            for index, message in ((i, image) for i, image in batch if isinstance(image, str)):
+                _describe_broken(done, chosen[index], message, skip_broken, len(pictures))
+            read = [(index, image) for index, image in batch if isinstance(image, Tensor)]
             if read:
                 images = torch.stack([image for _, image in read])
-                yield [place for place, _ in read], _maps(backbone, images, device, grid)
+                yield [index for index, _ in read], _maps(backbone, images, device, grid)
             seen += len(batch)
             report(what, seen, len(chosen))
 
@@ -128,14 +128,14 @@ def extract(
         done.share = principal.share
     wanted = [i for i, path in enumerate(files) if overwrite or not path.exists()]
     done.kept = len(files) - len(wanted)
-    for places, maps in batches([pictures[i] for i in wanted], "features"):
+    for indices, maps in batches([pictures[i] for i in wanted], "features"):
         maps = principal(maps) if principal is not None else maps
         stored = maps.to(DTYPES[dtype]).cpu()
-        for place, features in zip(places, stored, strict=True):
+        for index, features in zip(indices, stored, strict=True):
             if not bool(features.isfinite().all()):
                 remedy = "take dtype float32" if bool(maps.isfinite().all()) else "check the backbone's weights"
-                raise DataError(f"{files[wanted[place]]}: features are infinite or no numbers; {remedy}")
-            write_features(files[wanted[place]], features)
+                raise DataError(f"{files[wanted[index]]}: features are infinite or no numbers; {remedy}")
+            write_features(files[wanted[index]], features)
             done.written += 1
     return done
 
@@ -156,7 +156,7 @@ def write_features(path: Path, features: Tensor) -> None:
 
 
 class _Images(Dataset[tuple[int, "Tensor | str"]]):
-    """Pictures in one size by place; for one that cannot be read, the reason."""
+    """Pictures in one size by index; for one that cannot be read, the reason."""
 
     def __init__(self, pictures: list[Picture], size: Size) -> None:
         self.pictures, self.size = pictures, size
@@ -164,12 +164,12 @@ class _Images(Dataset[tuple[int, "Tensor | str"]]):
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def __getitem__(self, place: int) -> tuple[int, Tensor | str]:
-        picture = self.pictures[place]
+    def __getitem__(self, index: int) -> tuple[int, Tensor | str]:
+        picture = self.pictures[index]
         try:
-            return place, resize(picture.source[picture.name], self.size)
+            return index, resize(picture.source[picture.name], self.size)
         except (DataError, FileNotFoundError) as error:
-            return place, str(error)
+            return index, str(error)
 
 
 def _maps(backbone: Backbone, images: Tensor, device: str | torch.device, grid: Size | None) -> Tensor:

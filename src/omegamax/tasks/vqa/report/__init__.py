@@ -3,5 +3,6 @@
 from omegamax.tasks.vqa.report.page import write_report as write_report
 from omegamax.tasks.vqa.report.records import Comparison as Comparison
 from omegamax.tasks.vqa.report.records import Example as Example
+from omegamax.tasks.vqa.report.records import Fit as Fit
 from omegamax.tasks.vqa.report.records import Look as Look
 from omegamax.tasks.vqa.report.records import Row as Row

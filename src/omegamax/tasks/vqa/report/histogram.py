@@ -29,9 +29,9 @@ def _svg(name: str, counts: dict[int, int], colour: str) -> str:
     tallest = max(counts.values())
     width = len(ks) * (_BAR + _GAP) + _GAP
     bars = []
-    for place, k in enumerate(ks):
+    for index, k in enumerate(ks):
         share = counts.get(k, 0) / total
-        x, height = _GAP + place * (_BAR + _GAP), _HEIGHT * counts.get(k, 0) / tallest
+        x, height = _GAP + index * (_BAR + _GAP), _HEIGHT * counts.get(k, 0) / tallest
         middle = x + _BAR / 2
         bars.append(
             f"<g><title>K* = {k}: {counts.get(k, 0)} of {total}</title>"

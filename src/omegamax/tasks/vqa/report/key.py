@@ -32,6 +32,7 @@ def key(comparison: Comparison, address: Callable[[bytes], str]) -> dict[str, An
     """
     looks = [look for example in comparison.examples for look in example.looks.values()]
     shapes = {shape for look in looks for shape, _ in (MARKS if look.marks is None else look.marks)} | {RELEVANT[0]}
+    shapes |= {shape for look in looks for fit in look.fits for shape, _ in fit.marks}
     return {
         "samples": {shape: address(swatch(Mark(shape, ""))) for shape in sorted(shapes)},
         "scale": address(scale_picture()),

@@ -14,6 +14,7 @@ from omegamax import __version__
 from omegamax.tasks.vqa.report.histogram import histograms
 from omegamax.tasks.vqa.report.payload import payload
 from omegamax.tasks.vqa.report.records import Comparison
+from omegamax.tasks.vqa.report.reliability import reliability_curves
 from omegamax.tasks.vqa.report.table import table, table_csv
 
 _SCRIPTS = ("common.js", "tables.js", "curves.js", "key.js", "sheet.js", "panel.js", "explorer.js")
@@ -38,7 +39,7 @@ def page(comparison: Comparison) -> str:
         f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _settings))
+    body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _reliability, _settings))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -104,6 +105,20 @@ questions by K*:</p>
 """
 
 
+def _reliability(comparison: Comparison) -> str:
+    shown = reliability_curves(comparison)
+    if not shown:
+        return ""
+    return f"""<section aria-labelledby="reliability">
+<h2 id="reliability">Is a narrow ellipse a sure one?</h2>
+<p>The area of the ellipse of one standard deviation, as a share of the picture, against the accuracy of the answers, in
+groups of equally many questions; whiskers: two standard errors. A curve that falls says that the area tells how sure an
+answer is.</p>
+<div class="row">{shown}</div>
+</section>
+"""
+
+
 def _explorer(comparison: Comparison) -> str:
     if not comparison.examples:
         return ""
@@ -112,6 +127,7 @@ def _explorer(comparison: Comparison) -> str:
 <div class="controls">
 <label>question <select id="kind"></select></label>
 <label>region <select id="region"></select></label>
+<label>picked for <select id="theme"></select></label>
 <label>answers <select id="answers"></select></label>
 <span class="steps"><button id="previous" type="button" aria-label="Previous example">&larr;</button>
 <span id="place"></span>
@@ -124,6 +140,7 @@ def _explorer(comparison: Comparison) -> str:
 <div id="asked" aria-live="polite"></div>
 <div id="key" role="group" aria-label="Key to the pictures"></div>
 <div id="panels"><div id="plain"></div><div id="looks"></div></div>
+<div id="fits"></div>
 </div>
 <p class="links"><button id="sheet" type="button">Download these side by side, with the key (PNG)</button></p>
 <p class="muted hint">Left and right keys: other examples. A click on a look enlarges it, Esc makes it small again. The

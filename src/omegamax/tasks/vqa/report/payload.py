@@ -8,7 +8,7 @@ from typing import Any
 
 from omegamax.tasks.vqa.report.colours import BASELINE, colours
 from omegamax.tasks.vqa.report.key import key
-from omegamax.tasks.vqa.report.records import Comparison, Example, Row
+from omegamax.tasks.vqa.report.records import Comparison, Example, Fit, Row
 
 
 def payload(comparison: Comparison) -> str:
@@ -58,6 +58,7 @@ def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int
                 "components": look.components,
                 "right": example.right(row.name),
                 "marks": look.marks,
+                "fits": [_fit(fit, place(fit.picture)) for fit in look.fits],
             }
         )
     return {
@@ -71,4 +72,10 @@ def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int
         "looks": looks,
         "ticks": example.ticks,
         "note": example.note,
+        "theme": example.theme,
     }
+
+
+def _fit(fit: Fit, picture: int | None) -> dict[str, Any]:
+    said = {"answer": fit.answer, "right": fit.right}
+    return {"components": fit.components, "picture": picture, **said, "marks": fit.marks}

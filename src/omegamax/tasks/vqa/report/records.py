@@ -32,6 +32,8 @@ class Row:
         inside: share of the attention inside the relevant region.
         zero: share of the cells with exactly no attention.
         components: how often each number of components K* was selected, for multimodal attention.
+        reliability: for a density, accuracy by the area of its ellipse, from narrow to wide: points with ``"area"`` (of
+            the picture), ``"accuracy"`` and ``"count"``, the number of questions.
         curve: points in order, each with ``"step"`` and any of ``"seconds"``, ``"train_loss"``, ``"val_loss"``,
             ``"val_accuracy"``.
 
@@ -49,6 +51,7 @@ class Row:
     zero: float | None = None
     components: dict[int, int] | None = None
     curve: list[dict[str, float | None]] = field(default_factory=list)
+    reliability: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -62,6 +65,32 @@ class Row:
         _set(self, "curve", [{key: _number(value) for key, value in point.items()} for point in self.curve])
         if any(point.get("step") is None for point in self.curve):
             raise ValueError(f"Row {self.name!r}: every point of the curve needs a 'step'")
+        for point in self.reliability:
+            if {"area", "accuracy", "count"} - point.keys() or not all(map(math.isfinite, point.values())):
+                wanted = "'area', 'accuracy' and 'count', all finite"
+                raise ValueError(f"Row {self.name!r}: every point of reliability needs {wanted}, got {point}")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The look of a mixture with a given number of components.
+
+    Args:
+        components: how many.
+        picture: PNG of the attention over the picture.
+        answer: the likeliest, and ``right``, whether it counts as right; None where that is not known.
+        marks: those in the picture, as in :class:`Look`.
+    """
+
+    components: int
+    picture: bytes = field(repr=False)
+    answer: str
+    right: bool | None = None
+    marks: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _set(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
+        _check_png("Fit: picture", self.picture)
 
 
 @dataclass(frozen=True)
@@ -76,6 +105,8 @@ class Look:
         marks: those that occur in the picture, each by its shape and what it means, see :class:`omegamax.viz.Mark`;
             None: not known, and the key of the page has them all.
         right: whether the answer counts as right; None: it does if it is the example's.
+        fits: looks with 1, 2, ... components beside it, of which it is the one with ``components``; of a mixture that
+            selects their number.
     """
 
     answers: list[tuple[str, float]]
@@ -85,6 +116,7 @@ class Look:
     components: int | None = None
     right: bool | None = None
     marks: list[tuple[str, str]] | None = None
+    fits: list[Fit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.marks is not None:
@@ -109,6 +141,7 @@ class Example:
         looks: by the name of the row; a model may be missing.
         ticks: of the colour scale that the looks share, each its place from 0 to 1 and its text; None: not known.
         note: what there is to say of the picture, such as that there is none; or None.
+        theme: what it was picked to show, one of :data:`omegamax.tasks.vqa.outcomes.THEMES`; None: it was not picked.
     """
 
     id: str
@@ -121,6 +154,7 @@ class Example:
     looks: dict[str, Look]
     ticks: list[tuple[float, str]] | None = None
     note: str | None = None
+    theme: str | None = None
 
     def __post_init__(self) -> None:
         if self.ticks is not None:
@@ -190,9 +224,14 @@ class Comparison:
 
 
 def _example(data: dict[str, Any]) -> Example:
-    looks = {name: Look(**{**look, "picture": b64decode(look["picture"])}) for name, look in data["looks"].items()}
+    looks = {name: _look(look) for name, look in data["looks"].items()}
     relevance = None if data["relevance"] is None else b64decode(data["relevance"])
     return Example(**{**data, "picture": b64decode(data["picture"]), "relevance": relevance, "looks": looks})
+
+
+def _look(data: dict[str, Any]) -> Look:
+    fits = [Fit(**{**fit, "picture": b64decode(fit["picture"])}) for fit in data.get("fits", [])]
+    return Look(**{**data, "picture": b64decode(data["picture"]), "fits": fits})
 
 
 def _encode(value: object) -> str:

@@ -2,19 +2,30 @@
 
 function explorer() {
   const { examples, models } = data;
-  const FILTERS = { kind: "all kinds", region: "all regions", answers: "all" };
+  const FILTERS = { kind: "all kinds", region: "all regions", theme: "anything", answers: "all" };
   const REGIONS = { one: "one thing", several: "several, far apart", odd: "odd shape", none: "none in particular" };
-  const ANSWERS = { right: "all right", wrong: "some wrong" };
-  const state = { example: 0, on: new Set(models.keys()), large: null, kind: "", region: "", answers: "" };
+  const ANSWERS = { right: "all right", wrong: "some wrong", none: "all wrong" };
+  const state = { example: 0, on: new Set(models.keys()), large: null, kind: "", region: "", theme: "", answers: "" };
 
   const region = (example) => example.region ?? "none";
   const verdicts = (example) => example.looks.filter((look) => look && look.right != null).map((look) => look.right);
 
-  function passes(example, { kind, region: where, answers } = state) {
+  const theme = (example) => example.theme ?? "first";
+
+  // What is chosen of the answers: all right, some wrong, all wrong, or the model at this index wrong.
+  function answered(example, choice) {
     const right = verdicts(example);
+    if (choice === "right") return right.length > 0 && right.every(Boolean);
+    if (choice === "wrong") return right.length > 0 && !right.every(Boolean);
+    if (choice === "none") return right.length > 0 && !right.some(Boolean);
+    return example.looks[Number(choice)]?.right === false;
+  }
+
+  function passes(example, { kind, region: where, theme: what, answers } = state) {
     return (!kind || example.kind === kind)
       && (!where || region(example) === where)
-      && (!answers || (right.length > 0 && right.every(Boolean) === (answers === "right")));
+      && (!what || theme(example) === what)
+      && (!answers || answered(example, answers));
   }
 
   const passing = () => [...examples.keys()].filter((i) => passes(examples[i]));
@@ -103,7 +114,8 @@ function explorer() {
   }
 
   function showExample(example) {
-    const about = [example.kind, REGIONS[example.region] ?? example.region, example.id];
+    const picked = example.theme == null ? null : `picked for: ${example.theme}`;
+    const about = [example.kind, REGIONS[example.region] ?? example.region, example.id, picked];
     const answer = element("span", {}, "answer: ", element("b", { id: "answer" }, example.answer ?? DASH));
     at("asked").replaceChildren(
       element("p", { id: "question" }, example.question),
@@ -121,6 +133,8 @@ function explorer() {
     at("key").replaceChildren(...keyList(example, [...state.on].map((i) => example.looks[i])));
     if (!looks.length) looks.push(element("p", { class: "muted" }, "Every model is switched off."));
     keepingFocus(at("looks"), looks);
+    at("fits").replaceChildren(...[...state.on].filter((i) => example.looks[i]?.fits.length)
+      .map((i) => fitsPanel(example, i)));
   }
 
   function build() {
@@ -129,7 +143,8 @@ function explorer() {
     const choices = {
       kind: present((e) => e.kind).map((kind) => [kind, kind]),
       region: present(region).map((name) => [name, REGIONS[name] ?? name]),
-      answers: Object.entries(ANSWERS),
+      theme: present(theme).map((name) => [name, name === "first" ? "nothing: first of its kind" : name]),
+      answers: [...Object.entries(ANSWERS), ...models.map((model, i) => [String(i), `${model.name} wrong`])],
     };
     for (const [name, first] of Object.entries(FILTERS)) {
       at(name).append(option("", first), ...choices[name].map(([value, text]) => option(value, text)));
@@ -149,7 +164,7 @@ function explorer() {
     }));
     at("previous").addEventListener("click", () => step(-1));
     at("next").addEventListener("click", () => step(1));
-    at("reset").addEventListener("click", () => change({ kind: "", region: "", answers: "" }));
+    at("reset").addEventListener("click", () => change({ kind: "", region: "", theme: "", answers: "" }));
     at("sheet").addEventListener("click", () => saveSheet(examples[state.example], [...state.on]));
     addEventListener("hashchange", () => { read(); change({}); });
     addEventListener("keydown", key);

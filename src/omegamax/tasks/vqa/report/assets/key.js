@@ -3,7 +3,9 @@
 // Each mark [shape, text] of these looks once, in the order of their first occurrence.
 function marksOf(example, looks) {
   const found = example.relevance == null ? [] : [data.key.relevant];
-  for (const look of looks) if (look) found.push(...(look.marks ?? data.key.marks));
+  for (const look of looks) {
+    if (look) found.push(...(look.marks ?? data.key.marks), ...(look.fits ?? []).flatMap((fit) => fit.marks));
+  }
   return [...new Map(found.map((mark) => [mark.join("\n"), mark])).values()];
 }
 

@@ -36,6 +36,28 @@ function lookPanel(example, index, large, enlarge) {
       download(source, fileName(example.id, model.name), "bare PNG")));
 }
 
+// A mixture with 1, 2, ... components side by side, the number that was selected marked.
+function fitsPanel(example, index) {
+  const model = data.models[index], look = example.looks[index];
+  const panels = look.fits.map((fit) => {
+    const chosen = fit.components === look.components, source = data.pictures[fit.picture];
+    const title = `K = ${fit.components}${chosen ? " = K*" : ""}`;
+    const alt = `${model.name} with ${fit.components} component${fit.components > 1 ? "s" : ""}: ${fit.answer}`;
+    return element("figure", { class: chosen ? "fit chosen" : "fit", "data-components": fit.components },
+      element("figcaption", {}, title),
+      frame(element("img", { src: source, alt })),
+      element("p", { class: "verdict" }, element("b", {}, fit.answer), " ", mark(fit.right)),
+      download(source, fileName(example.id, model.name, `K-${fit.components}`)));
+  });
+  const chosen = look.fits.some((fit) => fit.components === look.components);
+  const heading = element("h3", {}, dot(model.colour), `${model.name}: numbers of components side by side`);
+  const hint = chosen ? `K* = ${look.components} is the number that was selected.` : "";
+  const keep = element("button", { type: "button", class: "keyed", click: () => saveFits(example, index) },
+    "Download these side by side, with the key (PNG)");
+  return element("article", { class: "panel fits", "data-model": model.name },
+    heading, element("p", { class: "note" }, hint), element("div", { class: "fitted" }, ...panels), keep);
+}
+
 // A picture of few pixels is shown as such, not blurred.
 function frame(image) {
   const sharpen = () => image.classList.toggle("pixels", image.naturalWidth < 160);
@@ -45,9 +67,12 @@ function frame(image) {
 
 function verdict(look) {
   const [first] = look.answers;
-  const mark = look.right == null ? null
-    : element("span", { class: look.right ? "right" : "wrong" }, look.right ? "\u2713 right" : "\u2717 wrong");
-  return element("p", { class: "verdict" }, element("b", {}, first ? first[0] : DASH), " ", mark);
+  return element("p", { class: "verdict" }, element("b", {}, first ? first[0] : DASH), " ", mark(look.right));
+}
+
+function mark(right) {
+  if (right == null) return null;
+  return element("span", { class: right ? "right" : "wrong" }, right ? "\u2713 right" : "\u2717 wrong");
 }
 
 function answerLine([answer, probability], colour) {

@@ -69,3 +69,14 @@ function saveLook(example, index) {
   const asked = { ...example, relevance: null };
   return save(sheet(example, [lookColumn(example, index)], [example.looks[index]], asked), file);
 }
+
+// A mixture with 1, 2, ... components, the number that was selected marked.
+function saveFits(example, index) {
+  const look = example.looks[index], name = data.models[index].name;
+  const columns = look.fits.map((fit) => {
+    const sign = fit.right == null ? "" : fit.right ? " \u2713" : " \u2717";
+    return [`K = ${fit.components}${fit.components === look.components ? " = K*" : ""}`, fit.picture, fit.answer + sign];
+  });
+  const asked = { ...example, relevance: null };
+  return save(sheet(example, columns, [look], asked), fileName(example.id, name, "components"));
+}

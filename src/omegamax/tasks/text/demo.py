@@ -1,0 +1,63 @@
+"""The demonstration: small networks with several kinds of attention, trained on the embedded reviews in a minute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+
+from omegamax.models.text import TextConfig, WordsConfig
+from omegamax.tasks.callbacks import Curve
+from omegamax.tasks.finite import FiniteCheck
+from omegamax.tasks.rate import Rate
+from omegamax.tasks.steps import Steps, Tell, make_trainer
+from omegamax.tasks.text.sets import ReviewsData
+from omegamax.tasks.text.task import TextTask
+from omegamax.tasks.weights_file import write_weights
+
+KINDS = {
+    "softmax": WordsConfig("softmax"),
+    "sparsemax": WordsConfig("sparsemax"),
+    "fusedmax": WordsConfig("fusedmax"),
+    "k_subsets": WordsConfig("k_subsets", k=3),
+    "continuous_sparsemax": WordsConfig("continuous_sparsemax", source="cnn", functions=32),
+    "combined": WordsConfig("continuous_sparsemax", combined=True, functions=32),
+}
+MEASURES = ("accuracy", "inside", "zero")
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    """Sizes of the demonstration.
+
+    Args:
+        samples: reviews for training, validation and test.
+        steps: of 32 reviews, of each network.
+        every: steps from one validation to the next.
+    """
+
+    samples: tuple[int, int, int] = (4000, 300, 1000)
+    steps: int = 250
+    every: int = 50
+
+    def data(self, seed: int) -> ReviewsData:
+        """Return the embedded set."""
+        return ReviewsData(self.samples, review_seed=seed, batch_size=32, seed=seed)
+
+
+def train(recipe: TextRecipe, data: ReviewsData, name: str, out: Path, seed: int, tell: Tell) -> None:
+    """Train one network, which goes to ``out/<name>/model.safetensors``."""
+    L.seed_everything(seed, verbose=False)
+    task = TextTask(data.vocabulary, TextConfig.small(attention=KINDS[name]), rate=Rate(3e-3, 0, "constant"))
+    callbacks = [FiniteCheck(), Steps(name, tell), Curve()]
+    trainer = make_trainer(recipe.steps, callbacks, out / name, min(recipe.every, recipe.steps))
+    trainer.fit(task, datamodule=data)
+    write_weights(out / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+
+
+def measure(task: TextTask, data: ReviewsData) -> dict[str, float]:
+    """Return what a test on the embedded set finds, by name."""
+    found: Any = make_trainer(1, []).test(task, datamodule=data, verbose=False)
+    return {name: found[0][f"test_{name}"] for name in MEASURES}
