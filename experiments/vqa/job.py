@@ -122,14 +122,20 @@ class Job:
 
 def parent(kind: str) -> str:
     """Return the name of a kind, with that of what it is a variety of in front."""
+    if kind.startswith("combined_"):
+        rest = kind.removeprefix("combined_")
+        return rest if rest.startswith("multimodal") else f"continuous_{rest}"
     return f"multimodal_{kind}" if kind.endswith("_mca") else kind
 
 
 def chosen_rate(name: str, kind: str, rates: Path = RATES) -> str | None:
     """Return the rate with the best mean validation accuracy in trials of a kind, or of what it is a variety of.
 
-    None where nothing was tried: then it is that of the set's file. Of equals the lower is taken.
+    None where nothing was tried, as with other scales of the scores: then it is that of the set's file. Of equals the
+    lower is taken.
     """
+    if kind.startswith(("sparsemax_", "tvmax_")):
+        return None
     found: dict[str, dict[str, list[float]]] = {}
     for row in Trials(rates, COLUMNS, KEYS).rows():
         if row["set"] == name and row["begin"] == NOTHING:

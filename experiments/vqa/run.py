@@ -30,7 +30,8 @@ KINDS = (*DISCRETE, *CONTINUOUS)
 LONGEST = ("multimodal", "4_mca", "2_mca", "tvmax", "continuous_sparsemax", "continuous_entmax", "continuous_softmax")
 BASES = tuple(f"continuous_{a}_{b}" for a in ("sparsemax", "softmax") for b in ("49", "unpadded", "49_unpadded"))
 # Ways out where a density loses the count of what it is the mean of.
-WAYS = ("continuous_softmax_numbers", "continuous_softmax_combined", "softmax_numbers", "multimodal_combined")
+WAYS = ("continuous_softmax_features", "combined_softmax", "softmax_features", "combined_multimodal")
+SCALED = ("sparsemax_0.1", "sparsemax_0.2", "tvmax_0.2", "tvmax_0.1")  # factors of the scores
 # Five seeds where a claim rests on it, three elsewhere.
 FIVE = ("softmax", "sparsemax", "tvmax", "k_subsets", "continuous_softmax", "continuous_sparsemax", "multimodal")
 FIVE += WAYS[:2]
@@ -38,7 +39,7 @@ LATER = ("300", "1200")  # steps from the weights of softmax on
 # What a set's tables have, by what runs begin with.
 GRID: dict[str, dict[str, tuple[str, ...]]] = {
     "scenes": {
-        NOTHING: (*KINDS, *WAYS, "multimodal_2021", BLIND),
+        NOTHING: (*KINDS, *SCALED, *WAYS, "2_mca", "4_mca", "multimodal_papers", BLIND),
         **{f"{SOFTMAX}-{steps}": ("softmax", "sparsemax", "tvmax", "continuous_softmax") for steps in LATER},
         **{f"{MATCHED}-{steps}": ("sparsemax", "tvmax") for steps in LATER},
         f"{SOFTMAX}-1000": (*KINDS, "2_mca", "4_mca", *BASES),
@@ -102,7 +103,7 @@ def urgency(job: Job) -> tuple[int, ...]:
     """Order jobs: what is waited for comes first, then three seeds of the kinds; of each what takes long."""
     long = next((place for place, kind in enumerate(LONGEST) if job.kind.startswith(kind)), len(LONGEST))
     waited_for = job.is_trial or (job.kind == "softmax" and not job.goes_on)
-    stage = 2 if job.goes_on else 4 if job.kind not in FIVE else 3 if job.seed >= 3 else 1
+    stage = 3 if job.goes_on or job.seed >= 3 else 1 if job.kind in (*FIVE, *SCALED[:3]) else 4
     return 0 if waited_for else stage, list(GRID).index(job.set), long, job.seed
 
 

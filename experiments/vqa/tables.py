@@ -15,7 +15,7 @@ from pathlib import Path
 from demo import CHOICES, MEASURES
 from job import AGAIN, BLIND, NOTHING, SOFTMAX, chosen_rate
 from measure import WIDTHS
-from run import BASES, GRID, KINDS, LATER, MATCHED, TRIED, WAYS, rows_of
+from run import BASES, GRID, KINDS, LATER, MATCHED, SCALED, TRIED, WAYS, rows_of
 
 from omegamax.data.scenes import QUESTIONS
 from omegamax.tasks.tables import fill, mean, paired_difference, table
@@ -39,14 +39,15 @@ NAMES = {
     "multimodal_2.5": "multimodal, random K, lambda = 2.5",
     "multimodal_5_floor": "the same networks, floor 1e-6, lambda = 5",
     "multimodal_0.625_floor": "the same networks, floor 1e-6, lambda = 0.625",
-    "multimodal_2021": "multimodal, floor 1e-6 in training too, no padding, lambda = 5",
+    "multimodal_papers": "trained with floor 1e-6, random starts, no padding, lambda = 5",
     "2_mca": "2-MCA",
     "4_mca": "4-MCA",
     "blind": "language only",
-    "softmax_numbers": "softmax, with numbers",
-    "continuous_softmax_numbers": "continuous softmax, with numbers",
-    "continuous_softmax_combined": "continuous softmax, combined",
-    "multimodal_combined": "multimodal, lambda = 0.5, combined",
+    "softmax_features": "softmax, with numbers",
+    "continuous_softmax_features": "continuous softmax, with numbers",
+    "combined_softmax": "continuous softmax, combined",
+    "combined_multimodal": "multimodal, lambda = 0.5, combined",
+    **{f"{kind}_{x}": f"{kind}, scores times {x}" for kind in ("sparsemax", "tvmax") for x in ("0.1", "0.2")},
     **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10")},
     **{f"test_mca_{x}_floor": f"test-MCA, floor 1e-6, lambda = {x}" for x in ("0.625", "10", "100", "500")},
 }
@@ -65,16 +66,15 @@ THESIS = {
     "test_mca_100_floor": "66.25",
     "test_mca_500_floor": "66.27",
 }
-PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79", "multimodal_2021": "70.79"}
+PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79", "multimodal_papers": "70.79"}
 HUMAN = {"softmax": "0.64", "continuous_softmax": "0.59", "multimodal": "0.54"}  # the same, Table 2, VQA-HAT
 # Share of K* = 1, ..., 5 in percent: thesis, Table 6.4; with lambda = 5 the paper, Sec. 6.1.
 STARS = {
     "test_mca_10_floor": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
     "test_mca_100_floor": "84.9 / 11.2 / 2.5 / 1.0 / 0.4",
     "test_mca_500_floor": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
-    "multimodal_2021": "80.8 / 12.4 / 4.4 / 2.4",
+    "multimodal_papers": "80.8 / 12.4 / 4.4 / 2.4",
 }
-SEEDS = {True: 5, False: 3}  # that a table expects: of the kinds with five, and of others
 
 
 def read(name: str, begin: str | None = None, by: str = "kind") -> Rows:
@@ -130,8 +130,10 @@ def scenes_table() -> str:
     head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
     head += ["JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"]
     lines = []
-    for kind in (*KINDS, BLIND):
+    for kind in (*KINDS, *SCALED, *MIXTURES, BLIND):
         mine = rows.get(kind, [])
+        if not mine:
+            continue
         line = [NAMES[kind], mean(mine, "accuracy", seeds=5), apart(mine, rows["softmax"])]
         line += [mean(mine, f"accuracy_{each}", seeds=None) for each in ASKED]
         line += [mean(mine, column, 1, 3, None) for column in ("divergence", "rank", "inside")]
@@ -155,10 +157,10 @@ def papers_table() -> str:
 def curves_table() -> str:
     """Return validation accuracy over the steps, means over seeds."""
     rows = read("scenes", NOTHING)
-    steps = sorted({step for kind in KINDS for row in rows.get(kind, []) for step, _ in json.loads(row["curve"])})
+    steps = sorted({step for row in rows["softmax"] for step, _ in json.loads(row["curve"])})
     shown = steps[1::2]
     lines = []
-    for kind in KINDS:
+    for kind in (*KINDS, *SCALED, *WAYS):
         curves = [dict(json.loads(row["curve"])) for row in rows.get(kind, [])]
         if curves:
             found = [f"{100 * statistics.mean(curve[step] for curve in curves):.1f}" for step in shown]
@@ -205,7 +207,7 @@ def blur_table() -> str:
     """Return the divergence from relevance maps that are blurred, by the width of the blur."""
     rows, lines = read("scenes", NOTHING), []
     for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
-        for kind in (*KINDS, "multimodal_0.5"):
+        for kind in (*KINDS, "multimodal_0.5", *MIXTURES):
             found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
             if found:
                 means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
@@ -265,9 +267,9 @@ def bases_table() -> str:
 def stars_table() -> str:
     """Return lambda against the number of components."""
     rows, lines = read("scenes", NOTHING), []
-    rows |= {kind: read("scenes", f"{SOFTMAX}-1000").get(kind, []) for kind in MIXTURES}
+    rows = {**{kind: read("scenes", f"{SOFTMAX}-1000").get(kind, []) for kind in MIXTURES}, **rows}
     kinds = ("continuous_softmax", *AGAIN["scenes", "continuous_softmax"], *MIXTURES, "multimodal")
-    for kind in (*kinds, *AGAIN["scenes", "multimodal"], "multimodal_2021"):
+    for kind in (*kinds, *AGAIN["scenes", "multimodal"], "multimodal_papers"):
         mine = rows.get(kind, [])
         if mine:
             line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3, None), stars(mine)]

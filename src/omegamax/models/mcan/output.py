@@ -34,7 +34,8 @@ class OutputAttention(torch.nn.Module):
     the mean of the function V that ridge regression puts through the features. Cells missing inside an image have no
     weight; V is not fitted there, or with ``padding`` it is fitted to 0, as around the image.
 
-    Before they are mapped, scores are multiplied by the buffer ``score_scale``, 1 unless :meth:`match` sets it. With
+    Before they are mapped, scores are multiplied by the buffer ``score_scale``: that of the settings, 1 by default,
+    until :meth:`match` sets it. With
     ``combined`` both contexts are added; with ``density_features`` a linear map of the numbers of the density is.
 
     Args:
@@ -58,7 +59,7 @@ class OutputAttention(torch.nn.Module):
         self.transform = _transform(config)
         self.density = _density(config)
         self.score_scale: Tensor
-        self.register_buffer("score_scale", torch.ones(()))
+        self.register_buffer("score_scale", torch.full((), float(config.scale)))
         self.numbers: torch.nn.Parameter | None = None
         if config.density_features:  # nothing at first: weights learnt without it answer as they did
             self.numbers = torch.nn.Parameter(torch.zeros(dim, count_numbers(self._components)))
