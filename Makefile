@@ -40,7 +40,7 @@ test: lint types
 
 # The oldest version that pyproject.toml declares, unless another one is given; its environment stays for the next time.
 TORCH ?= $(shell sed -n 's/.*"torch>=\([0-9.]*\)".*/\1/p' pyproject.toml)
-CORE := functional losses nn compat/test_adasplash_package.py kernels/test_backend.py kernels/test_dispatch.py \
+CORE := maps losses nn compat/test_adasplash_package.py kernels/test_backend.py kernels/test_dispatch.py \
 	contracts/test_autograd.py contracts/test_forward_mode.py contracts/test_inputs.py contracts/test_tensors.py
 
 test-torch:

@@ -12,8 +12,9 @@ from statistics import mean
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
-from settings import CLASSES, KINDS, RESULTS, runs_of, trials_of
+from settings import CLASSES, KINDS, RESULTS, TEMPERING, runs_of, trials_of
 from tables import NAMES
 
 from omegamax import viz
@@ -22,32 +23,39 @@ CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt"
 COLOURS = dict(zip(KINDS, ("#6b7785", "#2176ae", "#e09f3e", "#d1495b"), strict=True))
 SHOWN = "gaussian_sparsemax"
 CHOICE = "both"
+CURVES = {
+    "both": ("scale 0.25, scores divided by 10", "#d1495b"),
+    "rate": ("scale 1, scores divided by 10", "#e09f3e"),
+    "untempered": ("scale 1, scores as they are", "#6b7785"),
+}
 
 
 def curves(ax: plt.Axes, rows: list[dict[str, str]], what: int) -> None:
-    """Success (1) or nonzeros (2) in validation games while training: each run, and their mean."""
-    for kind in KINDS:
-        each = [json.loads(row["curve"]) for row in rows if (row["kind"], row["choice"]) == (kind, CHOICE)]
+    """Success (1) or nonzeros (2) of Gaussian-sparsemax in validation games in training: each run, and their mean."""
+    for choice, (label, colour) in CURVES.items():
+        each = [json.loads(row["curve"]) for row in rows if (row["kind"], row["choice"]) == (SHOWN, choice)]
         scale = 100 if what == 1 else 1
         for curve in each:
-            ax.plot([p[0] for p in curve], [scale * p[what] for p in curve], color=COLOURS[kind], alpha=0.25, lw=0.7)
+            ax.plot([p[0] for p in curve], [scale * p[what] for p in curve], color=colour, alpha=0.25, lw=0.7)
         points = [(p[0][0], scale * mean(q[what] for q in p)) for p in zip(*each, strict=True)]
-        ax.plot(*zip(*points, strict=True), color=COLOURS[kind], lw=1.8, label=NAMES[kind])
-    ax.set(xlabel="steps")
+        ax.plot(*zip(*points, strict=True), color=colour, lw=1.8, label=label)
+    ax.set(xlabel="steps of 256 games")
 
 
 def exchange(ax: plt.Axes, trials: list[dict[str, str]]) -> None:
-    """Success against nonzeros: all that was tried."""
+    """Success against nonzeros: all that was tried with scores divided by 10."""
     for kind in KINDS:
-        mine = [row for row in trials if row["kind"] == kind]
+        mine = [row for row in trials if row["kind"] == kind and float(row["tempering"]) == TEMPERING]
         x, y = [float(row["val_nonzeros"]) for row in mine], [100 * float(row["val_success"]) for row in mine]
         sizes = [14 * (1 + np.log2(4 * float(row["parameter"]))) for row in mine]
-        ax.scatter(x, y, sizes, color=COLOURS[kind], alpha=0.6, linewidths=0)
+        ax.scatter(x, y, sizes, color=COLOURS[kind], alpha=0.6, linewidths=0, label=NAMES[kind])
+    marks = [Line2D([], [], ls="", marker="o", ms=5, color=COLOURS[kind], label=NAMES[kind]) for kind in KINDS]
+    ax.legend(handles=marks, loc="lower right", fontsize=7)
     ax.set(
         xscale="log",
         xlabel="nonzeros",
         ylabel="success (%)",
-        title="all trials; larger dots: higher temperature or scale",
+        title="trials, divided by 10; larger dots: higher temperature or scale",
     )
 
 
@@ -71,18 +79,17 @@ def draw(folder: Path) -> plt.Figure:
     with viz.style():
         figure, axes = plt.subplots(2, 2, figsize=(9.4, 6.4), layout="constrained")
         curves(axes[0, 0], rows, 1)
-        axes[0, 0].set(ylabel="success (%)", title="understanding, in validation games", ylim=(0, 100))
+        axes[0, 0].set(ylabel="success (%)", title="Gaussian-sparsemax in validation games", ylim=(0, 100))
         axes[0, 0].axhline(100 / 16, color="#7b8794", lw=0.8, ls=":")
         axes[0, 0].annotate(
-            "chance", (200, 100 / 16), (0, 2), textcoords="offset points", color="#7b8794", fontsize=7.5
+            "chance", (1250, 100 / 16), (0, 2), textcoords="offset points", color="#7b8794", fontsize=7.5
         )
         axes[0, 0].legend(loc="lower right", bbox_to_anchor=(1, 0.08), fontsize=7.5)
         curves(axes[0, 1], rows, 2)
-        axes[0, 1].set(yscale="log", ylabel="nonzeros", title="words in a symbol")
+        axes[0, 1].set(ylim=(1, None), ylabel="nonzeros", title="words in a symbol")
         exchange(axes[1, 0], trials)
-        for axis in (axes[0, 1].yaxis, axes[1, 0].xaxis):
-            axis.set_major_formatter("{x:g}")
-            axis.set_minor_formatter(NullFormatter())
+        axes[1, 0].xaxis.set_major_formatter("{x:g}")
+        axes[1, 0].xaxis.set_minor_formatter(NullFormatter())
         meanings(axes[1, 1], rows)
     return figure
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from settings import CHOICES, KINDS, PARAMETERS, RATES, RESULTS, chosen, runs_of, trials_of
+from settings import CHOICES, KINDS, PARAMETERS, RATES, RESULTS, TEMPERING, TEMPERINGS, chosen, runs_of, trials_of
 
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.tasks.tables import fill, mean, paired_difference, table
 
 SEEDS = 10
 NAMES = {
@@ -43,8 +43,9 @@ def results_table(rows: Rows, trials: Rows, choice: str) -> str:
     head += ["success, talk", "nonzeros, talk"]
     lines = []
     for kind in KINDS:
-        mine = [row for row in rows if (row["kind"], row["choice"]) == (kind, choice)]
-        settings = [f"{value:g}" for value in chosen(trials, kind, choice).values()]
+        mine = of(rows, kind, choice)
+        best = chosen(trials, kind, choice)
+        settings = [f"{best[name]:g}" for name in ("parameter", "rate")]
         whole = kind.startswith("gumbel")  # all words or one, by the distribution
         numbers = [
             mean(mine, "success", seeds=SEEDS),
@@ -64,17 +65,60 @@ def _same(rows: Rows, column: str) -> str:
     return f"{found.pop():g}" if found else "-"
 
 
-def trials_table(trials: Rows) -> str:
+def of(rows: Rows, kind: str, choice: str) -> Rows:
+    """Rows of a distribution and a choice."""
+    return [row for row in rows if (row["kind"], row["choice"]) == (kind, choice)]
+
+
+def validation_table(trials: Rows) -> str:
+    """Validation games of one seed: success and nonzeros of every distribution, by what is given and what is chosen."""
+    lines = []
+    for kind in KINDS:
+        line = [NAMES[kind]]
+        for choice in CHOICES:
+            best = chosen(trials, kind, choice)
+            (row,) = [r for r in _tried(trials, kind, best["parameter"], best["tempering"]) if _rate(r) == best["rate"]]
+            at = "" if choice != "both" else f" at {best['parameter']:g}"
+            line.append(f"{100 * float(row['val_success']):.1f} ({float(row['val_nonzeros']):.3g}){at}")
+        lines.append(line)
+    head = ["published parameters", "the same, scores not divided", "temperature or scale chosen"]
+    return table(["distribution of the symbol", *head], lines)
+
+
+def _rate(row: dict[str, str]) -> float:
+    return float(row["rate"])
+
+
+def differences_table(rows: Rows) -> str:
+    """Test games: differences between distributions, and by tempering, paired by seed, with their intervals."""
+    lines = []
+    for kind in (each for each in KINDS if any(row["kind"] == each for row in rows)):
+        line = [NAMES[kind]]
+        for choice in ("rate", "both"):
+            mine, other = of(rows, kind, choice), of(rows, "gaussian_sparsemax", choice)
+            line.append("" if kind == "gaussian_sparsemax" else paired_difference(mine, other, "success"))
+        line.append(paired_difference(of(rows, kind, "rate"), of(rows, kind, "untempered"), "success"))
+        lines.append(line)
+    head = ["distribution of the symbol", "to Gaussian-sparsemax, published parameters", "the same, parameters chosen"]
+    return table([*head, "scores divided by 10, to by 1"], lines)
+
+
+def trials_table(trials: Rows, tempering: float = TEMPERING) -> str:
     """Validation games: success and nonzeros by parameter, at the best rate."""
     lines = []
     for kind in KINDS:
         line = [NAMES[kind]]
         for parameter in PARAMETERS:
-            mine = [row for row in trials if row["kind"] == kind and float(row["parameter"]) == parameter]
+            mine = _tried(trials, kind, parameter, tempering)
             best = max(mine, key=lambda row: float(row["val_success"]), default=None)
             line.append("-" if best is None else _cell(best))
         lines.append(line)
     return table(["distribution of the symbol", *(f"{parameter:g}" for parameter in PARAMETERS)], lines)
+
+
+def _tried(trials: Rows, kind: str, parameter: float, tempering: float) -> Rows:
+    wanted = (parameter, tempering)
+    return [r for r in trials if r["kind"] == kind and (float(r["parameter"]), float(r["tempering"])) == wanted]
 
 
 def _cell(row: dict[str, str]) -> str:
@@ -82,40 +126,27 @@ def _cell(row: dict[str, str]) -> str:
 
 
 def rates_table(trials: Rows) -> str:
-    """Validation games: success by rate, with the published parameter and with the best."""
+    """Validation games: success by rate, with the published parameter and with the best, and by tempering."""
     lines = []
     for kind in KINDS:
         for choice in CHOICES:
-            best = chosen(trials, kind, choice)["parameter"]
-            mine = {float(r["rate"]): r for r in trials if r["kind"] == kind and float(r["parameter"]) == best}
+            best = chosen(trials, kind, choice)
+            mine = {float(r["rate"]): r for r in _tried(trials, kind, best["parameter"], best["tempering"])}
             cells = [f"{100 * float(mine[rate]['val_success']):.1f}" if rate in mine else "-" for rate in RATES]
-            line = [NAMES[kind], f"{best:g}", *cells]
+            line = [NAMES[kind], f"{best['parameter']:g}", f"{best['tempering']:g}", *cells]
             if line not in lines:
                 lines.append(line)
-    return table(["distribution of the symbol", "temperature or scale", *(f"rate {rate:g}" for rate in RATES)], lines)
-
-
-def longer_table(rows: Rows, longer: Rows) -> str:
-    """Test games: the same settings, trained for longer; only the seeds that have both."""
-    lines = []
-    for kind in KINDS:
-        mine = [row for row in longer if (row["kind"], row["choice"]) == (kind, "rate")]
-        seeds = [row["seed"] for row in mine]
-        before = [row for row in rows if (row["kind"], row["choice"]) == (kind, "rate") and row["seed"] in seeds]
-        for each in (before, mine):
-            if each:
-                numbers = [mean(each, "success", seeds=None), mean(each, "nonzeros", 1, 2, None)]
-                numbers.append(mean(each, "words", 1, 0, None))
-                lines.append([NAMES[kind], str(len(each)), each[0]["epochs"], *numbers])
-    return table(["distribution of the symbol", "seeds", "epochs", "success (%)", "nonzeros", "words in use"], lines)
+    head = ["distribution of the symbol", "temperature or scale", "scores divided by"]
+    return table([*head, *(f"rate {rate:g}" for rate in RATES)], lines)
 
 
 def tables(folder: Path = RESULTS) -> dict[str, str]:
     """All of them, by name."""
     rows, trials = runs_of(folder).rows(), trials_of(folder).rows()
     made = {choice: results_table(rows, trials, choice) for choice in CHOICES}
-    made["longer"] = longer_table(rows, runs_of(folder, "longer.csv").rows())
-    return {**made, "parameters": trials_table(trials), "rates": rates_table(trials)}
+    made |= {"differences": differences_table(rows), "validation": validation_table(trials)}
+    made |= {f"parameters {tempering:g}": trials_table(trials, tempering) for tempering in TEMPERINGS}
+    return {**made, "rates": rates_table(trials)}
 
 
 def main() -> None:

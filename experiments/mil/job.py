@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,13 @@ KINDS: dict[str, tuple[str, dict[str, float]]] = {
 DIGITS = {"mnist_1": 1, "mnist_2": 2, "mnist_3": 3, "mnist_5": 5}  # K
 BENCHMARKS = ("fox", "tiger", "elephant")
 SETS = (*DIGITS, *BENCHMARKS)
-BETAS = (0.1, 1.0, 10.0)
-FOLDS, HEAD_DIM = 10, 32
+BETAS = {
+    "digits": (0.003, 0.01, 0.03, 0.1, 0.25, 1.0, 2.0, 8.0),
+    "benchmarks": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+}
+RATES = {"digits": (1e-3, 3e-4), "benchmarks": (1e-3, 3e-3)}
+DROPOUTS = {"digits": (0.0,), "benchmarks": (0.0, 0.75)}
+FOLDS, HEAD_DIM, INIT_DEVIATION = 10, 32, 0.02
 BAGS = (2000, 1000, 1000)  # of digits, for training, validation and test
 
 
@@ -62,16 +67,22 @@ class Place:
     device: str
     bags: tuple[int, int, int] = BAGS
     epochs: int | None = None
+    init_deviation: float | None = INIT_DEVIATION  # None: Xavier's weights
 
     @property
     def name(self) -> str:
         return name_device(self.device)
 
 
-def grid(name: str) -> Iterator[Settings]:
-    """Settings to try on a set, but for beta."""
-    for rate in (1e-3, 3e-4) if name in DIGITS else (1e-3, 1e-4):
-        for dropout in (0.0,) if name in DIGITS else (0.0, 0.75):
+def family(name: str) -> str:
+    """Return what a set is one of."""
+    return "digits" if name in DIGITS else "benchmarks"
+
+
+def grid(name: str, rates: Sequence[float] | None = None) -> Iterator[Settings]:
+    """Settings to try on a set, but for beta; with its own rates or those that are given."""
+    for rate in rates or RATES[family(name)]:
+        for dropout in DROPOUTS[family(name)]:
             yield Settings(rate, dropout)
 
 
@@ -122,7 +133,9 @@ def bags_of_folds(name: str, seeds: tuple[int, ...], place: Place) -> list[BagTa
     return [stack(tables) for tables in found.values()]
 
 
-def network(kind: str, heads: int, settings: Settings, features: int | None, *seeds: int) -> BagClassifier:
+def network(
+    kind: str, heads: int, settings: Settings, features: int | None, init_deviation: float | None, *seeds: int
+) -> BagClassifier:
     """A network with weights drawn from the seeds."""
     torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
     omega, options = KINDS[kind]
@@ -135,6 +148,7 @@ def network(kind: str, heads: int, settings: Settings, features: int | None, *se
         hidden_dim=heads * HEAD_DIM,
         dropout=settings.dropout,
         normalize=True,
+        init_deviation=init_deviation,
     )
 
 
@@ -147,6 +161,7 @@ def train(
     """
     torch.set_num_threads(1)
     torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")  # as convolutions have it; only a GPU minds
     name, kind, heads = job["set"], job["kind"], job["heads"]
     seeds = tuple(seed for seed, _ in variants)
     if name in DIGITS:
@@ -155,7 +170,9 @@ def train(
         tables, copies = bags_of_folds(name, seeds, place), FOLDS
         features = tables[0].instances.shape[-1]
     networks = [
-        network(kind, heads, settings, features, seed, fold) for seed, settings in variants for fold in range(copies)
+        network(kind, heads, settings, features, place.init_deviation, seed, fold)
+        for seed, settings in variants
+        for fold in range(copies)
     ]
     start = time.perf_counter()
     side_by_side = Copies(networks, place.device)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from job import BAGS, BETAS, DIGITS, HERE, KINDS, SETS, Place, Settings, grid, run, try_out
+from job import BAGS, BETAS, DIGITS, HERE, INIT_DEVIATION, KINDS, SETS, Place, Settings, family, grid, run, try_out
 
 from omegamax.tasks.experiment import Arguments, tell_end
 from omegamax.tasks.trials import Trials
@@ -69,11 +69,10 @@ def trial_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
     found: list[tuple[int, Mapping[str, Any]]] = []
     for name in options.sets:
         for kind in options.kinds:
-            for place, settings in enumerate(grid(name)):
-                if options.rates is not None and settings.rate not in options.rates:
-                    continue
+            for place, settings in enumerate(grid(name, options.rates)):
                 same = {"set": name, "kind": kind, "heads": options.heads, **settings.columns}
-                missing = trials(options.results).missing([{**same, "beta": beta} for beta in options.betas])
+                betas = options.betas or BETAS[family(name)]
+                missing = trials(options.results).missing([{**same, "beta": beta} for beta in betas])
                 if missing:
                     found.append((place, {**missing[0], "betas": tuple(job["beta"] for job in missing)}))
     # Every kind tries the same settings before any tries others: what is cut short is fair.
@@ -95,14 +94,15 @@ def run_jobs(options: argparse.Namespace) -> list[Mapping[str, Any]]:
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
-    parser = Arguments(__doc__, HERE / "results")
+    parser = Arguments(__doc__, HERE / "results", seeds=range(5))
     add = parser.add_argument
     add("--sets", nargs="+", choices=SETS, default=list(SETS))
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     add("--heads", type=int, default=12, help="of the pooling (12)")
     add("--trials", action="store_true", help="validate settings instead")
-    add("--betas", nargs="+", type=float, default=list(BETAS), help="to try (0.1 1 10)")
-    add("--rates", nargs="+", type=float, help="to try, of those of the set")
+    add("--betas", nargs="+", type=float, help="to try; by default those of the set, see job.py")
+    add("--rates", nargs="+", type=float, help="to try; by default those of the set")
+    add("--xavier", action="store_true", help="start the pooling's projections from Xavier's weights, not from 0.02")
     add("--trials-from", type=Path, default=HERE / "results", help="folder with the trials that settings come from")
     add("--epochs", type=int, help="at most (15 and 40 of digits, 50 of benchmarks)")
     add("--bags", type=int, nargs=3, default=BAGS, help="of digits: training, validation, test")
@@ -112,7 +112,8 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Try settings, or run those that did best."""
     options = parse()
-    place = Place(options.data, options.device, tuple(options.bags), options.epochs)
+    start = None if options.xavier else INIT_DEVIATION
+    place = Place(options.data, options.device, tuple(options.bags), options.epochs, start)
     if options.trials:
         file, jobs, work = trials(options.results), trial_jobs(options), try_out
     else:

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import mean as average
 
-from job import BENCHMARKS, DIGITS, HERE, KINDS, SETS
+import shares
+from job import BENCHMARKS, BETAS, DIGITS, HERE, KINDS, SETS, family
 from run import table_rows, trials
 
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.tasks.tables import fill, mean, paired_difference, table
+from omegamax.tasks.trials import Trials
 
 Rows = Sequence[dict[str, str]]
+SEEDS, HEADS = 5, 12
+FIRST_SEEDS = 3  # of the rows in results/xavier
 NAMES = {
     "softmax": "softmax",
     "entmax15": "1.5-entmax",
@@ -60,12 +64,12 @@ def marked(columns: list[list[str]]) -> list[list[str]]:
     return out
 
 
-def beside(rows: Rows, names: Sequence[str], column: str) -> str:
+def beside(rows: Rows, names: Sequence[str], column: str, seeds: int = SEEDS) -> str:
     """Ours and the talk's, set by set, the best in bold."""
     head, columns = ["pooling"], []
     for name in names:
         head += [f"{TITLES[name]}, ours", "talk"]
-        columns.append([mean(of(rows, name, kind), column) for kind in KINDS])
+        columns.append([mean(of(rows, name, kind), column, seeds=seeds) for kind in KINDS])
         columns.append([TALK[kind][SETS.index(name)] for kind in KINDS])
     lines = zip(NAMES.values(), *marked(columns), strict=True)
     return table(head, [list(line) for line in lines])
@@ -74,49 +78,107 @@ def beside(rows: Rows, names: Sequence[str], column: str) -> str:
 def measured(rows: Rows, names: Sequence[str], column: str, digits: int = 0) -> list[list[str]]:
     """A column of the rows, set by set."""
     return [
-        [title, *(mean(of(rows, name, kind), column, digits=digits) for name in names)] for kind, title in NAMES.items()
+        [title, *(mean(of(rows, name, kind), column, digits=digits, seeds=SEEDS) for name in names)]
+        for kind, title in NAMES.items()
     ]
 
 
-def alone(tried: Rows) -> str:
-    """Validation of networks with one head: accuracy with the best beta, and mass inside there."""
+def differences(rows: Rows, names: Sequence[str], column: str, others: Sequence[str]) -> str:
+    """Differences of every pooling to others, seed by seed, with their intervals."""
+    there = [name for name in names if any(row["set"] == name for row in rows)]
+    names = there or names
+    head = ["pooling", *(f"{TITLES[name]}, to {NAMES[other]}" for name in names for other in others)]
     lines = []
-    accuracies: list[list[str]] = []
-    masses: list[list[str]] = []
-    for name in DIGITS:
-        own = [of(tried, name, kind) for kind in KINDS]
-        best = [max(rows, key=lambda row: float(row["val_accuracy"])) if rows else None for rows in own]
-        accuracies.append([f"{100 * float(row['val_accuracy']):.1f}" if row else "-" for row in best])
-        masses.append([f"{100 * float(row['val_inside']):.0f}" if row else "-" for row in best])
-    for title, cells, inside in zip(
-        NAMES.values(), zip(*marked(accuracies), strict=True), zip(*masses, strict=True), strict=True
-    ):
-        lines.append([title, *cells, *inside])
-    titles = [TITLES[name] for name in DIGITS]
-    return table(["pooling", *titles, *(f"{title}, inside" for title in titles)], lines)
+    for kind, title in NAMES.items():
+        cells = []
+        for name in names:
+            for other in others:
+                same = kind == other
+                cells.append("" if same else paired_difference(of(rows, name, kind), of(rows, name, other), column))
+        lines.append([title, *cells])
+    return table(head, lines)
 
 
-def masses(rows: Rows) -> str:
+def matched(rows: Rows) -> str:
+    """SparseMAP with k = K: differences to softmax, to the best other pooling that sums to one, and to other k."""
+    subsets = {2: "k_subsets_2", 3: "k_subsets_3", 5: "k_subsets_5"}
+    lines = []
+    for name, count in DIGITS.items():
+        if count not in subsets or not of(rows, name, subsets[count]):
+            continue
+        own = of(rows, name, subsets[count])
+        ones = [kind for kind in KINDS if kind not in subsets.values()]
+        best = max(ones, key=lambda kind: value(mean(of(rows, name, kind), "accuracy", seeds=SEEDS)))
+        wrong = [kind for k, kind in subsets.items() if k != count]
+        cells = [paired_difference(own, of(rows, name, kind), "accuracy") for kind in ("softmax", best, *wrong)]
+        cells[1] += f" ({NAMES[best]})"
+        for place, kind in enumerate(wrong, 2):
+            cells[place] += f" (k = {kind[-1]})"
+        lines.append([TITLES[name], *cells])
+    head = ["set", "k = K to softmax", "to the best that sums to one", "to another k", "to the other k"]
+    return table(head, lines)
+
+
+def validated(tried: Rows) -> str:
+    """Validation with the best settings: every set that was tried, one seed."""
+    names = [name for name in DIGITS if any(row["set"] == name for row in tried)]
+    columns = []
+    for name in names:
+        best = [max((float(row["val_accuracy"]) for row in of(tried, name, kind)), default=None) for kind in KINDS]
+        columns.append(["-" if each is None else f"{100 * each:.1f}" for each in best])
+    lines = [list(line) for line in zip(NAMES.values(), *marked(columns), strict=True)]
+    return table(["pooling", *(TITLES[name] for name in names)], lines)
+
+
+def share_table(folder: str = "results") -> str:
+    """What a threshold on the share of nines gets, with bags of either kind."""
+    rows = Trials(HERE / folder / "shares.csv", shares.COLUMNS, shares.KEYS).rows()
+    lines = []
+    for name, count in DIGITS.items():
+        line = [TITLES[name]]
+        for mean_, deviation in ((9.0 + count, float(count)), (10.0, 1.0)):
+            found = [r for r in rows if (r["set"], float(r["mean"]), float(r["deviation"])) == (name, mean_, deviation)]
+            line.append(f"{100 * float(found[0]['accuracy']):.1f}" if found else "-")
+        lines.append(line)
+    return table(["set", "9 + K ± K digits", "10 ± 1 digits"], lines)
+
+
+def betas(tried: Rows, name: str) -> str:
+    """Validation by beta, at the best rate and dropout, and the zeros there."""
+    column = "val_accuracy" if name in DIGITS else "val_auc"
+    lines = []
+    for kind, title in NAMES.items():
+        line = [title]
+        for beta in BETAS[family(name)]:
+            own = [row for row in of(tried, name, kind) if float(row["beta"]) == beta]
+            best = max(own, key=lambda row: float(row[column]), default=None)
+            cell = "-" if best is None else f"{100 * float(best[column]):.1f} ({100 * float(best['val_zero']):.0f})"
+            line.append(cell)
+        lines.append(line)
+    return table(["pooling", *(f"{beta:g}" for beta in BETAS[family(name)])], lines)
+
+
+def masses(rows: Rows, names: Sequence[str]) -> str:
     """Weight on the digits that count, and what equal weights would have there."""
     equal = ["equal weights"]
-    for name in DIGITS:
+    for name in names:
         found = [row for row in rows if row["set"] == name]
         equal.append(f"{100 * float(found[0]['positives']):.0f}" if found else "-")
-    head = ["pooling", *(TITLES[name] for name in DIGITS)]
-    return table(head, [*measured(rows, list(DIGITS), "inside"), equal])
+    head = ["pooling", *(TITLES[name] for name in names)]
+    return table(head, [*measured(rows, names, "inside"), equal])
 
 
-def chosen(rows: Rows) -> str:
+def chosen(rows: Rows, names: Sequence[str]) -> str:
     """What validation chose."""
     lines = []
     for kind, title in NAMES.items():
         line = [title]
-        for name in SETS:
+        for name in names:
             own = of(rows, name, kind)
             said = [f"{float(own[0][key]):g}" for key in ("rate", "dropout", "beta")] if own else ["-"]
             line.append(" / ".join(said if name not in DIGITS or not own else [said[0], said[2]]))
         lines.append(line)
-    return table(["pooling", *TITLES.values()], lines)
+    return table(["pooling", *(TITLES[name] for name in names)], lines)
 
 
 def spread(tried: Rows) -> str:
@@ -127,7 +189,6 @@ def spread(tried: Rows) -> str:
         own = {kind: [100 * float(row[column]) for row in of(tried, name, kind)] for kind in KINDS}
         there = [values for values in own.values() if values]
         if not there:
-            lines.append([TITLES[name], "-", "-", "-"])
             continue
         best = [max(of(tried, name, kind), key=lambda row: float(row[column])) for kind in KINDS if own[kind]]
         beta = ", ".join(f"{float(b):g}: {n}" for b, n in sorted(Counter(row["beta"] for row in best).items()))
@@ -136,36 +197,27 @@ def spread(tried: Rows) -> str:
     return table(["set", "best settings", "worst settings", "best beta: of how many poolings"], lines)
 
 
-def softer(tried: Rows, more: Rows) -> str:
-    """K = 5: validation with a beta below those of the grid, beside the best of the grid."""
-    lines = []
-    for kind, title in NAMES.items():
-        soft, grid = of(more, "mnist_5", kind), of(tried, "mnist_5", kind)
-        if not soft or not grid:
-            continue
-        row, best = soft[0], max(grid, key=lambda row: float(row["val_accuracy"]))
-        cells = [
-            f"{100 * float(each[key]):.{digits}f}"
-            for key, digits in (("val_accuracy", 1), ("val_zero", 0))
-            for each in (best, row)
-        ]
-        lines.append([title, *cells])
-    return table(["pooling", "best of the grid", "beta = 0.01", "zeros, best of the grid", "zeros, beta = 0.01"], lines)
-
-
 def main() -> None:
     folder = HERE / "results"
-    every = trials(folder).rows()
-    rows, tried = table_rows(folder, 12), with_heads(every, 12)
+    rows, tried = table_rows(folder, HEADS), with_heads(trials(folder).rows(), HEADS)
+    first = table_rows(folder / "xavier", HEADS)
+    there = [name for name in SETS if any(row["set"] == name for row in rows)]
+    titles = [TITLES[name] for name in there]
+    digits = [name for name in there if name in DIGITS]
     tables = {
-        "alone": alone([row for row in with_heads(every, 1) if float(row["rate"]) == 1e-3]),
-        "digits": beside(rows, list(DIGITS), "accuracy"),
-        "benchmarks": beside(rows, BENCHMARKS, "auc"),
-        "inside": masses(rows),
-        "zeros": table(["pooling", *TITLES.values()], measured(rows, SETS, "zero")),
-        "chosen": chosen(rows),
+        "digits": beside(rows, digits, "accuracy"),
+        "differences": differences(rows, digits, "accuracy", ["softmax"]),
+        "matched": matched(rows),
+        "shares": share_table(),
+        "validated": validated(tried),
+        "first": beside(first, ["mnist_1"], "accuracy", FIRST_SEEDS),
+        "benchmarks": beside(first, BENCHMARKS, "auc", FIRST_SEEDS),
+        "benchmark differences": differences(first, BENCHMARKS, "auc", ["softmax"]),
+        "inside": masses(rows, digits),
+        "zeros": table(["pooling", *titles], measured(rows, there, "zero")),
+        "chosen": chosen(rows, there),
         "spread": spread(tried),
-        "softer": softer(tried, trials(folder / "softer").rows()),
+        "betas": betas(tried, "mnist_5"),
     }
     fill(HERE / "README.md", tables)
 

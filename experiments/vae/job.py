@@ -1,4 +1,4 @@
-"""One row of the tables: a network trained on a set with one distribution of codes, and measured."""
+"""Rows of the tables: networks with one distribution of codes, trained side by side, and measured."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import numpy as np
 import torch
 
 from omegamax.data.mnist import MNIST
-from omegamax.tasks.experiment import name_device, silent_training
-from omegamax.tasks.vae import PictureData, VAETask
+from omegamax.models.latents import latent
+from omegamax.models.vae import VAE
+from omegamax.tasks.experiment import name_device
+from omegamax.tasks.vae import PictureData, VAECopies
 
 SETS = ("mnist", "fashion_mnist")
 # Variables and vertices of a code, and draws for each picture in training.
@@ -31,6 +32,9 @@ KINDS = {
         "mixed_dirichlet",
     ),
 }
+RATES = (5e-4, 1e-3, 2e-3, 4e-3)
+BEYOND = (8e-3, 1.6e-2)  # were tried too, and are no choice: what starts well there may collapse, see README.md
+TEMPERATURES = (0.5, 1.0, 2.0)
 WITH_TEMPERATURE = ("gumbel_softmax", "straight_through", "hard_concrete")
 MEASURED = ("bound", "weighted", "reconstruction", "divergence", "corner", "zero", "nonzeros", "faces")
 KEYS = ("set", "codes", "kind", "size", "seed", "rate", "temperature")
@@ -42,10 +46,9 @@ TRIAL_SEED = 1000  # of no row
 
 
 def settings_of(kind: str) -> list[dict[str, Any]]:
-    """List what is tried for a distribution, four settings each; a temperature that it does not have is empty."""
-    if kind in WITH_TEMPERATURE:
-        return [{"rate": rate, "temperature": each} for each in (0.5, 1.0) for rate in (1e-3, 2e-3)]
-    return [{"rate": rate, "temperature": ""} for rate in (5e-4, 1e-3, 2e-3, 4e-3)]
+    """List what is tried for a distribution: rates, the same for all, and temperatures where it has one."""
+    temperatures = TEMPERATURES if kind in WITH_TEMPERATURE else ("",)
+    return [{"rate": rate, "temperature": each} for each in temperatures for rate in RATES]
 
 
 def rows_of(rows: Sequence[Mapping[str, str]], job: Mapping[str, Any]) -> list[Mapping[str, str]]:
@@ -54,25 +57,13 @@ def rows_of(rows: Sequence[Mapping[str, str]], job: Mapping[str, Any]) -> list[M
 
 
 def best_settings(trials: Sequence[Mapping[str, str]], job: Mapping[str, Any]) -> dict[str, Any]:
-    """Those with the highest bound of the validation part, of as many trials as any other distribution has."""
-    mine = rows_of(trials, job)
+    """Those with the highest bound of the validation part, of all that are to be tried."""
+    mine = [row for row in rows_of(trials, job) if float(row["rate"]) in RATES]
     if len(mine) != len(settings_of(job["kind"])):
         what = f"{job['kind']} ({job['codes']}, {job['size']}) on {job['set']}"
         raise LookupError(f"{what} has {len(mine)} trials; run.py --trials makes all")
     best = max(mine, key=lambda row: (float(row["val_bound"]) > -math.inf, float(row["val_bound"])))  # NaN comes last
     return {"rate": float(best["rate"]), "temperature": float(best["temperature"]) if best["temperature"] else ""}
-
-
-def with_best_settings(
-    rows: Sequence[Mapping[str, str]], trials: Sequence[Mapping[str, str]]
-) -> list[Mapping[str, str]]:
-    """The rows whose settings are those that the trials chose."""
-
-    def chosen(row: Mapping[str, str]) -> bool:
-        best = best_settings(trials, row)
-        return {name: row[name] for name in best} == {name: str(value) for name, value in best.items()}
-
-    return [row for row in rows if chosen(row)]
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ class Size:
     hidden: int = 500
     train_size: int | None = None  # all
     epochs: int = 25
-    trial_epochs: int = 8
+    trial_epochs: int = 10
     samples: int = 100
 
 
@@ -101,82 +92,80 @@ class Place:
     single: bool = False  # one thread
 
 
-def trial(place: Place, job: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the trials."""
+def trial(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
+    """Rows of the trials of a distribution: all settings and sets of the job, side by side."""
     epochs = place.sizes[job["size"]].trial_epochs
-    run = _Run(place, {**job, "seed": TRIAL_SEED}, epochs)
-    return {**job, "val_bound": run.val_bound, "epochs": epochs, "seconds": run.seconds, "device": run.device}
+    trained = _Trained(place, job, [{**each, "seed": TRIAL_SEED} for each in job["variants"]], epochs)
+    return [
+        {**each, "val_bound": bound, **trained.about}
+        for each, bound in zip(job["variants"], trained.val_bounds, strict=True)
+    ]
 
 
-def measure(place: Place, job: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the results."""
-    size = place.sizes[job["size"]]
-    run = _Run(place, job, size.epochs)
-    with silent_training(place.single):
-        (found,) = run.trainer.test(run.task, run.data, verbose=False)
-    if place.pictures is not None and job["seed"] == place.shown:
-        run.keep(Path(place.pictures))
-    return {
-        **job,
-        **{name: found.get(f"test_{name}", "") for name in MEASURED},
-        "val_bound": run.val_bound,
-        "epochs": size.epochs,
-        "samples": size.samples,
-        "parameters": sum(each.numel() for each in run.task.parameters()),
-        "seconds": run.seconds,
-        "device": run.device,
-    }
+def measure(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
+    """Rows of the results of a distribution: all seeds and sets of the job, side by side."""
+    size, variants = place.sizes[job["size"]], job["variants"]
+    trained = _Trained(place, job, variants, size.epochs)
+    rows = []
+    for number, found in enumerate(trained.test()):
+        row = {**variants[number], **{name: found.get(name, "") for name in MEASURED}, **trained.about}
+        if row["kind"] == "gaussian":  # real numbers are on no simplex
+            row |= dict.fromkeys(("corner", "zero", "nonzeros", "faces"), "")
+        row |= {"val_bound": trained.val_bounds[number], "samples": size.samples}
+        row["parameters"] = sum(each.numel() for each in trained.networks[number].parameters())
+        if place.pictures is not None and variants[number]["seed"] == place.shown:
+            trained.keep(number, Path(place.pictures))
+        rows.append(row)
+    return rows
 
 
-class _Run:
-    """A network, trained."""
+class _Trained:
+    """Networks of one distribution of codes, each with its set, seed and settings."""
 
-    def __init__(self, place: Place, job: Mapping[str, Any], epochs: int) -> None:
-        self.job, size = job, place.sizes[job["size"]]
-        variables, vertices, draws = CODES[job["codes"]]
+    def __init__(self, place: Place, job: Mapping[str, Any], variants: Sequence[Mapping[str, Any]], epochs: int):
+        torch.set_num_threads(1 if place.single else torch.get_num_threads())
+        self.size, self.variants, self.folder = place.sizes[job["size"]], variants, Path(place.data)
+        numbers, vertices, draws = CODES[job["codes"]]
         if job["kind"] == "gaussian":  # as many numbers as a decoder reads of the other distributions
-            variables, vertices = variables * (1 if vertices == 2 else vertices), 1
-        options = {"temperature": job["temperature"]} if job["temperature"] else {}
-        cuda = place.device.startswith("cuda")
+            numbers, vertices = numbers * (1 if vertices == 2 else vertices), 1
+        self.networks = []
+        for each in variants:
+            torch.manual_seed(int(np.random.SeedSequence([each["seed"]]).generate_state(1)[0]))
+            options = {"temperature": float(each["temperature"])} if each["temperature"] else {}
+            code = latent(job["kind"], numbers, vertices, **options)
+            self.networks.append(VAE(code, hidden=self.size.hidden, draws=draws))
+        sets = {name: PictureData(Path(place.data, name), train_size=self.size.train_size) for name in SETS}
+        self.parts = {
+            split: {name: sets[name].split(split) for name in {each["set"] for each in variants}}
+            for split in ("train", "val", "test")
+        }
         began = time.perf_counter()
-        with silent_training(place.single):
-            L.seed_everything(job["seed"], verbose=False)
-            self.task = VAETask(
-                job["kind"],
-                variables,
-                vertices,
-                options,
-                hidden=size.hidden,
-                draws=draws,
-                rate=job["rate"],
-                samples=size.samples,
-            )
-            self.data = PictureData(Path(place.data, job["set"]), train_size=size.train_size, seed=job["seed"])
-            self.trainer = L.Trainer(
-                accelerator="gpu" if cuda else "cpu",
-                devices=1,
-                max_epochs=epochs,
-                check_val_every_n_epoch=epochs,
-                num_sanity_val_steps=0,
-                logger=False,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-            )
-            self.trainer.fit(self.task, self.data)
-        self.val_bound = float(self.trainer.callback_metrics["val_bound"])
-        self.seconds = round(time.perf_counter() - began, 1)
-        self.device = name_device(place.device)
-
-    def keep(self, folder: Path) -> None:
-        """Write the first test picture of some classes, what becomes of them, and their codes."""
-        labels = MNIST(self.data.folder, "test").labels
-        chosen = [int((labels == label).nonzero()[0]) for label in range(SHOWN)]
-        pictures = self.data.split("test")[chosen].float()
+        self.copies = VAECopies(self.networks, place.device)
+        torch.set_float32_matmul_precision("high")  # in training alone; only a GPU minds
+        rates = [float(each["rate"]) for each in variants]
+        self.copies.train(self._pictures("train"), rates, epochs, seed=variants[0]["seed"])
+        torch.set_float32_matmul_precision("highest")
         torch.manual_seed(0)
-        shown, codes = self.task.to("cpu").model.reconstruct(pictures)
+        self.val_bounds = [round(found["bound"], 4) for found in self.copies.measure_bound(self._pictures("val"))]
+        seconds = round((time.perf_counter() - began) / len(variants), 1)
+        self.about = {"epochs": epochs, "seconds": seconds, "device": name_device(place.device)}
+
+    def test(self) -> list[dict[str, float]]:
+        """Return what is measured on the test part."""
+        torch.manual_seed(0)
+        found = self.copies.measure(self._pictures("test"), self.size.samples)
+        return [{name: round(value, 5) for name, value in row.items()} for row in found]
+
+    def keep(self, number: int, folder: Path) -> None:
+        """Write the first test picture of some classes, what becomes of them, and their codes."""
+        job = self.variants[number]
+        labels = MNIST(self.folder / job["set"], "test").labels
+        chosen = [int((labels == label).nonzero()[0]) for label in range(SHOWN)]
+        pictures = self.parts["test"][job["set"]][chosen].float()
+        torch.manual_seed(0)
+        shown, codes = self.networks[number].reconstruct(pictures)
         folder.mkdir(parents=True, exist_ok=True)
-        name = "-".join((self.job["set"], self.job["codes"], self.job["kind"], self.job["size"]))
+        name = "-".join((job["set"], job["codes"], job["kind"], job["size"]))
         np.savez_compressed(
             folder / f"{name}.npz",
             pictures=pictures.bool().numpy(),
@@ -184,3 +173,6 @@ class _Run:
             codes=codes.half().numpy(),
             face=(codes > 0).numpy(),
         )
+
+    def _pictures(self, split: str) -> list[torch.Tensor]:
+        return [self.parts[split][each["set"]] for each in self.variants]

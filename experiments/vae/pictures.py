@@ -17,7 +17,7 @@ import numpy as np
 from job import CODES, KINDS, SETS
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from tables import NAMES, SIZE
+from tables import NAMES, SIZE, UNEQUAL
 
 HERE = Path(__file__).parent
 COLUMNS = 8
@@ -114,7 +114,7 @@ def _label(axes: Axes, text: str) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / "pictures"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / UNEQUAL / "pictures"
     target = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
     for codes in CODES:
         if kept(folder, codes):

@@ -8,15 +8,17 @@ import json
 import logging
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.tasks.communication.pictures import write_idx
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "communication"
 KINDS = ("gumbel_softmax", "gumbel_softmax_st", "hard_concrete", "gaussian_sparsemax")
-OWN = ("settings", "job", "run", "tables", "picture")
+OWN = ("settings", "concepts", "job", "run", "tables", "picture")
 LOGGERS = ("lightning", "lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
 
 
@@ -27,7 +29,7 @@ def scripts():
     threads, levels = torch.get_num_threads(), {name: logging.getLogger(name).level for name in LOGGERS}
     sys.path.insert(0, str(FOLDER))
     try:
-        yield {name: importlib.import_module(name) for name in ("settings", "job", "tables")}
+        yield {name: importlib.import_module(name) for name in ("settings", "concepts", "job", "run", "tables")}
     finally:
         sys.path.remove(str(FOLDER))
         for name in OWN:
@@ -58,9 +60,9 @@ def test_page_shows_what_the_rows_say(tmp_path, script):
 
 def test_every_distribution_has_the_same_trials(scripts):
     settings, tried = scripts["settings"], rows("trials")
-    wanted = {(kind, p, rate) for kind in KINDS for p in settings.PARAMETERS for rate in settings.RATES}
-    assert {(row["kind"], float(row["parameter"]), float(row["rate"])) for row in tried} == wanted
-    assert len(tried) == len(wanted) and len({row["epochs"] for row in tried}) == 1
+    wanted = set(product(KINDS, settings.PARAMETERS, settings.TEMPERINGS, settings.RATES))
+    assert {(row["kind"], *(float(row[name]) for name in settings.SETTINGS)) for row in tried} == wanted
+    assert len(tried) == len(wanted) and len({row["steps"] for row in tried}) == 1
 
 
 def test_trials_know_nothing_of_test_games(scripts):
@@ -71,16 +73,17 @@ def test_trials_know_nothing_of_test_games(scripts):
 
 def test_runs_have_the_settings_that_validation_chose(scripts):
     tried, made = rows("trials"), rows("runs")
-    assert {(row["kind"], row["choice"]) for row in made} == {(k, c) for k in KINDS for c in ("rate", "both")}
+    settings = scripts["settings"]
+    assert {(row["kind"], row["choice"]) for row in made} <= set(product(KINDS, settings.CHOICES))
     for row in made:
-        best = scripts["settings"].chosen(tried, row["kind"], row["choice"])
-        assert {"parameter": float(row["parameter"]), "rate": float(row["rate"])} == best
+        best = settings.chosen(tried, row["kind"], row["choice"])
+        assert {name: float(row[name]) for name in settings.SETTINGS} == best
 
 
 def test_runs_are_of_as_many_seeds(scripts):
     made = rows("runs")
-    for kind in KINDS:
-        for choice in ("rate", "both"):
+    for kind in {row["kind"] for row in made}:
+        for choice in scripts["settings"].CHOICES:
             mine = sorted(int(row["seed"]) for row in made if (row["kind"], row["choice"]) == (kind, choice))
             assert mine == list(range(scripts["tables"].SEEDS))
 
@@ -94,63 +97,84 @@ def test_nonzeros_of_the_baselines_are_all_and_one():
 
 
 def test_choice_is_the_best_of_validation(scripts):
-    def made(parameter, rate, success):
-        return {"kind": "a", "parameter": parameter, "rate": rate, "val_success": success}
+    def made(parameter, tempering, rate, success):
+        given = {"parameter": parameter, "tempering": tempering, "rate": rate, "val_success": success}
+        return {"kind": "a", **given}
 
-    tried = [made("1.0", "0.1", "0.5"), made("1.0", "0.2", "0.6"), made("0.5", "0.1", "0.7")]
-    tried.append({**made("1.0", "0.3", "0.9"), "kind": "b"})
+    tried = [made("1.0", "10.0", "0.1", "0.5"), made("1.0", "10.0", "0.2", "0.6"), made("0.5", "10.0", "0.1", "0.7")]
+    tried += [made("1.0", "1.0", "0.4", "0.8"), {**made("1.0", "10.0", "0.3", "0.9"), "kind": "b"}]
     chosen = scripts["settings"].chosen
-    assert chosen(tried, "a", "rate") == {"parameter": 1.0, "rate": 0.2}
-    assert chosen(tried, "a", "both") == {"parameter": 0.5, "rate": 0.1}
+    assert chosen(tried, "a", "rate") == {"parameter": 1.0, "tempering": 10.0, "rate": 0.2}
+    assert chosen(tried, "a", "untempered") == {"parameter": 1.0, "tempering": 1.0, "rate": 0.4}
+    assert chosen(tried, "a", "both") == {"parameter": 0.5, "tempering": 10.0, "rate": 0.1}
     with pytest.raises(SystemExit, match="no trials of c"):
         chosen(tried, "c", "both")
 
 
+def test_concepts_are_of_one_class_each_and_the_file_has_one_for_each_picture(scripts, tmp_path):
+    train, test = scripts["concepts"].read_concepts()
+    assert train.shape == (60_000,) and test.shape == (10_000,) and len(train.unique()) == 460
+    folder = tmp_path / "few"
+    folder.mkdir()
+    labels = torch.arange(200) % 10
+    for part in ("train", "t10k"):
+        write_idx(folder / f"{part}-images-idx3-ubyte", torch.randint(256, (200, 2, 2)))
+        write_idx(folder / f"{part}-labels-idx1-ubyte", labels)
+    for each in scripts["concepts"].make_concepts(folder, kinds=3).values():
+        assert torch.equal(each // 3, labels)
+
+
+def test_centres_are_the_means_of_what_is_nearest(scripts):
+    divide, generator = scripts["concepts"].divide, torch.Generator().manual_seed(0)
+    pictures = torch.cat([torch.randn(50, 3), torch.randn(50, 3) + 9])
+    centres = divide(pictures, 4, generator)
+    nearest = torch.cdist(pictures, centres).argmin(1)
+    for number in nearest.unique():
+        torch.testing.assert_close(centres[number], pictures[nearest == number].mean(0), atol=1e-4, rtol=0)
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Pictures of 2 x 2 pixels, as many as a validation part takes and a few."""
+    """Pictures of 2 x 2 pixels, and their concepts."""
     data = tmp_path_factory.mktemp("data")
     folder = data / "fashion_mnist"
     folder.mkdir()
-    for part, count in (("train", 10_300), ("t10k", 64)):
+    for part, count in (("train", 400), ("t10k", 64)):
         write_idx(folder / f"{part}-images-idx3-ubyte", torch.randint(256, (count, 2, 2)))
         write_idx(folder / f"{part}-labels-idx1-ubyte", torch.arange(count) % 10)
+    np.savez(data / "concepts.npz", train=np.arange(400) % 40, test=np.arange(64) % 40)
     return data
 
 
-def check(row, steps):
-    """What a row says of a run with this many steps."""
-    assert 0 <= float(row["success"]) <= 1 and 1 <= float(row["nonzeros"]) <= 256
-    assert [point[0] for point in json.loads(row["curve"])] == steps
-    assert len(json.loads(row["meanings"])) == 10
+def place(scripts, tiny, steps):
+    return scripts["job"].Place(str(tiny), "cpu", steps, 32, tiny / "concepts.npz", 100)
 
 
-def test_job_gives_a_row_and_the_same_row_again(scripts, tiny):
-    job = {"kind": "hard_concrete", "choice": "both", "seed": 5, "parameter": 0.5, "rate": 1e-3}
-    one, two = (scripts["job"].run(job, str(tiny), "cpu", 2) for _ in range(2))
-    assert set(one) == set(scripts["settings"].COLUMNS)
-    check(one, [2, 4])  # one batch of 256 in an epoch, and one of 44
-    del one["seconds"], two["seconds"]
-    assert one == two
-
-
-def test_trial_gives_a_row(scripts, tiny):
-    row = scripts["job"].trial({"kind": "gumbel_softmax_st", "parameter": 0.5, "rate": 1e-3}, str(tiny), "cpu", 1)
-    assert set(row) == set(scripts["settings"].TRIAL_COLUMNS) and row["val_nonzeros"] == 1
+def test_job_gives_a_row_for_each_and_the_same_again(scripts, tiny):
+    settings = {"parameter": 0.5, "tempering": 10.0, "rate": 1e-3}
+    variants = [{"kind": "hard_concrete", "choice": "both", "seed": seed, **settings} for seed in (5, 6)]
+    job = {"kind": "hard_concrete", "variants": variants}
+    one, two = (scripts["job"].run(job, place(scripts, tiny, 20)) for _ in range(2))
+    for row, again in zip(one, two, strict=True):
+        assert set(row) == set(scripts["settings"].COLUMNS)
+        assert 0 <= float(row["success"]) <= 1 and 1 <= float(row["nonzeros"]) <= 256
+        assert [point[0] for point in json.loads(row["curve"])] == list(range(2, 21, 2))
+        assert len(json.loads(row["meanings"])) == 10
+        assert {**row, "seconds": 0} == {**again, "seconds": 0}
+    assert one[0]["curve"] != one[1]["curve"]
 
 
 @pytest.mark.slow
-def test_one_command_makes_a_row_and_does_not_make_it_again(tmp_path, tiny, script):
-    told = ("--data", tiny, "--results", tmp_path, "--epochs", 1, "--workers", 2, "--device", "cpu")
-    told += ("--kinds", "gaussian_sparsemax", "--choices", "rate", "--seeds", 3)
+def test_commands_try_run_and_do_not_run_again(tmp_path, tiny, script):
+    told = ("--data", tiny, "--results", tmp_path, "--chosen-by", tmp_path, "--steps", 4, "--workers", 1)
+    told += ("--batch-size", 32, "--concepts", tiny / "concepts.npz", "--held-out", 100, "--device", "cpu")
+    told += ("--kinds", "gaussian_sparsemax", "--seeds", 3)
+    done = script("run", *told, "--trials")
+    assert done.returncode == 0 and "40 rows, 0 failed" in done.stdout, done.stderr
     done = script("run", *told)
-    assert done.returncode == 0, done.stderr
-    assert "1/1" in done.stdout and "0 failed" in done.stdout
-    path = tmp_path / "runs.csv"
-    text = path.read_text(encoding="utf-8")
-    (row,) = csv.DictReader(text.splitlines())
-    assert row["seed"] == "3"
-    check(row, [2])
+    assert done.returncode == 0 and "3 rows, 0 failed" in done.stdout, done.stderr
+    text = (tmp_path / "runs.csv").read_text(encoding="utf-8")
+    assert {row["choice"] for row in csv.DictReader(text.splitlines())} == {"rate", "untempered", "both"}
     done = script("run", *told)
     assert done.returncode == 0 and "1/1" not in done.stdout
-    assert path.read_text(encoding="utf-8") == text
+    assert (tmp_path / "runs.csv").read_text(encoding="utf-8") == text

@@ -36,24 +36,25 @@ def test_page_shows_what_the_rows_say(tmp_path, script):
     assert Path(page).read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_distribution_has_as_many_trials_and_the_test_part_none():
+def test_every_distribution_that_was_tried_has_the_same_rates_and_the_test_part_none():
     tried = rows("trials")
-    counts = Counter((row["set"], row["codes"], row["kind"], row["size"]) for row in tried)
-    assert set(counts.values()) == {4}
+    counts = Counter((row["set"], row["codes"], row["kind"], row["size"], row["temperature"]) for row in tried)
+    assert set(counts.values()) == {len({float(row["rate"]) for row in tried})}
     assert len({(row["size"], row["epochs"]) for row in tried}) == len({row["size"] for row in tried})
     assert not {"bound", "weighted"} & set(tried[0])
 
 
-def test_rows_have_the_settings_that_validation_chose():
-    tried = rows("trials")
-    for row in rows("runs"):
+def test_rows_of_unequal_grids_have_the_settings_that_validation_chose():
+    tried = rows("trials", FOLDER / "results" / "unequal")
+    for row in rows("runs", FOLDER / "results" / "unequal"):
         mine = [each for each in tried if all(each[key] == row[key] for key in ("set", "codes", "kind", "size"))]
         best = max(mine, key=lambda each: float(each["val_bound"]))
         assert (float(best["rate"]), best["temperature"]) == (float(row["rate"]), row["temperature"])
 
 
-def test_rows_are_bounds_of_codes_on_faces():
-    for row in rows("runs"):
+@pytest.mark.parametrize("folder", [".", "unequal"])
+def test_rows_are_bounds_of_codes_on_faces(folder):
+    for row in rows("runs", FOLDER / "results" / folder):
         bound, weighted = float(row["bound"]), float(row["weighted"])
         assert bound == pytest.approx(float(row["reconstruction"]) - float(row["divergence"]), abs=0.01)
         assert bound < weighted < 0
@@ -69,7 +70,7 @@ def test_pictures_are_there_for_every_distribution(warm_processes):
     code = "from job import KINDS, SETS; from tables import SIZE\n"
     code += "print(*(f'{s}-{c}-{k}-{SIZE[c]}' for s in SETS for c in KINDS for k in KINDS[c]))"
     named = warm_processes.run(["-c", code], cwd=FOLDER).stdout.split()
-    assert {path.stem for path in (FOLDER / "results" / "pictures").glob("*.npz")} == set(named)
+    assert {path.stem for path in (FOLDER / "results" / "unequal" / "pictures").glob("*.npz")} == set(named)
     assert all((FOLDER / f"{name}.png").exists() for name in ("bits", "simplex"))
 
 

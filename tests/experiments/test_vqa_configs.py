@@ -84,9 +84,12 @@ def numbers(kind: str) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_of_an_attention_build_a_network_with_as_many_parameters(kind: str) -> None:
     config = network(parsed("scenes", f"attention/{kind}"))
-    learnt = int(kind == "entmax")
-    if config.output.density_features:
-        learnt = config.hidden_dim * count_numbers(4 if config.output.kind == "multimodal" else None)
+    output, hidden, flat = config.output, config.hidden_dim, config.flat_dim
+    learnt = int(output.learnable) + (output.heads - 1) * (flat + 1) + (hidden**2 if output.glimpses > 1 else 0)
+    if output.density_features:
+        learnt += hidden * count_numbers(output.max_components if output.kind == "multimodal" else None)
+    if output.source == "question":  # six numbers for each component, in place of scores
+        learnt += 6 * output.max_components * (hidden + 1) - (hidden * flat + flat + flat + 1)
     assert numbers(kind) == numbers("softmax") + learnt
 
 

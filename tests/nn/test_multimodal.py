@@ -382,3 +382,40 @@ def test_sparse_mixing_takes_as_many_components_as_each_example_needs():
     torch.testing.assert_close(density.weights, wanted.weights)
     with pytest.raises(ValueError, match="mixing selects by itself and goes with components='fixed', got 'random'"):
         MultimodalAttention(GaussianRBF.grid(5, 2, 0.01), 4, mixing="sparsemax", components="random")
+
+
+def test_mixture_is_predicted_from_a_query():
+    torch.manual_seed(0)
+    attend = MultimodalAttention(PLANE, 3, 1.5, query_dim=5, positions=SIZE).double()
+    query, values = torch.randn(4, 5, dtype=F64), torch.randn(4, 36, 2, dtype=F64)
+    context, p = attend(values, query=query)
+    assert attend.query.out_features == 3 * (1 + 5) and p.weights.shape == (4, 3) and p.components.batch_shape == (4, 3)
+    torch.testing.assert_close(p.weights.sum(-1), torch.ones(4, dtype=F64))
+    # Each component is what continuous attention predicts from the same numbers.
+    one = ContinuousAttention(PLANE, 1.5, query_dim=5, positions=SIZE).double()
+    total = torch.zeros_like(context)
+    for k in range(3):
+        with torch.no_grad():
+            one.query.weight.copy_(attend.query.weight.unflatten(0, (3, 6))[k, 1:])
+            one.query.bias.copy_(attend.query.bias.unflatten(0, (3, 6))[k, 1:])
+        part, density = one(values, query=query)
+        torch.testing.assert_close(density.loc, p.components.loc[:, k])
+        total = total + p.weights[:, k, None] * part
+    torch.testing.assert_close(context, total, rtol=1e-9, atol=1e-9)
+    parameters = [attend.query.weight, attend.query.bias]
+
+    def run(query, weight, bias):
+        head = {"query.weight": weight, "query.bias": bias}
+        return torch.func.functional_call(attend, head, (values,), {"query": query})[0]
+
+    assert gradcheck(run, (query.requires_grad_(), *(each.detach().requires_grad_() for each in parameters)))
+
+
+def test_query_takes_the_place_of_weights():
+    with pytest.raises(ValueError, match="query_dim goes with components='fixed' and nothing fitted, got"):
+        MultimodalAttention(PLANE, 3, query_dim=5, components="random")
+    with pytest.raises(ValueError, match="a query needs query_dim at construction, got none"):
+        MultimodalAttention(PLANE, 3).predict(torch.randn(4, 5))
+    attend = MultimodalAttention(PLANE, 3, query_dim=5, positions=SIZE)
+    with pytest.raises(ValueError, match="from weights or from a query, got both"):
+        attend(torch.randn(4, 36, 2), torch.rand(4, 36), query=torch.randn(4, 5))

@@ -229,6 +229,7 @@ class BatchPositions:
     points: Tensor | None  # [*, L, n], float64; None for regular grids
     present: Tensor | None  # [*, L], True where there is a value; None: everywhere
     fixed: bool  # whether the sizes say all: neither positions nor a mask came with the call
+    extents: Tensor | None = None  # [*, L, n], sides of the boxes that the values fill; None: cells, or points
 
     def coordinates(self, like: Tensor) -> list[Tensor]:
         """Return n coordinates ``[*, L]``; finite, though meaningless, where there is no value."""
@@ -262,6 +263,14 @@ class BatchPositions:
             return 1 / (12 * torch.stack(counts, -1).clamp(min=1).square())
         count = like.new_tensor(self.width) if self.present is None else self.present.sum(-1).to(like.dtype)
         return (1 / (12 * count.clamp(min=1).pow(2 / self.dimension))).unsqueeze(-1)
+
+    def box_variance(self, p: Tensor) -> Tensor:
+        """Return the mean under ``p [*, L]`` of the variance of a uniform density over each value's box, ``[*, n]``."""
+        assert self.extents is not None
+        sides = self.extents.to(p)
+        if self.present is not None:  # a weight of 0 would not stop a NaN
+            sides = torch.where(self.present.unsqueeze(-1), sides, 0.0)
+        return (p.unsqueeze(-1) * sides.square()).sum(-2) / 12
 
     def moments(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under ``p [*, L]`` that sums to one.

@@ -29,6 +29,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "structured.sparsemap_loss": ("niculae2018sparsemap", "blondel2020learning"),
     "structured.FactorGraph": ("niculae2020lp",),
     "structured.FactorGraph.loss": ("niculae2020lp", "blondel2020learning"),
+    "structured.GraphOmega": ("niculae2020lp",),
     "structured.DependencyTree": ("mcdonald2005nonprojective", "eisner1996three"),
     "densities.BetaGaussian": ("martins2020sparse", "martins2022sparse"),
     "densities.BetaLaplace": ("martins2020sparse",),

@@ -17,7 +17,7 @@ from omegamax.hopfield._separable import Exponential, Power, Separable
 from omegamax.hopfield.steps import check_beta, check_patterns, check_steps, resolve_omega, settle
 from omegamax.maps import Omega, SequentialKSubsets, TotalVariation2d
 from omegamax.maps.conjugate import conjugate_minus
-from omegamax.structured import Factor, StructuredOmega
+from omegamax.structured import Factor, GraphOmega, StructuredOmega
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Memory:
         omega: how patterns compete for a query: name of a map, an Omega, or :class:`Power` or :class:`Exponential`; or
             a factor of :mod:`omegamax.structured`, of whose structures each part is a pattern, and which retrieves sums
             over them: a :class:`~omegamax.structured.StructuredOmega` with the shape of its parts where these have more
-            than one axis.
+            than one axis, or a :class:`~omegamax.structured.GraphOmega` for several factors.
         beta: > 0, the sharpness; a number, or a tensor that broadcasts to scores ``[*, L, N]`` with size 1 along N.
             With ``inf`` (for softmax, entmax and normmax) a step goes to the pattern of the largest score, or to the
             mean of those that share it, and the energy is :math:`-\max_i x_i^\top q + \Psi(q)`.
@@ -236,7 +236,7 @@ class Memory:
     def _energy(self, state: Tensor, z: Tensor, p: Tensor, rounded_in: torch.dtype) -> Tensor:
         beta = self._beta(z)
         beta = beta.squeeze(-1) if isinstance(beta, Tensor) and beta.dim() else beta
-        if isinstance(self._omega, StructuredOmega):
+        if isinstance(self._omega, (StructuredOmega, GraphOmega)):
             value = self._omega.conjugate(z)  # its value is not known of all marginals
         elif isinstance(self._omega, SequentialKSubsets) and z.dtype != torch.float64:
             # Its value looks for a distribution with the marginals p, and rounded ones have none.

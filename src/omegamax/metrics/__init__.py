@@ -1,4 +1,4 @@
-"""Measures of attention maps: agreement of two of them, place, spread and empty area of one; and of answers.
+"""Measures of attention maps, of answers, and of the words that are said to explain them.
 
 Functions need torch alone. The classes of the same names collect a mean over examples and processes as metrics of
 torchmetrics, which is imported when one of them is asked for: ``pip install 'omegamax[train]'``.
@@ -10,15 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
 from omegamax.metrics._confidence import confidence_curve as confidence_curve
+from omegamax.metrics._erasure import comprehensiveness as comprehensiveness
+from omegamax.metrics._erasure import sufficiency as sufficiency
 from omegamax.metrics._grid import on_grid as on_grid
 from omegamax.metrics._jensen_shannon import jensen_shannon as jensen_shannon
 from omegamax.metrics._rank_correlation import rank_correlation as rank_correlation
+from omegamax.metrics._rationales import auprc as auprc
+from omegamax.metrics._rationales import iou_f1 as iou_f1
+from omegamax.metrics._rationales import roc_auc as roc_auc
+from omegamax.metrics._rationales import token_f1 as token_f1
 from omegamax.metrics._shape import entropy as entropy
 from omegamax.metrics._shape import mass_inside as mass_inside
 from omegamax.metrics._shape import zero_area as zero_area
 from omegamax.metrics._vqa import vqa_accuracy as vqa_accuracy
 
 if TYPE_CHECKING:
+    from omegamax.metrics._text_torchmetrics import AUPRC as AUPRC
+    from omegamax.metrics._text_torchmetrics import IOUF1 as IOUF1
+    from omegamax.metrics._text_torchmetrics import Comprehensiveness as Comprehensiveness
+    from omegamax.metrics._text_torchmetrics import RocAUC as RocAUC
+    from omegamax.metrics._text_torchmetrics import Sufficiency as Sufficiency
+    from omegamax.metrics._text_torchmetrics import TokenF1 as TokenF1
     from omegamax.metrics._torchmetrics import Entropy as Entropy
     from omegamax.metrics._torchmetrics import JensenShannon as JensenShannon
     from omegamax.metrics._torchmetrics import MassInside as MassInside
@@ -26,18 +38,19 @@ if TYPE_CHECKING:
     from omegamax.metrics._torchmetrics import VQAAccuracy as VQAAccuracy
     from omegamax.metrics._torchmetrics import ZeroArea as ZeroArea
 
-_CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea")
+_TEXT_CLASSES = ("AUPRC", "Comprehensiveness", "IOUF1", "RocAUC", "Sufficiency", "TokenF1")
+_CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea", *_TEXT_CLASSES)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from omegamax.metrics import _torchmetrics
+        from omegamax.metrics import _text_torchmetrics, _torchmetrics
     except ImportError as error:
         message = f"{__name__}.{name} is a metric of torchmetrics: pip install 'omegamax[train]'"
         raise ImportError(message) from error
-    return getattr(_torchmetrics, name)
+    return getattr(_text_torchmetrics if name in _TEXT_CLASSES else _torchmetrics, name)
 
 
 def __dir__() -> list[str]:

@@ -47,14 +47,14 @@ def rank_correlation(
     name = "rank_correlation"
     cells = MapCells(name, (p, q), dim, size, samples)
     p, q, keep = cells.rows("p", p), cells.rows("q", q), cells.kept(mask)
-    a, b = _centred_ranks(p, keep), _centred_ranks(q, keep)
+    a, b = centre_ranks(p, keep), centre_ranks(q, keep)
     spread = a.square().sum(-1) * b.square().sum(-1)
     value = torch.where(spread == 0, math.nan, (a * b).sum(-1) / spread.sqrt())
     return value.to(common_dtype(p, q))
 
 
-def _centred_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
-    """Ranks of the cells that are kept less their mean, 0 for the others; NaN in a row with a NaN."""
+def centre_ranks(rows: Tensor, keep: Tensor | None) -> Tensor:
+    """Return the ranks of the cells that are kept less their mean, 0 for the others; NaN in a row with a NaN."""
     x = rows if rows.is_floating_point() else rows.double()
     spoilt = x.isnan()
     count = torch.full(x.shape[:-1], x.shape[-1], dtype=torch.float64, device=x.device)

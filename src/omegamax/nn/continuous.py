@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -69,11 +70,12 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         *,
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
+        extents: Tensor | None = None,
     ) -> Matched:
         """Return the density for weights ``[*, L]``: the one under which ``forward`` takes the mean."""
         width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
-        where = self.fit.locate(self._name, lengths, positions, mask, width, device)
+        where = self._fill(self.fit.locate(self._name, lengths, positions, mask, width, device), extents)
         p, lost = normalise_weights(self._name, weights, where.present, width)
         return self._match(share_equally(p, lost, where.present), where)
 
@@ -99,12 +101,13 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         positions: Tensor | None,
         lengths: Lengths | None,
         mask: Tensor | None,
+        extents: Tensor | None,
     ) -> tuple[Tensor, Any]:
         """Return context ``[*, D]`` and density: the one given, or the one that matches the weights."""
         name = self._name
         check_matrices(name, "values", values, "[*, L, D]")
         width, device = values.shape[-2], values.device
-        where = self.fit.locate(name, lengths, positions, mask, width, device)
+        where = self._fill(self.fit.locate(name, lengths, positions, mask, width, device), extents)
         p = lost = None
         if weights is not None:
             p, lost = normalise_weights(name, weights, where.present, width)
@@ -130,6 +133,17 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
                 kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
             return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
 
+    def _fill(self, where: BatchPositions, extents: Tensor | None) -> BatchPositions:
+        """Return the positions with the sides of the boxes that the values fill."""
+        if extents is None:
+            return where
+        check_matrices(self._name, "extents", extents, f"[*, {where.width}, {where.dimension}]", where.width)
+        if where.points is None or extents.shape[-1] != where.dimension:
+            wanted = f"sides of boxes [*, {where.width}, {where.dimension}] at given positions"
+            given = f"shape {tuple(extents.shape)}" + ("" if where.points is not None else " for a regular grid")
+            raise ValueError(f"{self._name}: extents must be {wanted}, got {given}")
+        return replace(where, extents=extents)
+
     def _moments(self, p: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor]:
         """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under p, the floor added."""
         mean, covariance = where.moments(p)
@@ -138,6 +152,8 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
     def _floor(self, p: Tensor, where: BatchPositions) -> Tensor:
         """Return the variance to add along each axis, ``[*, n]``."""
         n = self.basis.dimension
+        if where.extents is not None:
+            return where.box_variance(p) + (self.floor or 0.0)
         floor = where.cell_variance(p) if self.floor is None else p.new_full((n,), self.floor)
         return floor.expand((*floor.shape[:-1], n))
 
@@ -198,11 +214,13 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
         learnable: learn alpha, from the given one on, within ``bounds``; ``per``: one for each head, ``n``, axis -3 of
             weights ``[*, H, Q, L]``, or for each index of another axis, ``(axis, size)``.
 
-    ``forward(values [*, L, D], weights=None, positions=None, *, density=None, query=None, lengths=None, mask=None)``
-    returns the context ``[*, D]``, in the dtype of the values, and the density, of batch ``[*]``. Batches broadcast:
-    values ``[B, 1, L, D]`` serve Q queries with weights ``[B, Q, L]``. ``positions [*, L, n]``, ``lengths`` (or
-    sizes of images, ``[*, n]``) and ``mask [*, L]`` say where the values of each example are, as for the fit; what is
-    absent counts for nothing, whatever it holds.
+    ``forward(values [*, L, D], weights=None, positions=None, *, density=None, query=None, lengths=None, mask=None,
+    extents=None)`` returns the context ``[*, D]``, in the dtype of the values, and the density, of batch ``[*]``.
+    Batches broadcast: values ``[B, 1, L, D]`` serve Q queries with weights ``[B, Q, L]``. ``positions [*, L, n]``,
+    ``lengths`` (or sizes of images, ``[*, n]``) and ``mask [*, L]`` say where the values of each example are, as for
+    the fit; what is absent counts for nothing, whatever it holds. Values that fill boxes, such as those of objects,
+    have their centres as ``positions`` and the sides of the boxes as ``extents [*, L, n]``: each weight then counts as
+    spread out over its box and not over a cell, which adds the mean of the boxes' variances; ``floor`` is added to it.
 
     B is never formed: with G the matrix of the fit, :math:`E_p[\psi]^\top G` are L weights for the values. For many
     queries to the same values, ``coefficients = attention.fit(values)`` once, then ``attention.attend(coefficients,
@@ -256,12 +274,13 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
         query: Tensor | None = None,
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
+        extents: Tensor | None = None,
     ) -> tuple[Tensor, Density]:
         """Return context ``[*, D]`` and density."""
         self._check_source(weights, density, query)
         if query is not None:
             density = self.predict(query)
-        return self._context(values, weights, density, positions, lengths, mask)
+        return self._context(values, weights, density, positions, lengths, mask, extents)
 
     def predict(self, query: Tensor) -> BetaGaussian:
         """Return the density with the location and the scale that a query ``[*, query_dim]`` asks for."""

@@ -14,6 +14,7 @@ from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, INITS, Criterion, select_components, weighted_em
+from omegamax.nn._head import MixtureHead
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.continuous import DensityAttention, make_density
 
@@ -66,15 +67,19 @@ class MultimodalAttention(DensityAttention[Mixture]):
         positions, penalty, padding, combined, floor, learnable, per, bounds: as for :class:`ContinuousAttention`.
             ``floor`` is the variance to add; with 0, several components are held just wide enough to compute with,
             a single one is as :class:`ContinuousAttention` has it.
+        query_dim: features of a query, ``query [*, query_dim]``, from which an affine map predicts ``max_components``
+            components, in place of weights: mixing weights through softmax, locations and scales as for
+            :class:`ContinuousAttention`. With ``components="fixed"`` only, and neither ``combined`` nor ``mixing``.
         generator: of the random number of components and the random starts. By default training draws from the global
             one, and evaluation from its own, the same in each call: it repeats itself and leaves the global one alone.
 
-    ``forward(values [*, L, D], weights [*, L], positions=None, *, lengths=None, mask=None)`` returns the context
-    ``[*, D]``, in the dtype of the values, and the :class:`~omegamax.densities.Mixture`, of batch ``[*]``, in which
-    what an example does not use has weight 0. It is differentiable in values and weights, though not in the choices: of
-    a number, and of a start. Batches broadcast, and ``positions [*, L, n]``, ``lengths`` and ``mask [*, L]`` are those
-    of :class:`ContinuousAttention`. For many queries to the same values, ``coefficients = attention.fit(values)`` once,
-    then ``attention.attend(coefficients, attention.match(weights))``.
+    ``forward(values [*, L, D], weights [*, L], positions=None, *, query=None, lengths=None, mask=None, extents=None)``
+    returns the context ``[*, D]``, in the dtype of the values, and the :class:`~omegamax.densities.Mixture`, of batch
+    ``[*]``, in which what an example does not use has weight 0. It is differentiable in values and weights, though not
+    in the choices: of a number, and of a start. Batches broadcast, and ``positions [*, L, n]``, ``lengths`` and ``mask
+    [*, L]`` are those of :class:`ContinuousAttention`, and so are ``extents``, whose mean under all weights is added to
+    each component. For many queries to the same values, ``coefficients = attention.fit(values)`` once, then
+    ``attention.attend(coefficients, attention.match(weights))``.
 
         >>> from omegamax.basis import GaussianRBF, grid_positions
         >>> x = grid_positions((14, 14))
@@ -116,10 +121,12 @@ class MultimodalAttention(DensityAttention[Mixture]):
         learnable: bool = False,
         per: int | tuple[int, int] | None = None,
         bounds: tuple[float, float] = (0.75, 2.0),
+        query_dim: int | None = None,
         generator: torch.Generator | None = None,
     ):
         n = basis.dimension
-        least = n / (n + 2)  # of an alpha that leaves moments to match
+        # Of an alpha that leaves moments to match; a predicted scale needs a density only.
+        least = n / (n + 2) if query_dim is None else 1 - 2 / n
         super().__init__(basis, alpha, positions, penalty, padding, combined, floor, learnable, per, bounds, least)
         max_components = check_integer(NAME, "max_components", max_components, least=1)
         check_choice(NAME, "components", components, MODES)
@@ -141,6 +148,10 @@ class MultimodalAttention(DensityAttention[Mixture]):
                 raise ValueError(
                     f"{NAME}: mixing selects by itself and goes with components='fixed', got {components!r}"
                 )
+        if query_dim is not None and (components != "fixed" or combined or mixing is not None):
+            given = f"components={components!r}, combined={combined} and mixing={mixing!r}"
+            raise ValueError(f"{NAME}: query_dim goes with components='fixed' and nothing fitted, got {given}")
+        self.query = None if query_dim is None else MixtureHead(query_dim, n, max_components)
         self.max_components = max_components
         self.components = components
         self.criterion = BIC() if criterion is None else criterion
@@ -155,15 +166,31 @@ class MultimodalAttention(DensityAttention[Mixture]):
     def forward(
         self,
         values: Tensor,
-        weights: Tensor,
+        weights: Tensor | None = None,
         positions: Tensor | None = None,
         *,
+        query: Tensor | None = None,
         lengths: Lengths | None = None,
         mask: Tensor | None = None,
+        extents: Tensor | None = None,
     ) -> tuple[Tensor, Mixture]:
         """Return context ``[*, D]`` and mixture."""
+        if query is not None:
+            if weights is not None:
+                raise ValueError(f"{NAME}: the mixture comes from weights or from a query, got both")
+            return self._context(values, None, self.predict(query), positions, lengths, mask, extents)
         check_type(NAME, "weights", weights, Tensor, "a floating-point tensor [*, L]")
-        return self._context(values, weights, None, positions, lengths, mask)
+        return self._context(values, weights, None, positions, lengths, mask, extents)
+
+    def predict(self, query: Tensor) -> Mixture:
+        """Return the mixture that a query ``[*, query_dim]`` asks for."""
+        if self.query is None:
+            raise ValueError(f"{NAME}: a query needs query_dim at construction, got none")
+        pi, loc, root = self.query(query)
+        alpha = self._alpha(loc[..., 0, :])
+        if isinstance(alpha, Tensor):
+            alpha = alpha.unsqueeze(-1)
+        return Mixture(pi, make_density(loc, alpha, scale_tril=root), validate_args=False)
 
     def _match(self, p: Tensor, where: BatchPositions) -> Mixture:
         count = self._count()

@@ -9,6 +9,7 @@ from omegamax.structured._count import Xor as Xor
 from omegamax.structured._count import XorOut as XorOut
 from omegamax.structured._factor import Factor as Factor
 from omegamax.structured._graph import FactorGraph as FactorGraph
+from omegamax.structured._graph_omega import GraphOmega as GraphOmega
 from omegamax.structured._loss import sparsemap_loss as sparsemap_loss
 from omegamax.structured._matching import Matching as Matching
 from omegamax.structured._omega import StructuredOmega as StructuredOmega

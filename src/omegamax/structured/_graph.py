@@ -13,10 +13,10 @@ from torch import Tensor
 from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_floating
 from omegamax._compile import disable_compile
-from omegamax.losses import REDUCTIONS
+from omegamax.losses import REDUCTIONS, clip_negative
 from omegamax.structured._blocks import Placement, group_placements
 from omegamax.structured._factor import Factor
-from omegamax.structured._graph_loss import check_satisfied, find_target_additional, graph_loss
+from omegamax.structured._graph_loss import check_satisfied, find_target_additional, graph_conjugate_minus
 from omegamax.structured._logic import LogicFactor
 from omegamax.structured._place import is_acyclic, place
 from omegamax.structured._solver import Report, Solver
@@ -169,10 +169,23 @@ class FactorGraph:
         given = None if target_additional is None else list(target_additional)
         parts = find_target_additional(solver, self._placements, given, y)
         assert self._values is not None
-        loss = graph_loss(solver, self._values, scores, additional, y, parts).to(self._scores[0].dtype)
+        value, bend = graph_conjugate_minus(solver, self._values, scores, additional, y, parts)
+        loss = (clip_negative(value) + bend).to(self._scores[0].dtype)
         if reduction == "none":
             return loss.reshape(self.batch_shape)
         return loss.mean() if reduction == "mean" else loss.sum()
+
+    def conjugate(self, *, max_iter: int = 1000, tol: float = 1e-9) -> Tensor:
+        """Solve the graph, and return the largest value of its objective, ``[*batch]``.
+
+        Its gradients are the marginals of all variables and of the additional parts; as :meth:`loss`, it is twice
+        differentiable unless factors have additional scores.
+        """
+        solver, scores, additional = self._run("FactorGraph.conjugate", max_iter, tol)
+        assert self._values is not None
+        nothing = [torch.zeros_like(extra) for extra in additional if extra is not None]
+        value, bend = graph_conjugate_minus(solver, self._values, scores, additional, torch.zeros_like(scores), nothing)
+        return (value + bend).to(self._scores[0].dtype).reshape(self.batch_shape)
 
     def _run(self, name: str, max_iter: int, tol: float) -> tuple[Solver, Tensor, list[Tensor | None]]:
         """Solve; return the solver, the scores ``[B, N]`` and the additional ones of each block, ``[B, K, a]``."""
@@ -207,6 +220,11 @@ class FactorGraph:
                     f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(given.shape)}"
                 )
         return self._flatten([given.to(self._scores[0].device) for given in targets])
+
+    @property
+    def has_additional(self) -> bool:
+        """Whether a factor has additional scores."""
+        return any(placement.additional is not None for placement in self._placements)
 
     def _marginals(self, index: Tensor) -> Tensor:
         """Return the values ``[*batch, *shape]`` of the variables at ``index``."""

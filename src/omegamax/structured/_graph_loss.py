@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_floating
-from omegamax.losses import clip_negative
 from omegamax.structured._blocks import Placement, group_placements
 from omegamax.structured._loss import weigh_difference
 from omegamax.structured._solution import tangent
@@ -18,10 +17,13 @@ NAME = "FactorGraph.loss"
 SATISFIED = 1e-5  # distance from what a factor allows that is the rounding of a target
 
 
-def graph_loss(
+def graph_conjugate_minus(
     solver: Solver, u: Tensor, scores: Tensor, additional: list[Tensor | None], y: Tensor, y_additional: list[Tensor]
-) -> Tensor:
-    """Return the loss of each example, ``[B]``, after its graph was solved.
+) -> tuple[Tensor, Tensor]:
+    r"""Return the conjugate of each example less the score of y, plus half its square, ``[B]``, and its curvature.
+
+    The gradient of the first is :math:`u - y` and :math:`v - y_f`, and has none of its own; the second is zero, and so
+    is its gradient, but its second derivative is the Jacobian of the marginals.
 
     Args:
         solver: that was called for these scores.
@@ -31,16 +33,14 @@ def graph_loss(
     """
     still = u.detach()
     # (u - y)(eta - (u + y) / 2): what both share, however large its score, drops out.
-    loss = (weigh_difference(still, y, scores) - (still - y) * (still + y) / 2).sum(1)
+    value = (weigh_difference(still, y, scores) - (still - y) * (still + y) / 2).sum(1)
     given = [extra for extra in additional if extra is not None]
     if not given:
-        # Nothing in value or gradient; its second derivative is the Jacobian of the marginals.
-        return clip_negative(loss) + (tangent(scores) * (u - still)).sum(1) / 2
+        return value, (tangent(scores) * (u - still)).sum(1) / 2
     found = [v for v in solver.additional_marginals() if v is not None]
     for v, parts, extra in zip(found, y_additional, given, strict=True):
-        loss = loss + weigh_difference(v, parts, extra).flatten(1).sum(1)
-    once: Tensor = _OnceDifferentiable.apply(clip_negative(loss), scores, *given)
-    return once
+        value = value + weigh_difference(v, parts, extra).flatten(1).sum(1)
+    return _OnceDifferentiable.apply(value, scores, *given), torch.zeros_like(value)  # type: ignore[no-untyped-call]
 
 
 def find_target_additional(

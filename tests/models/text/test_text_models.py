@@ -51,6 +51,17 @@ def test_sizes_are_those_of_table_3():
     assert count(TextClassifier(cnn)) == 1000 * 300 + lstm + (256 * 128 * 3 + 128) + (128 * 2 + 2) + classifier
 
 
+def test_states_are_those_of_a_packed_bidirectional_lstm():
+    encoder = make().encoder
+    both = torch.nn.LSTM(64, 32, batch_first=True, bidirectional=True).double()
+    own = {**encoder.onward.state_dict(), **{f"{k}_reverse": v for k, v in encoder.back.state_dict().items()}}
+    both.load_state_dict(own)
+    x, lengths = torch.randn(3, 7, 64, dtype=torch.float64), torch.tensor([7, 4, 1])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    wanted, _ = torch.nn.utils.rnn.pad_packed_sequence(both(packed)[0], batch_first=True)
+    assert torch.allclose(encoder(x, lengths, torch.arange(7) < lengths[:, None]), wanted, rtol=0, atol=1e-12)
+
+
 def test_all_kinds_have_the_same_parameters_but_for_what_is_learnt_in_addition():
     own = {count(make(kind)) - kind.learnable for kind in KINDS if kind.source == "weights"}
     assert own == {count(make())}

@@ -297,6 +297,33 @@ def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
         VQATask(images.vocabulary, network().replace(layers=2), start=path)
 
 
+LOOKS = {
+    "heads": OutputConfig("continuous_softmax", functions=3, heads=2),
+    "glimpses": OutputConfig("tvmax", glimpses=2),
+    "features": OutputConfig("softmax", density_features=True),
+    "question": OutputConfig("multimodal", functions=3, components="fixed", max_components=2, source="question"),
+    "mixing": OutputConfig("multimodal", functions=3, components="fixed", mixing="sparsemax", combined=True),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_other_looks_train_and_come_back_from_a_file(images, tmp_path, name):
+    task = task_of(images, output=LOOKS[name])
+    points = trained(task, fresh(images), tmp_path)
+    assert points[1]["train_loss"] < points[0]["train_loss"]
+    again = VQATask.load(saved(task, tmp_path))
+    batch = next(iter(fresh(images).test_dataloader()))
+    with torch.no_grad():
+        assert torch.equal(again(batch).logits, task.eval()(batch).logits)
+
+
+def test_network_that_predicts_its_density_has_no_sharpness_to_match(images, tmp_path):
+    path = sharp_start(images, tmp_path)
+    task = task_of(images, output=LOOKS["question"], start=path)
+    trained(task, fresh(images), tmp_path, steps=1)
+    assert float(task.model.output.score_scale) == 1
+
+
 @pytest.mark.parametrize("freeze", [False, True])
 def test_words_start_from_vectors_of_a_file(images, tmp_path, freeze):
     path = tmp_path / "vectors.txt"

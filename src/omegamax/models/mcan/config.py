@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegamax._arguments import check_choice, check_interval, check_number
+from omegamax._arguments import check_choice, check_integer, check_interval, check_number
 from omegamax._checks import check_above
 from omegamax.maps import find, get
 from omegamax.mixtures import INITS
@@ -16,6 +16,7 @@ CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax",
 KINDS = DISCRETE + CONTINUOUS
 SELECTIONS = ("bic", "aic", "mdl")
 BASES = ("gaussian", "paraboloid")
+SOURCES = ("weights", "question")
 MIXINGS = ("sparsemax", "entmax15")
 # Alpha of the kinds that have one: as set by their name, or by default.
 SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
@@ -27,7 +28,8 @@ class OutputConfig:
     r"""The attention over the image that the answer is read from.
 
     No kind has parameters of its own, so that all models have the same number, and weights learnt with one can be
-    loaded into another; ``learnable`` adds a single one, ``density_features`` a few for each feature.
+    loaded into another. What adds some: ``learnable`` a single one, ``density_features`` a few for each feature,
+    ``heads`` and ``source`` a column for each number that they predict, ``glimpses`` a matrix.
 
     Args:
         kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"tvmax"``, ``"k_subsets"`` (divided by
@@ -63,6 +65,13 @@ class OutputConfig:
             of mean, width, area and components, see :func:`~omegamax.models.mcan.numbers.density_numbers`; of a
             discrete kind, those of the Gaussian with the moments of the weights. Each number has a parameter for each
             feature.
+        boxes: where a batch has boxes in place of cells, what a density is made from: the ``"centre"`` of each, or the
+            ``"whole"`` box, over which its weight is spread. Needs ``padding=False``.
+        heads: looks side by side, each with scores of its own, at an equal part of the features.
+        glimpses: looks in turn: the scores of each see, by a learnt linear map that is 0 at first, the mean context of
+            those before; the context is the mean of all.
+        source: of a density: ``"weights"``, or ``"question"``: a linear map of the attended question predicts location
+            and scale, and for ``"multimodal"`` ``max_components`` of them with their mixing weights.
 
     Example:
         >>> OutputConfig("continuous_sparsemax", functions=7).exponent
@@ -94,6 +103,10 @@ class OutputConfig:
     selection: float | str = 5.0
     combined: bool = False
     density_features: bool = False
+    boxes: str = "whole"
+    heads: int = 1
+    glimpses: int = 1
+    source: str = "weights"
 
     def __post_init__(self) -> None:
         name = "OutputConfig"
@@ -115,6 +128,18 @@ class OutputConfig:
             check_above(name, argument, getattr(self, argument), 0.0)
         if isinstance(self.selection, str):
             check_choice(name, "selection", self.selection, SELECTIONS)
+        for argument in ("heads", "glimpses"):
+            check_integer(name, argument, getattr(self, argument), least=1)
+        check_choice(name, "source", self.source, SOURCES)
+        check_choice(name, "boxes", self.boxes, ("centre", "whole"))
+        looks = self.heads * self.glimpses
+        if self.source == "question":
+            one = looks == 1 and not self.combined and self.mixing is None
+            if not self.continuous or not one or (self.kind == "multimodal" and self.components != "fixed"):
+                wanted = "a single look of a continuous kind, components='fixed' if it is a mixture, nothing combined"
+                raise ValueError(f"{name}: source='question' goes with {wanted}, got {self}")
+        if self.density_features and looks > 1:
+            raise ValueError(f"{name}: density_features goes with a single look, got {looks} of them")
         if self.combined and not self.continuous:
             raise ValueError(f"{name}: combined goes with {', '.join(CONTINUOUS)}, got {self.kind!r}")
         object.__setattr__(self, "iterations", tuple(self.iterations))  # a file of settings has lists only

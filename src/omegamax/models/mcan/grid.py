@@ -21,6 +21,8 @@ class ImageGrid:
         mask: ``[B, L]``, True where there is a cell; None: everywhere.
         given: rows and columns of each image, ``[B, 2]``; None: read from the mask, which on a GPU has to be waited
             for.
+        boxes: corners x1, y1, x2, y2 in [0, 1] of boxes that take the place of cells, ``[B, L, 4]``, in any order; the
+            shape is ``(1, L)``. They may overlap.
 
         >>> grid = ImageGrid((2, 3), torch.tensor([[True] * 6, [True, True, False, True, True, False]]))
         >>> grid.sizes.tolist(), grid.pack(torch.arange(12).view(2, 6)).tolist()
@@ -30,6 +32,7 @@ class ImageGrid:
     shape: tuple[int, int]
     mask: Tensor | None = None
     given: Tensor | None = None
+    boxes: Tensor | None = None
 
     @classmethod
     def of_sizes(cls, shape: tuple[int, int], sizes: Tensor) -> ImageGrid:
@@ -46,7 +49,7 @@ class ImageGrid:
     @cached_property
     def sizes(self) -> Tensor | None:
         """Return rows and columns of each image, ``[B, 2]``, on the CPU; None: all have the full grid."""
-        if self.mask is None:
+        if self.mask is None or self.boxes is not None:
             return None
         if self.given is not None:
             sizes = self.given.cpu()
@@ -69,6 +72,23 @@ class ImageGrid:
             packed = packed & (torch.arange(packed.shape[1]) < self.sizes.prod(-1, keepdim=True)).to(packed.device)
         return packed
 
+    def repeat(self, times: int) -> ImageGrid:
+        """Return the grid with each image so many times in a row."""
+        if times == 1:
+            return self
+        parts = (self.mask, self.given, self.boxes)
+        return ImageGrid(self.shape, *(None if part is None else part.repeat_interleave(times, 0) for part in parts))
+
+    @property
+    def middles(self) -> Tensor | None:
+        """Return the centres of the boxes, ``[B, L, 2]``; None for cells."""
+        return None if self.boxes is None else (self.boxes[..., :2] + self.boxes[..., 2:]) / 2
+
+    @property
+    def sides(self) -> Tensor | None:
+        """Return width and height of the boxes, ``[B, L, 2]``; None for cells."""
+        return None if self.boxes is None else self.boxes[..., 2:] - self.boxes[..., :2]
+
     def pack(self, x: Tensor) -> Tensor:
         """Put the cells of each image in front, row by row, ``[B, L, *]``; what is behind them has no meaning."""
         if self.sizes is None:
@@ -85,9 +105,11 @@ class GridAttention:
     """Where a model looked: weights over the cells, and the density that was made from them, if one was.
 
     Args:
-        discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells).
+        discrete: weights ``[B, h, w]`` that sum to one (to zero for an image without cells); of several looks, their
+            mean; of a density that was predicted, equal ones.
         grid: the cells.
-        density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; or None.
+        density: of batch ``[B]``, over the unit square that each image fills, x to the right and y down; of several
+            looks, their mixture; or None.
     """
 
     discrete: Tensor
@@ -101,8 +123,11 @@ class GridAttention:
 
     @cached_property
     def weights(self) -> Tensor:
-        """Return the attention that was paid to each cell, ``[B, h, w]``: the weights, or the shares of the density."""
-        return self.discrete if self.density is None else self.shares()
+        """Return the attention that was paid to each cell, ``[B, h, w]``: the weights, or the shares of the density.
+
+        Boxes overlap, and have no shares: for them these are the weights that the density was made from.
+        """
+        return self.discrete if self.density is None or self.grid.boxes is not None else self.shares()
 
     def shares(self, samples: int = 4) -> Tensor:
         """Return what each cell has of the density, ``[B, h, w]``, from ``samples`` x ``samples`` points in each.
@@ -116,7 +141,7 @@ class GridAttention:
 
     def empty(self, samples: int = 4) -> Tensor:
         """Cells with exactly no attention, bool ``[B, h, w]``; what is merely too small for a float is not."""
-        if self.density is None:
+        if self.density is None or self.grid.boxes is not None:
             return self.discrete == 0
         log, inside = self._logarithms(samples)
         h, w = self.discrete.shape[1:]

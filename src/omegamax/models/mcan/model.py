@@ -50,7 +50,9 @@ class MCAN(torch.nn.Module):
     ``forward(batch)`` takes what :class:`~omegamax.data.collate.Collate` makes: ``question [B, T]``, integers, 0 after
     the last word; ``features [B, L, image_dim]`` with ``grid = (h, w)`` and, for images smaller than the grid,
     ``feature_mask [B, L]`` (True where there is a cell), ``sizes [B, 2]`` (rows and columns), or both; or, if built
-    with ``pixels``, ``image [B, 3, H, W]`` in [0, 1]. What else there is is left alone. Returns an :class:`Answer`.
+    with ``pixels``, ``image [B, 3, H, W]`` in [0, 1]. With ``boxes [B, L, 4]``, corners x1, y1, x2, y2 in [0, 1], the
+    features are those of boxes, as many as there are, and need no grid. What else there is is left alone. Returns an
+    :class:`Answer`.
 
         >>> model = MCAN(MCANConfig.small(words=20, answers=5)).eval()
         >>> batch = {"question": torch.tensor([[3, 7, 2], [4, 0, 0]]), "image": torch.rand(2, 3, 56, 56)}
@@ -73,8 +75,10 @@ class MCAN(torch.nn.Module):
 
     def forward(self, batch: Mapping[str, Any]) -> Answer:
         x, grid, y, words = self._read(batch)
-        context, attention = self.output(x, grid)
-        logits, weights = self.classifier(y, words, context)
+        asked = self.classifier.attend(y, words) if self.output.predicts else None
+        context, attention = self.output(x, grid, None if asked is None else asked[0])
+        attended, weights = self.classifier.attend(y, words) if asked is None else asked
+        logits = self.classifier.fuse(attended, context)
         return Answer(logits, attention, weights, context)
 
     def match(self, batch: Mapping[str, Any], source: OutputAttention) -> float:
@@ -112,7 +116,12 @@ class MCAN(torch.nn.Module):
         if features is None:
             wanted = "an image or features" if self.cnn is not None else "features (an image needs pixels=True)"
             raise ValueError(f"MCAN: batch must hold {wanted}, got {', '.join(batch)}")
-        grid = batch.get("grid")
+        boxes = batch.get("boxes")
+        if boxes is not None and (boxes.dim() != 3 or boxes.shape != (*features.shape[:2], 4)):
+            wanted = f"[B, L, 4] for features [B, L, {depth}]"
+            given = f"{tuple(boxes.shape)} and {tuple(features.shape)}"
+            raise ValueError(f"MCAN: boxes must be {wanted}, got shapes {given}")
+        grid = batch.get("grid") if boxes is None else (1, features.shape[1])
         h, w = self.config.grid if grid is None else (int(k) for k in grid)
         if features.dim() != 3 or features.shape[1:] != (h * w, depth):
             wanted = f"[B, {h} x {w}, {depth}], as grid and image_dim say"
@@ -121,9 +130,9 @@ class MCAN(torch.nn.Module):
         if mask is not None and (mask.dtype != torch.bool or mask.shape != features.shape[:2]):
             given = f"{mask.dtype} of shape {tuple(mask.shape)}"
             raise ValueError(f"MCAN: feature_mask must be bool {tuple(features.shape[:2])}, got {given}")
-        sizes = batch.get("sizes")
+        sizes = batch.get("sizes") if boxes is None else None
         if sizes is None:
-            return features, ImageGrid((h, w), mask)
+            return features, ImageGrid((h, w), mask, boxes=boxes)
         if sizes.shape != (len(features), 2):
             raise ValueError(f"MCAN: sizes must be [{len(features)}, 2], rows and columns, got {tuple(sizes.shape)}")
         return features, ImageGrid.of_sizes((h, w), sizes.to(features.device)) if mask is None else ImageGrid(
@@ -243,8 +252,15 @@ class AnswerClassifier(torch.nn.Module):
         self.answer = torch.nn.Linear(config.fused_dim, config.answers)
 
     def forward(self, y: Tensor, mask: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        attended, words = self.attend(y, mask)
+        return self.fuse(attended, context), words
+
+    def attend(self, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the attended question :math:`\tilde y`, ``[B, D]``, and the weights of its words, ``[B, T]``."""
         z = self.score(y).squeeze(-1)
         words = functional.softmax(z.to(working_dtype(z)), mask=mask)
-        attended = torch.einsum("bt,btd->bd", words.to(y.dtype), y)
-        fused = self.norm(self.question(attended) + self.image(context))
-        return self.answer(fused), words
+        return torch.einsum("bt,btd->bd", words.to(y.dtype), y), words
+
+    def fuse(self, attended: Tensor, context: Tensor) -> Tensor:
+        """Return the logits ``[B, A]`` of an attended question and what was seen, ``[B, D]`` each."""
+        return self.answer(self.norm(self.question(attended) + self.image(context)))

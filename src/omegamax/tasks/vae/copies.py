@@ -39,7 +39,8 @@ class VAECopies:
         self.one = copy.deepcopy(self.networks[0]).to(self.device)  # its code is that of all; its layers are not used
         self.encoders = Stacked([network.encoder for network in self.networks]).to(self.device)
         self.decoders = Stacked([network.decoder for network in self.networks]).to(self.device)
-        self.one.encoder, self.one.decoder = _Joined(self.encoders), _Joined(self.decoders)  # type: ignore[assignment]
+        joined = (torch.nn.Sequential(_Joined(layers)) for layers in (self.encoders, self.decoders))
+        self.one.encoder, self.one.decoder = joined
         own = [network.latent.temperature for network in self.networks if isinstance(network.latent, ConcreteLatent)]
         self._temperatures = torch.tensor(own, device=self.device)
 
@@ -75,8 +76,8 @@ class VAECopies:
         sets, which = _distinct(pictures, self.device)
         for number, network in enumerate(self.networks):  # the decoders start from the mean picture of each
             network.centre(sets[which[number]].float().mean(0) / 255)
-        biases: list[Any] = [network.decoder[-1].bias for network in self.networks]
-        self.decoders.weights[-1].data.copy_(torch.stack(biases))
+            last = list(network.decoder.parameters())[-1]
+            self.decoders.weights[-1].data[number].copy_(last.detach())
         adam = RatedAdam([*self.encoders.weights, *self.decoders.weights], rates, fused=True)
         count = len(sets[0])
         steps = epochs * -(-count // batch_size)

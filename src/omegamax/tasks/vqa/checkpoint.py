@@ -12,7 +12,7 @@ from torch import Tensor
 from omegamax._arguments import is_integer
 from omegamax.data import DataError, Vocabulary
 from omegamax.data.files import short
-from omegamax.models.mcan import MCAN, MCANConfig, OutputConfig
+from omegamax.models.mcan import MCAN, MCANConfig
 from omegamax.tasks.run_task import refuse_differences
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.weights_file import (
@@ -34,6 +34,7 @@ _LIMITS = {
     "iterations": 100_000,
     "grid": 1024,
     "layers": 1000,
+    "glimpses": 1000,
 }
 KIND = "vqa"
 _FIT = remedy(KIND)
@@ -106,8 +107,7 @@ def read_checkpoint(path: Path_) -> tuple[Record, dict[str, Tensor]]:
     record = Record.from_dict(content, path)
     weights.setdefault("output.score_scale", torch.ones(()))  # of files from before there was one
     words, answers = record.vocabulary.num_words, record.vocabulary.num_answers
-    # The attention over the image has no parameters, or a single one that the file may have in addition.
-    network = record.network.replace(words=words, answers=answers, output=OutputConfig())
+    network = record.network.replace(words=words, answers=answers)
     if network.layers > len(weights):
         given = f"{network.layers:,} layers, but {len(weights):,} tensors"
         raise DataError(f"{path} has weights that do not fit its own settings: {given}; get it again")

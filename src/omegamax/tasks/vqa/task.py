@@ -133,7 +133,8 @@ class VQATask(RunTask):
         own = self.model.state_dict()
         self.model.load_state_dict({name: value for name, value in weights.items() if name in own}, strict=False)
         self._source = ()
-        if self.matches and not self.blind and output != self.network.output:
+        weighs = output.source == self.network.output.source == "weights"  # else there are no scores to scale
+        if self.matches and weighs and not self.blind and output != self.network.output:
             source = OutputAttention(self.network.hidden_dim, self.network.flat_dim, output)
             prefix = "output."
             theirs = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
