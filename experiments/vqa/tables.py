@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from demo import CHOICES, MEASURES
-from job import AGAIN, BLIND, NOTHING, SOFTMAX, chosen_rate
+from job import BLIND, NOTHING, SOFTMAX, chosen_rate
 from measure import WIDTHS
-from run import BASES, GRID, KINDS, LATER, MATCHED, SCALED, TRIED, WAYS, rows_of
+from run import BASES, GRID, KINDS, MATCHED, SCALED, TRIED, WAYS, rows_of
 
 from omegamax.data.scenes import QUESTIONS
 from omegamax.tasks.tables import fill, mean, paired_difference, table
@@ -48,8 +48,7 @@ NAMES = {
     "combined_softmax": "continuous softmax, combined",
     "combined_multimodal": "multimodal, lambda = 0.5, combined",
     **{f"{kind}_{x}": f"{kind}, scores times {x}" for kind in ("sparsemax", "tvmax") for x in ("0.1", "0.2")},
-    **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10")},
-    **{f"test_mca_{x}_floor": f"test-MCA, floor 1e-6, lambda = {x}" for x in ("0.625", "10", "100", "500")},
+    **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
 }
 ASKED = ("yes_no", "number", "other")
 MIXTURES = ("2_mca", "4_mca")
@@ -62,18 +61,17 @@ THESIS = {
     "continuous_sparsemax_49": "66.10",
     "2_mca": "66.21",
     "4_mca": "66.14",
-    "test_mca_10_floor": "66.21",
-    "test_mca_100_floor": "66.25",
-    "test_mca_500_floor": "66.27",
+    "test_mca_10": "66.21",
+    "test_mca_100": "66.25",
+    "test_mca_500": "66.27",
 }
-PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79", "multimodal_papers": "70.79"}
-HUMAN = {"softmax": "0.64", "continuous_softmax": "0.59", "multimodal": "0.54"}  # the same, Table 2, VQA-HAT
+PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79"}
 # Share of K* = 1, ..., 5 in percent: thesis, Table 6.4; with lambda = 5 the paper, Sec. 6.1.
 STARS = {
-    "test_mca_10_floor": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
-    "test_mca_100_floor": "84.9 / 11.2 / 2.5 / 1.0 / 0.4",
-    "test_mca_500_floor": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
-    "multimodal_papers": "80.8 / 12.4 / 4.4 / 2.4",
+    "test_mca_10": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
+    "test_mca_100": "84.9 / 11.2 / 2.5 / 1.0 / 0.4",
+    "test_mca_500": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
+    "multimodal": "80.8 / 12.4 / 4.4 / 2.4",
 }
 
 
@@ -141,19 +139,6 @@ def scenes_table() -> str:
     return table(head, lines)
 
 
-def papers_table() -> str:
-    """Return the differences from softmax that the papers have, beside ours."""
-    rows = read("scenes", NOTHING)
-    lines = []
-    for kind in ("continuous_softmax", "continuous_sparsemax", "multimodal"):
-        theirs = [
-            f"{float(source[kind]) - float(source['softmax']):+.2f}" if kind in source else "-"
-            for source in (THESIS, PAPER)
-        ]
-        lines.append([NAMES[kind], apart(rows.get(kind, []), rows["softmax"]), *theirs])
-    return table(["less softmax", "scenes [95 %]", "VQA-v2, thesis", "VQA-v2, 2021"], lines)
-
-
 def curves_table() -> str:
     """Return validation accuracy over the steps, means over seeds."""
     rows = read("scenes", NOTHING)
@@ -164,55 +149,108 @@ def curves_table() -> str:
         curves = [dict(json.loads(row["curve"])) for row in rows.get(kind, [])]
         if curves:
             found = [f"{100 * statistics.mean(curve[step] for curve in curves):.1f}" for step in shown]
-            lines.append([NAMES[kind], *found])
+            lines.append([f"{NAMES[kind]} (n = {len(curves)})", *found])
     return table(["validation after steps", *map(str, shown)], lines)
 
 
-def start_table() -> str:
-    """Return what becomes of the weights of softmax, with and without matched sharpness."""
-    head = ["attention, from softmax", *(f"{steps} steps" for steps in LATER)]
-    head += [f"less softmax, {steps} steps [95 %]" for steps in LATER] + [f"number, {steps} steps" for steps in LATER]
-    lines = []
-    plain = {steps: read("scenes", f"{SOFTMAX}-{steps}") for steps in LATER}
-    matched = {steps: read("scenes", f"{MATCHED}-{steps}") for steps in LATER}
+def trials() -> Rows:
+    """Return for each kind the trial of scenes with the rate that was chosen."""
+    found: Rows = {}
+    for row in rows_of(HERE / "results", "rates").rows():
+        if row["set"] == "scenes" and row["rate"] == chosen_rate("scenes", row["kind"]):
+            found.setdefault(row["kind"], []).append(row)
+    return found
+
+
+def trials_table() -> str:
+    """Return what every kind has reached after the steps of a trial, from nothing."""
+    rows, lines = trials(), []
     for kind in KINDS:
-        for suffix, source in (("", plain), (", matched", matched)):
-            mine = [source[steps].get(kind, []) for steps in LATER]
-            if not any(mine):
-                continue
-            line = [NAMES[kind] + suffix, *(mean(each, "accuracy") for each in mine)]
-            against = (plain[steps].get("softmax", []) for steps in LATER)
-            line += [apart(each, other) for each, other in zip(mine, against, strict=True)]
-            lines.append([*line, *(mean(each, "accuracy_number") for each in mine)])
-    return table(head, lines)
+        mine = rows[kind]
+        line = [
+            NAMES[kind],
+            *(mean(mine, f"accuracy{each}", seeds=1) for each in ("", *(f"_{each}" for each in ASKED))),
+        ]
+        line += [mean(mine, column, 1, 3, 1) for column in ("divergence", "rank", "inside")]
+        lines.append([*line, zero(kind, mine)])
+    head = ["attention", "all", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"], lines)
+
+
+def start_table() -> str:
+    """Return what becomes of the weights of softmax in 1000 steps."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
+    for kind in (*KINDS, *MIXTURES):
+        mine = rows[kind]
+        line = [NAMES[kind], mean(mine, "accuracy"), apart(mine, rows["softmax"])]
+        line += [mean(mine, f"accuracy_{each}") for each in ASKED]
+        lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)])
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
+
+
+def matched_table() -> str:
+    """Return the same at the size of the demonstration, with and without matched sharpness."""
+    plain, matched, lines = read("small", f"{SOFTMAX}-300"), read("small", f"{MATCHED}-300"), []
+    for kind in ("softmax", "sparsemax", "tvmax", "continuous_softmax", "combined_softmax"):
+        for suffix, rows in (("", plain), (", matched", matched)):
+            mine = rows.get(kind, [])
+            if mine:
+                line = [NAMES[kind] + suffix, mean(mine, "accuracy"), apart(mine, plain["softmax"])]
+                line += [mean(mine, f"accuracy_{each}") for each in ASKED]
+                lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)])
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
 
 
 def counting_table() -> str:
-    """Return what is left of numbers, whether the context tells a count, and what helps."""
-    rows = read("scenes", NOTHING)
-    head = ["attention", "all", "less softmax [95 %]", "number", "less softmax [95 %]"]
-    head += ["count from the context, linear", "with 16 hidden units"]
-    lines = []
-    for kind in (*KINDS, *WAYS):
-        mine = rows.get(kind, [])
-        if not mine:
-            continue
-        line = [NAMES[kind], mean(mine, "accuracy", seeds=5), apart(mine, rows["softmax"])]
-        line += [mean(mine, "accuracy_number", seeds=None), apart(mine, rows["softmax"], "accuracy_number")]
-        lines.append([*line, *(mean(mine, column, seeds=None) for column in ("probe", "probe_hidden"))])
+    """Return what is left of numbers, and whether the context tells a count."""
+    long, short, lines = read("scenes", NOTHING), trials(), []
+    for rows, kinds in ((long, (*KINDS, *SCALED, *WAYS)), (short, KINDS)):
+        for kind in kinds:
+            mine = [row for row in rows.get(kind, []) if row["probe"]]
+            if mine:
+                line = [NAMES[kind], mine[0]["steps"], str(len(mine)), mean(mine, "accuracy", seeds=None)]
+                line += [mean(mine, column, seeds=None) for column in ("accuracy_number", "probe", "probe_hidden")]
+                lines.append(line)
+    head = ["attention", "steps", "seeds", "all", "number", "count from the context, linear", "with 16 hidden units"]
     return table(head, lines)
 
 
 def blur_table() -> str:
     """Return the divergence from relevance maps that are blurred, by the width of the blur."""
-    rows, lines = read("scenes", NOTHING), []
+    lines = []
     for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
-        for kind in (*KINDS, "multimodal_0.5", *MIXTURES):
-            found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
-            if found:
-                means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
-                lines.append([f"{NAMES[kind]}: {name}", *means])
+        for rows in (trials(), read("scenes", NOTHING)):
+            for kind in (*KINDS, "continuous_softmax_features"):
+                found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
+                if found:
+                    means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
+                    seeds = f"{rows[kind][0]['steps']} steps, {len(found)} seed{'s' if len(found) > 1 else ''}"
+                    lines.append([f"{name}: {NAMES[kind]}, {seeds}", *means])
     return table(["width of the blur, pixels of 64", *map(str, WIDTHS)], lines)
+
+
+def stars_table() -> str:
+    """Return lambda against the number of components."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
+    tested = [f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")]
+    for kind in ("continuous_softmax", *tested, *MIXTURES, "multimodal", "multimodal_2.5", "multimodal_0.5"):
+        mine = rows[kind]
+        line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3), stars(mine)]
+        lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
+    head = ["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)", "VQA-v2, papers", "K*, papers (%)"]
+    return table(head, lines)
+
+
+def floor_table() -> str:
+    """Return what the floor under covariances makes of lambda, at the size of the demonstration."""
+    rows, lines = read("small", f"{SOFTMAX}-300"), []
+    for kind in ("multimodal", "multimodal_0.5", "multimodal_5_floor", "multimodal_0.625_floor"):
+        mine = rows.get(kind, [])
+        if mine:
+            lines.append([NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3), stars(mine)])
+    return table(["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
 
 
 def crowds_table() -> str:
@@ -264,20 +302,6 @@ def bases_table() -> str:
     return table(head, lines)
 
 
-def stars_table() -> str:
-    """Return lambda against the number of components."""
-    rows, lines = read("scenes", NOTHING), []
-    rows = {**{kind: read("scenes", f"{SOFTMAX}-1000").get(kind, []) for kind in MIXTURES}, **rows}
-    kinds = ("continuous_softmax", *AGAIN["scenes", "continuous_softmax"], *MIXTURES, "multimodal")
-    for kind in (*kinds, *AGAIN["scenes", "multimodal"], "multimodal_papers"):
-        mine = rows.get(kind, [])
-        if mine:
-            line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3, None), stars(mine)]
-            lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
-    head = ["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)", "VQA-v2, papers", "K*, papers (%)"]
-    return table(head, lines)
-
-
 def demo_table() -> str:
     """Return what ``omegamax demo`` measures."""
     rows, lines = read("demo"), []
@@ -301,9 +325,10 @@ def lambda_table() -> str:
 
 def main() -> None:
     made = {name: set_table(name) for name in ("easy_vqa", "shapes", "daquar")}
-    made |= {"rates": rates_table(), "scenes": scenes_table(), "papers": papers_table(), "curves": curves_table()}
-    made |= {"start": start_table(), "counting": counting_table(), "blur": blur_table(), "crowds": crowds_table()}
-    made |= {"bases": bases_table(), "components": stars_table(), "demo": demo_table(), "lambda": lambda_table()}
+    made |= {"rates": rates_table(), "scenes": scenes_table(), "trials": trials_table(), "curves": curves_table()}
+    made |= {"start": start_table(), "matched": matched_table(), "counting": counting_table(), "blur": blur_table()}
+    made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table(), "floor": floor_table()}
+    made |= {"demo": demo_table(), "lambda": lambda_table()}
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 
 
