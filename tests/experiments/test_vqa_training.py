@@ -12,10 +12,9 @@ import torch
 
 pytest.importorskip("lightning")
 
-from omegamax.tasks.rate import Rate
-
 from omegamax.data import Ready, Vocabulary
 from omegamax.models.mcan import MCANConfig
+from omegamax.tasks.rate import Rate
 from omegamax.tasks.vqa import VQATask
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
