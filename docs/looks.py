@@ -6,7 +6,7 @@ from pathlib import Path
 from omegamax import viz
 from omegamax.tasks.run_task import load_tasks
 from omegamax.tasks.vqa import VQAData, VQATask
-from omegamax.tasks.vqa.demo import PARTS
+from omegamax.tasks.vqa.demo import ROWS
 from omegamax.tasks.vqa.explain import explain
 from omegamax.viz.style import pyplot
 
@@ -16,7 +16,7 @@ EXAMPLE = 50  # of the test part: two things far apart, of odd shape, and all ne
 if __name__ == "__main__":
     pyplot().switch_backend("agg")
     runs = Path(sys.argv[1] if len(sys.argv) > 1 else "demo") / "runs"
-    tasks = load_tasks(VQATask, [runs / part for part in PARTS])
+    tasks = load_tasks(VQATask, [runs / part for part in ROWS])
     sample = VQAData.of(next(iter(tasks.values())).data_settings).read("test")[EXAMPLE]
     said = {name: explain(task, sample) for name, task in tasks.items()}
     figure = viz.looks(

@@ -119,17 +119,6 @@ def matched(rows: Rows) -> str:
     return table(head, lines)
 
 
-def validated(tried: Rows) -> str:
-    """Validation with the best settings: every set that was tried, one seed."""
-    names = [name for name in DIGITS if any(row["set"] == name for row in tried)]
-    columns = []
-    for name in names:
-        best = [max((float(row["val_accuracy"]) for row in of(tried, name, kind)), default=None) for kind in KINDS]
-        columns.append(["-" if each is None else f"{100 * each:.1f}" for each in best])
-    lines = [list(line) for line in zip(NAMES.values(), *marked(columns), strict=True)]
-    return table(["pooling", *(TITLES[name] for name in names)], lines)
-
-
 def share_table(folder: str = "results") -> str:
     """What a threshold on the share of nines gets, with bags of either kind."""
     rows = Trials(HERE / folder / "shares.csv", shares.COLUMNS, shares.KEYS).rows()
@@ -209,7 +198,6 @@ def main() -> None:
         "differences": differences(rows, digits, "accuracy", ["softmax"]),
         "matched": matched(rows),
         "shares": share_table(),
-        "validated": validated(tried),
         "first": beside(first, ["mnist_1"], "accuracy", FIRST_SEEDS),
         "benchmarks": beside(first, BENCHMARKS, "auc", FIRST_SEEDS),
         "benchmark differences": differences(first, BENCHMARKS, "auc", ["softmax"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,8 @@ def measured(folder: Path) -> Iterator[dict[str, Any]]:
         maps = {"divergence": row.divergence, "inside": row.inside, "zero": row.zero}
         by_kind = {f"accuracy_{kind.replace('/', '_')}": value for kind, value in row.accuracy.items()}
         values = {"accuracy": by_kind.pop("accuracy_overall"), **by_kind, **maps}
-        yield {"seed": seed, "kind": row.kind, **_rounded(values)}
+        kind = row.kind if row is comparison.baseline else re.sub("[^a-z0-9]+", "_", row.name.lower())
+        yield {"seed": seed, "kind": kind, **_rounded(values)}
 
 
 def _rounded(values: dict[str, float | None]) -> dict[str, float | str]:

@@ -38,6 +38,14 @@ NAMES = {
     "start": "(the start: softmax)",
     **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
 }
+DEMO = {
+    **{kind: NAMES[kind] for kind in ("softmax", "tvmax", "continuous_softmax")},
+    "continuous_softmax_combined": "continuous softmax, combined",
+    "continuous_sparsemax": NAMES["continuous_sparsemax"],
+    "multimodal": NAMES["multimodal_0.5"],
+    "test_mca": NAMES["test_mca_0.5"],
+    "blind": NAMES["blind"],
+}
 ASKED = ("yes_no", "number", "other")
 MIXTURES = ("2_mca", "4_mca")
 # VQA-v2, test-standard, overall: thesis, Tables 6.2 and 6.3; Farinhas, Martins and Aguiar (2021), Table 1.
@@ -140,9 +148,9 @@ def stars_table() -> str:
 def demo_table() -> str:
     """What ``omegamax demo`` measures."""
     rows, lines = read("demo"), []
-    for kind in ("softmax", "tvmax", "continuous_softmax", "continuous_sparsemax", "multimodal", "blind"):
+    for kind, name in DEMO.items():
         mine = rows.get(kind, [])
-        line = [NAMES["multimodal_0.5" if kind == "multimodal" else kind], mean(mine, "accuracy")]
+        line = [name, mean(mine, "accuracy")]
         line += [mean(mine, f"accuracy_{each}") for each in ASKED]
         lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)])
     head = ["attention", "all", *(each.replace("_", "/") for each in ASKED), "JS (bits)", "mass inside"]

@@ -18,8 +18,13 @@ from tasks.vqa.small_demo import RECIPE, in_this_process
 from omegamax.cli import demo
 from omegamax.cli._bars import show_bars
 from omegamax.cli.main import main
-from omegamax.tasks.vqa.demo import BLIND, PARTS, START
-from omegamax.tasks.vqa.report import Comparison
+from omegamax.tasks.vqa.demo import BLIND, ROWS, START
+from omegamax.tasks.vqa.report import Comparison, summarise
+
+LABELS = [
+    *("softmax", "tvmax", "continuous softmax", "continuous softmax, combined", "continuous sparsemax", "multimodal"),
+    "test-MCA",
+]
 
 
 def run_demo(out, *arguments):
@@ -45,7 +50,7 @@ def shown(tmp_path_factory):
 def test_everything_is_written(shown):
     out, _ = shown
     assert sorted(path.name for path in out.iterdir()) == ["comparison.json", "pictures", "report.html", "runs"]
-    for name in (START, BLIND, *PARTS):
+    for name in (START, BLIND, *ROWS):
         assert (out / "runs" / name / "model.safetensors").is_file()
         assert json.loads((out / "runs" / name / "curve.json").read_text())
     assert len(list((out / "pictures").glob("*.png"))) == 6
@@ -59,11 +64,12 @@ def test_what_others_left_in_the_folder_stays(shown):
 def test_table_has_all_kinds_and_the_baseline_last(shown):
     out, text = shown
     comparison = Comparison.load(out / "comparison.json")
-    assert [row.kind for row in comparison.rows] == list(PARTS) and comparison.baseline.kind == "blind"
+    assert [row.name for row in comparison.rows] == LABELS and comparison.baseline.kind == "blind"
     assert all(row.curve and row.step_ms > 0 for row in (*comparison.rows, comparison.baseline))
     (start,) = [n for n, line in enumerate(text.splitlines()) if line.startswith("attention")]
-    names = [line.split("  ")[0] for line in text.splitlines()[start + 1 : start + 7]]
-    assert names == [*(kind.replace("_", " ") for kind in PARTS), "language only"]
+    names = [line.split("  ")[0] for line in text.splitlines()[start + 1 : start + 9]]
+    assert names == [*LABELS, "language only"]
+    assert summarise(comparison).split(". ")[0] in text.replace("\n", " ")  # what the rows say, from the rows
     assert f"maps to look at: {out / 'report.html'}\n" in text
     assert comparison.settings["command"] == "omegamax demo --seed 0"
 
@@ -74,9 +80,7 @@ def test_command_it_prints_works_as_printed(shown, capsys):
     assert main(arguments[arguments.index("vqa") :]) == 0
     assert (out / "where.png").is_file()
     said = capsys.readouterr()
-    assert said.err == "" and [line.split("  ")[0] for line in said.out.splitlines()[1:6]] == [
-        kind.replace("_", " ") for kind in PARTS
-    ]
+    assert said.err == "" and [line.split("  ")[0] for line in said.out.splitlines()[1:8]] == LABELS
 
 
 def test_same_seed_gives_the_same_table(shown, tmp_path):

@@ -43,8 +43,10 @@ def test_rows_of_the_demonstration_are_what_it_saved(tmp_path: Path) -> None:
     seen = Row("multimodal", "multimodal", {"overall": 0.75, "yes/no": 0.9, "number": None}, 10, divergence=0.25)
     words = Row("language only", "blind", {"overall": 0.5, "yes/no": 0.5, "number": 0.5}, 10)
     settings = {"command": "omegamax demo --seed 12 --steps 3"}
-    Comparison("t", "a", [seen], words, settings=settings).save(tmp_path / "comparison.json")
-    first, second = rows.measured(tmp_path)
+    tested = Row("test-MCA", "multimodal", {"overall": 0.5}, 10)
+    Comparison("t", "a", [seen, tested], words, settings=settings).save(tmp_path / "comparison.json")
+    first, third, second = rows.measured(tmp_path)
     assert first["seed"] == second["seed"] == 12 and (first["kind"], second["kind"]) == ("multimodal", "blind")
+    assert third["kind"] == "test_mca"
     assert (first["accuracy"], first["accuracy_yes_no"], first["accuracy_number"]) == (0.75, 0.9, "")
     assert first["divergence"] == 0.25 and second["divergence"] == ""

@@ -1,4 +1,4 @@
-"""``omegamax demo``: five kinds of attention, trained in minutes on pictures made on the spot, and looked at."""
+"""``omegamax demo``: kinds of attention, trained in minutes on pictures made on the spot, and looked at."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
 ABOUT = (
     "Small networks answer questions about pictures of coloured shapes. They differ only in the attention over the "
-    "image from which the answer is read: each went its own way from the same start, a network with softmax attention. "
+    "image from which the answer is read: each went its own way from the same start, a network with softmax attention, "
+    "as sharp at first as that; test-MCA is continuous softmax, untrained with the mixtures that it is tested with. "
     "The language-only network sees the question and no picture."
 )
 
@@ -60,7 +61,7 @@ def _demo(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     recipe = _recipe(options.steps)
     runs = options.out / "runs"
-    for name in (demo.START, demo.BLIND, *demo.PARTS):  # and nothing else that may be there
+    for name in (demo.START, demo.BLIND, *demo.ROWS):  # and nothing else that may be there
         shutil.rmtree(runs / name, ignore_errors=True)
     data = recipe.data(options.seed, workers=min(2, demo.processors()))
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
@@ -68,18 +69,19 @@ def _demo(options: argparse.Namespace) -> int:
         data.split(split)
     totals = {demo.FEATURES: recipe.feature_steps, demo.START: recipe.start_steps, demo.BLIND: recipe.start_steps}
     totals |= dict.fromkeys(demo.PARTS, recipe.steps)
-    print("training features of cells, then five networks that differ in their attention, and a blind one", flush=True)
+    several = f"{len(demo.PARTS)} networks that differ in their attention, and a blind one"
+    print(f"training features of cells, then {several}", flush=True)
     with show_bars(totals) as tell:
         cnn = demo.train_features(recipe, data, options.seed, tell)
         data.featurise(cnn)
         demo.train_all(recipe, data, cnn, runs, options.seed, tell)
     print("measuring, and drawing where they look\n", flush=True)
     comparison = compare(
-        load_contenders([runs / name for name in demo.PARTS]),
+        load_contenders([runs / name for name in demo.ROWS]),
         data,
         baseline=next(iter(load_contenders([runs / demo.BLIND]).values())),
         examples=options.examples,
-        title="Where five kinds of attention look to answer",
+        title=f"Where {len(demo.ROWS)} kinds of attention look to answer",
         about=ABOUT,
         settings={
             "command": f"omegamax demo --seed {options.seed}"
@@ -95,7 +97,7 @@ def _demo(options: argparse.Namespace) -> int:
     write(comparison, options.out)
     asked = save_pictures(data.read("test"), options.out / "pictures", 6)
     name, question = next(iter(asked.items()))
-    trained = shlex.join(str(runs / part) for part in demo.PARTS)
+    trained = shlex.join(str(runs / part) for part in demo.ROWS)
     print(
         f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
         f'  {program()} vqa explain {_quote(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '

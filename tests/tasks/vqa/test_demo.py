@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from omegamax.data import Ready
+from omegamax.models.mcan import OutputConfig
 from omegamax.tasks.vqa import VQAData, VQATask, demo, read_checkpoint
 from tasks.vqa.small_demo import RECIPE, in_this_process
 
-EVERYONE = [demo.START, demo.BLIND, *demo.PARTS]
+TRAINED = [demo.START, demo.BLIND, *demo.PARTS]
+EVERYONE = [*TRAINED, *demo.UNTRAINED]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -45,7 +47,8 @@ def test_all_networks_are_there_and_say_what_they_are(trained):
     assert sorted(path.name for path in out.iterdir()) == sorted(EVERYONE)
     for name in EVERYONE:
         task = VQATask.load(out / name / "model.safetensors")
-        assert task.network.output.kind == (name if name in demo.PARTS else "softmax")
+        untrained = {each: output for each, (output, _) in demo.UNTRAINED.items()}
+        assert task.network.output == {**demo.PARTS, **untrained}.get(name, OutputConfig())
         assert task.blind == (name == demo.BLIND)
         assert VQAData.of(task.data_settings).settings == RECIPE.data(0, 0).settings
 
@@ -82,6 +85,14 @@ def test_all_kinds_go_their_own_way_from_one_start(trained):
         assert 0 < (way - start[key]).abs().max() < 0.02
         assert all(not torch.equal(way, other) for other in ways[:place])
     assert not torch.equal(blind[key], start[key])
+
+
+def test_test_mca_has_the_weights_of_continuous_softmax_and_mixtures(trained):
+    out, *_ = trained
+    one, other = weights(out, "continuous_softmax"), weights(out, "test_mca")
+    assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+    task = VQATask.load(out / "test_mca" / "model.safetensors")
+    assert task.label == "test-MCA" and task.model.output.density.components == "test"
 
 
 def test_other_seed_gives_other_pictures():

@@ -57,11 +57,25 @@ def test_area_is_that_of_the_ellipse_of_one_deviation():
 def test_reliability_is_accuracy_by_area():
     areas = [0.5, 0.1, math.nan, 0.2, 0.4, 0.3]
     found = made([0.0, 1.0, 1.0, 1.0, 0.3, 0.6], areas).reliability(bins=2)
-    assert [b.count for b in found] == [3, 2]
-    assert [b.area for b in found] == pytest.approx([0.2, 0.45]) and [b.accuracy for b in found] == pytest.approx(
-        [2.6 / 3, 0.15]
-    )
+    assert [b.count for b in found] == [2, 3]
+    assert [b.area for b in found] == pytest.approx([0.02**0.5, 0.06 ** (1 / 3)])  # geometric means
+    assert [b.accuracy for b in found] == pytest.approx([1.0, 0.3])
     assert made([1.0]).reliability() == [] and len(made([1.0], [0.1]).reliability()) == 1
+
+
+def test_auc_says_how_often_the_right_answer_is_the_narrower_one():
+    found = made([1.0, 0.0, 1.0, 0.0], [0.1, 0.2, 0.3, 0.4]).confidence()
+    assert found.auc == 0.75 and made([1.0]).confidence() is None
+    assert made([1.0], [math.nan]).confidence() is None
+
+
+def test_difference_is_paired():
+    one, other = made([1.0, 0.0, 1.0, 1.0]), made([1.0, 1.0, 0.0, 1.0])
+    mean, low, high = made([1.0, 1.0, 1.0, 1.0]).difference(one)
+    error = (3 * 0.25**2 + 0.75**2) ** 0.5 / 3**0.5 / 2  # deviation of 0, 1, 0, 0, over the root of four
+    assert (mean, low, high) == pytest.approx((0.25, 0.25 - 1.96 * error, 0.25 + 1.96 * error))
+    assert one.difference(one) == (0.0, 0.0, 0.0) and one.difference(other)[0] == 0.0
+    assert made([1.0]).difference(made([0.0]))[1:] == (-math.inf, math.inf)
 
 
 def test_themes_are_what_they_say_and_come_in_turn():

@@ -287,6 +287,18 @@ def test_sharpness_is_left_alone(images, tmp_path):
     assert float(task.model.output.score_scale) == 1
 
 
+def test_sharpness_that_cannot_be_matched_says_so(images, tmp_path):
+    """One cell at a time is sharper than four can be."""
+    before = task_of(images, seed=3, output=OutputConfig("sparsemax"))
+    with torch.no_grad():
+        before.model.output.score[-1].weight.mul_(1e6)
+    path = saved(before, tmp_path)
+    task = task_of(images, output=OutputConfig("k_subsets", k=4), start=path)
+    with pytest.raises(ValueError, match=r"as sharp as the reference.*give match=False to leave the scores"):
+        trained(task, fresh(images), tmp_path, steps=1)
+    trained(task_of(images, output=OutputConfig("k_subsets", k=4), start=path, match=False), fresh(images), tmp_path, 1)
+
+
 def test_start_of_other_words_or_sizes_is_refused(images, tmp_path):
     path = saved(task_of(images), tmp_path)
     with pytest.raises(DataError, match=r"start\.safetensors knows .* trained on the same data"):

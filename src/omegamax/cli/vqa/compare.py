@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +93,13 @@ def _data(settings: dict[str, Any], changes: dict[str, str]) -> VQAData:
 
 def write(comparison: Comparison, out: Path) -> None:
     """Print the table, write ``report.html`` and ``comparison.json``, and say where they are."""
-    from omegamax.tasks.vqa.report import write_report
+    from omegamax.tasks.vqa.report import summarise, write_report
 
     out.mkdir(parents=True, exist_ok=True)
     show(comparison)
+    said = summarise(comparison)
+    if said:
+        print(f"\n{textwrap.fill(said, 100)}")
     comparison.save(out / "comparison.json")
     print(f"\nThe report, with curves and maps to look at: {write_report(comparison, out / 'report.html')}")
 

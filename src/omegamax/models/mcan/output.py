@@ -161,9 +161,9 @@ class OutputAttention(torch.nn.Module):
             z, grid = self.scores(x).double(), grid.repeat(self.config.heads)
             reference = source.weigh(z, grid)
             if self.config.kind == "k_subsets":
-                count = z.shape[-1] if grid.mask is None else grid.mask.sum(-1, keepdim=True)
-                cap = 1 / torch.as_tensor(count, device=z.device).clamp(min=1, max=self.config.k).to(z.dtype)
-                reference = functional.constrained_softmax(reference.log(), cap.expand(len(z), 1))
+                some = (reference > 0).sum(-1, keepdim=True).to(z.dtype)  # a sparse source may have fewer than k cells
+                cap = 1 / some.clamp(min=1.0).clamp(max=float(self.config.k))
+                reference = functional.constrained_softmax(reference.log(), cap)
             if grid.mask is not None:
                 z = z.masked_fill(~grid.mask, -torch.inf)
             self.score_scale.fill_(match_sharpness(z, lambda scaled: self._map(scaled, grid), reference))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,9 @@ def compare(
     times = step_times({name: each.task for name, each in everyone.items()}, first, rounds)
     outcomes = {name: Outcomes() for name in everyone}
     rows = {name: _row(name, each, data, split, times.get(name), outcomes[name]) for name, each in everyone.items()}
+    ahead = next(iter(contenders))
+    for name in list(contenders)[1:]:
+        rows[name] = replace(rows[name], difference=outcomes[name].difference(outcomes[ahead]))
     seeing = {name: each.task for name, each in contenders.items() if not each.task.blind}
     return Comparison(
         title,
@@ -148,6 +151,7 @@ def _row(
 ) -> Row:
     task = contender.task
     scores = evaluate(task, data, split, name, outcomes)
+    confidence = outcomes.confidence()
     found: dict[str, Any] = scores.compute()
     accuracy = {"overall": found.get("accuracy")}
     accuracy |= {kind: found.get(f"accuracy_{kind.replace('/', '_')}") for kind in KINDS}
@@ -163,6 +167,7 @@ def _row(
         components=scores.components() or None,
         curve=[dict(point) for point in contender.curve],
         reliability=[asdict(each) for each in outcomes.reliability()],
+        auc=None if confidence is None else confidence.auc,
     )
 
 

@@ -71,7 +71,8 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
 def fix_components(task: VQATask) -> dict[int, VQATask]:
     """Return the network with 1, 2, ... (up to 6) components where it selects their number; empty if it does not."""
     output = task.network.output
-    if task.blind or output.kind != "multimodal" or output.components == "fixed":
+    single = output.kind == "multimodal" and output.heads * output.glimpses == 1
+    if task.blind or not single or output.components == "fixed":
         return {}
     fixed = {}
     for k in range(1, min(output.max_components, _MOST_FITS) + 1):

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from omegamax.data import KINDS
 from omegamax.densities import Density, Mixture
+from omegamax.metrics import ConfidenceCurve, confidence_curve
 from omegamax.models.mcan import Answer
+from omegamax.models.mcan.numbers import PLACE, density_numbers
 
 # Why an example is shown, beside those that are the first of their kind.
 DENSITIES, WEIGHTS, WIDE, SEVERAL = "only densities right", "only weights right", "wide ellipse", "several components"
@@ -78,19 +80,36 @@ class Outcomes:
         """Return which answers count as right, bool ``[N]``."""
         return self.scores >= _RIGHT
 
+    def confidence(self, bins: int = 8) -> ConfidenceCurve | None:
+        """Return accuracy by narrowness, minus the logarithm of the area; None for weights over cells.
+
+        Questions without an area (no cells) are left out.
+        """
+        known = torch.tensor(False) if self.areas is None else self.areas.isfinite() & (self.areas > 0)
+        if self.areas is None or not bool(known.any()):
+            return None
+        return confidence_curve(-self.areas[known].log(), self.scores[known], bins)
+
     def reliability(self, bins: int = 8) -> list[Bin]:
         """Return accuracy by area, from narrow to wide, in bins of equal numbers; none for weights over cells.
 
         A density that is sure of where to look is narrow: if its area is a measure of confidence, accuracy falls with
-        it. Questions without an area (no cells) are left out, and no bin is empty.
+        it. The area of a bin is the geometric mean.
         """
-        if self.areas is None:
+        curve = self.confidence(bins)
+        if curve is None:
             return []
-        known = self.areas.isfinite()
-        order = self.areas[known].argsort(stable=True)
-        areas, scores = self.areas[known][order], self.scores[known][order]
-        parts = zip(areas.tensor_split(bins), scores.tensor_split(bins), strict=True)
-        return [Bin(float(a.mean()), float(s.mean()), len(a)) for a, s in parts if len(a)]
+        numbers = zip((-curve.confidence).exp().tolist(), curve.accuracy.tolist(), curve.count.tolist(), strict=True)
+        return [Bin(*each) for each in numbers][::-1]
+
+    def difference(self, first: Outcomes) -> tuple[float, float, float]:
+        """Return the mean difference of scores from those of another network, and the ends of its 95 % interval.
+
+        The questions are the same, so that differences are paired: their mean, and 1.96 standard errors to both sides.
+        """
+        gaps = (self.scores - first.scores).double()
+        mean, error = float(gaps.mean()), float(gaps.std() / len(gaps) ** 0.5) if len(gaps) > 1 else math.inf
+        return mean, mean - 1.96 * error, mean + 1.96 * error
 
 
 def ellipse_area(density: Density) -> Tensor:
@@ -98,7 +117,7 @@ def ellipse_area(density: Density) -> Tensor:
 
     :math:`\Sigma` is the covariance of the density, of a mixture that of the whole. The picture has area 1.
     """
-    return math.pi * torch.linalg.det(density.covariance_matrix.double()).clamp(min=0).sqrt()
+    return density_numbers(density)[..., PLACE - 1].exp()
 
 
 def pick(outcomes: Mapping[str, Outcomes], each: int, taken: Collection[int] = ()) -> dict[int, str]:

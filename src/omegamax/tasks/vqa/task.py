@@ -145,11 +145,17 @@ class VQATask(RunTask):
     def label(self) -> str:
         """Return the name of the attention, in words; of a network that sees no picture, :data:`BLIND`.
 
+        Mixtures of K components are K-MCA, and those that were trained with one are test-MCA, as in the thesis.
+
         >>> VQATask(Vocabulary(["red"], ["yes"]), MCANConfig.small()).label
         'softmax'
         """
-        kind = self.network.output.kind
-        return BLIND if self.blind else kind.replace("_", " ").replace("k subsets", "k-subsets")
+        output = self.network.output
+        name = output.kind.replace("_", " ").replace("k subsets", "k-subsets")
+        if output.kind == "multimodal" and output.components in ("fixed", "test"):
+            name = "test-MCA" if output.components == "test" else f"{output.max_components}-MCA"
+        more = [", combined"] * output.combined + [", density features"] * output.density_features
+        return BLIND if self.blind else name + "".join(more)
 
     @property
     def record(self) -> Record:
@@ -201,7 +207,10 @@ class VQATask(RunTask):
 
     def on_train_batch_start(self, batch: Batch, index: int) -> None:
         if self._source:
-            scale = self.model.match(batch, self._source[0].to(self.device))
+            try:
+                scale = self.model.match(batch, self._source[0].to(self.device))
+            except ValueError as error:
+                raise ValueError(f"{error}; give match=False to leave the scores as they are") from error
             # All processes look alike, whatever their first batch is.
             self.model.output.score_scale.fill_(self.trainer.strategy.broadcast(scale))
             self._source = ()

@@ -6,3 +6,4 @@ from omegamax.tasks.vqa.report.records import Example as Example
 from omegamax.tasks.vqa.report.records import Fit as Fit
 from omegamax.tasks.vqa.report.records import Look as Look
 from omegamax.tasks.vqa.report.records import Row as Row
+from omegamax.tasks.vqa.report.summary import summarise as summarise

@@ -15,6 +15,7 @@ from omegamax.tasks.vqa.report.histogram import histograms
 from omegamax.tasks.vqa.report.payload import payload
 from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.tasks.vqa.report.reliability import reliability_curves
+from omegamax.tasks.vqa.report.summary import summarise
 from omegamax.tasks.vqa.report.table import table, table_csv
 
 _SCRIPTS = ("common.js", "tables.js", "curves.js", "key.js", "sheet.js", "panel.js", "explorer.js")
@@ -74,9 +75,15 @@ def _table(comparison: Comparison) -> str:
 share of the attention that falls on what matters; zero, the share of cells with exactly none. The best of each column
 is bold.{blind}</p>
 {table(comparison)}
+{_summary(comparison)}
 <p class="links"><a id="csv" download="comparison.csv" href="{href}">Download table (CSV)</a></p>
 </section>
 """
+
+
+def _summary(comparison: Comparison) -> str:
+    said = summarise(comparison)
+    return f'<p id="summary">{escape(said)}</p>' if said else ""
 
 
 def _curves(comparison: Comparison) -> str:
@@ -113,7 +120,8 @@ def _reliability(comparison: Comparison) -> str:
 <h2 id="reliability">Is a narrow ellipse a sure one?</h2>
 <p>The area of the ellipse of one standard deviation, as a share of the picture, against the accuracy of the answers, in
 groups of equally many questions; whiskers: two standard errors. A curve that falls says that the area tells how sure an
-answer is.</p>
+answer is. AUC: the chance that of a right and a wrong answer the right one has the narrower ellipse; 0.5 says
+nothing.</p>
 <div class="row">{shown}</div>
 </section>
 """

@@ -34,6 +34,8 @@ class Row:
         components: how often each number of components K* was selected, for multimodal attention.
         reliability: for a density, accuracy by the area of its ellipse, from narrow to wide: points with ``"area"`` (of
             the picture), ``"accuracy"`` and ``"count"``, the number of questions.
+        auc: for a density, the chance that of a right and a wrong answer the right one has the narrower ellipse.
+        difference: of the accuracy from that of the first row on the same questions, and the ends of its 95 % interval.
         curve: points in order, each with ``"step"`` and any of ``"seconds"``, ``"train_loss"``, ``"val_loss"``,
             ``"val_accuracy"``.
 
@@ -52,12 +54,14 @@ class Row:
     components: dict[int, int] | None = None
     curve: list[dict[str, float | None]] = field(default_factory=list)
     reliability: list[dict[str, float]] = field(default_factory=list)
+    auc: float | None = None
+    difference: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ValueError("Row: name is empty")
         _set(self, "accuracy", {str(kind): _number(value) for kind, value in self.accuracy.items()})
-        for name in ("step_ms", "divergence", "inside", "zero"):
+        for name in ("step_ms", "divergence", "inside", "zero", "auc"):
             _set(self, name, _number(getattr(self, name)))
         if self.components is not None:
             counts = {int(k): int(n) for k, n in self.components.items()}
@@ -65,6 +69,9 @@ class Row:
         _set(self, "curve", [{key: _number(value) for key, value in point.items()} for point in self.curve])
         if any(point.get("step") is None for point in self.curve):
             raise ValueError(f"Row {self.name!r}: every point of the curve needs a 'step'")
+        if self.difference is not None:
+            ends = tuple(float(value) for value in self.difference)
+            _set(self, "difference", ends if len(ends) == 3 and all(map(math.isfinite, ends)) else None)
         for point in self.reliability:
             if {"area", "accuracy", "count"} - point.keys() or not all(map(math.isfinite, point.values())):
                 wanted = "'area', 'accuracy' and 'count', all finite"

@@ -30,9 +30,13 @@ def reliability_curves(comparison: Comparison) -> str:
     ends = max(0.0, min(areas, default=0.0) - room), max(areas, default=0.0) + room
     return "".join(
         f'<figure class="reliability"><figcaption><span class="dot" style="--colour:{colour}"></span>'
-        f"{escape(row.name)}</figcaption>{_svg(row, colour, *ends)}</figure>\n"
+        f"{escape(row.name)}{_auc(row)}</figcaption>{_svg(row, colour, *ends)}</figure>\n"
         for row, colour in shown
     )
+
+
+def _auc(row: Row) -> str:
+    return "" if row.auc is None else f' <span class="muted">AUC {row.auc:.2f}</span>'
 
 
 def describe_reliability(row: Row) -> str:
