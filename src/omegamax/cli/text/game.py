@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,15 +64,18 @@ def _play(options: argparse.Namespace) -> int:
         move(task, options.device)
         found[name] = play(task, data, names, k=options.k, texts=options.texts, seed=options.seed)
     rows = [
-        [name, each.explainer.replace("_", " "), f"{100 * each.success:.1f} %", f"{100 * each.accuracy:.1f} %"]
-        + [f"{each.words:.1f}", f"{each.test:,}"]
+        [name, each.explainer.replace("_", " "), *_percent(each.success, each.accuracy), f"{each.words:.1f}"]
         for name, results in found.items()
         for each in results
     ]
-    _table.show(["attention", "explainer", "guessed the decision", "guessed the class", "words told", "texts"], rows)
+    _table.show(["attention", "explainer", "guessed the decision", "guessed the class", "words told"], rows)
     write_results(options.out, found, options.seed)
     print(f"\nThe table: {options.out}")
     return 0
+
+
+def _percent(*shares: float) -> list[str]:
+    return ["-" if math.isnan(share) else f"{100 * share:.1f} %" for share in shares]
 
 
 def _find_data(name: str, task: TextTask, folder: str | None) -> Any:

@@ -51,9 +51,9 @@ def test_leaving_out_is_brute_force_over_single_texts(model):
     for row, scores in zip(WORDS, found, strict=True):
         words = list_words(row)
         odds, best = read(model, words)
-        wanted = [odds[best] - read(model, words[:i] + words[i + 1 :])[0][best] for i in range(len(words))]
-        wanted = torch.stack(wanted) if len(words) > 1 else torch.zeros(1)
-        assert torch.allclose(scores[: len(words)], wanted.double(), rtol=0, atol=1e-9)
+        rests = [words[:i] + words[i + 1 :] for i in range(len(words))]
+        wanted = [float(odds[best] - read(model, rest)[0][best]) if rest else 0.0 for rest in rests]
+        assert scores[: len(words)].tolist() == pytest.approx(wanted, abs=1e-9, rel=0)
         assert scores[len(words) :].isneginf().all()
 
 
@@ -91,7 +91,7 @@ def test_gradient_times_input_is_a_directional_derivative(model):
             for sign in (1, -1):
                 moved = x[b : b + 1, :count].clone()
                 moved[0, i] *= 1 + sign * step
-                odds.append(explainers.compute_log_odds(model.read(moved, mask).logits, decided))
+                odds.append(explainers.compute_log_odds(model.read(moved, mask).logits, decided).detach())
             assert float(found[b, i]) == pytest.approx(abs(float(odds[0] - odds[1])) / (2 * step), abs=1e-7)
         assert found[b, count:].isneginf().all()
 

@@ -40,7 +40,9 @@ def test_teaching_solves_its_problem():
         logits = bags @ layperson.weight + layperson.bias
         assert torch.allclose(logits, layperson(train), rtol=0, atol=1e-9)
         fault = (logits.softmax(-1) - torch.nn.functional.one_hot(train.decided, 3)) / 60
-        assert float((bags.T @ fault + penalty * layperson.weight).abs().max()) < 1e-6  # where the problem is stationary
+        assert (
+            float((bags.T @ fault + penalty * layperson.weight).abs().max()) < 1e-6
+        )  # where the problem is stationary
         assert float((fault.sum(0) + penalty * layperson.bias).abs().max()) < 1e-6
     with pytest.raises(ValueError, match="teach: penalty must be"):
         teach(train, 40, 3, 0.0)

@@ -134,5 +134,7 @@ def test_command_refuses_in_a_line(run_file, tmp_path, capsys, more, said):
 def test_command_needs_to_know_the_data(tmp_path, capsys):
     task = TextTask(Vocabulary(["good", "bad"], ["0", "1"]), TextConfig.small(**SIZES))
     write_weights(tmp_path / "a.safetensors", "text", task.describe(), task.model.state_dict())
-    assert main(["text", "game", "--checkpoint", str(tmp_path / "a.safetensors"), "--out", str(tmp_path / "g.csv")]) == 2
+    assert (
+        main(["text", "game", "--checkpoint", str(tmp_path / "a.safetensors"), "--out", str(tmp_path / "g.csv")]) == 2
+    )
     assert "does not say which data it was trained on" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """Which words a decision hangs on: scores of the words of a text by attention, by gradients, by taking words away.
 
-Each takes a classifier in evaluation mode and ``words [B, L]``, 0 for padding, and returns scores ``[B, L]``: the higher,
-the sooner a word is told. A score of ``-inf`` is that of a word that is never told; padding has it.
+Each takes a classifier in evaluation mode and ``words [B, L]``, 0 for padding, and returns scores ``[B, L]``: the
+higher, the sooner a word is told. A score of ``-inf`` is that of a word that is never told; padding has it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _WORDS = 1 << 17  # read at once where many texts are made of one: some 150 MB o
 def compute_log_odds(logits: Tensor, decided: Tensor) -> Tensor:
     r"""Return the log-odds of a class ``[B]`` from logits ``[B, C]``, :math:`z_y - \log \sum_{c \ne y} \exp z_c`.
 
-    Under softmax they rise with the probability p of the class, as log p / (1 - p), and do not saturate where p rounds to
-    1: words are ranked by the one as by the other.
+    Under softmax they rise with the probability p of the class, as log p / (1 - p), and do not saturate where p rounds
+    to 1: words are ranked by the one as by the other.
 
         >>> compute_log_odds(torch.tensor([[2.0, 0.5]]), torch.tensor([0]))
         tensor([1.5000])
@@ -87,8 +87,8 @@ def score_by_leaving_out(model: TextClassifier, words: Tensor, decided: Tensor |
     whole[rows] = compute_log_odds(logits, best[rows])
     text, place = several.nonzero(as_tuple=True)
     without = [
-        compute_log_odds(model({"words": remove_word(words[b], l)}).logits, best[b])
-        for b, l in zip(*(each.split(max(1, _WORDS // words.shape[1])) for each in (text, place)), strict=True)
+        compute_log_odds(model({"words": remove_word(words[b], i)}).logits, best[b])
+        for b, i in zip(*(each.split(max(1, _WORDS // words.shape[1])) for each in (text, place)), strict=True)
     ]
     scores[text, place] = whole[text] - torch.cat(without)
     return scores
@@ -98,7 +98,8 @@ def score_by_leaving_out(model: TextClassifier, words: Tensor, decided: Tensor |
 def score_by_erasing(model: TextClassifier, words: Tensor, k: int) -> Tensor:
     """Return k for the word without which the decision loses most, k - 1 for the next once this one is gone, and so on.
 
-    Greedy erasure: :func:`score_by_leaving_out`, k times, each time of the text that is left. Other words are never told.
+    Greedy erasure: :func:`score_by_leaving_out`, k times, each time of the text that is left. Other words are never
+    told.
     """
     check_integer("score_by_erasing", "k", k, least=1)
     decided = decide(model, words)

@@ -17,7 +17,9 @@ _STEPS = 300  # of L-BFGS, most
 
 
 class Layperson(torch.nn.Module):
-    r"""A linear model of bags of words: ``forward(messages)`` returns logits ``[N, C]``, :math:`b + \sum_{w \in m} W_w`.
+    r"""A linear model of bags of words: ``forward(messages)`` returns logits ``[N, C]``, of each message m
+
+    .. math:: z = b + \sum_{w \in m} W_w
 
     Args:
         words: of the vocabulary.

@@ -46,7 +46,7 @@ def choose_words(scores: Tensor, k: int | None = None) -> Tensor:
     if k is None:
         return told
     check_integer("choose_words", "k", k, least=1)
-    first = scores.argsort(-1, descending=True, stable=True)[:, :k]
+    first = scores.argsort(dim=-1, descending=True, stable=True)[:, :k]
     return told & torch.zeros_like(told).scatter(-1, first, True)
 
 

@@ -88,8 +88,8 @@ def play(
     The explainer turns each text into a bag of words; a layperson learns from the messages of the training part what
     the classifier decided, with a penalty chosen on the validation part, and is then asked about the test part.
     ``attention`` tells the k words with most attention, ``support`` all that have any, ``gradient`` those with the
-    largest gradient times input, ``leave_one_out`` those without which the decision loses most, ``erasure`` the same one
-    word after the other; ``random`` and ``all`` are what to compare with: any k words, and the whole text as a bag.
+    largest gradient times input, ``leave_one_out`` those without which the decision loses most, ``erasure`` the same
+    one word after the other; ``random`` and ``all`` are what to compare with: any k words, and the whole text as a bag.
 
     Args:
         task: in evaluation mode, as :meth:`TextTask.load` leaves it.
