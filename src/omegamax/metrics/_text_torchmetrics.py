@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class _TextMean(_Mean):
     """The mean of a measure of two tensors over texts; those without a value are left out, and counted."""
 
     is_differentiable = False
-    higher_is_better: ClassVar[bool | None] = True
+    higher_is_better = True
 
     def __init__(self, **options: Any):
         super().__init__("skip", options)
