@@ -41,7 +41,8 @@ def test_marked_words_are_found_without_marks(tmp_path, selector):
     L.seed_everything(0, verbose=False)
     data = ReviewsData((1000, 100, 200), batch_size=32)
     task = make(data, selector, k=3)
-    runner = trainer(tmp_path, max_epochs=20 if selector == "hard_concrete" else 8, limit_val_batches=0)
+    # Hard concrete meets its length long before its reader learns anything, and stays at chance until then.
+    runner = trainer(tmp_path, max_epochs=32 if selector == "hard_concrete" else 8, limit_val_batches=0)
     runner.fit(task, datamodule=data)
     (found,) = runner.test(task, datamodule=data, verbose=False)
     # As many words of each text, drawn at random.
@@ -63,8 +64,8 @@ def test_measures_are_those_of_all_texts_at_once(tmp_path):
     with torch.no_grad():
         chosen = task.double().eval()(batch).rationale != 0
     mask = batch["words"] != 0
-    assert found["test_token_f1"] == pytest.approx(float(token_f1(chosen, batch["marks"] >= 0.5, mask)), abs=1e-9)
-    assert found["test_zero"] == pytest.approx(1 - float(chosen.sum() / mask.sum()), abs=1e-6)
+    assert found["test_token_f1"] == pytest.approx(float(token_f1(chosen, batch["marks"] >= 0.5, mask)), rel=1e-6)
+    assert found["test_zero"] == pytest.approx(1 - float(chosen.sum() / mask.sum()), rel=1e-6)
 
 
 def test_the_penalty_is_part_of_what_is_trained():

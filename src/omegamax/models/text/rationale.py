@@ -90,7 +90,7 @@ class WordSelector(torch.nn.Module):
 
     In evaluation a word has the likeliest of 0, 1 and what lies between, which stands for its median.
 
-        >>> select = WordSelector(RationaleConfig("sequential_k_subsets", k=2, temperature=1.0))
+        >>> select = WordSelector(RationaleConfig("sequential_k_subsets", k=2, temperature=1.0, transition=0.5))
         >>> select(torch.tensor([[1.0, 0.5, 0.0, 0.875]]), torch.ones(1, 4, dtype=torch.bool))
         (tensor([[0.7500, 0.5625, 0.2500, 0.4375]]), None)
     """
