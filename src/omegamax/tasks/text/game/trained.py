@@ -27,7 +27,7 @@ def train_explainer(
               + \lambda \frac1{BD} \|\tilde h_b - h_b\|^2
 
     While they train, a message is a bag of words in which each counts by its weight p. The explainer sees the text and
-    not the decision, so that it cannot agree with the layperson on words that merely stand for a class.
+    not the decision; since it may infer that one, the two can still agree on words that merely stand for a class.
 
     Args:
         classifier: in evaluation mode.
