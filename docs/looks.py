@@ -11,14 +11,25 @@ from omegamax.tasks.vqa.explain import explain
 from omegamax.viz.style import pyplot
 
 OUT = Path(__file__).parent / "assets" / "looks.png"
-EXAMPLE = 50  # of the test part: two things far apart, of odd shape, and all networks are right
+REGION = "several"  # things far apart matter
+
+
+def find(samples, tasks):
+    """The first test question about things far apart that all networks answer rightly, and what they say."""
+    for index in range(len(samples)):
+        if samples.ask(index).region == REGION:
+            sample = samples[index]
+            said = {name: explain(task, sample) for name, task in tasks.items()}
+            if sample.kind == "other" and all(each.answers[0][0] == sample.answer for each in said.values()):
+                return sample, said
+    raise SystemExit("no question about things far apart is answered rightly by all; try another demo")
+
 
 if __name__ == "__main__":
     pyplot().switch_backend("agg")
     runs = Path(sys.argv[1] if len(sys.argv) > 1 else "demo") / "runs"
     tasks = load_tasks(VQATask, [runs / part for part in ROWS])
-    sample = VQAData.of(next(iter(tasks.values())).data_settings).read("test")[EXAMPLE]
-    said = {name: explain(task, sample) for name, task in tasks.items()}
+    sample, said = find(VQAData.of(next(iter(tasks.values())).data_settings).read("test"), tasks)
     figure = viz.looks(
         sample.image,
         {name: each.look for name, each in said.items()},
@@ -26,8 +37,8 @@ if __name__ == "__main__":
         answers={name: each.answers[0][0] for name, each in said.items()},
         truth=sample.answer,
         relevance=sample.relevance,
-        columns=4,  # two rows: the README shows it at half the width of a screen
+        columns=5,  # two rows: the README shows it at half the width of a screen
         index=0,
     )
     figure.savefig(OUT, dpi=100)
-    print(f"{OUT}: {OUT.stat().st_size / 1000:.0f} kB")
+    print(f"{sample.id}, {OUT}: {OUT.stat().st_size / 1000:.0f} kB")

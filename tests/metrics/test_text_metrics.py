@@ -116,7 +116,7 @@ def test_iou_f1_by_hand():
         iou_f1(chosen, marked, threshold=0.0)
 
 
-def test_stretches_against_sets_of_indices():
+def test_spans_against_sets_of_indices():
     scores, marked, mask = draw(7, rows=60, length=12)
     chosen = scores >= 0.5
     precision, recall = [], []

@@ -95,10 +95,10 @@ def roc_auc(scores: Tensor, marked: Tensor, mask: Tensor | None = None, *, reduc
 
 
 def iou_f1(chosen: Tensor, marked: Tensor, mask: Tensor | None = None, *, threshold: float = 0.5) -> Tensor:
-    """Return the F1 score of chosen stretches of words: one counts if it agrees with a marked one well enough; float64.
+    """Return the F1 score of chosen spans of words: one counts if it agrees with a marked one well enough; float64.
 
-    A stretch is words in a row. Two agree by the number of words that are in both over that of words in either. The
-    precision is the mean over texts of the share of chosen stretches that count, the recall that of their number to the
+    A span is words in a row. Two agree by the number of words that are in both over that of words in either. The
+    precision is the mean over texts of the share of chosen spans that count, the recall that of their number to the
     number of marked ones; texts with nothing chosen, or nothing marked, are left out of the one or the other.
 
     Args:
@@ -110,20 +110,20 @@ def iou_f1(chosen: Tensor, marked: Tensor, mask: Tensor | None = None, *, thresh
 
     Reference: DeYoung et al. (ACL 2020), Sec. 4.1, averaged as their code does.
     """
-    precision, recall = match_stretches(chosen, marked, mask, threshold)
+    precision, recall = match_spans(chosen, marked, mask, threshold)
     return harmonic_mean(precision.nanmean(), recall.nanmean())
 
 
 @torch.no_grad()
-def match_stretches(
+def match_spans(
     chosen: Tensor, marked: Tensor, mask: Tensor | None = None, threshold: float = 0.5
 ) -> tuple[Tensor, Tensor]:
-    """Return precision and recall of the stretches of each text, ``[N]``; NaN where there are none to divide by."""
+    """Return precision and recall of the spans of each text, ``[N]``; NaN where there are none to divide by."""
     check_number("iou_f1", "threshold", threshold, above=0, most=1)
     c, m, _ = _read("iou_f1", chosen, marked, mask, hard=True)
     pairs = []
     for picked, wanted in zip(c.reshape(-1, c.shape[-1]).tolist(), m.reshape(-1, m.shape[-1]).tolist(), strict=True):
-        ours, theirs = _find_stretches(picked), _find_stretches(wanted)
+        ours, theirs = _find_spans(picked), _find_spans(wanted)
         count = sum(any(_agree(a, b) >= threshold for b in theirs) for a in ours)
         pairs.append((count / len(ours) if ours else math.nan, count / len(theirs) if theirs else math.nan))
     found = torch.tensor(pairs, dtype=torch.float64, device=c.device).reshape(-1, 2)
@@ -136,7 +136,7 @@ def harmonic_mean(precision: Tensor, recall: Tensor) -> Tensor:
     return torch.where(total == 0, total, 2 * precision * recall / total)
 
 
-def _find_stretches(row: list[bool]) -> list[tuple[int, int]]:
+def _find_spans(row: list[bool]) -> list[tuple[int, int]]:
     """Return first index and end of each run of True."""
     edges = [i for i in range(len(row) + 1) if (i > 0 and row[i - 1]) != (i < len(row) and row[i])]
     return list(zip(edges[::2], edges[1::2], strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torchmetrics import Metric
 
 from omegamax._arguments import check_number
 from omegamax.metrics._erasure import comprehensiveness, sufficiency
-from omegamax.metrics._rationales import auprc, harmonic_mean, match_stretches, roc_auc, token_f1
+from omegamax.metrics._rationales import auprc, harmonic_mean, match_spans, roc_auc, token_f1
 from omegamax.metrics._torchmetrics import _Mean
 
 
@@ -18,7 +18,7 @@ class _TextMean(_Mean):
     """The mean of a measure of two tensors over texts; those without a value are left out, and counted."""
 
     is_differentiable = False
-    higher_is_better: ClassVar[bool | None] = True
+    higher_is_better = True
 
     def __init__(self, **options: Any):
         super().__init__("skip", options)
@@ -92,10 +92,10 @@ class Sufficiency(_TextMean):
 
 
 class IOUF1(Metric):
-    """The F1 score of chosen stretches, see :func:`~omegamax.metrics.iou_f1`: ``update(chosen, marked, mask=None)``.
+    """The F1 score of chosen spans, see :func:`~omegamax.metrics.iou_f1`: ``update(chosen, marked, mask=None)``.
 
     Args:
-        threshold: how well a stretch must agree with a marked one, in (0, 1].
+        threshold: how well a span must agree with a marked one, in (0, 1].
         options: of every metric of torchmetrics, such as ``dist_sync_on_step``.
 
         >>> IOUF1()(torch.tensor([[1, 1, 0, 1, 0]]), torch.tensor([[1, 1, 1, 0, 0]]))
@@ -116,11 +116,11 @@ class IOUF1(Metric):
 
     def update(self, chosen: Tensor, marked: Tensor, mask: Tensor | None = None) -> None:
         """Add a batch of texts."""
-        found = torch.stack(match_stretches(chosen, marked, mask, self.threshold))
+        found = torch.stack(match_spans(chosen, marked, mask, self.threshold))
         self.total = self.total + found.nansum(-1)
         self.count = self.count + (~found.isnan()).sum(-1)
 
     def compute(self) -> Tensor:
-        """Return the F1 score of mean precision and mean recall; NaN without stretches."""
+        """Return the F1 score of mean precision and mean recall; NaN without spans."""
         precision, recall = self.total / self.count
         return harmonic_mean(precision, recall)

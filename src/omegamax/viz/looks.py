@@ -31,7 +31,7 @@ RIGHT, WRONG = "#1f7a4d", "#c0392b"
 _WIDTH, _TITLE, _QUESTION, _ANSWER, _NOTE = 2.3, 0.3, 0.26, 0.19, 0.15  # inches; of a panel, and heights of lines
 _COLUMNS = 7  # panels in a row
 _OUTLIER = 4.0  # one look may not stretch the colours further than this, in medians of the peaks
-_LETTERS = {"question": 18, "answer": 21, "note": 28}  # in the width of a panel
+_LETTERS = {"question": 18, "answer": 21, "note": 28, "name": 25}  # in the width of a panel
 
 
 def looks(
@@ -86,7 +86,8 @@ def looks(
     said = {name: _wrap(text, "answer") for name, text in (answers or {}).items()}
     noted = {name: _wrap(text, "note") for name, text in (notes or {}).items()}
     ratio = min(max(picture.shape[0] / picture.shape[1], 0.25), 4.0)
-    height = _WIDTH * ratio + _TITLE + _ANSWER * _tallest(said, truth) + _NOTE * _tallest(noted)
+    names = max(_wrap(name, "name").count("\n") for name in looks)  # lines beyond the first
+    height = _WIDTH * ratio + _TITLE + _ANSWER * (names + _tallest(said, truth)) + _NOTE * _tallest(noted)
     with style():
         figure, axes = panels(count, across, size=(_WIDTH, height))
         if asked is not None:
@@ -161,7 +162,7 @@ def _mark_answer(answer: str | None, truth: str | None) -> tuple[str | None, str
 
 def _caption(ax: Axes, name: str, below: str | None, colour: str, note: str | None = None) -> None:
     """Draw a name above the panel, an answer beneath it, and small print under that."""
-    ax.set_title(legible(name), parse_math=False, fontfamily=families(name))
+    ax.set_title(_wrap(name, "name"), parse_math=False, fontfamily=families(name))
     text = "" if below is None else _wrap(below, "answer")
     family = families(text)
     ax.set_xlabel(text, color=colour, fontsize=10.5, fontweight="bold", parse_math=False, fontfamily=family)

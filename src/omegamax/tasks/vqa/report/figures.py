@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH, _DPI = 2.3, 150  # inches of a panel, pixels of an inch
+_ABOVE = 0.1  # inches above the first question
 _LINES = 0.72  # inches of the text above and beneath a panel
 _LETTERS = 18  # of a question, in the width of a panel
 FITTED, AGREEMENT = "components", "agreement"
@@ -114,6 +115,8 @@ def draw_lines(lines: Sequence[Line]) -> Figure:
                     figure.colorbar(scale, ax=own, aspect=18, fraction=0.05, pad=0.008, shrink=0.8), LABEL, line.ticks
                 )
         draw_key(figure, grow=True)
+        engine = figure.get_layout_engine()
+        engine.set(rect=(0, 0, 1, 1 - _ABOVE / figure.get_figheight()))  # type: ignore[union-attr, call-arg]
     return figure
 
 
