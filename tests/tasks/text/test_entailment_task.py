@@ -91,6 +91,8 @@ def test_picture_leaves_exact_zeros_blank():
         assert (np.isnan(shown) == (weights == 0).numpy()).all() and np.nanmax(shown) == float(weights.max())
         assert [text.get_text() for text in ax.get_yticklabels()] == sentences[0].split()
         assert [text.get_text() for text in ax.get_xticklabels()] == sentences[1].split()
+    with pytest.raises(ValueError, match="at most 80 words, got 81"):
+        draw_pairs({"a": explain_pair(make("softmax").eval(), "dog " * 81, "dog")})
 
 
 def test_sick_is_read_as_pairs(tmp_path):

@@ -63,7 +63,7 @@ def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation
             shown = ", ".join(map(printable, strange[:12])) + (", ..." if len(strange) > 12 else "")
             print(f"{name}: words it was not trained with: {shown}", file=sys.stderr)
     if options.second is not None:
-        pairs = {name: explain_pair(task, *texts, options.top) for name, task in tasks.items()}
+        pairs = {name: explain_pair(task, options.text, options.second, options.top) for name, task in tasks.items()}
         for name, pair in pairs.items():
             _tell_of_cut(name, texts, [pair.words, pair.second])
         headers, rows = _tabulate("alignment", {name: pair.classes for name, pair in pairs.items()})
