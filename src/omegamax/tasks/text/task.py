@@ -113,6 +113,13 @@ class TextTask(RunTask):
         name = name if self.config.alignment is None else f"{self.config.alignment} alignment"
         return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name
 
+    @property
+    def classifier(self) -> TextClassifier:
+        """Return the network if it reads single texts; refuse one that aligns two."""
+        if not isinstance(self.model, TextClassifier):
+            raise ValueError(f"{self.label}: the network must read single texts, got one that aligns two sentences")
+        return self.model
+
     def describe(self) -> dict[str, Any]:
         words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
         plain = {**self.network, "vocabulary": words, "network": self.config.to_dict()}
