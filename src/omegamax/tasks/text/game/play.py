@@ -133,7 +133,7 @@ def _play_one(task: TextTask, table: GameTexts, name: str, k: int, seed: int) ->
     most = None if name in WHOLE else k
 
     def collect(split: str) -> Messages:
-        return collect_messages(task.model, table.batches(split, f"{name}, {split}"), score, most)
+        return collect_messages(task.classifier, table.batches(split, f"{name}, {split}"), score, most)
 
     train, val, test = (collect(split) for split in SPLITS)
     layperson, penalty = choose_layperson(train, val, task.config.words, task.config.classes)
