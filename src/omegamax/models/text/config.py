@@ -14,6 +14,7 @@ DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequenti
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 ENCODERS = ("bilstm", "transformer")
 SOURCES = ("weights", "cnn")
+ALIGNMENTS = ("softmax", "sparsemax", "entmax15", "sequence", "matching")
 # Alpha of the kinds that have one: as set by their name, or by default.
 _SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
 _DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
@@ -125,12 +126,15 @@ class TextConfig:
         word_dim: features of a word's embedding.
         hidden_dim: of the LSTM in each direction, so that a word has twice as many; of the transformer half as many as
             a word has.
-        score_dim: hidden units of the additive scorer of words.
+        score_dim: hidden units of the additive scorer of words, or of the comparison of two sentences.
         layers, heads: of the transformer.
         alpha: of the transformer's heads to start from; with ``learn_alpha`` each goes its own way in (1, 2).
         learn_alpha: whether they do.
         dropout: of embeddings and of the states of words.
-        attention: over the words.
+        attention: over the words of a text.
+        alignment: of the words of two sentences, for sets of pairs: ``"softmax"``, ``"sparsemax"``, ``"entmax15"``,
+            ``"sequence"`` or ``"matching"``, see :class:`~omegamax.models.text.EntailmentClassifier`, which has no
+            ``attention``; None: the network reads one text.
         rationale: let a generator choose words first, of which alone the rest knows; None: all are read.
 
     Example:
@@ -156,11 +160,14 @@ class TextConfig:
     learn_alpha: bool = True
     dropout: float = 0.0
     attention: WordsConfig = field(default_factory=WordsConfig)
+    alignment: str | None = None
     rationale: RationaleConfig | None = None
 
     def __post_init__(self) -> None:
         name = "TextConfig"
         check_choice(name, "encoder", self.encoder, ENCODERS)
+        if self.alignment is not None:
+            check_choice(name, "alignment", self.alignment, ALIGNMENTS)
         for argument in ("words", "classes", "word_dim", "hidden_dim", "score_dim", "layers", "heads"):
             check_integer(name, argument, getattr(self, argument), least=1)
         if self.encoder == "transformer" and self.state_dim % self.heads:
@@ -169,6 +176,8 @@ class TextConfig:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"{name}: dropout must lie in [0, 1), got {self.dropout!r}")
         check_number(name, "alpha", self.alpha, least=1, most=2)
+        if self.rationale is not None and self.alignment is not None:
+            raise ValueError(f"{name}: rationale goes with single texts, got alignment={self.alignment!r}")
         if self.rationale is not None and self.attention.continuous:
             raise ValueError(f"{name}: rationale goes with discrete attention, got {self.attention.kind!r}")
 

@@ -19,7 +19,15 @@ from omegamax.data.files import short
 from omegamax.data.text import NO_LABEL
 from omegamax.metrics import MassInside, TokenF1
 from omegamax.models.mcan import AnswerLoss
-from omegamax.models.text import RationaleClassifier, TextAnswer, TextClassifier, TextConfig
+from omegamax.models.text import (
+    EntailmentAnswer,
+    EntailmentClassifier,
+    RationaleClassifier,
+    TextAnswer,
+    TextClassifier,
+    TextConfig,
+    WordAttention,
+)
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -39,9 +47,11 @@ class TextTask(RunTask):
     Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_zero`` (the share of words with exactly no
     attention) and, where words are marked, the share ``val_inside`` of the attention on those that at least half of the
     people marked; in a test, the same with ``test_``. All are means over the texts of all processes. With
-    ``network.rationale`` it is a :class:`~omegamax.models.text.RationaleClassifier`, whose attention is that of the
-    generator: ``val_zero`` is the share of words not chosen, and ``val_token_f1`` is the F1 score of those chosen
-    against those marked.
+    ``network.alignment`` set, for pairs of sentences, the network is an
+    :class:`~omegamax.models.text.EntailmentClassifier`, and ``val_zero`` the share of pairs of words that are not
+    aligned at all. With ``network.rationale`` it is a :class:`~omegamax.models.text.RationaleClassifier`, whose
+    attention is that of the generator: ``val_zero`` is the share of words not chosen, and ``val_token_f1`` is the F1
+    score of those chosen against those marked.
 
     Args:
         vocabulary: numbers of words and classes; on the command line, that of the data.
@@ -66,7 +76,7 @@ class TextTask(RunTask):
 
     kind = "text"
     data_type = TextData
-    model: TextClassifier
+    model: TextClassifier | EntailmentClassifier
     network: dict[str, Any]
 
     def __init__(
@@ -86,15 +96,19 @@ class TextTask(RunTask):
         self.config = network.replace(words=vocabulary.num_words, classes=vocabulary.num_answers)
         options = dict(loss_options or {})
         self.network = {"vocabulary": vocabulary, "network": self.config, "loss": loss, "loss_options": options}
-        classifier = TextClassifier if network.rationale is None else RationaleClassifier
-        self.model = classifier(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
+        build: type[TextClassifier | EntailmentClassifier] = TextClassifier
+        if network.alignment is not None:
+            build = EntailmentClassifier
+        elif network.rationale is not None:
+            build = RationaleClassifier
+        self.model = build(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
         self.model.embedding.requires_grad_(not freeze_words)
         self.loss = AnswerLoss(loss, **options)
         self.rate, self.weight_decay = rate, weight_decay
 
     @property
     def label(self) -> str:
-        """Return the name of the attention, in words.
+        """Return the name of the attention, or the alignment, in words.
 
         >>> from omegamax.models.text import WordsConfig
         >>> kind = WordsConfig("continuous_sparsemax", combined=True)
@@ -105,7 +119,15 @@ class TextTask(RunTask):
         kind = attention.kind if rationale is None else f"rationale by {rationale.selector}"
         name = kind.replace("_", " ").replace("k subsets", "k-subsets")
         name = f"{attention.discrete} + {name}" if attention.combined else name
+        name = name if self.config.alignment is None else f"{self.config.alignment} alignment"
         return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name
+
+    @property
+    def classifier(self) -> TextClassifier:
+        """Return the network if it reads single texts; refuse one that aligns two."""
+        if not isinstance(self.model, TextClassifier):
+            raise ValueError(f"{self.label}: the network must read single texts, got one that aligns two sentences")
+        return self.model
 
     def describe(self) -> dict[str, Any]:
         words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
@@ -129,7 +151,7 @@ class TextTask(RunTask):
             raise DataError(f"{path}: layers must be at most 1,000, got {short(config.layers)}; {remedy(cls.kind)}")
         return {"vocabulary": vocabulary, "network": config, **rest}
 
-    def forward(self, batch: Batch) -> TextAnswer:
+    def forward(self, batch: Batch) -> TextAnswer | EntailmentAnswer:
         return self.model(batch)
 
     def setup(self, stage: str) -> None:
@@ -140,7 +162,7 @@ class TextTask(RunTask):
     def training_step(self, batch: Batch, index: int) -> Tensor:
         answer = self(batch)
         loss = self._loss(answer.logits, batch)
-        if answer.penalty is not None:
+        if isinstance(answer, TextAnswer) and answer.penalty is not None:
             loss = loss + answer.penalty
         self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["label"]), sync_dist=True)
         return loss
@@ -201,17 +223,17 @@ class _TextScores(torch.nn.Module):
         self.accuracy = MulticlassAccuracy(classes, average="micro")
         self.inside, self.token_f1 = MassInside(undefined="skip"), TokenF1()
 
-    def update(self, answer: TextAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
+    def update(self, answer: TextAnswer | EntailmentAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
         """Add a batch."""
         attention = answer.attention
         self.loss.update(loss, len(batch["label"]))
         self.accuracy.update(answer.logits, batch["label"])
         self.zero.update(attention.empty()[attention.mask].float())
-        if "marks" in batch:
+        if "marks" in batch and isinstance(attention, WordAttention):
             known = (batch["marks"] >= 0.5).any(-1)  # elsewhere there is nothing to compare with
             marked, mask = batch["marks"][known] >= 0.5, attention.mask[known]
             self.inside.update(attention.weights[known], marked, mask=mask)
-            if answer.rationale is not None:
+            if isinstance(answer, TextAnswer) and answer.rationale is not None:
                 self.token_f1.update(answer.rationale[known] != 0, marked, mask)
 
     def compute(self) -> dict[str, float]:
