@@ -1,119 +1,190 @@
 """One row of the tables: a network trained on a set with one kind of attention from one seed, and measured.
 
-All kinds of a set and seed start from one network, trained with softmax: no kind has parameters of its own, and
-densities are slow to find things while the scores of all cells are alike. Small sets teach it slowly, or not at all, to
-match words with what is seen; there, it begins in turn with the network of scenes and the same seed, which can.
+It begins with nothing, with its own rate; or with a trained network: softmax of the same set and seed, whose scores are
+taken as they are or made as sharp as they were; or softmax of scenes, from which small sets learn to match words with
+what is seen.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import lightning as L
 import torch
+from measure import MEASURED, PROBES, TEMPLATES, count_probes, measure
+from training import Schedule, accuracy, train
 
 from omegamax.cli.vqa.application import VQA
 from omegamax.data import Ready, Scenes, Vocabulary
-from omegamax.tasks.batches import Batches, Order
+from omegamax.models.mcan import OutputAttention, OutputConfig
 from omegamax.tasks.experiment import name_device, silent_training
+from omegamax.tasks.trials import Trials
 from omegamax.tasks.vqa import VQAData, VQATask
 
 HERE = Path(__file__).parent
 SPLITS = ("train", "val", "test")
-START, BLIND = "start", "blind"  # trained from nothing
-MEASURED = ("accuracy", "accuracy_yes_no", "accuracy_number", "accuracy_other", "divergence", "inside", "zero")
-KEYS = ("set", "kind", "seed", "options")
+SCENES = ("scenes", "crowds")  # the embedded set, twice
+RATES = HERE / "results" / "rates.csv"
+BLIND = "blind"
+# What a run begins with; or the name of a set. After the latter two may come how many steps it goes on: "matched-300".
+NOTHING, SOFTMAX, MATCHED = "nothing", "softmax", "matched"
+KEYS = ("set", "kind", "begin", "seed", "options")
 COLUMNS = (
     *KEYS,
     *MEASURED,
-    "components",
+    *PROBES,
     "train_accuracy",
     "val_accuracy",
     "best_step",
     "steps",
+    "rate",
+    "curve",
     "parameters",
     "seconds",
     "device",
 )
-BORROWS = {"easy_vqa": "scenes", "shapes": "scenes"}  # whose start begins with the start of another set
+BORROWS = {"easy_vqa": "scenes", "shapes": "scenes"}  # whose softmax begins with that of another set
+MATCHED_ON = 256  # questions on which sharpness is matched
 SEEN = 2000  # questions of the training part that a trained network is measured on
 # Trained networks that are measured again with other attention, which has no parameters of its own.
 AGAIN = {
-    ("scenes", "continuous_softmax"): [f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")],
-    ("scenes", "multimodal"): ["multimodal_0.5", "multimodal_2.5"],
+    ("scenes", "continuous_softmax"): [
+        *(f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10")),
+        *(f"test_mca_{x}_floor" for x in ("0.625", "10", "100", "500")),
+    ],
+    ("scenes", "multimodal"): ["multimodal_0.5", "multimodal_2.5", "multimodal_5_floor", "multimodal_0.625_floor"],
 }
+AGAIN_SEEDS = 3  # the first of the seeds: selecting components takes long
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run: a set, a kind of attention, a seed, and settings that go above those of their files."""
+    """What is to be run: a set, a kind of attention, a seed, what to begin with, settings above those of the files."""
 
     set: str
     kind: str
     seed: int
+    begin: str = NOTHING
     options: tuple[str, ...] = ()
 
     def row(self, kind: str) -> dict[str, Any]:
         """Return the keys of its row, or of that of the same network with another kind of attention."""
-        return {"set": self.set, "kind": kind, "seed": self.seed, "options": " ".join(self.options)}
+        return {
+            "set": self.set,
+            "kind": kind,
+            "begin": self.begin,
+            "seed": self.seed,
+            "options": " ".join(self.options),
+        }
+
+    @property
+    def is_trial(self) -> bool:
+        """Tell whether it tries a rate."""
+        return any("rate.peak" in option for option in self.options)
 
     @property
     def goes_on(self) -> bool:
-        """Whether it begins with the weights of the start."""
-        return self.kind not in (START, BLIND)
+        """Tell whether it begins with the weights of its own set."""
+        return self.begin.partition("-")[0] in (SOFTMAX, MATCHED)
 
     @property
-    def start(self) -> Job:
-        """What all kinds of its set and seed begin with."""
-        return Job(self.set, START, self.seed, self.options)
+    def again(self) -> list[str]:
+        """List the attention that the network is tried with besides; none with other settings than the tables'."""
+        plain = self.begin == NOTHING and not self.options and self.seed < AGAIN_SEEDS
+        return AGAIN.get((self.set, self.kind), []) if plain else []
 
     @property
     def needs(self) -> Job | None:
         """What it begins with; None: with nothing."""
-        if self.kind == START and self.set in BORROWS:
-            return Job(BORROWS[self.set], START, self.seed, self.options)
-        return self.start if self.goes_on else None
+        if self.begin == NOTHING:
+            return None
+        if self.goes_on:
+            return Job(self.set, "softmax", self.seed, BORROWS.get(self.set, NOTHING), self.options)
+        return Job(self.begin, "softmax", self.seed, options=self.options)
 
     def arguments(self, kind: str | None = None) -> list[str]:
-        """Those of ``omegamax vqa fit``."""
-        name = kind or ("softmax" if self.kind == START else self.kind)
-        files = [HERE / f"{self.set}.yaml", HERE / "attention" / f"{name}.yaml"]
+        """Return those of ``omegamax vqa fit``; from nothing, with the rate that was chosen."""
+        rate = chosen_rate(self.set, self.kind) if self.begin == NOTHING else None
+        files = [HERE / f"{self.set}.yaml", HERE / "attention" / f"{kind or self.kind}.yaml"]
         files += [HERE / "then" / f"{self.set}.yaml"] if self.goes_on else []
         configs = [word for file in files for word in ("--config", str(file))]
-        return [*configs, f"--seed_everything={self.seed}", f"--data.seed={self.seed}", *self.options]
+        own = [] if rate is None else [f"--model.rate.peak={rate}"]
+        steps = self.begin.partition("-")[2]
+        own += [f"--trainer.max_steps={steps}"] if steps else []
+        return [*configs, f"--seed_everything={self.seed}", f"--data.seed={self.seed}", *own, *self.options]
+
+
+def parent(kind: str) -> str:
+    """Return the name of a kind, with that of what it is a variety of in front."""
+    if kind.startswith("combined_"):
+        rest = kind.removeprefix("combined_")
+        return rest if rest.startswith("multimodal") else f"continuous_{rest}"
+    return f"multimodal_{kind}" if kind.endswith("_mca") else kind
+
+
+def chosen_rate(name: str, kind: str, rates: Path = RATES) -> str | None:
+    """Return the rate with the best mean validation accuracy in trials of a kind, or of what it is a variety of.
+
+    None where nothing was tried, as with other scales of the scores: then it is that of the set's file. Of equals the
+    lower is taken.
+    """
+    if kind.startswith(("sparsemax_", "tvmax_")):
+        return None
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in Trials(rates, COLUMNS, KEYS).rows():
+        if row["set"] == name and row["begin"] == NOTHING:
+            found.setdefault(row["kind"], {}).setdefault(row["rate"], []).append(float(row["val_accuracy"]))
+    tried = max((each for each in found if parent(kind).startswith(each)), key=len, default=None)
+    if tried is None:
+        return None
+    return min(found[tried], key=lambda rate: (-statistics.mean(found[tried][rate]), float(rate)))
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are: the CNN, the sets, splits that are ready, weights of the starts, and what to compute on."""
+    """Where things are: CNNs by set, the sets, splits that are ready, trained weights, and what to compute on."""
 
     cnn: str
     data: str | None
     ready: str
     starts: str
     device: str
+    captured: str = ""  # file of kinds whose steps can be captured as CUDA graphs, as capture.py writes it
+
+    uncaptured_are_refused: bool = False  # mixtures that would take too long
+
+    def captures(self, kind: str) -> bool:
+        """Tell whether steps of a kind, or else of what it is a variety of, are captured."""
+        if not self.captured:
+            return False
+        while not Path(self.captured).exists():  # capture.py may still be at it
+            time.sleep(1)
+        tried: dict[str, bool] = json.loads(Path(self.captured).read_text(encoding="utf-8"))
+        same = max((each for each in tried if parent(kind).startswith(each)), key=len, default="")
+        return tried.get(kind, tried.get(same, False))
 
     def arguments(self, name: str) -> list[str]:
-        """Settings that say where the files of a set are."""
-        if name == "scenes":
-            return [f"--model.cnn={self.cnn}"]
+        """Return the settings that say where the files of a set are."""
+        cnn = f"--model.cnn={Path(self.cnn) / ('crowds.safetensors' if name == 'crowds' else 'cells.safetensors')}"
+        if name in SCENES:
+            return [cnn]
         if self.data is None:
             raise SystemExit(f"{name}: give the folder with the sets, --data or the variable OMEGAMAX_DATA")
         folder = Path(self.data)
         given = [f"--data.folder={folder / name}"]
         if name == "daquar":
             return [*given, f"--data.features={folder / 'daquar_features'}"]
-        return [*given, f"--model.cnn={self.cnn}"]
+        return [*given, cnn]
 
 
 def build(arguments: list[str], place: Place, name: str, out: str) -> Any:
-    """Trainer, network and data of the command line."""
+    """Make trainer, network and data of the command line."""
     off = ("enable_progress_bar", "enable_model_summary", "logger")
     accelerator = "gpu" if place.device.startswith("cuda") else "cpu"
     trainer = [*(f"--trainer.{each}=false" for each in off), "--trainer.num_sanity_val_steps=0"]
@@ -121,39 +192,9 @@ def build(arguments: list[str], place: Place, name: str, out: str) -> Any:
     return VQA.build([*arguments, *place.arguments(name), *trainer])
 
 
-class Prepared(L.LightningDataModule):
-    """Splits that were made before, in place of those that a data module would make anew for each run."""
-
-    def __init__(self, data: VQAData, splits: dict[str, Ready]) -> None:
-        super().__init__()
-        self.settings, self.batch_size, self.seed, self.splits = data.settings, data.batch_size, data.seed, splits
-
-    def featurise(self, cnn: torch.nn.Module) -> None:
-        """Nothing: the features of a frozen network are there."""
-
-    def train_dataloader(self) -> Batches:
-        return self._batches("train", self.batch_size, self.seed)  # in the order that VQAData has
-
-    def val_dataloader(self) -> Batches:
-        return self._batches("val", 500)
-
-    def test_dataloader(self) -> Batches:
-        return self._batches("test", 500)
-
-    def seen(self) -> Batches:
-        """Some of the training part, evenly spread, for a test."""
-        whole = self.splits["train"]
-        some = Ready(whole.__getitems__(range(0, len(whole), max(1, len(whole) // SEEN))))
-        return Batches(some, Order(len(some), 500), Ready.collate)
-
-    def _batches(self, split: str, size: int, seed: int | None = None) -> Batches:
-        ready = self.splits[split]
-        return Batches(ready, Order(len(ready), size, seed), Ready.collate)
-
-
 def prepare(name: str, place: Place, options: tuple[str, ...], workers: int) -> None:
     """Make the splits of a set, with the features of a frozen CNN, and write them for all processes."""
-    job = Job(name, "softmax", 0, (*options, f"--data.workers={workers}"))
+    job = Job(name, "softmax", 0, options=(*options, f"--data.workers={workers}"))
     with TemporaryDirectory() as out:
         cli = build(job.arguments(), place, name, out)
     data, task = cli.datamodule, cli.model
@@ -162,6 +203,7 @@ def prepare(name: str, place: Place, options: tuple[str, ...], workers: int) -> 
     multiprocessing.set_start_method("fork", force=True)
     for split in SPLITS:
         data.split(split)
+    templates = _templates(data, max(1, workers)) if name in SCENES else None
     if task.freeze_cnn:
         data.featurise(task.model.cnn.to(place.device))
     for split in SPLITS:
@@ -170,15 +212,34 @@ def prepare(name: str, place: Place, options: tuple[str, ...], workers: int) -> 
         if "feature_mask" in whole and bool(whole["feature_mask"].all()):
             left_out += ["feature_mask", "sizes"]  # all images fill the grid: nothing to be masked
         batch = {key: value for key, value in whole.items() if key not in left_out}
+        if split == "test" and templates is not None:
+            batch["template"] = templates
         torch.save(batch, Path(place.ready) / f"{name}-{split}.pt")
+
+
+def _templates(data: VQAData, workers: int) -> torch.Tensor:
+    """Return which question each test sample asks, as indices into the names of all."""
+    scenes = data.read("test")
+    assert isinstance(scenes, Scenes)
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        return torch.tensor(pool.map(_Template(scenes), range(len(scenes)), 50))
+
+
+@dataclass(frozen=True)
+class _Template:
+    scenes: Scenes
+
+    def __call__(self, index: int) -> int:
+        return TEMPLATES.index(self.scenes.ask(index).template)
 
 
 _READY: dict[str, dict[str, Ready]] = {}
 
 
 def ready(name: str, place: Place) -> dict[str, Ready]:
-    """The splits on the device, read once by each process."""
+    """Return the splits on the device, read once by each process, the last set alone."""
     if name not in _READY:
+        _READY.clear()
         _READY[name] = {}
         for split in SPLITS:
             batch = torch.load(Path(place.ready) / f"{name}-{split}.pt", weights_only=True, mmap=True)
@@ -189,52 +250,76 @@ def ready(name: str, place: Place) -> dict[str, Ready]:
 
 def run(job: Job, place: Place) -> list[dict[str, Any]]:
     """Train, take the best of the validations, and test: one row, and one for each attention that is tried again."""
+    torch.set_float32_matmul_precision("high")
     with TemporaryDirectory() as out, silent_training():
         cli = build(job.arguments(), place, job.set, out)
-        data = Prepared(cli.datamodule, ready(job.set, place))
-        begin(cli.model, job, place)
-        start = time.perf_counter()
-        cli.trainer.fit(cli.model, datamodule=data)
-        seconds = time.perf_counter() - start
-        kept: Any = cli.trainer.checkpoint_callback  # the first of them, which keeps the best
-        best = torch.load(kept.best_model_path, map_location="cpu", weights_only=True)
-        cli.model.load_state_dict(best["state_dict"])
-        if job.kind == START:
+        task, splits, settings = cli.model.to(place.device), ready(job.set, place), cli.trainer
+        begin(task, job, place, splits["train"])
+        schedule = Schedule(
+            settings.max_steps,
+            settings.val_check_interval,
+            settings.gradient_clip_val,
+            cli.datamodule.batch_size,
+            job.seed,
+        )
+        graph = place.captures(job.kind)
+        if not graph and place.uncaptured_are_refused and parent(job.kind).startswith("multimodal"):
+            raise RuntimeError(f"{job.kind} cannot be captured, and would take too long")
+        trained = train(task, splits, schedule, graph=graph)
+        if job.kind == "softmax" and not job.goes_on:
             Path(place.starts).mkdir(parents=True, exist_ok=True)
-            torch.save(cli.model.model.state_dict(), weights_file(job, place))
-        rows = [_row(job, job.kind, cli, data)]
-        seen = cli.trainer.test(cli.model, dataloaders=data.seen(), verbose=False)[0]
+            torch.save(task.model.state_dict(), weights_file(job, place))
         same: dict[str, Any] = {
-            "train_accuracy": round(seen["test_accuracy"], 6),
-            "val_accuracy": float(kept.best_model_score),
-            "best_step": best["global_step"],
-            "steps": cli.trainer.global_step,
-            "parameters": cli.model.parameters_learnt,
-            "seconds": round(seconds, 1),
+            "train_accuracy": round(accuracy(task, _seen(splits["train"])), 6),
+            "val_accuracy": round(trained.val_accuracy, 6),
+            "best_step": trained.best_step,
+            "steps": schedule.steps,
+            "rate": task.rate.peak,
+            "curve": json.dumps([[step, round(value, 4)] for step, value in trained.curve]),
+            "parameters": task.parameters_learnt,
+            "seconds": round(trained.seconds, 1),
             "device": name_device(place.device),
         }
-        for kind in AGAIN.get((job.set, job.kind), []):
-            other = build(job.arguments(kind), place, job.set, out)
-            other.model.load_state_dict(best["state_dict"])
-            rows.append(_row(job, kind, other, data))
+        rows = [{**job.row(job.kind), **measure(task, splits["test"])}]
+        rows[0] |= count_probes(task, splits) if job.begin == NOTHING else {}
+        for kind in job.again:
+            other = build(job.arguments(kind), place, job.set, out).model.to(place.device)
+            other.model.load_state_dict(task.model.state_dict())
+            rows.append({**job.row(kind), **measure(other, splits["test"])})
     return [{**row, **same} for row in rows]
 
 
+def _seen(whole: Ready) -> Ready:
+    """Return some of the training part, evenly spread."""
+    return Ready(whole.__getitems__(range(0, len(whole), max(1, len(whole) // SEEN))))
+
+
 def weights_file(start: Job, place: Place) -> Path:
-    """Where the weights of a start are."""
-    return Path(place.starts) / f"{start.set}-{start.seed}.pt"
+    """Return where the weights of a start are."""
+    return Path(place.starts) / f"{start.set}-{start.begin}-{start.seed}.pt"
 
 
-def begin(task: VQATask, job: Job, place: Place) -> None:
-    """Take the weights that a run begins with; the number that learnable attention has besides stays as it is."""
+def begin(task: VQATask, job: Job, place: Place, seen: Ready) -> None:
+    """Take the weights that a run begins with; what only this attention has besides stays as it is.
+
+    Matched, scores are scaled so that weights are as sharp as they were, on the first questions of ``seen``.
+    """
     if job.needs is None:
         return
-    weights = torch.load(weights_file(job.needs, place), map_location="cpu", weights_only=True)
+    device = next(task.parameters()).device
+    weights = torch.load(weights_file(job.needs, place), map_location=device, weights_only=True)
     if job.needs.set != job.set:
         weights = translate(weights, task, Scenes(1).vocabulary)
     found = task.model.load_state_dict(weights, strict=False)
-    if found.unexpected_keys or any(not key.startswith("output.transform.") for key in found.missing_keys):
+    own = ("output.transform.", "output.numbers")
+    if found.unexpected_keys or any(not key.startswith(own) for key in found.missing_keys):
         raise ValueError(f"{job.needs} does not fit: {found}")
+    if job.begin.startswith(MATCHED):
+        source = OutputAttention(task.network.hidden_dim, task.network.flat_dim, OutputConfig("softmax")).to(device)
+        prefix = "output."
+        theirs = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+        source.load_state_dict(theirs)
+        task.model.match(seen.__getitems__(range(min(len(seen), MATCHED_ON))), source.eval())
 
 
 def translate(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary) -> dict[str, torch.Tensor]:
@@ -248,24 +333,3 @@ def translate(weights: dict[str, torch.Tensor], task: VQATask, known: Vocabulary
         for there, here in pairs:
             own[name][here] = weights[name][there]
     return {**weights, **{name: own[name] for name in rows}}
-
-
-class _Components(L.Callback):
-    """Keep how many examples had k components, which the task forgets at the end of a test."""
-
-    counted: dict[int, int]
-
-    def on_test_epoch_end(self, trainer: L.Trainer, task: L.LightningModule) -> None:
-        assert isinstance(task, VQATask)
-        self.counted = task.scores["test_"].components()
-
-
-def _row(job: Job, kind: str, cli: Any, data: Prepared) -> dict[str, Any]:
-    components = _Components()
-    cli.trainer.callbacks.append(components)
-    cli.model.eval()
-    found = cli.trainer.test(cli.model, datamodule=data, verbose=False)[0]
-    cli.trainer.callbacks.remove(components)
-    counted = components.counted
-    measured = {name: round(found[f"test_{name}"], 6) for name in MEASURED if f"test_{name}" in found}
-    return {**job.row(kind), **measured, "components": json.dumps(counted) if counted else ""}

@@ -1,11 +1,12 @@
 """Train and measure: every set with every kind of attention from several seeds, several runs at a time.
 
+    python experiments/vqa/run.py --trials                                    # rates, chosen by validation
     python experiments/vqa/run.py                                             # all tables
     python experiments/vqa/run.py --sets shapes --kinds tvmax --seeds 1       # one row
     python experiments/vqa/run.py --sets scenes --kinds softmax --seeds 0 --trainer.max_steps 100
 
-Rows are added to ``results/<set>.csv`` as they are done; those that are there are not run again. What this script does
-not know goes to every run, as to ``omegamax vqa fit``.
+Rows are added to ``results/<set>.csv`` as they are done, those of trials to ``results/rates.csv``; what is there is not
+run again. Arguments that this script does not know go to every run, as to ``omegamax vqa fit``.
 """
 
 from __future__ import annotations
@@ -18,42 +19,77 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from job import AGAIN, BLIND, BORROWS, COLUMNS, HERE, KEYS, START, Job, Place, prepare, run, weights_file
+from job import BLIND, COLUMNS, HERE, KEYS, MATCHED, NOTHING, SOFTMAX, Job, Place, parent, prepare, run, weights_file
 
 from omegamax.tasks.experiment import Arguments
 from omegamax.tasks.trials import Trials, work_through
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
-KINDS = (*DISCRETE, *CONTINUOUS, BLIND)
-LONGEST = ("multimodal", "tvmax", "4_mca", "2_mca", "continuous_sparsemax", "continuous_entmax", "continuous_softmax")
+KINDS = (*DISCRETE, *CONTINUOUS)
+LONGEST = ("multimodal", "4_mca", "2_mca", "tvmax", "continuous_sparsemax", "continuous_entmax", "continuous_softmax")
 BASES = tuple(f"continuous_{a}_{b}" for a in ("sparsemax", "softmax") for b in ("49", "unpadded", "49_unpadded"))
-GRID = {
-    "scenes": (*KINDS, *BASES, "2_mca", "4_mca"),
-    "easy_vqa": KINDS,
-    "daquar": KINDS,
-    "shapes": KINDS,
+# Ways out where a density loses the count of what it is the mean of.
+WAYS = ("continuous_softmax_features", "combined_softmax", "softmax_features", "combined_multimodal")
+SCALED = ("sparsemax_0.1", "sparsemax_0.2", "tvmax_0.2", "tvmax_0.1")  # factors of the scores
+# Five seeds where a claim rests on it, three elsewhere.
+FIVE = ("softmax", "sparsemax", "tvmax", "k_subsets", "continuous_softmax", "continuous_sparsemax", "multimodal")
+FIVE += WAYS[:2]
+LATER = ("300", "1200")  # steps from the weights of softmax on
+# What a set's tables have, by what runs begin with.
+GRID: dict[str, dict[str, tuple[str, ...]]] = {
+    "scenes": {
+        NOTHING: (*KINDS, *SCALED, *WAYS, "2_mca", "4_mca", "multimodal_papers", BLIND),
+        **{f"{SOFTMAX}-{steps}": ("softmax", "sparsemax", "tvmax", "continuous_softmax") for steps in LATER},
+        **{f"{MATCHED}-{steps}": ("sparsemax", "tvmax") for steps in LATER},
+        f"{SOFTMAX}-1000": (*KINDS, "2_mca", "4_mca", *BASES),
+    },
+    "crowds": {NOTHING: ("softmax", "sparsemax", "continuous_softmax", "continuous_sparsemax", "multimodal", "tvmax")},
+    "easy_vqa": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},
+    "daquar": {NOTHING: ("softmax", BLIND), SOFTMAX: KINDS},
+    "shapes": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},
 }
+# Peak rates that are tried, and steps of a trial.
+TRIED = {"scenes": ((3e-4, 5e-4, 1e-3, 2e-3), 3000), "crowds": ((5e-4, 1e-3, 2e-3), 2000)}
 
 
 def rows_of(folder: Path, name: str) -> Trials:
-    """Return the rows of a set."""
+    """Return the rows of a set, or of the trials."""
     return Trials(folder / f"{name}.csv", COLUMNS, KEYS)
 
 
-def jobs_left(options: argparse.Namespace, settings: list[str], place: Place) -> list[Job]:
-    """List what has no row yet, and the starts that it needs."""
+def trial_jobs(options: argparse.Namespace, settings: list[str]) -> list[Job]:
+    """List the trials that have no row yet: each kind with each rate."""
+    found = []
+    for name in (name for name in options.sets if name in TRIED):
+        rates, steps = TRIED[name]
+        for kind in options.kinds or KINDS:
+            for rate in rates:
+                given = (f"--model.rate.peak={rate}", f"--trainer.max_steps={steps}", *settings)
+                found += [Job(name, kind, seed, options=given) for seed in options.seeds or (0,)]
+    rows = rows_of(options.results, "rates")
+    return [job for job in found if rows.missing([job.row(job.kind)])]
+
+
+def table_jobs(options: argparse.Namespace, settings: list[str], place: Place) -> list[Job]:
+    """List what has no row yet, and what it begins with where that is not there."""
     found: dict[Job, None] = {}
     for name in options.sets:
         rows = rows_of(options.results, name)
-        for kind in (START, *GRID[name]):
-            if options.kinds is not None and kind not in options.kinds:
+        for begin, kinds in GRID[name].items():
+            if options.begin is not None and begin not in options.begin:
                 continue
-            for seed in options.seeds:
-                job = Job(name, kind, seed, tuple(settings))
-                if rows.missing(job.row(each) for each in (kind, *AGAIN.get((name, kind), []))):
-                    found |= dict.fromkeys(with_needs(job, place))
+            for kind in kinds if options.kinds is None else [kind for kind in options.kinds if kind in kinds]:
+                for seed in options.seeds or seeds_of(name, kind, begin):
+                    job = Job(name, kind, seed, begin, tuple(settings))
+                    if rows.missing(job.row(each) for each in (kind, *job.again)):
+                        found |= dict.fromkeys(with_needs(job, place))
     return list(found)
+
+
+def seeds_of(name: str, kind: str, begin: str) -> range:
+    """Return the seeds of the tables."""
+    return range(5 if name == "scenes" and begin == NOTHING and kind in FIVE else 3)
 
 
 def with_needs(job: Job, place: Place) -> list[Job]:
@@ -64,20 +100,27 @@ def with_needs(job: Job, place: Place) -> list[Job]:
 
 
 def urgency(job: Job) -> tuple[int, ...]:
-    """Order jobs: what is waited for comes first, then what takes long."""
+    """Order jobs: what is waited for comes first, then three seeds of the kinds; of each what takes long."""
     long = next((place for place, kind in enumerate(LONGEST) if job.kind.startswith(kind)), len(LONGEST))
-    return job.goes_on, job.kind == BLIND, job.set in BORROWS, list(GRID).index(job.set), long
+    waited_for = job.is_trial or (job.kind == "softmax" and not job.goes_on)
+    stage = 3 if job.goes_on or job.seed >= 3 else 1 if job.kind in (*FIVE, *SCALED[:3]) else 4
+    return 0 if waited_for else stage, list(GRID).index(job.set), long, job.seed
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
     """Read the command line; what is not known goes to every run."""
     parser = Arguments(__doc__, HERE / "results", needs_data=False)
+    parser.set_defaults(seeds=None)
+    parser.add_argument("--trials", action="store_true", help="run the trials of rates, not the tables")
+    parser.add_argument("--both", action="store_true", help="run the trials, then the tables")
+    parser.add_argument("--readers", type=int, help="processes that make the first set; by default as --workers")
     parser.add_argument("--sets", nargs="+", choices=GRID, default=list(GRID))
     parser.add_argument("--kinds", nargs="+", help="names of files in attention; by default all of a set")
-    parser.add_argument("--cnn", default=str(HERE / "results" / "cells.safetensors"), help="CNN to start from")
-    parser.add_argument(
-        "--starts", type=Path, help="folder that keeps the networks all kinds start from; else made anew"
-    )
+    parser.add_argument("--begin", nargs="+", help=f"{NOTHING}, {SOFTMAX}, {MATCHED} or a set; by default all")
+    parser.add_argument("--cnn", default=str(HERE / "results"), help="folder of the CNNs, <set>.safetensors")
+    parser.add_argument("--starts", type=Path, help="folder that keeps the networks others begin with; else made anew")
+    parser.add_argument("--captured", type=Path, help="kinds whose steps are captured, as capture.py wrote them")
+    parser.add_argument("--quick", action="store_true", help="leave out mixtures whose steps cannot be captured")
     return parser.parse_known_args()
 
 
@@ -90,7 +133,7 @@ def do(work: Job | str, place: Place, options: tuple[str, ...], readers: dict[st
 
 
 class Progress:
-    """What is made so far: sets that are ready and starts that are trained; and the rows written on the way."""
+    """What is made so far: sets that are ready and networks others begin with; and the rows written on the way."""
 
     def __init__(self, jobs: list[Job], place: Place, results: Path) -> None:
         self.jobs, self.results = jobs, results
@@ -103,7 +146,12 @@ class Progress:
     def can_begin(self, work: Job | str) -> bool:
         """Tell whether all that it needs is made; sets are made one after the other."""
         if isinstance(work, Job):
-            return work.set in self.made and work.needs in self.made
+            tried = work.is_trial or all(
+                job in self.made or job in self.failed
+                for job in self.jobs
+                if job.is_trial and job.set == work.set and parent(work.kind).startswith(job.kind)
+            )
+            return tried and work.set in self.made and work.needs in self.made
         return all(name in self.made or name in self.failed for name in self.sets[: self.sets.index(work)])
 
     def note(self, work: Job | str, result: Any) -> None:
@@ -118,24 +166,28 @@ class Progress:
             print(f"{at}  {work} is made", flush=True)
             return
         self.count += 1
-        rows = rows_of(self.results, work.set)
+        rows = rows_of(self.results, "rates" if work.is_trial else work.set)
         rows.add(rows.missing(result))
         row = result[0]
-        said = f"accuracy {row['accuracy']:.3f}, {row['steps']} steps in {row['seconds']:.0f} s"
-        print(f"{at}  {self.count}/{len(self.jobs)}  {work.set} {work.kind} seed {work.seed}: {said}", flush=True)
+        said = f"accuracy {row['accuracy']:.3f}, {row['steps']} steps at {row['rate']:g} in {row['seconds']:.0f} s"
+        name = f"{work.set} {work.kind} from {work.begin} seed {work.seed}"
+        print(f"{at}  {self.count}/{len(self.jobs)}  {name}: {said}", flush=True)
 
 
 def main() -> int:
-    """Make sets, train starts, then all that goes on from them; what can run does, in several processes."""
+    """Make sets, train what others begin with, then all that goes on from there; what can run does."""
     options, settings = parse()
     with TemporaryDirectory() as folder:
         starts = str(options.starts or Path(folder) / "starts")
-        place = Place(options.cnn, options.data, folder, starts, options.device)
-        jobs = jobs_left(options, settings, place)
+        place = Place(
+            options.cnn, options.data, folder, starts, options.device, str(options.captured or ""), options.quick
+        )
+        jobs = trial_jobs(options, settings) if options.trials or options.both else []
+        jobs += [] if options.trials else table_jobs(options, settings, place)
         progress = Progress(jobs, place, options.results)
         # While the first set is made, nothing else can run: all processes read it.
         readers = {name: max(1, options.workers // 4) for name in progress.sets}
-        readers |= dict.fromkeys(progress.sets[:1], options.workers)
+        readers |= dict.fromkeys(progress.sets[:1], options.readers or options.workers)
         work = partial(do, place=place, options=tuple(settings), readers=readers)
         wanted = [*progress.sets, *sorted(jobs, key=urgency)]
         for each, result in work_through(wanted, work, options.workers, progress.can_begin):

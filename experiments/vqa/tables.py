@@ -6,19 +6,24 @@ python experiments/vqa/tables.py
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from demo import CHOICES, MEASURES
-from run import BASES, GRID, KINDS, rows_of
+from job import BLIND, NOTHING, SOFTMAX, chosen_rate
+from measure import WIDTHS
+from run import BASES, GRID, KINDS, SCALED, TRIED, WAYS, rows_of
 
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.data.scenes import QUESTIONS
+from omegamax.tasks.tables import fill, mean, paired_difference, table
 
 HERE = Path(__file__).parent
 FILES = {"demo": MEASURES, "demo_lambda": CHOICES}
-Rows = dict[str, list[dict[str, str]]]  # of a set, by kind
+Row = dict[str, str]
+Rows = dict[str, list[Row]]  # by kind
 
 NAMES = {
     "softmax": "softmax",
@@ -32,10 +37,17 @@ NAMES = {
     "multimodal": "multimodal, random K, lambda = 5",
     "multimodal_0.5": "multimodal, random K, lambda = 0.5",
     "multimodal_2.5": "multimodal, random K, lambda = 2.5",
+    "multimodal_5_floor": "the same networks, floor 1e-6, lambda = 5",
+    "multimodal_0.625_floor": "the same networks, floor 1e-6, lambda = 0.625",
+    "multimodal_papers": "trained with floor 1e-6, random starts, no padding, lambda = 5",
     "2_mca": "2-MCA",
     "4_mca": "4-MCA",
     "blind": "language only",
-    "start": "(the start: softmax)",
+    "softmax_features": "softmax, with numbers",
+    "continuous_softmax_features": "continuous softmax, with numbers",
+    "combined_softmax": "continuous softmax, combined",
+    "combined_multimodal": "multimodal, lambda = 0.5, combined",
+    **{f"{kind}_{x}": f"{kind}, scores times {x}" for kind in ("sparsemax", "tvmax") for x in ("0.1", "0.2")},
     **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
 }
 DEMO = {
@@ -62,7 +74,6 @@ THESIS = {
     "test_mca_500": "66.27",
 }
 PAPER = {"softmax": "70.94", "continuous_softmax": "70.73", "multimodal": "70.79"}
-HUMAN = {"softmax": "0.64", "continuous_softmax": "0.59", "multimodal": "0.54"}  # the same, Table 2, VQA-HAT
 # Share of K* = 1, ..., 5 in percent: thesis, Table 6.4; with lambda = 5 the paper, Sec. 6.1.
 STARS = {
     "test_mca_10": "58.6 / 20.8 / 8.0 / 6.8 / 5.8",
@@ -72,17 +83,17 @@ STARS = {
 }
 
 
-def read(name: str, by: str = "kind") -> Rows:
-    """The rows of a set that were run with the settings of the files alone."""
+def read(name: str, begin: str | None = None, by: str = "kind") -> Rows:
+    """Return the rows of a set that began as said and were run with the settings of the files alone."""
     found: Rows = {}
     for row in FILES.get(name, rows_of(HERE / "results", name)).rows():
-        if not row.get("options"):
+        if not row.get("options") and (begin is None or row["begin"] == begin):
             found.setdefault(row[by], []).append(row)
     return found
 
 
-def stars(rows: Sequence[dict[str, str]]) -> str:
-    """Shares of K* = 1, 2, ... in percent."""
+def stars(rows: Sequence[Row]) -> str:
+    """Return the shares of K* = 1, 2, ... in percent."""
     count: Counter[int] = Counter()
     for row in rows:
         count.update({int(k): n for k, n in json.loads(row["components"] or "{}").items()})
@@ -91,62 +102,192 @@ def stars(rows: Sequence[dict[str, str]]) -> str:
     return " / ".join(f"{100 * count[k] / count.total():.1f}" for k in range(1, max(count) + 1))
 
 
-def zero(kind: str, rows: Sequence[dict[str, str]]) -> str:
-    """Cells without attention, in percent. A Gaussian has none: what older rows count is below the smallest float."""
-    return "0" if rows and kind.startswith(("continuous_softmax", "multimodal", *MIXTURES)) else mean(rows, "zero")
+def zero(kind: str, rows: Sequence[Row]) -> str:
+    """Return cells without attention, in percent. A Gaussian has none: what older rows count is too small a float."""
+    dense = ("continuous_softmax", "multimodal", *MIXTURES)
+    return "0" if rows and kind.startswith(dense) else mean(rows, "zero", seeds=None)
 
 
-def set_table(name: str) -> str:
-    """Accuracies of a set, and how many cells have no attention; of scenes also how maps compare."""
-    rows, maps = read(name), name == "scenes"
-    parts = () if maps else ("train_accuracy", "val_accuracy")
-    present = [column for column in ASKED if any(_has(rows, f"accuracy_{column}"))]
-    present = present if len(present) > 1 else []  # all are of one kind
-    head = ["attention", "all", *(column.replace("_", "/") for column in present)]
-    head += ["JS to relevant (bits)", "mass inside"] if maps else ["training", "validation"]
-    head += ["cells at 0 (%)"] + (["VQA-v2, thesis", "VQA-v2, 2021", "JS to humans, 2021"] if maps else [])
+def apart(rows: Sequence[Row], others: Sequence[Row], column: str = "accuracy") -> str:
+    """Return the difference with its interval; nothing for a kind and itself."""
+    return "-" if rows is others else paired_difference(rows, others, column)
+
+
+def rates_table() -> str:
+    """Return the trials of rates: validation accuracy, the chosen one in bold."""
     lines = []
-    for kind in (*(() if maps else ("start",)), *KINDS, *(MIXTURES if maps else ())):
+    for name in TRIED:
+        rows = [row for row in rows_of(HERE / "results", "rates").rows() if row["set"] == name]
+        for kind in KINDS:
+            mine = {float(row["rate"]): row for row in rows if row["kind"] == kind}
+            if mine:
+                chosen = float(chosen_rate(name, kind) or "nan")
+                cells = []
+                for rate in TRIED["scenes"][0]:
+                    value = mean([mine[rate]], "val_accuracy", seeds=None) if rate in mine else "-"
+                    cells.append(f"**{value}**" if rate == chosen else value)
+                lines.append([f"{name}, {NAMES[kind]}", *cells])
+    return table(["set, attention", *(f"{rate:g}" for rate in TRIED["scenes"][0])], lines)
+
+
+def scenes_table() -> str:
+    """Return what every kind reaches from nothing, beside softmax and the papers."""
+    rows = read("scenes", NOTHING)
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    head += ["JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"]
+    lines = []
+    for kind in (*KINDS, *SCALED, *MIXTURES, BLIND):
         mine = rows.get(kind, [])
-        line = [NAMES[kind], mean(mine, "accuracy"), *(mean(mine, f"accuracy_{column}") for column in present)]
-        line += [mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3)] if maps else []
-        line += [mean(mine, part) for part in parts]
-        line += [zero(kind, mine)]
-        line += [source.get(kind, "-") for source in (THESIS, PAPER, HUMAN)] if maps else []
-        lines.append(line)
+        if not mine:
+            continue
+        line = [NAMES[kind], mean(mine, "accuracy", seeds=5), apart(mine, rows["softmax"])]
+        line += [mean(mine, f"accuracy_{each}", seeds=None) for each in ASKED]
+        line += [mean(mine, column, 1, 3, None) for column in ("divergence", "rank", "inside")]
+        lines.append([*line, zero(kind, mine)])
     return table(head, lines)
 
 
-def _has(rows: Rows, column: str) -> list[bool]:
-    return [bool(row[column]) for each in rows.values() for row in each]
+def curves_table() -> str:
+    """Return validation accuracy over the steps, means over seeds."""
+    rows = read("scenes", NOTHING)
+    steps = sorted({step for row in rows["softmax"] for step, _ in json.loads(row["curve"])})
+    shown = steps[1::2]
+    lines = []
+    for kind in (*KINDS, *SCALED, *WAYS):
+        curves = [dict(json.loads(row["curve"])) for row in rows.get(kind, [])]
+        if curves:
+            found = [f"{100 * statistics.mean(curve[step] for curve in curves):.1f}" for step in shown]
+            lines.append([f"{NAMES[kind]} (n = {len(curves)})", *found])
+    return table(["validation after steps", *map(str, shown)], lines)
 
 
-def bases_table() -> str:
-    """Number of basis functions, with and without padding."""
-    rows, lines = read("scenes"), []
-    for kind in ("continuous_softmax", "continuous_sparsemax"):
-        for name in (kind, *(other for other in BASES if other.startswith(kind))):
-            mine = rows.get(name, [])
-            count, padded = ("49" if "49" in name else "100"), ("no" if "unpadded" in name else "yes")
-            line = [NAMES[kind], count, padded, mean(mine, "accuracy"), mean(mine, "accuracy_number")]
-            lines.append([*line, mean(mine, "divergence", 1, 3), THESIS.get(name, "-")])
-    return table(["attention", "N", "padding", "all", "number", "JS (bits)", "VQA-v2, thesis"], lines)
+def trials() -> Rows:
+    """Return for each kind the trial of scenes with the rate that was chosen."""
+    found: Rows = {}
+    for row in rows_of(HERE / "results", "rates").rows():
+        if row["set"] == "scenes" and row["rate"] == chosen_rate("scenes", row["kind"]):
+            found.setdefault(row["kind"], []).append(row)
+    return found
+
+
+def trials_table() -> str:
+    """Return what every kind has reached after the steps of a trial, from nothing."""
+    rows, lines = trials(), []
+    for kind in KINDS:
+        mine = rows[kind]
+        line = [
+            NAMES[kind],
+            *(mean(mine, f"accuracy{each}", seeds=1) for each in ("", *(f"_{each}" for each in ASKED))),
+        ]
+        line += [mean(mine, column, 1, 3, 1) for column in ("divergence", "rank", "inside")]
+        lines.append([*line, zero(kind, mine)])
+    head = ["attention", "all", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"], lines)
+
+
+def start_table() -> str:
+    """Return what becomes of the weights of softmax in 1000 steps."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
+    for kind in (*KINDS, *MIXTURES):
+        mine = rows[kind]
+        line = [NAMES[kind], mean(mine, "accuracy"), apart(mine, rows["softmax"])]
+        line += [mean(mine, f"accuracy_{each}") for each in ASKED]
+        lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)])
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
+
+
+def counting_table() -> str:
+    """Return what is left of numbers, and whether the context tells a count."""
+    long, short, lines = read("scenes", NOTHING), trials(), []
+    for rows, kinds in ((long, (*KINDS, *SCALED, *WAYS)), (short, KINDS)):
+        for kind in kinds:
+            mine = [row for row in rows.get(kind, []) if row["probe"]]
+            if mine:
+                line = [NAMES[kind], mine[0]["steps"], str(len(mine)), mean(mine, "accuracy", seeds=None)]
+                line += [mean(mine, column, seeds=None) for column in ("accuracy_number", "probe", "probe_hidden")]
+                lines.append(line)
+    head = ["attention", "steps", "seeds", "all", "number", "count from the context, linear", "with 16 hidden units"]
+    return table(head, lines)
+
+
+def blur_table() -> str:
+    """Return the divergence from relevance maps that are blurred, by the width of the blur."""
+    lines = []
+    for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
+        for rows in (trials(), read("scenes", NOTHING)):
+            for kind in (*KINDS, "continuous_softmax_features"):
+                found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
+                if found:
+                    means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
+                    seeds = f"{rows[kind][0]['steps']} steps, {len(found)} seed{'s' if len(found) > 1 else ''}"
+                    lines.append([f"{name}: {NAMES[kind]}, {seeds}", *means])
+    return table(["width of the blur, pixels of 64", *map(str, WIDTHS)], lines)
 
 
 def stars_table() -> str:
-    """Lambda against the number of components."""
-    rows, lines = read("scenes"), []
-    tested = [kind for kind in NAMES if kind.startswith("test_mca")]
+    """Return lambda against the number of components."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
+    tested = [f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")]
     for kind in ("continuous_softmax", *tested, *MIXTURES, "multimodal", "multimodal_2.5", "multimodal_0.5"):
-        mine = rows.get(kind, [])
+        mine = rows[kind]
         line = [NAMES[kind], mean(mine, "accuracy"), mean(mine, "divergence", 1, 3), stars(mine)]
         lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
     head = ["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)", "VQA-v2, papers", "K*, papers (%)"]
     return table(head, lines)
 
 
+def crowds_table() -> str:
+    """Return the crowded scenes by question."""
+    rows = read("crowds", NOTHING)
+    asked = [name for name in QUESTIONS if any(name in json.loads(r["by_question"]) for k in rows.values() for r in k)]
+    lines = []
+    for kind in GRID["crowds"][NOTHING]:
+        mine = rows.get(kind, [])
+        if not mine:
+            continue
+        each = [json.loads(row["by_question"]) for row in mine]
+        line = [NAMES[kind], mean(mine, "accuracy"), apart(mine, rows["softmax"])]
+        line += [f"{100 * statistics.mean(row[name] for row in each):.1f}" for name in asked]
+        lines.append([*line, mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3)])
+    head = ["attention", "all", "less softmax [95 %]", *(name.replace("_", " ") for name in asked)]
+    return table([*head, "JS (bits)", "mass inside"], lines)
+
+
+def set_table(name: str) -> str:
+    """Return accuracies of a real set, and how many cells have no attention."""
+    first = BLIND, "softmax"
+    begun, later = (read(name, "scenes") or read(name, NOTHING)), read(name, SOFTMAX)
+    rows = {"start": begun["softmax"], **later, BLIND: read(name, NOTHING)[first[0]]}
+    present = [column for column in ASKED if any(row[f"accuracy_{column}"] for each in rows.values() for row in each)]
+    present = present if len(present) > 1 else []  # all are of one kind
+    head = ["attention", "all", "less softmax [95 %]", *(column.replace("_", "/") for column in present)]
+    head += ["training", "validation", "cells at 0 (%)"]
+    lines = []
+    for kind in ("start", *KINDS, BLIND):
+        mine = rows[kind]
+        line = ["(the start: softmax)" if kind == "start" else NAMES[kind], mean(mine, "accuracy")]
+        line += [apart(mine, rows["softmax"]), *(mean(mine, f"accuracy_{column}") for column in present)]
+        lines.append([*line, *(mean(mine, part) for part in ("train_accuracy", "val_accuracy")), zero(kind, mine)])
+    return table(head, lines)
+
+
+def bases_table() -> str:
+    """Return the number of basis functions, with and without padding."""
+    rows, lines = read("scenes", f"{SOFTMAX}-1000"), []
+    for kind in ("continuous_softmax", "continuous_sparsemax"):
+        for name in (kind, *(other for other in BASES if other.startswith(kind))):
+            mine = rows.get(name, [])
+            count, padded = ("49" if "49" in name else "100"), ("no" if "unpadded" in name else "yes")
+            line = [NAMES[kind], count, padded, mean(mine, "accuracy"), apart(mine, rows[kind])]
+            line += [mean(mine, "accuracy_number"), mean(mine, "divergence", 1, 3)]
+            lines.append([*line, THESIS.get(name, "-")])
+    head = ["attention", "N", "padding", "all", "less N = 100, padded [95 %]", "number", "JS (bits)", "VQA-v2, thesis"]
+    return table(head, lines)
+
+
 def demo_table() -> str:
-    """What ``omegamax demo`` measures."""
+    """Return what ``omegamax demo`` measures."""
     rows, lines = read("demo"), []
     for kind, name in DEMO.items():
         mine = rows.get(kind, [])
@@ -158,16 +299,19 @@ def demo_table() -> str:
 
 
 def lambda_table() -> str:
-    """How lambda of the demonstration was chosen."""
+    """Return how lambda of the demonstration was chosen."""
     lines = [
         [f"{float(value):g}", mean(rows, "accuracy"), mean(rows, "divergence", 1, 3), stars(rows)]
-        for value, rows in read("demo_lambda", "selection").items()
+        for value, rows in read("demo_lambda", by="selection").items()
     ]
     return table(["lambda", "all, validation", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
 
 
 def main() -> None:
-    made = {**{name: set_table(name) for name in GRID}, "bases": bases_table(), "components": stars_table()}
+    made = {name: set_table(name) for name in ("easy_vqa", "shapes", "daquar")}
+    made |= {"rates": rates_table(), "scenes": scenes_table(), "trials": trials_table(), "curves": curves_table()}
+    made |= {"start": start_table(), "counting": counting_table(), "blur": blur_table()}
+    made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table()}
     made |= {"demo": demo_table(), "lambda": lambda_table()}
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 

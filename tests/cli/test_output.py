@@ -9,6 +9,7 @@ FOLDERS = {
     "demo": ["demo"],
     "tour": ["tour"],
     "vqa compare": ["vqa", "compare", "no-run"],
+    "vqa figures": ["vqa", "figures", "no-comparison"],
     "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
     "vqa fit": ["vqa", "fit"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],

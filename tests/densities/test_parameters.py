@@ -22,6 +22,7 @@ from omegamax.densities import (
     fenchel_young_loss,
     wasserstein2,
 )
+from omegamax.densities._quadratic import factor_in_plane
 from omegamax.mixed import GaussianSparsemax
 
 F32, F64 = torch.float32, torch.float64
@@ -197,3 +198,21 @@ def test_batches_of_none_and_of_one(dtype):
 def test_mixed_dtypes_promote():
     p = BetaGaussian(torch.zeros(2, dtype=F32), torch.eye(2, dtype=F64), 1.5)
     assert p.loc.dtype == F64 and p.expect(GaussianRBF(torch.zeros(1, 2), 0.1)).dtype == F64
+
+
+def test_factors_in_the_plane_are_those_of_torch():
+    g = torch.Generator().manual_seed(0)
+    rows = torch.randn(5, 2, 2, dtype=torch.float64, generator=g)
+    square = (rows @ rows.mT).requires_grad_()
+
+    def factor(matrix):
+        return factor_in_plane((matrix + matrix.mT) / 2)
+
+    assert torch.allclose(factor(square), torch.linalg.cholesky(square), rtol=1e-12, atol=0)
+    assert torch.autograd.gradcheck(factor, square) and torch.autograd.gradgradcheck(factor, square)
+    none = torch.tensor([[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    none = torch.cat([none, torch.full((1, 2, 2), torch.nan)]).requires_grad_()
+    found = factor(none)
+    assert found.isnan().all(-1).all(-1).tolist() == [True, True, False, True]
+    (slope,) = torch.autograd.grad(found[2].sum(), none)
+    assert slope[:3].isfinite().all()

@@ -22,7 +22,7 @@ from omegamax.tasks.quiet import quiet
 from omegamax.tasks.rate import Rate
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
-SETS = ("scenes", "easy_vqa", "shapes", "daquar")
+SETS = ("scenes", "easy_vqa", "shapes", "daquar")  # that have a second part
 KINDS = sorted(file.stem for file in (FOLDER / "attention").glob("*.yaml"))
 BASES = ("base", "multimodal-base")
 
@@ -67,6 +67,12 @@ def test_settings_of_a_set_and_its_second_part_go_together(name: str) -> None:
     assert first.trainer.max_steps % first.trainer.val_check_interval == 0
     settings = first.data.init_args
     assert tuple(settings.grid) == network(first).grid
+
+
+def test_crowds_have_the_grid_of_their_network() -> None:
+    config = parsed("crowds", "attention/tvmax")
+    assert tuple(config.data.init_args.grid) == network(config).grid == (28, 28)
+    assert config.trainer.max_steps % config.trainer.val_check_interval == 0
 
 
 @cache

@@ -15,7 +15,7 @@ pytest.importorskip("jsonargparse")
 from omegamax.tasks.vqa.report import Comparison, Row
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "vqa"
-SETS = ("scenes", "easy_vqa", "shapes", "daquar")
+SETS = ("easy_vqa", "shapes", "daquar")
 
 
 def test_readme_has_the_tables_of_the_rows(tmp_path: Path, warm_processes) -> None:
@@ -26,13 +26,29 @@ def test_readme_has_the_tables_of_the_rows(tmp_path: Path, warm_processes) -> No
     assert again.read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
+def keys_of(name: str) -> list[tuple[str, str, str]]:
+    with (FOLDER / "results" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return [(row["begin"], row["kind"], row["seed"]) for row in csv.DictReader(file) if not row["options"]]
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_every_kind_has_a_row_for_each_seed_and_no_row_is_twice(name: str) -> None:
-    with (FOLDER / "results" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        keys = [(row["kind"], row["seed"]) for row in csv.DictReader(file) if not row["options"]]
+    keys = keys_of(name)
     assert len(set(keys)) == len(keys)
-    assert {(kind, seed) for kind, _ in keys for seed in "012"} == set(keys)
-    assert {"start", "blind", "softmax", "tvmax", "k_subsets", "continuous_sparsemax", "multimodal"} <= set(dict(keys))
+    assert {(begin, kind, seed) for begin, kind, _ in keys for seed in "012"} == set(keys)
+    kinds = {kind for _, kind, _ in keys}
+    assert {"blind", "softmax", "tvmax", "k_subsets", "continuous_sparsemax", "multimodal"} <= kinds
+
+
+@pytest.mark.parametrize("name", ["scenes", "crowds"])
+def test_what_is_compared_with_softmax_has_its_seeds(name: str) -> None:
+    keys = keys_of(name)
+    assert len(set(keys)) == len(keys)
+    seeds: dict[tuple[str, str], set[str]] = {}
+    for begin, kind, seed in keys:
+        seeds.setdefault((begin, kind), set()).add(seed)
+    for (begin, _), found in seeds.items():
+        assert found <= seeds[begin.replace("matched", "softmax"), "softmax"]  # the same weights, other scores
 
 
 def test_rows_of_the_demonstration_are_what_it_saved(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from omegamax import metrics
-from omegamax.metrics import auprc, comprehensiveness, iou_f1, roc_auc, sufficiency, token_f1
+from omegamax.metrics import auprc, communication_success, comprehensiveness, iou_f1, roc_auc, sufficiency, token_f1
 
 FUNCTIONS = {"token_f1": token_f1, "auprc": auprc, "roc_auc": roc_auc}
 
@@ -184,3 +184,22 @@ def test_nothing_marked_has_no_mean():
         token_f1(torch.ones(2, 3), torch.ones(2, 3), reduction="sum")
     with pytest.raises(ValueError, match=r"full and without must be \[\*, C\] of one shape"):
         comprehensiveness(torch.ones(2, 3), torch.ones(2, 2))
+
+
+def test_communication_success_by_hand():
+    guessed, decided = torch.tensor([[0, 1, 2], [2, 2, 0]]), torch.tensor([[0, 1, 1], [2, 0, 0]])
+    assert float(communication_success(guessed, decided)) == pytest.approx(4 / 6, abs=1e-15)
+    each = communication_success(guessed, decided, reduction="none")
+    assert each.tolist() == [[1, 1, 0], [1, 0, 1]] and each.dtype == torch.float64
+    assert float(communication_success(guessed[0, :1].int(), decided[0, :1])) == 1.0
+    assert math.isnan(communication_success(guessed[0, :0], decided[0, :0]))
+    metric = metrics.CommunicationSuccess()
+    metric.update(guessed, decided)
+    metric.update(torch.tensor([1, 1, 1, 1]), torch.tensor([1, 1, 1, 0]))
+    assert float(metric.compute()) == pytest.approx(7 / 10, abs=1e-15)
+    with pytest.raises(TypeError, match="communication_success: guessed must be a tensor of integers"):
+        communication_success(torch.ones(2), decided[0, :2])
+    with pytest.raises(ValueError, match=r"guessed and decided must have one shape, got \(2,\) and \(3,\)"):
+        communication_success(guessed[0, :2], decided[0])
+    with pytest.raises(ValueError, match="reduction must be one of"):
+        communication_success(guessed, decided, reduction="sum")

@@ -40,13 +40,15 @@ def test_every_row_of_the_papers_can_be_built(name):
     basis = look.density.basis
     assert len(basis) == (49 if name.endswith("49") else 100)
     torch.testing.assert_close(basis.variance[0].flatten()[0], torch.tensor(0.001))
-    assert look.density.fit.penalty == 0.01 and look.density.fit.padding
+    padded = name not in ("unimodal", "multimodal")  # the later paper has no zeros around the image
+    assert look.density.fit.penalty == 0.01 and look.density.fit.padding == padded and look.density.floor == 1e-6
 
 
 def test_multimodal_settings_arrive():
     look = OutputAttention(8, 8, PAPERS["multimodal"]).density
     assert isinstance(look, MultimodalAttention)
     assert (look.max_components, look.components, look.iterations, look.restarts) == (4, "random", (5, 10), 3)
+    assert look.init == "random" and OutputAttention(8, 8, PAPERS["2-mca"]).density.init == "split"
     assert look.criterion == Linear(5.0)
     assert OutputAttention(8, 8, OutputConfig("multimodal", selection="aic")).density.criterion == AIC()
     assert OutputAttention(8, 8, PAPERS["test-mca-100"]).density.criterion == Linear(100.0)

@@ -8,7 +8,17 @@ import torch.nn.functional as F
 
 from omegamax.densities import BetaGaussian, Gaussian
 from omegamax.metrics import on_grid
-from omegamax.models.mcan import LOSSES, AnswerLoss, Attention, GridAttention, GuidedAttention, ImageGrid, SelfAttention
+from omegamax.models.mcan import (
+    LOSSES,
+    AnswerLoss,
+    Attention,
+    GridAttention,
+    GuidedAttention,
+    ImageGrid,
+    OutputAttention,
+    OutputConfig,
+    SelfAttention,
+)
 from omegamax.nn import Softmax
 
 F64 = torch.float64
@@ -135,6 +145,15 @@ def test_cells_are_empty_where_attention_is_exactly_zero_and_not_where_it_is_too
     assert not bool(compact.empty()[0, 2, 2])
     weights[0, 1, 2] = 0.0
     assert GridAttention(weights, grid).empty().nonzero().tolist() == [[0, 1, 2]]
+
+
+def test_scores_are_scaled_before_they_are_mapped():
+    plain, scaled = (OutputAttention(8, 16, OutputConfig("sparsemax", scale=each)) for each in (1.0, 0.2))
+    z, grid = torch.randn(3, 6), ImageGrid((2, 3))
+    close(scaled.weigh(z, grid), plain.weigh(0.2 * z, grid))
+    assert not torch.allclose(scaled.weigh(z, grid), plain.weigh(z, grid))
+    with pytest.raises(ValueError, match="scale must"):
+        OutputConfig("sparsemax", scale=0.0)
 
 
 def test_weights_have_no_shares():

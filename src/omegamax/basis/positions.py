@@ -255,7 +255,11 @@ class BatchPositions:
     def cell_variance(self, like: Tensor) -> Tensor:
         """Return the variance of a uniform density over one cell, ``[*, n]``; points share the unit cube equally."""
         if self.points is None:
-            counts = [torch.as_tensor(k, device=like.device).to(like.dtype) for k in reversed(self._cells(like.device))]
+            # Filled in there: a number that is copied to a GPU waits, and no CUDA graph can hold it.
+            counts = [
+                k.to(like.dtype) if isinstance(k, Tensor) else like.new_full((), k)
+                for k in reversed(self._cells(like.device))
+            ]
             return 1 / (12 * torch.stack(counts, -1).clamp(min=1).square())
         count = like.new_tensor(self.width) if self.present is None else self.present.sum(-1).to(like.dtype)
         return (1 / (12 * count.clamp(min=1).pow(2 / self.dimension))).unsqueeze(-1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omegamax.metrics._communication import communication_success as communication_success
 from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
 from omegamax.metrics._confidence import confidence_curve as confidence_curve
 from omegamax.metrics._erasure import comprehensiveness as comprehensiveness
@@ -27,6 +28,7 @@ from omegamax.metrics._vqa import vqa_accuracy as vqa_accuracy
 if TYPE_CHECKING:
     from omegamax.metrics._text_torchmetrics import AUPRC as AUPRC
     from omegamax.metrics._text_torchmetrics import IOUF1 as IOUF1
+    from omegamax.metrics._text_torchmetrics import CommunicationSuccess as CommunicationSuccess
     from omegamax.metrics._text_torchmetrics import Comprehensiveness as Comprehensiveness
     from omegamax.metrics._text_torchmetrics import RocAUC as RocAUC
     from omegamax.metrics._text_torchmetrics import Sufficiency as Sufficiency
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from omegamax.metrics._torchmetrics import VQAAccuracy as VQAAccuracy
     from omegamax.metrics._torchmetrics import ZeroArea as ZeroArea
 
-_TEXT_CLASSES = ("AUPRC", "Comprehensiveness", "IOUF1", "RocAUC", "Sufficiency", "TokenF1")
+_TEXT_CLASSES = ("AUPRC", "CommunicationSuccess", "Comprehensiveness", "IOUF1", "RocAUC", "Sufficiency", "TokenF1")
 _CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea", *_TEXT_CLASSES)
 
 

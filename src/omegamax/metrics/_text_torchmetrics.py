@@ -9,6 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from omegamax._arguments import check_number
+from omegamax.metrics._communication import communication_success
 from omegamax.metrics._erasure import comprehensiveness, sufficiency
 from omegamax.metrics._rationales import auprc, harmonic_mean, match_spans, roc_auc, token_f1
 from omegamax.metrics._torchmetrics import _Mean
@@ -89,6 +90,20 @@ class Sufficiency(_TextMean):
     def update(self, full: Tensor, only: Tensor) -> None:
         """Add a batch of texts."""
         self._add(sufficiency(full, only, reduction="none").flatten())
+
+
+class CommunicationSuccess(_TextMean):
+    """How often a layperson guesses the decision, see :func:`~omegamax.metrics.communication_success`.
+
+    ``update(guessed, decided)``.
+
+        >>> CommunicationSuccess()(torch.tensor([0, 1, 1, 2]), torch.tensor([0, 1, 2, 2]))
+        tensor(0.7500, dtype=torch.float64)
+    """
+
+    def update(self, guessed: Tensor, decided: Tensor) -> None:
+        """Add a batch of texts."""
+        self._add(communication_success(guessed, decided, reduction="none").flatten())
 
 
 class IOUF1(Metric):

@@ -23,8 +23,8 @@ def split_boxes(points: Points, components: int) -> Tensor:
     low, high = (side.unsqueeze(-2) for side in points.box)
     wide = high > low
     fraction = torch.where(wide, (points.x - low) / torch.where(wide, high - low, 1.0), 0.5)
-    labels = torch.zeros(torch.broadcast_shapes(fraction.shape[:-1], points.weights.shape), dtype=torch.long)
-    labels = labels.to(points.x.device)
+    shape = torch.broadcast_shapes(fraction.shape[:-1], points.weights.shape)
+    labels = torch.zeros(shape, dtype=torch.long, device=points.x.device)
 
     def cut(box: list[tuple[float, float]], label: int, parts: int, axis: int) -> None:
         nonlocal labels

@@ -1,4 +1,7 @@
-"""Symmetric matrices by their lower triangles: what expectation-maximisation does with thousands of small ones."""
+"""Symmetric matrices by their lower triangles: what expectation-maximisation does with thousands of small ones.
+
+Entries are sliced one by one: a list of indices would be copied to a GPU in each call, and no CUDA graph can hold that.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,21 @@ def pairs(n: int) -> list[tuple[int, int]]:
 
 def pack(matrix: Tensor) -> Tensor:
     """Return the lower triangle of ``[*, n, n]``, ``[*, n(n+1)/2]``."""
-    rows, columns = zip(*pairs(matrix.shape[-1]), strict=True)
-    return matrix[..., list(rows), list(columns)]
+    return torch.stack([matrix[..., i, j] for i, j in pairs(matrix.shape[-1])], -1)
 
 
 def unpack(packed: Tensor, n: int) -> Tensor:
     """Return the whole matrix, ``[*, n, n]``."""
     index = [i * (i + 1) // 2 + j if i >= j else j * (j + 1) // 2 + i for i in range(n) for j in range(n)]
-    return packed[..., index].unflatten(-1, (n, n))
+    return torch.stack([packed[..., i] for i in index], -1).unflatten(-1, (n, n))
 
 
 def products(x: Tensor) -> Tensor:
     """Return ``x x'`` of vectors ``[*, n]``, packed."""
     if x.shape[-1] == 1:
         return x.square()
-    rows, columns = zip(*pairs(x.shape[-1]), strict=True)
-    return x[..., list(rows)] * x[..., list(columns)]
+    axes = x.unbind(-1)
+    return torch.stack([axes[i] * axes[j] for i, j in pairs(x.shape[-1])], -1)
 
 
 def diagonal(n: int) -> list[int]:

@@ -151,7 +151,7 @@ def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, sha
         raise TypeError(f"{name}: {argument} must be a variance, a float or a tensor, got {type(value).__name__}")
     if not 0 <= value < math.inf:
         raise ValueError(f"{name}: {argument} must be >= 0 and finite, got {value:g}")
-    return like.new_tensor(value)
+    return like.new_full((), value)
 
 
 def _normalise(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -92,12 +92,14 @@ class Iteration:
         linear = times(precision, state.mean)
         square = (linear * state.mean).sum(-1)
         if points.spread is not None:
-            square = square + (precision[..., diagonal(n)] * points.spread.unsqueeze(-2)).sum(-1)
+            along = [precision[..., k] * points.spread[..., i, None] for i, k in enumerate(diagonal(n))]
+            square = square + torch.stack(along, -1).sum(-1)
         alive = state.weights > 0
         log_weights = torch.where(alive, torch.where(alive, state.weights, 1.0).log(), NEVER)
-        double = precision.new_tensor([-0.5 if i == j else -1.0 for i, j in pairs(n)])  # off the diagonal twice
+        # Off the diagonal twice.
+        factors = [(-0.5 if i == j else -1.0) * precision[..., k] for k, (i, j) in enumerate(pairs(n))]
         first = (log_weights - constant - 0.5 * square).unsqueeze(-1)
-        return torch.cat([first, linear, precision * double], -1) @ points.features.mT
+        return torch.cat([first, linear, torch.stack(factors, -1)], -1) @ points.features.mT
 
     def responsibilities(self, scores: Tensor) -> Tensor:
         """Return ``gamma [*, K, L]``: the E-step."""

@@ -1,9 +1,10 @@
-"""``omegamax text explain``: the class of a text, its words in the colours of their attention, and a picture."""
+"""``omegamax text explain``: the class of a text or a pair, where the network looked, and a picture of it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax text explain``."""
     add = parser.add_argument
     add("text", metavar="TEXT", help='in quotes, "the film was not boring"')
+    add("second", metavar="SECOND", nargs="?", help="sentence that may follow from the first, for networks of pairs")
     add(
         "--checkpoint",
         dest="runs",
@@ -46,25 +48,49 @@ def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation
     from omegamax.data.errors import printable
     from omegamax.data.text import split_words
     from omegamax.tasks.text.explain import draw, explain, find_unknown_words
+    from omegamax.tasks.text.explain_pair import draw_pairs, explain_pair
 
-    if not split_words(options.text):
-        raise ValueError(f'the text {options.text!r} has no words; give some, "the film was not boring"')
+    texts = [options.text] if options.second is None else [options.text, options.second]
+    for text in texts:
+        if not split_words(text):
+            raise ValueError(f'the text {text!r} has no words; give some, "the film was not boring"')
     for name, task in tasks.items():
-        strange = find_unknown_words(task, options.text)
+        wanted = 1 if task.config.alignment is None else 2
+        if len(texts) != wanted:
+            raise ValueError(f"{name} reads {('one text', 'two sentences')[wanted - 1]}, got {len(texts)}")
+        strange = find_unknown_words(task, " ".join(texts))
         if strange:
             shown = ", ".join(map(printable, strange[:12])) + (", ..." if len(strange) > 12 else "")
             print(f"{name}: words it was not trained with: {shown}", file=sys.stderr)
+    if options.second is not None:
+        pairs = {name: explain_pair(task, options.text, options.second, options.top) for name, task in tasks.items()}
+        for name, pair in pairs.items():
+            _tell_of_cut(name, texts, [pair.words, pair.second])
+        headers, rows = _tabulate("alignment", {name: pair.classes for name, pair in pairs.items()})
+        return Explanation(headers, rows, draw_pairs(pairs), "Which words they compared")
     said = {name: explain(task, options.text, options.top) for name, task in tasks.items()}
     for name, each in said.items():
-        left = len(split_words(options.text)) - len(each.words)
-        if left:
-            print(f"{name}: reads {len(each.words):,} words, and not the last {left:,}", file=sys.stderr)
+        _tell_of_cut(name, texts, [each.words])
         show_words(name, each)
-    rows = [[name, *(f"{label} {p:.2f}" for label, p in each.classes)] for name, each in said.items()]
+    headers, rows = _tabulate("attention", {name: each.classes for name, each in said.items()})
+    return Explanation(headers, rows, draw(said), "Which words they looked at")
+
+
+def _tell_of_cut(name: str, texts: Sequence[str], read: Sequence[Sequence[str]]) -> None:
+    """Say of each text how many words a network left away, if any."""
+    from omegamax.data.text import split_words
+
+    for text, words in zip(texts, read, strict=True):
+        left = len(split_words(text)) - len(words)
+        if left:
+            print(f"{name}: reads {len(words):,} words, and not the last {left:,}", file=sys.stderr)
+
+
+def _tabulate(what: str, classes: Mapping[str, list[tuple[str, float]]]) -> tuple[list[str], list[list[str]]]:
+    """Return headers and rows: the classes that each network gives, the likeliest first."""
+    rows = [[name, *(f"{label} {p:.2f}" for label, p in each)] for name, each in classes.items()]
     width = max(map(len, rows))
-    ranks = ["class", *(f"{rank}." for rank in range(2, width))]
-    table = [row + [""] * (width - len(row)) for row in rows]
-    return Explanation(["attention", *ranks], table, draw(said), "Which words they looked at")
+    return [what, "class", *(f"{rank}." for rank in range(2, width))], [row + [""] * (width - len(row)) for row in rows]
 
 
 def show_words(name: str, said: TextExplanation) -> None:

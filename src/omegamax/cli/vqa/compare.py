@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least, check_folder
+from omegamax.cli._device import move
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
-    from omegamax.tasks.vqa import VQAData, VQATask
+    from omegamax.tasks.vqa import VQAData
     from omegamax.tasks.vqa.report import Comparison, Row
 
 SUMMARY = "compare trained networks: a table, and a page with curves and maps to look at"
@@ -61,7 +62,7 @@ def _compare(options: argparse.Namespace) -> int:
         raise CommandError(f"--pictures {options.pictures} does not exist; give a folder or a zip archive")
     data = _data(settings, changes)
     for each in (*runs.values(), *([baseline] if baseline else [])):
-        _move(each.task, options.device)
+        move(each.task, options.device)
     comparison = compare(
         runs,
         data,
@@ -88,14 +89,6 @@ def _data(settings: dict[str, Any], changes: dict[str, str]) -> VQAData:
     if strange:
         raise CommandError(f"{settings['class']} has no {strange[0]}; leave --{strange[0]} out")
     return VQAData.of(settings, **changes)
-
-
-def _move(task: VQATask, device: str) -> None:
-    try:
-        task.to(device)
-    except (RuntimeError, AssertionError) as error:  # the latter from a build of torch without it
-        reason = str(error).splitlines()[0]
-        raise CommandError(f"--device {device} is not there ({reason}); try --device cpu") from error
 
 
 def write(comparison: Comparison, out: Path) -> None:

@@ -6,6 +6,7 @@ from omegamax.data.text.packed import PackedTexts as PackedTexts
 from omegamax.data.text.packed import TextWarning as TextWarning
 from omegamax.data.text.packed import collate_texts as collate_texts
 from omegamax.data.text.packed import collect_vocabulary as collect_vocabulary
+from omegamax.data.text.pairs import SentencePairs as SentencePairs
 from omegamax.data.text.reviews import Reviews as Reviews
 from omegamax.data.text.rows import read_rows as read_rows
 from omegamax.data.text.sample import TextSample as TextSample

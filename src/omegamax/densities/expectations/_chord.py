@@ -16,12 +16,14 @@ slope k, which is zero up to rounding and yet has derivatives, the formula holds
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from omegamax._checks import is_plain
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities.expectations._windows import find_order
@@ -54,6 +56,26 @@ _SHORT = {
 }
 
 
+def _nodes_at(m: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nodes and weights over a chord for ``m``, those across the chords for 0, where ``like`` is.
+
+    Copied to a device once: each copy would wait for a GPU, and no CUDA graph can hold it.
+    """
+    return _copy_nodes(m, like.dtype, like.device) if is_plain(like) else _move_nodes(m, like.dtype, like.device)
+
+
+def _move_nodes(m: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    x, w = _SHORT[m][1] if m else _OUTER
+    return x.to(device, dtype), w.to(device, dtype)
+
+
+@lru_cache(maxsize=64)
+def _copy_nodes(m: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    # A cache that is filled in inference mode must be of use when it is off.
+    with torch.inference_mode(False), torch.no_grad():
+        return _move_nodes(m, dtype, device)
+
+
 def integrate_chords(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     """Return ``E_p[N(t; c_j, S_j)]``, ``[*, J]``, over the plane, for a float alpha that has an :func:`find_order`.
 
@@ -83,7 +105,7 @@ def integrate_chords(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     bump = Bump(*(torch.where(missed, safe, t).unsqueeze(-1) for t, safe in zip(bump, (0, 0, 1, 1, 0), strict=True)))
     a1, start, end = (torch.where(missed, 0.0, t).unsqueeze(-1) for t in (a1, start, end))
     low, high = ((a1 + t).clamp(-1, 1).asin() for t in (start, end))
-    x, w = (t.to(low) for t in _OUTER)
+    x, w = _nodes_at(0, low)
     half = (high - low) * (x + 0.5) / 2
     c = (low + 2 * half).cos()
     weight = (high - low) * w * c ** (2 * m + 1) / math.sqrt(2 * math.pi)
@@ -142,8 +164,8 @@ def _rotation(x1: Tensor, x2: Tensor, f11: Tensor, f21: Tensor, f22: Tensor) -> 
 
 def _over_chord(r: Tensor, q: Tensor, m: int) -> Tensor:
     r"""Return :math:`r^{-2m} \int_{-r}^{r} (r^2 - y^2)^m \phi(y - q) \, dy`, elementwise."""
-    least, (y, w) = _SHORT[m]
-    smooth = r * ((-0.5 * (r.unsqueeze(-1) * y.to(r) - q.unsqueeze(-1)).square()).exp() @ w.to(r))
+    least, (y, w) = _SHORT[m][0], _nodes_at(m, r)
+    smooth = r * ((-0.5 * (r.unsqueeze(-1) * y - q.unsqueeze(-1)).square()).exp() @ w)
     closed = r > least
     r, q = torch.where(closed, r, 1.0), torch.where(q < 0, -q, q)
     left, right = r + q, r - q

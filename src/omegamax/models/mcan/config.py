@@ -40,6 +40,8 @@ class OutputConfig:
         learnable: learn alpha, or the strength of tvmax, from there on.
         strength: of tvmax.
         k: cells that k-subsets attends to.
+        scale: factor of the scores before they are mapped. Sparse maps answer to small differences: where scores are
+            equal, sparsemax moves its weights L times as far as softmax, for L cells.
         discrete: name of the map that gives a continuous kind its weights.
         functions: basis functions along each side, their centres linearly spaced in :math:`[0, 1]`; 10 for N = 100, 7
             for N = 49.
@@ -84,6 +86,7 @@ class OutputConfig:
     learnable: bool = False
     strength: float = 0.01
     k: float = 20.0
+    scale: float = 1.0
     discrete: str = "softmax"
     functions: int = 10
     basis: str = "gaussian"
@@ -121,7 +124,7 @@ class OutputConfig:
                 raise ValueError(f"{name}: mixing goes with components='fixed', got {self.components!r}")
         if self.floor is not None:
             check_number(name, "floor", self.floor, least=0)
-        for argument in ("k", "functions", "variance", "max_components"):
+        for argument in ("k", "scale", "functions", "variance", "max_components"):
             check_above(name, argument, getattr(self, argument), 0.0)
         if isinstance(self.selection, str):
             check_choice(name, "selection", self.selection, SELECTIONS)

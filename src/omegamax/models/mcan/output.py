@@ -36,10 +36,10 @@ class OutputAttention(torch.nn.Module):
     the mean of the function V that ridge regression puts through the features. Cells missing inside an image have no
     weight; V is not fitted there, or with ``padding`` it is fitted to 0, as around the image.
 
-    Before they are mapped, scores are multiplied by the buffer ``score_scale``, 1 unless :meth:`match` sets it. With
-    ``combined`` both contexts are added; with ``density_features`` a linear map of the numbers of the density is. With
-    ``heads`` each look has its scores and its part of the features; with ``glimpses`` the scores are
-    :math:`\mathrm{MLP}(x_l + U \bar x)`, where :math:`\bar x` is the mean of the contexts so far. With
+    Before they are mapped, scores are multiplied by the buffer ``score_scale``: the ``scale`` of the settings until
+    :meth:`match` sets it. With ``combined`` both contexts are added; with ``density_features`` a linear map of the
+    numbers of the density is. With ``heads`` each look has its scores and its part of the features; with ``glimpses``
+    the scores are :math:`\mathrm{MLP}(x_l + U \bar x)`, where :math:`\bar x` is the mean of the contexts so far. With
     ``source="question"`` there are no scores: ``forward(x, grid, question [B, D])`` predicts the density.
 
     Args:
@@ -65,7 +65,7 @@ class OutputAttention(torch.nn.Module):
         self.transform = _transform(config)
         self.density = _density(config, dim if self.predicts else None)
         self.score_scale: Tensor
-        self.register_buffer("score_scale", torch.ones(()))
+        self.register_buffer("score_scale", torch.full((), float(config.scale)))
         # What is learnt beside the scores is nothing at first: weights learnt without it answer as they did.
         self.numbers: torch.nn.Parameter | None = None
         if config.density_features:

@@ -1,5 +1,7 @@
 """Networks that read texts, with any attention over the words."""
 
+from omegamax.models.text.alignment import AlignmentLayer as AlignmentLayer
+from omegamax.models.text.alignment import WordAlignment as WordAlignment
 from omegamax.models.text.attention import TextAttention as TextAttention
 from omegamax.models.text.attention import WordAttention as WordAttention
 from omegamax.models.text.classifier import BiLSTMEncoder as BiLSTMEncoder
@@ -8,3 +10,5 @@ from omegamax.models.text.classifier import TextClassifier as TextClassifier
 from omegamax.models.text.classifier import TransformerEncoder as TransformerEncoder
 from omegamax.models.text.config import TextConfig as TextConfig
 from omegamax.models.text.config import WordsConfig as WordsConfig
+from omegamax.models.text.entailment import EntailmentAnswer as EntailmentAnswer
+from omegamax.models.text.entailment import EntailmentClassifier as EntailmentClassifier

@@ -16,8 +16,6 @@ from omegamax.models.mcan.blocks import SelfAttention
 from omegamax.models.text.attention import TextAttention, WordAttention
 from omegamax.models.text.config import TextConfig
 
-NAME = "TextClassifier"
-
 
 @dataclass(frozen=True, eq=False)
 class TextAnswer:
@@ -32,7 +30,56 @@ class TextAnswer:
     attention: WordAttention
 
 
-class TextClassifier(torch.nn.Module):
+class WordReader(torch.nn.Module):
+    """What networks share that read words: their embedding, an encoder, and dropout before and after it.
+
+    Args:
+        config: sizes.
+        embedding: of the words, to start from, ``[words, word_dim]``, such as GloVe's.
+    """
+
+    def __init__(self, config: TextConfig, embedding: Tensor | None = None):
+        super().__init__()
+        self.config = config
+        self.embedding = torch.nn.Embedding(config.words, config.word_dim, padding_idx=0)
+        if embedding is not None:
+            wanted = tuple(self.embedding.weight.shape)
+            if tuple(embedding.shape) != wanted:
+                given = tuple(embedding.shape)
+                name = type(self).__name__
+                raise ValueError(f"{name}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
+            with torch.no_grad():
+                self.embedding.weight.copy_(embedding)
+        self.encoder: BiLSTMEncoder | TransformerEncoder
+        self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
+        self.dropout = torch.nn.Dropout(config.dropout)
+
+    def encode(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return the states ``[B, L, D]`` of embeddings; the mask is True where there is a word."""
+        return self.dropout(self.encoder(self.dropout(x), mask.sum(-1), mask))
+
+    @property
+    def alphas(self) -> Tensor | None:
+        """Return what each head has learnt to map its scores by, ``[layers, heads]``; None without a transformer."""
+        return self.encoder.alphas if isinstance(self.encoder, TransformerEncoder) else None
+
+    def check_words(self, key: str, words: Any) -> Tensor:
+        """Return the indices of words that a batch holds under a key, or refuse them."""
+        name = type(self).__name__
+        if not isinstance(words, Tensor) or words.dtype not in (torch.int64, torch.int32):
+            given = words.dtype if isinstance(words, Tensor) else type(words).__name__
+            raise TypeError(f"{name}: batch must hold {key}, integer indices, got {given}")
+        if words.dim() != 2 or words.shape[1] == 0:
+            raise ValueError(f"{name}: {key} must be [B, L] with L >= 1, got shape {tuple(words.shape)}")
+        if words.numel() and words.device.type == "cpu" and readable(words):
+            low, high = (int(i) for i in words.aminmax())
+            if low < 0 or high >= self.config.words:
+                worst = low if low < 0 else high
+                raise IndexError(f"{name}: {key} must be indices in [0, {self.config.words}), got {worst}")
+        return words
+
+
+class TextClassifier(WordReader):
     """Words, an encoder, one look at its states with any attention, and a linear map to the classes.
 
     Args:
@@ -51,50 +98,21 @@ class TextClassifier(torch.nn.Module):
     """
 
     def __init__(self, config: TextConfig, embedding: Tensor | None = None):
-        super().__init__()
-        self.config = config
-        self.embedding = torch.nn.Embedding(config.words, config.word_dim, padding_idx=0)
-        if embedding is not None:
-            wanted = tuple(self.embedding.weight.shape)
-            if tuple(embedding.shape) != wanted:
-                given = tuple(embedding.shape)
-                raise ValueError(f"{NAME}: embedding must be [words, word_dim] = {wanted}, got shape {given}")
-            with torch.no_grad():
-                self.embedding.weight.copy_(embedding)
-        self.encoder: BiLSTMEncoder | TransformerEncoder
-        self.encoder = BiLSTMEncoder(config) if config.encoder == "bilstm" else TransformerEncoder(config)
+        super().__init__(config, embedding)
         self.attention = TextAttention(config.state_dim, config.score_dim, config.attention)
-        self.dropout = torch.nn.Dropout(config.dropout)
         self.classify = torch.nn.Linear(config.state_dim, config.classes)
 
     def forward(self, batch: Mapping[str, Any]) -> TextAnswer:
-        words = self._check(batch.get("words"))
+        if "second" in batch:
+            raise ValueError("TextClassifier: reads one text, got pairs; for these the network must have an alignment")
+        words = self.check_words("words", batch.get("words"))
         return self.read(self.embedding(words), words != 0)
 
     def read(self, x: Tensor, mask: Tensor) -> TextAnswer:
         """Return the answer to the embeddings of words ``[B, L, word_dim]``; the mask is True where there is a word."""
-        lengths = mask.sum(-1)
-        h = self.dropout(self.encoder(self.dropout(x), lengths, mask))
-        context, attention = self.attention(h, lengths, mask)
+        h = self.encode(x, mask)
+        context, attention = self.attention(h, mask.sum(-1), mask)
         return TextAnswer(self.classify(context), attention)
-
-    @property
-    def alphas(self) -> Tensor | None:
-        """Return what each head has learnt to map its scores by, ``[layers, heads]``; None without a transformer."""
-        return self.encoder.alphas if isinstance(self.encoder, TransformerEncoder) else None
-
-    def _check(self, words: Any) -> Tensor:
-        if not isinstance(words, Tensor) or words.dtype not in (torch.int64, torch.int32):
-            given = words.dtype if isinstance(words, Tensor) else type(words).__name__
-            raise TypeError(f"{NAME}: batch must hold words, integer indices, got {given}")
-        if words.dim() != 2 or words.shape[1] == 0:
-            raise ValueError(f"{NAME}: words must be [B, L] with L >= 1, got shape {tuple(words.shape)}")
-        if words.numel() and words.device.type == "cpu" and readable(words):
-            low, high = (int(i) for i in words.aminmax())
-            if low < 0 or high >= self.config.words:
-                worst = low if low < 0 else high
-                raise IndexError(f"{NAME}: words must be indices in [0, {self.config.words}), got {worst}")
-        return words
 
     def extra_repr(self) -> str:
         return f"attention={self.config.attention.kind!r}"

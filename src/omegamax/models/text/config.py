@@ -13,6 +13,7 @@ DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequenti
 CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 ENCODERS = ("bilstm", "transformer")
 SOURCES = ("weights", "cnn")
+ALIGNMENTS = ("softmax", "sparsemax", "entmax15", "sequence", "matching")
 # Alpha of the kinds that have one: as set by their name, or by default.
 _SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
 _DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
@@ -124,12 +125,15 @@ class TextConfig:
         word_dim: features of a word's embedding.
         hidden_dim: of the LSTM in each direction, so that a word has twice as many; of the transformer half as many as
             a word has.
-        score_dim: hidden units of the additive scorer of words.
+        score_dim: hidden units of the additive scorer of words, or of the comparison of two sentences.
         layers, heads: of the transformer.
         alpha: of the transformer's heads to start from; with ``learn_alpha`` each goes its own way in (1, 2).
         learn_alpha: whether they do.
         dropout: of embeddings and of the states of words.
-        attention: over the words.
+        attention: over the words of a text.
+        alignment: of the words of two sentences, for sets of pairs: ``"softmax"``, ``"sparsemax"``, ``"entmax15"``,
+            ``"sequence"`` or ``"matching"``, see :class:`~omegamax.models.text.EntailmentClassifier`, which has no
+            ``attention``; None: the network reads one text.
 
     Example:
         >>> TextConfig.small(words=20, classes=2, attention=WordsConfig("sparsemax")).word_dim
@@ -154,10 +158,13 @@ class TextConfig:
     learn_alpha: bool = True
     dropout: float = 0.0
     attention: WordsConfig = field(default_factory=WordsConfig)
+    alignment: str | None = None
 
     def __post_init__(self) -> None:
         name = "TextConfig"
         check_choice(name, "encoder", self.encoder, ENCODERS)
+        if self.alignment is not None:
+            check_choice(name, "alignment", self.alignment, ALIGNMENTS)
         for argument in ("words", "classes", "word_dim", "hidden_dim", "score_dim", "layers", "heads"):
             check_integer(name, argument, getattr(self, argument), least=1)
         if self.encoder == "transformer" and self.state_dim % self.heads:

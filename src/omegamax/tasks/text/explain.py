@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omegamax.data.text import EMPTY, split_words
 from omegamax.densities import Density
+from omegamax.models.text import WordAttention
 from omegamax.tasks.text.task import TextTask
 
 if TYPE_CHECKING:
@@ -54,12 +55,15 @@ def explain(task: TextTask, text: str, top: int = 3) -> TextExplanation:
         >>> said.words, said.weights.shape
         (('Good', ',', 'is', "n't", 'it', '?'), torch.Size([6]))
     """
+    if task.config.alignment is not None:
+        raise ValueError("explain: task must read single texts, got one that aligns two; ask explain_pair")
     words = tuple(split_words(text))[: task.data_settings.get("length")] or (EMPTY,)
     numbers = torch.tensor([task.vocabulary.find_words(words)], device=task.device)
     answer = task({"words": numbers})
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.config.classes))
     names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
     look = answer.attention
+    assert isinstance(look, WordAttention)
     discrete = None if look.discrete is None or (look.density is not None and not look.combined) else look.discrete[0]
     return TextExplanation(
         words,

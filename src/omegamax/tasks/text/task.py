@@ -19,7 +19,14 @@ from omegamax.data.files import short
 from omegamax.data.text import NO_LABEL
 from omegamax.metrics import MassInside
 from omegamax.models.mcan import AnswerLoss
-from omegamax.models.text import TextAnswer, TextClassifier, TextConfig
+from omegamax.models.text import (
+    EntailmentAnswer,
+    EntailmentClassifier,
+    TextAnswer,
+    TextClassifier,
+    TextConfig,
+    WordAttention,
+)
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -37,7 +44,10 @@ class TextTask(RunTask):
 
     Logged are ``train_loss``; ``val_loss``, ``val_accuracy``, ``val_zero`` (the share of words with exactly no
     attention) and, where words are marked, the share ``val_inside`` of the attention on those that at least half of the
-    people marked; in a test, the same with ``test_``. All are means over the texts of all processes.
+    people marked; in a test, the same with ``test_``. All are means over the texts of all processes. With
+    ``network.alignment`` set, for pairs of sentences, the network is an
+    :class:`~omegamax.models.text.EntailmentClassifier`, and ``val_zero`` the share of pairs of words that are not
+    aligned at all.
 
     Args:
         vocabulary: numbers of words and classes; on the command line, that of the data.
@@ -62,7 +72,7 @@ class TextTask(RunTask):
 
     kind = "text"
     data_type = TextData
-    model: TextClassifier
+    model: TextClassifier | EntailmentClassifier
     network: dict[str, Any]
 
     def __init__(
@@ -82,14 +92,15 @@ class TextTask(RunTask):
         self.config = network.replace(words=vocabulary.num_words, classes=vocabulary.num_answers)
         options = dict(loss_options or {})
         self.network = {"vocabulary": vocabulary, "network": self.config, "loss": loss, "loss_options": options}
-        self.model = TextClassifier(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
+        build = TextClassifier if network.alignment is None else EntailmentClassifier
+        self.model = build(self.config, load_embedding(word_vectors, vocabulary, network.word_dim))
         self.model.embedding.requires_grad_(not freeze_words)
         self.loss = AnswerLoss(loss, **options)
         self.rate, self.weight_decay = rate, weight_decay
 
     @property
     def label(self) -> str:
-        """Return the name of the attention, in words.
+        """Return the name of the attention, or the alignment, in words.
 
         >>> from omegamax.models.text import WordsConfig
         >>> kind = WordsConfig("continuous_sparsemax", combined=True)
@@ -99,7 +110,15 @@ class TextTask(RunTask):
         attention = self.config.attention
         name = attention.kind.replace("_", " ").replace("k subsets", "k-subsets")
         name = f"{attention.discrete} + {name}" if attention.combined else name
+        name = name if self.config.alignment is None else f"{self.config.alignment} alignment"
         return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name
+
+    @property
+    def classifier(self) -> TextClassifier:
+        """Return the network if it reads single texts; refuse one that aligns two."""
+        if not isinstance(self.model, TextClassifier):
+            raise ValueError(f"{self.label}: the network must read single texts, got one that aligns two sentences")
+        return self.model
 
     def describe(self) -> dict[str, Any]:
         words = {"words": list(self.vocabulary.words), "answers": list(self.vocabulary.answers)}
@@ -123,7 +142,7 @@ class TextTask(RunTask):
             raise DataError(f"{path}: layers must be at most 1,000, got {short(config.layers)}; {remedy(cls.kind)}")
         return {"vocabulary": vocabulary, "network": config, **rest}
 
-    def forward(self, batch: Batch) -> TextAnswer:
+    def forward(self, batch: Batch) -> TextAnswer | EntailmentAnswer:
         return self.model(batch)
 
     def setup(self, stage: str) -> None:
@@ -192,13 +211,13 @@ class _TextScores(torch.nn.Module):
         self.accuracy = MulticlassAccuracy(classes, average="micro")
         self.inside = MassInside(undefined="skip")
 
-    def update(self, answer: TextAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
+    def update(self, answer: TextAnswer | EntailmentAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
         """Add a batch."""
         attention = answer.attention
         self.loss.update(loss, len(batch["label"]))
         self.accuracy.update(answer.logits, batch["label"])
         self.zero.update(attention.empty()[attention.mask].float())
-        if "marks" in batch:
+        if "marks" in batch and isinstance(attention, WordAttention):
             known = (batch["marks"] >= 0.5).any(-1)  # elsewhere there is nothing to compare with
             marked, mask = batch["marks"][known] >= 0.5, attention.mask[known]
             self.inside.update(attention.weights[known], marked, mask=mask)

@@ -1,0 +1,195 @@
+"""Training of a network on splits that are in memory: what ``omegamax vqa fit`` does, with less between the steps.
+
+A step of these small networks is hundreds of kernels of a few microseconds. Where its sizes never change and it waits
+for nothing, a GPU is handed all of them at once, as a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.data import Ready
+from omegamax.nn import MultimodalAttention
+from omegamax.tasks.batches import Order
+from omegamax.tasks.vqa import VQATask
+from omegamax.tasks.vqa.scores import Scores
+
+Batch = dict[str, Any]
+LEARNT_FROM = ("question", "features", "feature_mask", "sizes", "grid", "image", "answers")
+CHUNK = 500  # questions that are answered at once
+_WARM = 3  # steps before a capture, which make what later ones find ready
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how: steps, steps from one validation to the next, norm of gradients, size and order of batches."""
+
+    steps: int
+    every: int
+    clip: float
+    batch_size: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What came out: validation accuracy over time, the weights of the best, and the seconds it took."""
+
+    curve: list[tuple[int, float]]
+    best_step: int
+    val_accuracy: float
+    seconds: float
+
+
+class Step:
+    """One step of the optimiser: forward, backward, clipped gradients, AdamW."""
+
+    def __init__(self, task: VQATask, clip: float) -> None:
+        self.task, self.clip = task, clip
+        self.learnt = [p for p in task.parameters() if p.requires_grad]
+        device = self.learnt[0].device
+        self.capturable = device.type == "cuda"
+        self.rate = torch.tensor(task.rate.peak, device=device)
+        rate: Any = self.rate if self.capturable else task.rate.peak
+        self.optimiser = torch.optim.AdamW(
+            self.learnt, rate, task.betas, weight_decay=task.weight_decay, capturable=self.capturable
+        )
+
+    def set_rate(self, rate: float) -> None:
+        """Set the rate of the next step."""
+        if self.capturable:
+            self.rate.fill_(rate)
+        else:
+            self.optimiser.param_groups[0]["lr"] = rate
+
+    def run(self, batch: Batch) -> Tensor:
+        """Learn from a batch; return its loss."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.task.loss(self.task(batch).logits, batch["answers"])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.learnt, self.clip)
+        self.optimiser.step()
+        return loss.detach()
+
+
+class Captured:
+    """A step as a CUDA graph, and the batch that it reads: samples are copied there.
+
+    The network and its optimiser are left as they were found.
+    """
+
+    def __init__(self, step: Step, batch: Batch) -> None:
+        self.batch = {key: value.clone() if isinstance(value, Tensor) else value for key, value in batch.items()}
+        before = copy.deepcopy(step.task.model.state_dict())
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM):
+                step.run(self.batch)
+        torch.cuda.current_stream().wait_stream(side)
+        step.optimiser.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = step.run(self.batch)
+        step.task.model.load_state_dict(before)
+        for state in step.optimiser.state.values():
+            for value in state.values():
+                value.zero_()
+
+    def run(self, batch: Batch) -> Tensor:
+        """Learn from a batch; return the tensor that holds the loss until the next."""
+        for key, value in batch.items():
+            if isinstance(value, Tensor):
+                self.batch[key].copy_(value)
+        self.graph.replay()
+        return self.loss
+
+
+class CapturedEach:
+    """Steps of a mixture whose number of components is drawn anew each time: a CUDA graph for each number."""
+
+    def __init__(self, step: Step, batch: Batch, layer: MultimodalAttention) -> None:
+        drawn, most = layer.components, layer.max_components
+        self.graphs = []
+        layer.components = "fixed"
+        for count in range(1, most + 1):
+            layer.max_components = count
+            self.graphs.append(Captured(step, batch))
+        layer.components, layer.max_components = drawn, most
+
+    def run(self, batch: Batch) -> Tensor:
+        """Draw a number evenly, and learn from a batch."""
+        return self.graphs[int(torch.randint(len(self.graphs), ()))].run(batch)
+
+
+def capture(step: Step, batch: Batch) -> Captured | CapturedEach:
+    """Capture a step of any attention, in as many graphs as it has forms."""
+    layer = step.task.model.output.density
+    if isinstance(layer, MultimodalAttention) and layer.components == "random":
+        return CapturedEach(step, batch, layer)
+    return Captured(step, batch)
+
+
+def batches(ready: Ready, schedule: Schedule) -> Iterator[Batch]:
+    """Cut batches from a split for as many steps as there are; the last of an epoch, if smaller, is left out."""
+    some = Ready({key: value for key, value in ready.batch.items() if key in LEARNT_FROM})
+    device = some.batch["question"].device
+    order, done = Order(len(some), schedule.batch_size, schedule.seed), 0
+    while True:
+        whole = [rows for rows in order if len(rows) == schedule.batch_size]
+        for rows in torch.tensor(whole, device=device):
+            if done == schedule.steps:
+                return
+            yield some.__getitems__(rows)
+            done += 1
+        order.set_epoch(order.epoch + 1)
+
+
+def train(task: VQATask, splits: dict[str, Ready], schedule: Schedule, graph: bool = False) -> Trained:
+    """Train a network, validate it every so often, and leave it with the weights of the best validation.
+
+    Args:
+        task: on the device of the splits.
+        splits: ``"train"`` and ``"val"``.
+        schedule: how long, and how.
+        graph: capture a step as a CUDA graph.
+    """
+    task.train()
+    step, start = Step(task, schedule.clip), time.perf_counter()
+    runner: Step | Captured | CapturedEach = step
+    curve: list[tuple[int, float]] = []
+    best: dict[str, Tensor] = {}
+    for done, batch in enumerate(batches(splits["train"], schedule)):
+        if graph and done == 0:
+            runner = capture(step, batch)
+        step.set_rate(task.rate.peak * task.rate.factor_at(done, schedule.steps))
+        runner.run(batch)
+        if (done + 1) % schedule.every == 0 or done + 1 == schedule.steps:
+            curve.append((done + 1, accuracy(task, splits["val"])))
+            if curve[-1][1] >= max(value for _, value in curve):
+                best = {name: value.detach().clone() for name, value in task.model.state_dict().items()}
+    task.model.load_state_dict(best)
+    task.eval()
+    highest = max(value for _, value in curve)
+    at = max(number for number, value in curve if value == highest)
+    return Trained(curve, at, highest, time.perf_counter() - start)
+
+
+@torch.no_grad()
+def accuracy(task: VQATask, ready: Ready) -> float:
+    """Share of the questions of a split that are answered rightly."""
+    scores = Scores().to(ready.batch["question"].device)
+    training = task.training
+    task.eval()
+    for rows in torch.arange(len(ready)).split(CHUNK):
+        batch = ready.__getitems__(rows)
+        scores.accuracy.update(task(batch).logits, batch["answers"], batch["kind"])
+    task.train(training)
+    return float(scores.accuracy.compute()["overall"])
