@@ -15,7 +15,7 @@ from pathlib import Path
 from demo import CHOICES, MEASURES
 from job import BLIND, NOTHING, SOFTMAX, chosen_rate
 from measure import WIDTHS
-from run import BASES, GRID, KINDS, SCALED, TRIED, WAYS, rows_of
+from run import BASES, GRID, KINDS, MATCHED, SCALED, TRIED, WAYS, rows_of
 
 from omegamax.data.scenes import QUESTIONS
 from omegamax.tasks.tables import fill, mean, paired_difference, table
@@ -197,6 +197,22 @@ def start_table() -> str:
     return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
 
 
+def matched_table() -> str:
+    """Return the same at the size of the demonstration, with and without matched sharpness."""
+    plain, matched, lines = read("small", f"{SOFTMAX}-300"), read("small", f"{MATCHED}-300"), []
+    for kind in ("softmax", "sparsemax", "tvmax", "continuous_softmax", "combined_softmax"):
+        for suffix, rows in (("", plain), (", matched", matched)):
+            mine = rows.get(kind, [])
+            if mine:
+                line = [NAMES[kind] + suffix, mean(mine, "accuracy", seeds=None), apart(mine, plain["softmax"])]
+                line += [mean(mine, f"accuracy_{each}", seeds=None) for each in ASKED]
+                lines.append(
+                    [*line, mean(mine, "divergence", 1, 3, None), mean(mine, "inside", 1, 3, None), zero(kind, mine)]
+                )
+    head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
+
+
 def counting_table() -> str:
     """Return what is left of numbers, and whether the context tells a count."""
     long, short, lines = read("scenes", NOTHING), trials(), []
@@ -235,6 +251,18 @@ def stars_table() -> str:
         lines.append([*line, THESIS.get(kind) or PAPER.get(kind, "-"), STARS.get(kind, "-")])
     head = ["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)", "VQA-v2, papers", "K*, papers (%)"]
     return table(head, lines)
+
+
+def floor_table() -> str:
+    """Return what the floor under covariances makes of lambda, at the size of the demonstration."""
+    rows, lines = read("small", f"{SOFTMAX}-300"), []
+    for kind in ("multimodal", "multimodal_0.5", "multimodal_5_floor", "multimodal_0.625_floor"):
+        mine = rows.get(kind, [])
+        if mine:
+            lines.append(
+                [NAMES[kind], mean(mine, "accuracy", seeds=None), mean(mine, "divergence", 1, 3, None), stars(mine)]
+            )
+    return table(["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
 
 
 def crowds_table() -> str:
@@ -310,8 +338,8 @@ def lambda_table() -> str:
 def main() -> None:
     made = {name: set_table(name) for name in ("easy_vqa", "shapes", "daquar")}
     made |= {"rates": rates_table(), "scenes": scenes_table(), "trials": trials_table(), "curves": curves_table()}
-    made |= {"start": start_table(), "counting": counting_table(), "blur": blur_table()}
-    made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table()}
+    made |= {"start": start_table(), "matched": matched_table(), "counting": counting_table(), "blur": blur_table()}
+    made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table(), "floor": floor_table()}
     made |= {"demo": demo_table(), "lambda": lambda_table()}
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 

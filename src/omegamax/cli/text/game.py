@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--k", type=at_least(1), default=5, metavar="N", help="most words of a message (5)")
     add("--texts", type=at_least(1), metavar="N", help="most of each part of the data, drawn at random (all)")
     add("--seed", type=at_least(0), default=0, help="of what is drawn at random (0)")
+    add("--epochs", type=at_least(1), default=5, metavar="N", help="of the trained explainer (5)")
+    add("--faithful", type=float, default=0.0, metavar="WEIGHT", help="of its guess of the network's state (0)")
     add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
     add("--out", type=Path, default=Path("game.csv"), metavar="CSV", help="the table (game.csv)")
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
@@ -58,18 +60,19 @@ def _play(options: argparse.Namespace) -> int:
     if strange:
         raise CommandError(f"--explainers must be of {', '.join(EXPLAINERS)}, got {strange[0]}")
     check_file(options.out)
+    settings = {name: getattr(options, name) for name in ("seed", "epochs", "faithful")}
     found: dict[str, list[GameResult]] = {}
     for name, task in load_tasks(TextTask, options.runs).items():
         data = _find_data(name, task, options.folder)
         move(task, options.device)
-        found[name] = play(task, data, names, k=options.k, texts=options.texts, seed=options.seed)
+        found[name] = play(task, data, names, k=options.k, texts=options.texts, **settings)
     rows = [
         [name, each.explainer.replace("_", " "), *_percent(each.success, each.accuracy), f"{each.words:.1f}"]
         for name, results in found.items()
         for each in results
     ]
     _table.show(["attention", "explainer", "guessed the decision", "guessed the class", "words told"], rows)
-    write_results(options.out, found, options.seed)
+    write_results(options.out, found, settings)
     print(f"\nThe table: {options.out}")
     return 0
 
@@ -89,7 +92,7 @@ def _find_data(name: str, task: TextTask, folder: str | None) -> Any:
     return TextData.of(settings, **({"folder": folder} if folder else {}))
 
 
-def write_results(path: Path, found: dict[str, list[GameResult]], seed: int) -> None:
+def write_results(path: Path, found: dict[str, list[GameResult]], settings: dict[str, Any]) -> None:
     """Write a CSV file with a row for each network and explainer; shares are from 0 to 1."""
     from omegamax.tasks.csv_text import guard
     from omegamax.tasks.text.game import GameResult
@@ -97,7 +100,7 @@ def write_results(path: Path, found: dict[str, list[GameResult]], seed: int) -> 
 
     names = [each.name for each in fields(GameResult)]
     with whole_file(path) as place, place.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["network", "seed", *names])
+        writer = csv.DictWriter(file, ["network", *names, *settings])
         writer.writeheader()
         for name, results in found.items():
-            writer.writerows({"network": guard(name), "seed": seed, **asdict(each)} for each in results)
+            writer.writerows({"network": guard(name), **asdict(each), **settings} for each in results)

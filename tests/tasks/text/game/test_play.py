@@ -45,9 +45,9 @@ def table(tmp_path_factory):
 
 def test_explainers_that_find_the_word_are_understood_and_chance_is_not(table):
     task = make_reader(table.vocabulary)
-    found = {each.explainer: each for each in play(task, table, k=1)}
+    found = {each.explainer: each for each in play(task, table, k=1, epochs=20)}
     assert list(found) == list(EXPLAINERS)
-    for name in ("attention", "support", "gradient", "leave_one_out", "erasure"):
+    for name in ("attention", "support", "gradient", "leave_one_out", "erasure", "trained"):
         assert found[name].success == found[name].accuracy == found[name].words == 1.0
     assert found["random"].success < 0.9 and found["random"].words == 1.0
     assert found["all"].success == 1.0 and found["all"].words == 4.0 and found["all"].k is None
@@ -119,6 +119,7 @@ def test_command_prints_and_writes_the_table(run_file, tmp_path, capsys):
         (["--explainers", "oracle"], "--explainers must be of attention, support"),
         (["--folder", "x"], "ReviewsData has no folder"),
         (["--device", "moon"], "--device moon is not there"),
+        (["--explainers", "trained", "--faithful", "-1"], "faithful must be a finite number >= 0"),
         (["--k", "0"], "must be an integer, at least 1"),
     ],
 )

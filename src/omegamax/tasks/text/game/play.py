@@ -19,9 +19,10 @@ from omegamax.tasks.text.data import TextData
 from omegamax.tasks.text.game import explainers
 from omegamax.tasks.text.game.layperson import choose_layperson
 from omegamax.tasks.text.game.messages import Messages, Score, collect_messages
+from omegamax.tasks.text.game.trained import train_explainer
 from omegamax.tasks.text.task import TextTask
 
-EXPLAINERS = ("attention", "support", "gradient", "leave_one_out", "erasure", "random", "all")
+EXPLAINERS = ("attention", "support", "gradient", "leave_one_out", "erasure", "trained", "random", "all")
 WHOLE = ("support", "all")  # whose messages are as long as they are, whatever k
 
 
@@ -73,6 +74,14 @@ class GameTexts:
         for places in progress(LengthOrder(packed.lengths[drawn], self.batch_size), what):
             yield collate_texts([packed[int(drawn[place])] for place in places])
 
+    def shuffle(self, epoch: int, seed: int) -> Iterator[dict[str, Any]]:
+        """Yield the texts of the training part in another order for each epoch."""
+        packed, drawn = self._parts["train"]
+        order = LengthOrder(packed.lengths[drawn], self.batch_size, seed)
+        order.set_epoch(epoch)
+        for places in progress(order, f"trained, epoch {epoch + 1}"):
+            yield collate_texts([packed[int(drawn[place])] for place in places])
+
 
 def play(
     task: TextTask,
@@ -82,6 +91,8 @@ def play(
     k: int = 5,
     texts: int | None = None,
     seed: int = 0,
+    epochs: int = 5,
+    faithful: float = 0.0,
 ) -> list[GameResult]:
     """Play the explanation game with a trained classifier, once for each explainer.
 
@@ -89,7 +100,9 @@ def play(
     the classifier decided, with a penalty chosen on the validation part, and is then asked about the test part.
     ``attention`` tells the k words with most attention, ``support`` all that have any, ``gradient`` those with the
     largest gradient times input, ``leave_one_out`` those without which the decision loses most, ``erasure`` the same
-    one word after the other; ``random`` and ``all`` are what to compare with: any k words, and the whole text as a bag.
+    one word after the other, ``trained`` those that a network with sparse attention has learnt to tell, see
+    :func:`~omegamax.tasks.text.game.trained.train_explainer`. ``random`` and ``all`` are what to compare with: any k
+    words, and the whole text as a bag.
 
     Args:
         task: in evaluation mode, as :meth:`TextTask.load` leaves it.
@@ -99,6 +112,7 @@ def play(
         texts: most of each part, drawn at random; None: all. Leaving out reads a text once for each of its words,
             erasure k times as often.
         seed: of what is drawn.
+        epochs, faithful: of the trained explainer.
 
     Reference: Treviso and Martins, "The explanation game: towards prediction explainability through sparse
     communication" (BlackboxNLP 2020).
@@ -109,11 +123,24 @@ def play(
     for name in names:
         check_choice("play", "names", name, EXPLAINERS)
     table = GameTexts(task, data, texts, seed)
-    return [_play_one(task, table, name, k, seed) for name in names]
+    results = []
+    for name in names:
+        if name == "trained":
+            score = _train_score(task, table, epochs, faithful, seed)
+        else:
+            score = make_score(name, k, seed)
+        results.append(_play_one(task, table, name, score, None if name in WHOLE else k))
+    return results
+
+
+def _train_score(task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int) -> Score:
+    settings: dict[str, Any] = {"epochs": epochs, "faithful": faithful, "seed": seed}
+    explainer = train_explainer(task.classifier, lambda epoch: table.shuffle(epoch, seed), **settings)
+    return lambda model, words: explainers.score_by_attention(explainer, words)
 
 
 def make_score(name: str, k: int, seed: int = 0) -> Score:
-    """Return the function that scores words for an explainer, by its name."""
+    """Return the function that scores words for an explainer that needs no training, by its name."""
     generator = torch.Generator().manual_seed(seed)
     known: dict[str, Score] = {
         "attention": explainers.score_by_attention,
@@ -128,10 +155,7 @@ def make_score(name: str, k: int, seed: int = 0) -> Score:
     return known[name]
 
 
-def _play_one(task: TextTask, table: GameTexts, name: str, k: int, seed: int) -> GameResult:
-    score = make_score(name, k, seed)
-    most = None if name in WHOLE else k
-
+def _play_one(task: TextTask, table: GameTexts, name: str, score: Score, most: int | None) -> GameResult:
     def collect(split: str) -> Messages:
         return collect_messages(task.classifier, table.batches(split, f"{name}, {split}"), score, most)
 
