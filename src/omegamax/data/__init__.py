@@ -8,6 +8,8 @@ from omegamax.data.bags import MILBenchmark as MILBenchmark
 from omegamax.data.bags import MNISTBags as MNISTBags
 from omegamax.data.bags import collate_bags as collate_bags
 from omegamax.data.bags import folds as folds
+from omegamax.data.boxes import pool_boxes as pool_boxes
+from omegamax.data.boxes import spread_boxes as spread_boxes
 from omegamax.data.collate import Collate as Collate
 from omegamax.data.collate import pool as pool
 from omegamax.data.daquar import Daquar as Daquar

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,25 +23,46 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 def read_array(path: Path, key: str | None = None) -> np.ndarray:
     """Return an array of an ``.npz`` file (``key``, or the only one) or an ``.npy`` file, without running code."""
+    with _open(path) as file:
+        if not zipfile.is_zipfile(file):
+            file.seek(0)
+            return _read(file, path.stat().st_size, path)
+        with zipfile.ZipFile(file) as archive:
+            members = _members(archive)
+            name = key if key in members else next(iter(members)) if len(members) == 1 else None
+            if name is None:
+                given = ", ".join(members) or "of none"
+                raise DataError(f"{path} has the arrays {given}; wanted {key!r}, or a single one")
+            place = f"{path}: {name}"
+            with open_member(archive, members[name], place) as member:
+                return _read(member, members[name].file_size, place)
+
+
+def list_arrays(path: Path) -> list[str]:
+    """Return the names of the arrays of an ``.npz`` file; an ``.npy`` file has none."""
+    with _open(path) as file:
+        if not zipfile.is_zipfile(file):
+            return []
+        with zipfile.ZipFile(file) as archive:
+            return list(_members(archive))
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open a file, and name it in what goes wrong."""
     try:
         with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                file.seek(0)
-                return _read(file, path.stat().st_size, path)
-            with zipfile.ZipFile(file) as archive:
-                members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-                name = key if key in members else next(iter(members)) if len(members) == 1 else None
-                if name is not None:
-                    place = f"{path}: {name}"
-                    with open_member(archive, members[name], place) as member:
-                        return _read(member, members[name].file_size, place)
+            yield file
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; check the path") from None
     except DataError:
         raise
     except (*BROKEN, RuntimeError, MemoryError) as error:
         raise DataError(f"{path} is damaged or no file of numbers ({reason(error)}); get it again") from error
-    raise DataError(f"{path} has the arrays {', '.join(members) or 'of none'}; wanted {key!r}, or a single one")
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
 def _read(file: BinaryIO, size: int, place: object) -> np.ndarray:

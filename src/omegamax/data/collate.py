@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from omegamax._arguments import check_choice, check_integer, is_integer
+from omegamax.data.boxes import pool_boxes
 from omegamax.data.sample import KINDS, Sample
 from omegamax.data.vocabulary import PADDING, Vocabulary
 
@@ -32,10 +33,11 @@ class Collate:
 
     The batch is a dict: ``question`` ``[B, T]`` int64, 0 = padding; ``image`` ``[B, 3, H, W]`` in [0, 1], or
     ``features`` ``[B, L, D]`` with ``grid = (h, w)``, L = h w, ``feature_mask`` ``[B, L]`` (True: a real cell) and
-    ``sizes`` ``[B, 2]`` (each picture's own h and w; its cells are the upper left ones); ``answers`` ``[B, A]``;
-    ``kind`` ``[B]``, 0 yes/no, 1 number, 2 other; ``relevance`` ``[B, h, w]``, each map summing to one, or all zeros
-    where nothing is known or matters (left out if no sample has one, and with images if there is no ``grid``); ``id``
-    and ``region``, lists. A class and not a closure, so that worker processes can be sent one.
+    ``sizes`` ``[B, 2]`` (each picture's own h and w; its cells are the upper left ones); for samples with boxes also
+    ``boxes`` ``[B, L, 4]``, 0 where there is none, with h = 1 and L the most regions of a picture; ``answers``
+    ``[B, A]``; ``kind`` ``[B]``, 0 yes/no, 1 number, 2 other; ``relevance`` ``[B, h, w]``, each map summing to one, or
+    all zeros where nothing is known or matters (left out if no sample has one, and with images if there is no
+    ``grid``); ``id`` and ``region``, lists. A class and not a closure, so that worker processes can be sent one.
 
     Args:
         vocabulary: numbers of words and answers.
@@ -84,6 +86,8 @@ class Collate:
             batch["image"] = _images(samples)
             sizes = None if self.grid is None else [self.grid] * len(samples)
         elif all(sample.features is not None for sample in samples):
+            if len({sample.boxes is None for sample in samples}) > 1:
+                raise ValueError("Collate: some samples have boxes and others a grid; a batch needs one or the other")
             batch.update(_features(samples))
             sizes = [tuple(size) for size in batch["sizes"].tolist()]
         else:
@@ -123,7 +127,11 @@ def _features(samples: Sequence[Sample]) -> dict[str, Any]:
     for row, cells in enumerate(grids):
         features[row, : cells.shape[0], : cells.shape[1]] = cells
         mask[row, : cells.shape[0], : cells.shape[1]] = True
-    return {"features": features.flatten(1, 2), "feature_mask": mask.flatten(1), "grid": (h, w), "sizes": sizes}
+    batch = {"features": features.flatten(1, 2), "feature_mask": mask.flatten(1), "grid": (h, w), "sizes": sizes}
+    boxes = [sample.boxes.float() for sample in samples if sample.boxes is not None]
+    if boxes:
+        batch["boxes"] = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
+    return batch
 
 
 def _relevance(samples: Sequence[Sample], sizes: Sequence[tuple[int, ...]]) -> Tensor:
@@ -131,5 +139,13 @@ def _relevance(samples: Sequence[Sample], sizes: Sequence[tuple[int, ...]]) -> T
     maps = torch.zeros(len(samples), h, w)
     for row, (sample, size) in enumerate(zip(samples, sizes, strict=True)):
         if sample.relevance is not None:
-            maps[row, : size[0], : size[1]] = pool(sample.relevance, (size[0], size[1]))
+            maps[row, : size[0], : size[1]] = pool_relevance(sample, (size[0], size[1]))
     return maps
+
+
+def pool_relevance(sample: Sample, grid: tuple[int, int]) -> Tensor:
+    """Return the relevance of a sample that has one as probabilities of its cells or boxes, ``[h, w]``."""
+    assert sample.relevance is not None
+    if sample.boxes is None:
+        return pool(sample.relevance, grid)
+    return pool_boxes(sample.relevance, sample.boxes).unsqueeze(0)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
@@ -27,7 +26,7 @@ from omegamax.data.files import (
 from omegamax.data.paths import check_name, inside
 from omegamax.data.pictures import Pictures, Size, check_size, resize
 from omegamax.data.sample import Sample
-from omegamax.data.vqa2.features import SUFFIXES, read_grid
+from omegamax.data.vqa2.features import SUFFIXES, Features, read_features
 
 SPLITS = ("train", "val", "test")
 SOURCES = ("images_short192.zip", "images.zip", "images", "nyu_depth_images")  # of pictures, in the folder of the set
@@ -60,7 +59,7 @@ class Daquar(Dataset[Sample]):
         size: ``(height, width)`` to which pictures are brought; None leaves them as they are.
         held_out: share of the training pictures that validation takes.
         features: folder with a file for each picture, named after it (``image3.npz`` or ``image3.pth``), in one of the
-            formats of :func:`~omegamax.data.vqa2.read_grid`: features in place of pictures.
+            formats of :func:`~omegamax.data.vqa2.read_features`: features in place of pictures.
         sets: ``"whole"`` as above; ``"each"``: every word of the set counts as a full answer, which is kinder than the
             paper; ``"leave out"`` questions that ask for a set.
 
@@ -105,6 +104,7 @@ class Daquar(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         entry = self.entries[index]
+        given = None if self._features is None else _features(self._features, entry.image)
         kinds = {kind_of(answer) for answer in entry.answers}
         return Sample(
             entry.question,
@@ -112,18 +112,19 @@ class Daquar(Dataset[Sample]):
             kinds.pop() if len(kinds) == 1 else "other",
             f"{self.split}-{range(len(self))[index]}",
             image=None if self._pictures is None else resize(self._pictures[entry.image], self._size),
-            features=None if self._features is None else _grid(self._features, entry.image),
+            features=None if given is None else given.features,
+            boxes=None if given is None else given.boxes,
             pictures=(str(PurePosixPath(entry.image).with_suffix("")),),
         )
 
 
-def _grid(folder: Path, image: str) -> Tensor:
-    """Return the features of a picture, ``[h, w, D]``."""
+def _features(folder: Path, image: str) -> Features:
+    """Return the features of a picture, of a grid or of regions."""
     names = [str(PurePosixPath(check_name(folder, image)).with_suffix(ending)) for ending in SUFFIXES]
     paths = [inside(folder, name) for name in names]
     for path in paths:
         if path.is_file():
-            return read_grid(path)
+            return read_features(path)
     wanted = " or ".join(path.name for path in paths)
     raise FileNotFoundError(f"{folder} has no features of the picture {image}: no {wanted}; extract them")
 

@@ -116,6 +116,8 @@ def _unpack(images: Tensor) -> Tensor:
 
 def _join(batches: Sequence[Batch]) -> Batch:
     joined: Batch = {}
+    if len({"boxes" in batch for batch in batches}) > 1:
+        raise ValueError("Ready: some samples have boxes and others a grid; a set needs one or the other")
     longest = max(batch["question"].shape[1] for batch in batches)
     if "grid" in batches[0]:
         h, w = (max(batch["grid"][axis] for batch in batches) for axis in (0, 1))
@@ -148,7 +150,9 @@ def _on_grid(batch: Batch, h: int, w: int) -> Batch:
     rows, columns = batch["grid"]
     more = (0, w - columns, 0, h - rows)
     changed: Batch = {"grid": (h, w)}
-    for key in ("features", "feature_mask"):
+    for key in ("features", "feature_mask", "boxes"):
+        if key not in batch:
+            continue
         cells = batch[key].unflatten(1, (rows, columns))
         changed[key] = F.pad(cells, more if cells.dim() == 3 else (0, 0, *more)).flatten(1, 2)
     if "relevance" in batch:

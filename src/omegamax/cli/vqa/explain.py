@@ -78,11 +78,12 @@ def _ask(tasks: dict[str, VQATask], options: argparse.Namespace) -> Explanation:
 def _sample(path: Path, question: str) -> Sample:
     from omegamax.data import Sample
     from omegamax.data.pictures import read_picture
-    from omegamax.data.vqa2 import read_grid
+    from omegamax.data.vqa2 import read_features
 
     if path.suffix in (".npz", ".pth"):
         stems = (path.stem, Path(path.stem).stem)  # of picture.npz, and of picture.jpg.npz
-        return Sample(question, {}, "other", str(path), features=read_grid(path), pictures=stems)
+        cells, boxes = read_features(path)
+        return Sample(question, {}, "other", str(path), features=cells, pictures=stems, boxes=boxes)
     return Sample(question, {}, "other", str(path), image=read_picture(path))
 
 

@@ -22,7 +22,7 @@ SUBSETS = {"train": "train2014", "val": "val2014", "test": "test2015", "test-dev
 
 
 class VQA2(Dataset[Sample]):
-    """The questions of one split of VQA-v2 (or version 1), with grid features or pictures.
+    """The questions of one split of VQA-v2 (or version 1), with features of grids or of regions, or pictures.
 
     ``folder`` holds the files as distributed: ``v2_OpenEnded_mscoco_train2014_questions.json`` and
     ``v2_mscoco_train2014_annotations.json`` (version 1: without ``v2_``). A sample has the soft score of each
@@ -32,7 +32,8 @@ class VQA2(Dataset[Sample]):
     Args:
         folder: with the question and annotation files.
         split: ``"train"``, ``"val"``, ``"test"`` or ``"test-dev"``.
-        features: folder of grid features, or a :class:`~omegamax.data.vqa2.GridFeatures`. Either this or ``images``.
+        features: folder of features of grids or of regions with boxes, see :func:`~omegamax.data.vqa2.read_features`,
+            or a :class:`~omegamax.data.vqa2.GridFeatures`. Either this or ``images``.
         images: folder of the pictures, ``COCO_train2014_000000000009.jpg`` and so on, or in a subfolder ``train2014``.
         size: ``(height, width)`` to which pictures are brought; None leaves them as they are.
         human: folder of VQA-HAT maps, or a :class:`~omegamax.data.vqa2.HumanAttention`.
@@ -96,13 +97,15 @@ class VQA2(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         question = self.questions[index]
         annotation = self.annotations.get(question.question_id)
+        given = None if self._features is None else self._features.read_features(question.image_id, self._subset)
         return Sample(
             question.question,
             {} if annotation is None else answer_scores(annotation.answers),
             "other" if annotation is None else annotation.answer_type,
             str(question.question_id),
             image=None if self._images is None else self._picture(self._images, question.image_id),
-            features=None if self._features is None else self._features.read(question.image_id, self._subset),
+            features=None if given is None else given.features,
+            boxes=None if given is None else given.boxes,
             relevance=self._relevance(question.question_id),
             pictures=tuple(picture_names(question.image_id, self._subset)),
         )

@@ -1,9 +1,10 @@
-"""Features of pictures on a grid, from the two file formats in which they are handed on."""
+"""Features of pictures, on a grid or of regions, from the file formats in which they are handed on."""
 
 from __future__ import annotations
 
 from math import isqrt
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +15,32 @@ from omegamax.data._arrays import read_array
 from omegamax.data.files import DataError, FilePath, check_folder
 from omegamax.data.paths import inside
 from omegamax.data.tensors import load_tensors
+from omegamax.data.vqa2.regions import has_regions, read_regions
 
 GridSize = tuple[int, int]
 SUFFIXES = (".npz", ".pth")
 _AGAIN = "get or extract the file again"
+
+
+class Features(NamedTuple):
+    """What a file says of a picture: ``features [h, w, D]``, and their ``boxes``.
+
+    Cells of a grid have no boxes, None. L regions are a row, ``[1, L, D]``, with boxes ``[L, 4]``.
+    """
+
+    features: Tensor
+    boxes: Tensor | None = None
+
+
+def read_features(path: FilePath, *, channels: int | None = None, grid: GridSize | None = None) -> Features:
+    """Return the features of one picture, of a grid as :func:`read_grid` or of regions as :func:`read_regions` has it.
+
+    An ``.npz`` file with an array ``bbox`` of more than one axis is one of regions.
+    """
+    if not has_regions(path):
+        return Features(read_grid(path, channels=channels, grid=grid))
+    regions = read_regions(path, channels=channels)
+    return Features(regions.features.unsqueeze(0), regions.boxes)
 
 
 def read_grid(path: FilePath, *, channels: int | None = None, grid: GridSize | None = None) -> Tensor:
@@ -69,7 +92,7 @@ class GridFeatures:
 
     Args:
         folder: holds the files.
-        channels, grid: as for :func:`read_grid`.
+        channels, grid: as for :func:`read_features`.
     """
 
     def __init__(self, folder: FilePath, *, channels: int | None = None, grid: GridSize | None = None) -> None:
@@ -91,9 +114,16 @@ class GridFeatures:
         )
 
     def read(self, image_id: int, subset: str | None = None) -> Tensor:
-        """Return the features of a picture, ``[h, w, D]``."""
+        """Return the features of a picture on a grid, ``[h, w, D]``."""
+        return read_grid(self._inside(image_id, subset), channels=self.channels, grid=self.grid)
+
+    def read_features(self, image_id: int, subset: str | None = None) -> Features:
+        """Return the features of a picture, of a grid or of regions, with the boxes of these."""
+        return read_features(self._inside(image_id, subset), channels=self.channels, grid=self.grid)
+
+    def _inside(self, image_id: int, subset: str | None) -> Path:
         path = self.path(image_id, subset)
-        return read_grid(inside(path.parent, path.name), channels=self.channels, grid=self.grid)
+        return inside(path.parent, path.name)
 
 
 def picture_names(image_id: int, subset: str | None) -> list[str]:
@@ -111,6 +141,10 @@ def _names(image_id: int, subset: str | None) -> list[str]:
 
 
 def _from_npz(path: Path, channels: int | None, grid: GridSize | None) -> Tensor:
+    if has_regions(path):
+        raise DataError(
+            f"{path} has regions with boxes (bbox), and no grid; read it with read_features or read_regions"
+        )
     array = read_array(path, "x")
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
         raise DataError(f"{path} must hold numbers of shape (L, D), got {array.dtype} {array.shape}; {_AGAIN}")

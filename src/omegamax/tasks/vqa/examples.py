@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax import viz
 from omegamax.data import KINDS, REGIONS, Sample, SkipBroken
-from omegamax.data.collate import pool
+from omegamax.data.collate import pool_relevance
 from omegamax.metrics import jensen_shannon, mass_inside
 from omegamax.tasks.progress import progress
 from omegamax.tasks.vqa.data import VQAData
@@ -115,7 +115,7 @@ def _agreement(sample: Sample, said: VQAExplanation) -> tuple[float | None, floa
     """Return divergence from what is relevant and mass inside it; None where nothing is."""
     divergence = inside = None
     if sample.relevance is not None and bool(sample.relevance.any()):
-        wanted = pool(sample.relevance, (said.weights.shape[0], said.weights.shape[1]))
+        wanted = pool_relevance(sample, (said.weights.shape[0], said.weights.shape[1]))
         weights = said.weights.cpu()
         divergence = float(jensen_shannon(weights, wanted, dim=(-2, -1)))
         inside = float(mass_inside(weights, wanted > 0, dim=(-2, -1)))

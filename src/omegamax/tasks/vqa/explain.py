@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from omegamax.data import DataError, Sample, tokenise
+from omegamax.data.boxes import spread_boxes
 from omegamax.data.collate import Collate
 from omegamax.data.pictures import resize
 from omegamax.densities import Density, Mixture
 from omegamax.tasks.vqa.task import VQATask
 
 _MOST_FITS = 6  # numbers of components that are looked at side by side
+_RASTER = (96, 96)  # cells of the map on which weights of boxes are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +26,26 @@ class VQAExplanation:
 
     Args:
         answers: the likeliest ones first, each with its probability.
-        weights: the attention of each cell, ``[h, w]``.
+        weights: the attention of each cell, ``[h, w]``, or of each of L boxes, ``[1, L]``.
         density: of batch ``[1]``, for continuous kinds; else None.
+        boxes: ``[L, 4]``, where the network looks at boxes; else None.
     """
 
     answers: list[tuple[str, float]]
     weights: Tensor
     density: Density | None
+    boxes: Tensor | None = None
 
     @property
     def look(self) -> Tensor | Density:
-        """Return the density, or the weights with a batch axis, for :func:`omegamax.viz.looks` with ``index=0``."""
-        return self.weights.unsqueeze(0) if self.density is None else self.density
+        """Return the density, or the weights with a batch axis, for :func:`omegamax.viz.looks` with ``index=0``.
+
+        Weights of boxes are those of a fine grid, each spread over its box.
+        """
+        if self.density is not None:
+            return self.density
+        weights = self.weights if self.boxes is None else spread_boxes(self.weights[0], self.boxes, _RASTER)
+        return weights.unsqueeze(0)
 
     @property
     def components(self) -> int | None:
@@ -65,7 +75,8 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
     names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
     answers = list(zip(names, best.values.tolist(), strict=True))
-    return VQAExplanation(answers, answer.attention.weights[0], answer.attention.density)
+    found, boxes = answer.attention, answer.attention.grid.boxes
+    return VQAExplanation(answers, found.weights[0], found.density, None if boxes is None else boxes[0])
 
 
 def fix_components(task: VQATask) -> dict[int, VQATask]:

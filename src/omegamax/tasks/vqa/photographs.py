@@ -14,6 +14,7 @@ from omegamax.data.pictures import Pictures, shrink
 
 _MOST = 640  # pixels along the longer side: more than a page shows
 _CELL = 16  # pixels along the side of a cell, on grey
+_SQUARE = 224  # pixels along the sides of a picture of regions, on grey: its proportions are not known
 PALE = 6.0  # where the colours of maps end at least, in densities: attention spread evenly is pale on a photograph
 
 
@@ -64,5 +65,7 @@ class Photographs:
 def blank(sample: Sample) -> Tensor:
     """Make a grey picture for features that come without one."""
     assert sample.features is not None
+    if sample.boxes is not None:
+        return torch.full((3, _SQUARE, _SQUARE), 0.9)
     h, w = sample.features.shape[:2]
     return torch.full((3, _CELL * h, _CELL * w), 0.9)

@@ -186,11 +186,12 @@ class NLVRData(_Folder):
 
 
 class VQA2Data(VQAData):
-    """:class:`~omegamax.data.VQA2` as distributed, with grid features or pictures; not kept in memory.
+    """:class:`~omegamax.data.VQA2` as distributed, with features of grids or regions, or pictures; not kept in memory.
 
     Args:
         folder: with the question and annotation files.
-        features: folder with grid features of the pictures, as ``omegamax vqa features`` writes them.
+        features: folder with features of the pictures: of grids, as ``omegamax vqa features`` writes them, or of
+            regions with boxes, see :func:`~omegamax.data.vqa2.read_regions`.
         images: folder with the pictures, in place of features.
         pictures: folder or zip archive of the pictures that features were made of, for maps to be drawn on; None:
             ``images``, ``val2014``, ``val2014.zip`` and so on in ``folder``, if they are there.

@@ -135,7 +135,7 @@ def play(
 
 def _train_score(task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int) -> Score:
     settings: dict[str, Any] = {"epochs": epochs, "faithful": faithful, "seed": seed}
-    explainer = train_explainer(task.model, lambda epoch: table.shuffle(epoch, seed), **settings)
+    explainer = train_explainer(task.classifier, lambda epoch: table.shuffle(epoch, seed), **settings)
     return lambda model, words: explainers.score_by_attention(explainer, words)
 
 
