@@ -19,8 +19,12 @@ from omegamax.cli.maps import markdown
 
 PAGES = ("attention", "extending", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
 ROOT = Path(__file__).parents[1]
-REPORT = "tasks/vqa/report/assets"
-ASSETS = ("report.css", "common.js", "curves.js", "explorer.js", "key.js", "panel.js", "sheet.js", "tables.js")
+ASSETS = {
+    "tasks/report/assets": ("report.css", "answers.js", "common.js", "curves.js", "explorer.js", "tables.js"),
+    "tasks/text/report/assets": ("words.css", "alignment.js", "texts.js", "words.js"),
+    "tasks/vqa/report/assets": ("pictures.css", "key.js", "looks.js", "panel.js", "sheet.js"),
+}
+FILES = [f"{folder}/{name}" for folder, names in ASSETS.items() for name in names]
 FIRST_USE = """
 import warnings, torch, omegamax
 from omegamax.kernels import _library
@@ -45,7 +49,7 @@ def test_version_is_the_same_inside_and_outside():
     assert importlib.metadata.version("omegamax") == omegamax.__version__
 
 
-@pytest.mark.parametrize("name", ["py.typed", "references.bib", *(f"{REPORT}/{name}" for name in ASSETS)])
+@pytest.mark.parametrize("name", ["py.typed", "references.bib", *FILES])
 def test_package_ships_its_data(name):
     assert resources.files("omegamax").joinpath(name).is_file()
 
@@ -132,7 +136,8 @@ def without_compiler(tmp_path_factory):
 @pytest.mark.slow
 def test_install_without_a_compiler_leaves_the_kernels_out(without_compiler):
     assert (without_compiler / "omegamax" / "py.typed").is_file()
-    assert sorted(path.name for path in (without_compiler / "omegamax" / REPORT).iterdir()) == sorted(ASSETS)
+    for folder, names in ASSETS.items():
+        assert sorted(path.name for path in (without_compiler / "omegamax" / folder).iterdir()) == sorted(names)
     assert not list(without_compiler.rglob("*.so"))
 
 

@@ -55,7 +55,9 @@ def run(options: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.vqa.compare import write
     from omegamax.tasks.vqa import demo
-    from omegamax.tasks.vqa.compare import compare, load_contenders
+    from omegamax.tasks.report import load_contenders
+    from omegamax.tasks.vqa import VQATask
+    from omegamax.tasks.vqa.compare import compare
     from omegamax.tasks.vqa.examples import save_pictures
 
     start = time.perf_counter()
@@ -77,9 +79,9 @@ def _demo(options: argparse.Namespace) -> int:
         demo.train_all(recipe, data, cnn, runs, options.seed, tell)
     print("measuring, and drawing where they look\n", flush=True)
     comparison = compare(
-        load_contenders([runs / name for name in demo.ROWS]),
+        load_contenders(VQATask, [runs / name for name in demo.ROWS]),
         data,
-        baseline=next(iter(load_contenders([runs / demo.BLIND]).values())),
+        baseline=next(iter(load_contenders(VQATask, [runs / demo.BLIND]).values())),
         examples=options.examples,
         title=f"Where {len(demo.ROWS)} kinds of attention look to answer",
         about=ABOUT,

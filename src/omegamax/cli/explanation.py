@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omegamax.cli import _table
-from omegamax.cli._checks import TRAIN, CommandError, check_picture, require
+from omegamax.cli._checks import TRAIN, CommandError, check_file, check_picture, require
 from omegamax.cli.application import load
 
 if TYPE_CHECKING:
@@ -20,15 +20,21 @@ _DPI = 140
 
 
 class Explanation(NamedTuple):
-    """What is shown of networks that were asked: a table, and a picture with a title, if there is one to draw."""
+    """What is shown of networks that were asked: a table, and a picture or a page with a title, if there is one.
+
+    Attributes:
+        figure: the picture, or a function that writes a page to a path.
+    """
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
-    figure: Figure | None
+    figure: Figure | Callable[[Path], object] | None
     title: str
 
 
-def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict[str, Any]], Explanation]) -> int:
+def explain_runs(
+    task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict[str, Any]], Explanation], page: bool = False
+) -> int:
     """Load trained networks, ask them, print the table and write the picture; return the exit status.
 
     Args:
@@ -36,13 +42,14 @@ def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict
         runs: folders of runs, or files of networks.
         out: the picture; without a suffix, a PNG file.
         ask: from the networks by name to what is shown.
+        page: whether ``ask`` gives a page, and ``out`` is an HTML file.
     """
     with drawing():
         from omegamax.tasks.run_task import load_tasks
         from omegamax.viz.style import pyplot
 
         out = out if out.suffix else out.with_suffix(".png")
-        check_picture(out)
+        check_file(out) if page else check_picture(out)
         with warnings.catch_warnings():
             warnings.filterwarnings("always", "omegamax.viz: no installed font has", UserWarning)
             warnings.showwarning = lambda message, *more, **settings: print(message, file=sys.stderr)
@@ -50,8 +57,11 @@ def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict
         _table.show(said.headers, said.rows)
         if said.figure is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
-            said.figure.savefig(out, dpi=_DPI)
-            pyplot().close(said.figure)
+            if callable(said.figure):
+                said.figure(out)
+            else:
+                said.figure.savefig(out, dpi=_DPI)
+                pyplot().close(said.figure)
             print(f"\n{said.title}: {out}")
     return 0
 

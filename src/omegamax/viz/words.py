@@ -101,6 +101,18 @@ def count_lines(text: Sequence[str], columns: int = COLUMNS) -> int:
     return place_words(text, columns)[-1][0] + 1
 
 
+@torch.no_grad()
+def sample_density(density: Density, length: int, points: int) -> Tensor:
+    """Return a density of one text at ``points`` steps of each of its words, ``[length * points + 1]`` in float64.
+
+    Args:
+        density: one over the unit interval, of which each of ``length`` words has as much as any other.
+    """
+    like = density.mean
+    t = torch.linspace(0, length, length * points + 1, dtype=like.dtype, device=like.device)
+    return density.prob((t / length).view(-1, *(1 for _ in density.batch_shape), 1)).double().flatten().cpu()
+
+
 def _draw_bars(ax: Axes, weights: Tensor, places: Sequence[tuple[int, int, int]], colour: str, alpha: float) -> None:
     top = float(weights.max())
     if top <= 0:
@@ -111,10 +123,7 @@ def _draw_bars(ax: Axes, weights: Tensor, places: Sequence[tuple[int, int, int]]
 
 
 def _draw_curve(ax: Axes, density: Density, places: Sequence[tuple[int, int, int]], colour: str) -> None:
-    length = len(places)
-    like = density.mean
-    t = torch.linspace(0, length, length * _POINTS + 1, dtype=like.dtype, device=like.device)
-    p = density.prob((t / length).view(-1, *(1 for _ in density.batch_shape), 1)).double().flatten().cpu()
+    p = sample_density(density, len(places), _POINTS)
     top = float(p.max())
     if not top > 0:
         return

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omegamax.cli._checks import at_least
 from omegamax.cli.explanation import Explanation, explain_runs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from omegamax.tasks.text import TextTask
     from omegamax.tasks.text.explain import TextExplanation
 
@@ -35,13 +38,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="networks: folders of runs, .ckpt or .safetensors files",
     )
-    add("--out", type=Path, default=Path("words.png"), metavar="PNG", help="the picture (words.png)")
+    add(
+        "--out",
+        type=Path,
+        default=Path("words.png"),
+        metavar="FILE",
+        help="the picture, or a page if it ends in .html (words.png)",
+    )
     add("--top", type=at_least(1), default=3, metavar="N", help="classes to tell of each (3)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, print the words and the answers, and write the picture."""
-    return explain_runs(TASK, options.runs, options.out, lambda tasks: _ask(tasks, options))
+    """Ask, print the words and the answers, and write the picture or the page."""
+    return explain_runs(TASK, options.runs, options.out, lambda tasks: _ask(tasks, options), _wants_page(options.out))
+
+
+def _wants_page(out: Path) -> bool:
+    return out.suffix.lower() in (".html", ".htm")
 
 
 def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation:
@@ -67,13 +80,34 @@ def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation
         for name, pair in pairs.items():
             _tell_of_cut(name, texts, [pair.words, pair.second])
         headers, rows = _tabulate("alignment", {name: pair.classes for name, pair in pairs.items()})
-        return Explanation(headers, rows, draw_pairs(pairs), "Which words they compared")
+        return Explanation(headers, rows, _show(tasks, pairs, options.out, draw_pairs), "Which words they compared")
     said = {name: explain(task, options.text, options.top) for name, task in tasks.items()}
     for name, each in said.items():
         _tell_of_cut(name, texts, [each.words])
         show_words(name, each)
     headers, rows = _tabulate("attention", {name: each.classes for name, each in said.items()})
-    return Explanation(headers, rows, draw(said), "Which words they looked at")
+    return Explanation(headers, rows, _show(tasks, said, options.out, draw), "Which words they looked at")
+
+
+def _show(tasks: Mapping[str, TextTask], said: Any, out: Path, draw: Callable[[Any], Figure]) -> Any:
+    """Return the picture of what networks said, or what writes the page of it."""
+    if not _wants_page(out):
+        return draw(said)
+    lengths = {len(each.words) for each in said.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"the networks read texts up to different lengths, {sorted(lengths)} words; ask one at a time")
+    from omegamax.tasks.text.compare import name_kind
+    from omegamax.tasks.text.report import TextComparison, TextRow, write_report
+    from omegamax.tasks.text.report.looks import make_example
+
+    count = {name: sum(p.numel() for p in task.parameters()) for name, task in tasks.items()}
+    rows = [TextRow(name, name_kind(task), {}, count[name]) for name, task in tasks.items()]
+    pairs = any(task.config.alignment is not None for task in tasks.values())
+    title = "Which words they compared" if pairs else "Which words they looked at"
+    about = (
+        f"{len(rows)} network{'s' if len(rows) > 1 else ''} asked for the class of one {'pair' if pairs else 'text'}."
+    )
+    return partial(write_report, TextComparison(title, about, rows, [make_example("text", said)]))
 
 
 def _tell_of_cut(name: str, texts: Sequence[str], read: Sequence[Sequence[str]]) -> None:

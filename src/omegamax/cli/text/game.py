@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least, check_file
 from omegamax.cli._device import move
+from omegamax.cli.comparison import find_data
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -87,9 +88,7 @@ def _find_data(name: str, task: TextTask, folder: str | None) -> Any:
     settings = task.data_settings
     if not settings:
         raise CommandError(f"{name} does not say which data it was trained on; train it with omegamax text fit")
-    if folder and "folder" not in settings:
-        raise CommandError(f"{settings['class']} has no folder; leave --folder out")
-    return TextData.of(settings, **({"folder": folder} if folder else {}))
+    return find_data(TextData, settings, {"folder": folder} if folder else {})
 
 
 def write_results(path: Path, found: dict[str, list[GameResult]], settings: dict[str, Any]) -> None:

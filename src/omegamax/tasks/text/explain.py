@@ -41,7 +41,6 @@ class TextExplanation:
     kind: str
 
 
-@torch.no_grad()
 def explain(task: TextTask, text: str, top: int = 3) -> TextExplanation:
     """Ask a trained network for the class of a text.
 
@@ -57,7 +56,12 @@ def explain(task: TextTask, text: str, top: int = 3) -> TextExplanation:
     """
     if task.config.alignment is not None:
         raise ValueError("explain: task must read single texts, got one that aligns two; ask explain_pair")
-    words = tuple(split_words(text))[: task.data_settings.get("length")] or (EMPTY,)
+    return explain_words(task, tuple(split_words(text))[: task.data_settings.get("length")] or (EMPTY,), top)
+
+
+@torch.no_grad()
+def explain_words(task: TextTask, words: tuple[str, ...], top: int = 3) -> TextExplanation:
+    """Ask a trained network for the class of a text whose words are known, at least one; see :func:`explain`."""
     numbers = torch.tensor([task.vocabulary.find_words(words)], device=task.device)
     answer = task({"words": numbers})
     best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.config.classes))

@@ -45,7 +45,6 @@ class PairExplanation:
         return torch.equal(self.onward, self.back.mT)
 
 
-@torch.no_grad()
 def explain_pair(task: TextTask, first: str, second: str, top: int = 3) -> PairExplanation:
     """Ask a trained network whether the second sentence follows from the first.
 
@@ -64,7 +63,13 @@ def explain_pair(task: TextTask, first: str, second: str, top: int = 3) -> PairE
     if task.config.alignment is None:
         raise ValueError("explain_pair: task must have an alignment, got one that reads single texts; ask explain")
     most = task.data_settings.get("length")
-    pair = [tuple(split_words(text))[:most] or (EMPTY,) for text in (first, second)]
+    return explain_word_pair(task, *(tuple(split_words(text))[:most] or (EMPTY,) for text in (first, second)), top=top)
+
+
+@torch.no_grad()
+def explain_word_pair(task: TextTask, first: tuple[str, ...], second: tuple[str, ...], top: int = 3) -> PairExplanation:
+    """Ask about two sentences whose words are known, at least one of each; see :func:`explain_pair`."""
+    pair = first, second
     words, other = (torch.tensor([task.vocabulary.find_words(each)], device=task.device) for each in pair)
     answer = task({"words": words, "second": other})
     alignment = answer.attention

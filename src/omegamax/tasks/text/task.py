@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MeanMetric
-from torchmetrics.classification import MulticlassAccuracy
 
 from omegamax._arguments import check_number, is_integer
 from omegamax.data import DataError, Vocabulary
 from omegamax.data.files import short
 from omegamax.data.text import NO_LABEL
-from omegamax.metrics import MassInside, TokenF1
 from omegamax.models.mcan import AnswerLoss
 from omegamax.models.text import (
     EntailmentAnswer,
@@ -26,17 +20,16 @@ from omegamax.models.text import (
     TextAnswer,
     TextClassifier,
     TextConfig,
-    WordAttention,
 )
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.text.data import TextData
+from omegamax.tasks.text.scores import TextScores
 from omegamax.tasks.weights_file import remedy
 
 Batch = dict[str, Any]
 PREFIXES = ("val_", "test_")
-_MEASURES = ("loss", "accuracy", "zero", "inside", "token_f1")
 # What a file may ask for that none of its weights shows.
 _LIMITS = {"functions": 1 << 16, "max_components": 1000, "filters": 1 << 20, "k": 1_000_000}
 
@@ -156,16 +149,19 @@ class TextTask(RunTask):
 
     def setup(self, stage: str) -> None:
         # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
-        self.scores = torch.nn.ModuleDict({name: _TextScores(len(self.vocabulary.answers)) for name in PREFIXES})
+        self.scores = torch.nn.ModuleDict({name: TextScores(len(self.vocabulary.answers)) for name in PREFIXES})
         super().setup(stage)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
-        answer = self(batch)
-        loss = self._loss(answer.logits, batch)
-        if isinstance(answer, TextAnswer) and answer.penalty is not None:
-            loss = loss + answer.penalty
+        loss = self.training_loss(batch)
         self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["label"]), sync_dist=True)
         return loss
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """Return what training makes small: the loss, and the penalty of a network that has one."""
+        answer = self(batch)
+        loss = self.label_loss(answer.logits, batch)
+        return loss if not isinstance(answer, TextAnswer) or answer.penalty is None else loss + answer.penalty
 
     def validation_step(self, batch: Batch, index: int) -> None:
         self._score("val_", batch)
@@ -192,7 +188,8 @@ class TextTask(RunTask):
         optimiser = torch.optim.Adam(learnt, self.rate.peak, weight_decay=self.weight_decay)
         return self.rate.schedule(optimiser, self.trainer)
 
-    def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def label_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of ``logits [B, C]`` against the classes of a batch; refuse texts without a class."""
         label = batch["label"]
         if label.device.type == "cpu" and bool((label == NO_LABEL).any()):
             raise DataError("there are texts without a class, which can be predicted and not measured on")
@@ -200,7 +197,7 @@ class TextTask(RunTask):
 
     def _score(self, prefix: str, batch: Batch) -> None:
         answer = self(batch)
-        self._scores(prefix).update(answer, self._loss(answer.logits, batch), batch)
+        self._scores(prefix).update(answer, self.label_loss(answer.logits, batch), batch)
 
     def _report(self, prefix: str) -> None:
         scores = self._scores(prefix)
@@ -208,43 +205,7 @@ class TextTask(RunTask):
             self.log(prefix + name, value, prog_bar=name == "accuracy", sync_dist=True)
         scores.reset()
 
-    def _scores(self, prefix: str) -> _TextScores:
+    def _scores(self, prefix: str) -> TextScores:
         scores = self.scores[prefix]
-        assert isinstance(scores, _TextScores)
+        assert isinstance(scores, TextScores)
         return scores
-
-
-class _TextScores(torch.nn.Module):
-    """Measures of a split, collected over batches and processes."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.loss, self.zero = MeanMetric(), MeanMetric()
-        self.accuracy = MulticlassAccuracy(classes, average="micro")
-        self.inside, self.token_f1 = MassInside(undefined="skip"), TokenF1()
-
-    def update(self, answer: TextAnswer | EntailmentAnswer, loss: Tensor, batch: Mapping[str, Any]) -> None:
-        """Add a batch."""
-        attention = answer.attention
-        self.loss.update(loss, len(batch["label"]))
-        self.accuracy.update(answer.logits, batch["label"])
-        self.zero.update(attention.empty()[attention.mask].float())
-        if "marks" in batch and isinstance(attention, WordAttention):
-            known = (batch["marks"] >= 0.5).any(-1)  # elsewhere there is nothing to compare with
-            marked, mask = batch["marks"][known] >= 0.5, attention.mask[known]
-            self.inside.update(attention.weights[known], marked, mask=mask)
-            if isinstance(answer, TextAnswer) and answer.rationale is not None:
-                self.token_f1.update(answer.rationale[known] != 0, marked, mask)
-
-    def compute(self) -> dict[str, float]:
-        """Return the means over all texts so far; what had none is left out."""
-        with warnings.catch_warnings():
-            # A set without marks never updates one of them; every process must ask all the same.
-            warnings.filterwarnings("ignore", ".*`compute`.* was called before the ``update``.*", UserWarning)
-            values = {name: float(getattr(self, name).compute()) for name in _MEASURES}
-        return {name: value for name, value in values.items() if not math.isnan(value)}
-
-    def reset(self) -> None:
-        """Forget all texts."""
-        for name in _MEASURES:
-            getattr(self, name).reset()

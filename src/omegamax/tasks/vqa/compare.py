@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from omegamax.data import KINDS, DataError
-from omegamax.tasks.callbacks import read_curve
 from omegamax.tasks.progress import progress
-from omegamax.tasks.run_task import load_tasks
+from omegamax.tasks.report.contenders import Contender, move_batch, time_steps
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.examples import draw_examples
 from omegamax.tasks.vqa.outcomes import Outcomes
@@ -24,20 +19,12 @@ from omegamax.tasks.vqa.scores import Scores
 from omegamax.tasks.vqa.task import BLIND, VQATask
 
 
-@dataclass(frozen=True, eq=False)
-class Contender:
-    """A trained network, and its learning curve: points with ``"step"`` and what was logged."""
-
-    task: VQATask
-    curve: Sequence[Mapping[str, float]] = field(default_factory=list)
-
-
 def compare(
-    contenders: Mapping[str, Contender],
+    contenders: Mapping[str, Contender[VQATask],
     data: VQAData,
     *,
     split: str = "test",
-    baseline: Contender | None = None,
+    baseline: Contender[VQATask] | None = None,
     examples: int = 24,
     themed: int = 3,
     rounds: int = 10,
@@ -86,12 +73,6 @@ def compare(
     )
 
 
-def load_contenders(paths: Sequence[Path]) -> dict[str, Contender]:
-    """Load trained networks from folders of runs or files, with the curves beside them, by name."""
-    tasks = load_tasks(VQATask, paths)
-    return {name: Contender(task, read_curve(path)) for (name, task), path in zip(tasks.items(), paths, strict=True)}
-
-
 @torch.no_grad()
 def evaluate(
     task: VQATask, data: VQAData, split: str = "test", what: str = "answering", outcomes: Outcomes | None = None
@@ -100,7 +81,7 @@ def evaluate(
     task.eval()
     scores = Scores().to(task.device)
     for batch in progress(_loader(data, split), what):
-        batch = _move(batch, task.device)
+        batch = move_batch(batch, task.device)
         answer = task(batch)
         scores.update(answer, batch, maps=not task.blind)
         if outcomes is not None:
@@ -110,22 +91,7 @@ def evaluate(
 
 def step_times(tasks: Mapping[str, VQATask], batch: Mapping[str, Any], rounds: int) -> dict[str, float]:
     """Time a training step of each network in milliseconds, without the optimiser; the median of ``rounds``."""
-    if not rounds:
-        return {}
-    spent: dict[str, list[float]] = {name: [] for name in tasks}
-    for turn in progress(range(rounds + 1), "timing"):
-        for name, task in tasks.items():
-            task.train()
-            there = _move(batch, task.device)
-            _wait(task.device)
-            start = time.perf_counter()
-            task.loss(task(there).logits, there["answers"]).backward()
-            _wait(task.device)
-            if turn:  # the first prepares what later ones find ready
-                spent[name].append(1e3 * (time.perf_counter() - start))
-            task.zero_grad(set_to_none=True)
-            task.eval()
-    return {name: statistics.median(times) for name, times in spent.items()}
+    return time_steps(tasks, batch, rounds, lambda task, there: task.loss(task(there).logits, there["answers"]))
 
 
 def _check(name: str, task: VQATask, data: VQAData, batch: Mapping[str, Any]) -> None:
@@ -147,7 +113,7 @@ def _check(name: str, task: VQATask, data: VQAData, batch: Mapping[str, Any]) ->
 
 
 def _row(
-    name: str, contender: Contender, data: VQAData, split: str, milliseconds: float | None, outcomes: Outcomes
+    name: str, contender: Contender[VQATask], data: VQAData, split: str, milliseconds: float | None, outcomes: Outcomes
 ) -> Row:
     task = contender.task
     scores = evaluate(task, data, split, name, outcomes)
@@ -173,12 +139,3 @@ def _row(
 
 def _loader(data: VQAData, split: str) -> Iterable[dict[str, Any]]:
     return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _move(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
-    return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from omegamax.densities import Density, Mixture
 from omegamax.metrics import ConfidenceCurve, confidence_curve
 from omegamax.models.mcan import Answer
 from omegamax.models.mcan.numbers import PLACE, density_numbers
+from omegamax.tasks.report.contenders import compare_paired
 
 # Why an example is shown, beside those that are the first of their kind.
 DENSITIES, WEIGHTS, WIDE, SEVERAL = "only densities right", "only weights right", "wide ellipse", "several components"
@@ -103,13 +103,9 @@ class Outcomes:
         return [Bin(*each) for each in numbers][::-1]
 
     def difference(self, first: Outcomes) -> tuple[float, float, float]:
-        """Return the mean difference of scores from those of another network, and the ends of its 95 % interval.
-
-        The questions are the same, so that differences are paired: their mean, and 1.96 standard errors to both sides.
-        """
-        gaps = (self.scores - first.scores).double()
-        mean, error = float(gaps.mean()), float(gaps.std() / len(gaps) ** 0.5) if len(gaps) > 1 else math.inf
-        return mean, mean - 1.96 * error, mean + 1.96 * error
+        """Return the mean difference of scores from another network's, see
+        :func:`~omegamax.tasks.report.contenders.compare_paired`."""
+        return compare_paired(self.scores, first.scores)
 
 
 def ellipse_area(density: Density) -> Tensor:

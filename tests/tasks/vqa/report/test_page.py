@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from omegamax.tasks.report.colours import colours
+from omegamax.tasks.report.table import DASH
 from omegamax.tasks.vqa.report import Comparison, Row, write_report
-from omegamax.tasks.vqa.report.colours import colours
 from omegamax.tasks.vqa.report.page import page
 from omegamax.tasks.vqa.report.payload import payload
-from omegamax.tasks.vqa.report.table import DASH
 from tasks.vqa.report.cases import IMAGE, NASTY, TV, comparison
 
 
@@ -160,7 +160,7 @@ WEIGHTS = (0.2126, 0.7152, 0.0722)
 
 
 def test_text_stands_out_from_its_ground_on_light_and_dark_pages():
-    style = resources.files("omegamax.tasks.vqa.report").joinpath("assets/report.css").read_text(encoding="utf-8")
+    style = resources.files("omegamax.tasks.report").joinpath("assets/report.css").read_text(encoding="utf-8")
     light, dark = (
         dict(re.findall(r"--(\w+): (#\w{6});", block)) for block in re.findall(r":root {([^}]*)}", style)[:2]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from omegamax.tasks.vqa.report.colours import colours
+from omegamax.tasks.report.colours import colours
 from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.tasks.vqa.report.table import mean_components
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha256
-from html import escape
-from importlib import resources
 from os import PathLike
 from pathlib import Path
-from urllib.parse import quote
 
-from omegamax import __version__
+from omegamax.tasks.report.page import (
+    HERE,
+    SCRIPTS,
+    make_curves_section,
+    make_explorer_section,
+    make_page,
+    make_settings_section,
+    make_table_section,
+    read_asset,
+)
 from omegamax.tasks.vqa.report.histogram import histograms
-from omegamax.tasks.vqa.report.payload import payload
+from omegamax.tasks.vqa.report.payload import describe
 from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.tasks.vqa.report.reliability import reliability_curves
 from omegamax.tasks.vqa.report.summary import summarise
 from omegamax.tasks.vqa.report.table import table, table_csv
 
-_SCRIPTS = ("common.js", "tables.js", "curves.js", "key.js", "sheet.js", "panel.js", "explorer.js")
+_HERE = "omegamax.tasks.vqa.report"
+_SCRIPTS = ("key.js", "sheet.js", "panel.js", "looks.js")
 
 
 def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
@@ -33,70 +38,29 @@ def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
 
 def page(comparison: Comparison) -> str:
     """Return the HTML of the report."""
-    style = _asset("report.css")
-    script = "\n" + "\n".join(map(_asset, _SCRIPTS))
-    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    policy = (
-        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _reliability, _settings))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(comparison.title)}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{escape(comparison.title)}</h1>
-<p class="lead">{escape(comparison.about)}</p>
-<noscript><p>The table is here; the curves and the explorer need JavaScript.</p></noscript>
-{body}
-<footer>Written by omegamax {escape(__version__)}.</footer>
-</main>
-<script type="application/json" id="data">{payload(comparison)}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+    return make_page(
+        comparison.title,
+        comparison.about,
+        body,
+        describe(comparison),
+        [read_asset(HERE, "report.css"), read_asset(_HERE, "pictures.css")],
+        [*(read_asset(HERE, name) for name in SCRIPTS), *(read_asset(_HERE, name) for name in _SCRIPTS)],
+        "The table is here; the curves and the explorer need JavaScript.",
+    )
 
 
 def _table(comparison: Comparison) -> str:
-    href = "data:text/csv;charset=utf-8," + quote(table_csv(comparison))
     blind = " The last line is a model that reads the question and sees no picture." if comparison.baseline else ""
-    return f"""<section aria-labelledby="comparison">
-<h2 id="comparison">Comparison</h2>
-<p>JSD is the Jensen&ndash;Shannon divergence, in bits, between the attention and the map of what matters; inside, the
+    about = f"""\
+JSD is the Jensen&ndash;Shannon divergence, in bits, between the attention and the map of what matters; inside, the
 share of the attention that falls on what matters; zero, the share of cells with exactly none. The best of each column
-is bold.{blind}</p>
-{table(comparison)}
-{_summary(comparison)}
-<p class="links"><a id="csv" download="comparison.csv" href="{href}">Download table (CSV)</a></p>
-</section>
-"""
-
-
-def _summary(comparison: Comparison) -> str:
-    said = summarise(comparison)
-    return f'<p id="summary">{escape(said)}</p>' if said else ""
+is bold.{blind}"""
+    return make_table_section(about, table(comparison), summarise(comparison), table_csv(comparison))
 
 
 def _curves(comparison: Comparison) -> str:
-    if not any(len(row.curve) for row in comparison.rows):
-        return ""
-    return """<section aria-labelledby="learning">
-<h2 id="learning">Learning curves</h2>
-<div class="controls"><span id="measures" class="choice" role="group" aria-label="Measure"></span>
-<span id="clocks" class="choice" role="group" aria-label="Horizontal axis"></span></div>
-<div id="chart"></div>
-<div id="legend" role="group" aria-label="Curves shown"></div>
-</section>
-"""
+    return make_curves_section(comparison.rows)
 
 
 def _histograms(comparison: Comparison) -> str:
@@ -130,21 +94,8 @@ nothing.</p>
 def _explorer(comparison: Comparison) -> str:
     if not comparison.examples:
         return ""
-    return """<section id="explorer" aria-labelledby="look">
-<h2 id="look">Where they looked</h2>
-<div class="controls">
-<label>question <select id="kind"></select></label>
-<label>region <select id="region"></select></label>
-<label>picked for <select id="theme"></select></label>
-<label>answers <select id="answers"></select></label>
-<span class="steps"><button id="previous" type="button" aria-label="Previous example">&larr;</button>
-<span id="place"></span>
-<button id="next" type="button" aria-label="Next example">&rarr;</button></span>
-</div>
-<div id="strip" class="scroll" role="group" aria-label="Examples"></div>
-<div id="models" role="group" aria-label="Models shown"></div>
-<p id="none" hidden>No example passes these filters. <button id="reset" type="button">Show all</button></p>
-<div id="shown">
+    filters = {"kind": "question", "region": "region", "theme": "picked for", "answers": "answers"}
+    content = """<div id="shown">
 <div id="asked" aria-live="polite"></div>
 <div id="key" role="group" aria-label="Key to the pictures"></div>
 <div id="panels"><div id="plain"></div><div id="looks"></div></div>
@@ -152,17 +103,9 @@ def _explorer(comparison: Comparison) -> str:
 </div>
 <p class="links"><button id="sheet" type="button">Download these side by side, with the key (PNG)</button></p>
 <p class="muted hint">Left and right keys: other examples. A click on a look enlarges it, Esc makes it small again. The
-address of the page keeps what is chosen, for a link to share.</p>
-</section>
-"""
+address of the page keeps what is chosen, for a link to share.</p>"""
+    return make_explorer_section("Where they looked", filters, content)
 
 
 def _settings(comparison: Comparison) -> str:
-    if not comparison.settings:
-        return ""
-    items = "".join(f"<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>" for k, v in comparison.settings.items())
-    return f'<section aria-labelledby="settings"><h2 id="settings">Settings</h2><dl>{items}</dl></section>\n'
-
-
-def _asset(name: str) -> str:
-    return resources.files("omegamax.tasks.vqa.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return make_settings_section(comparison.settings)

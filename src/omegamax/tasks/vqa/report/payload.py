@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from typing import Any
 
-from omegamax.tasks.vqa.report.colours import BASELINE, colours
+from omegamax.tasks.report.colours import BASELINE
+from omegamax.tasks.report.payload import describe_model, describe_models, embed, png_address
 from omegamax.tasks.vqa.report.key import key
-from omegamax.tasks.vqa.report.records import Comparison, Example, Fit, Row
+from omegamax.tasks.vqa.report.records import Comparison, Example, Fit
 
 
 def payload(comparison: Comparison) -> str:
-    r"""Return JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
+    """Return the data of the page as JSON, see :func:`~omegamax.tasks.report.payload.embed`."""
+    return embed(describe(comparison))
 
-    >>> payload(Comparison("</script>", "", [Row("<!--", "softmax", {}, 0)]))[:31]
-    '{"models": [{"name": "\\u003c!--'
-    """
+
+def describe(comparison: Comparison) -> dict[str, Any]:
+    """Return the data of the page: numbers, words, lists and dicts."""
     pictures: dict[bytes, int] = {}
-    rows, baseline = comparison.rows, comparison.baseline
+    baseline = comparison.baseline
     data: dict[str, Any] = {
-        "models": [_model(row, colour) for row, colour in zip(rows, colours(rows), strict=True)],
-        "baseline": None if baseline is None else _model(baseline, BASELINE),
+        "models": describe_models(comparison.rows),
+        "baseline": None if baseline is None else describe_model(baseline, BASELINE),
         "examples": [_example(example, comparison, pictures) for example in comparison.examples],
     }
-    data["pictures"] = [_address(picture) for picture in pictures]
+    data["pictures"] = [png_address(picture) for picture in pictures]
     if comparison.examples:
-        data["key"] = key(comparison, _address)
-    text = json.dumps(data, allow_nan=False)  # ASCII, so that U+2028 and its like are escaped too
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-
-
-def _address(picture: bytes) -> str:
-    return "data:image/png;base64," + b64encode(picture).decode("ascii")
-
-
-def _model(row: Row, colour: str) -> dict[str, Any]:
-    return {"name": row.name, "colour": colour, "accuracy": row.accuracy.get("overall"), "curve": row.curve}
+        data["key"] = key(comparison, png_address)
+    return data
 
 
 def _example(example: Example, comparison: Comparison, pictures: dict[bytes, int]) -> dict[str, Any]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass, field
+from base64 import b64decode
+from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from omegamax.data.files import parse_json, read_text
-from omegamax.data.unpack import MIB
+from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field, settle_row
 
 COMPARISON_FORMAT = "omegamax comparison 1"
-MOST_COMPARISON = 1024 * MIB  # bytes of a saved comparison, nearly all of them pictures
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -58,20 +54,10 @@ class Row:
     difference: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise ValueError("Row: name is empty")
-        _set(self, "accuracy", {str(kind): _number(value) for kind, value in self.accuracy.items()})
-        for name in ("step_ms", "divergence", "inside", "zero", "auc"):
-            _set(self, name, _number(getattr(self, name)))
+        settle_row(self, ("step_ms", "divergence", "inside", "zero", "auc"))
         if self.components is not None:
             counts = {int(k): int(n) for k, n in self.components.items()}
-            _set(self, "components", dict(sorted(counts.items())))
-        _set(self, "curve", [{key: _number(value) for key, value in point.items()} for point in self.curve])
-        if any(point.get("step") is None for point in self.curve):
-            raise ValueError(f"Row {self.name!r}: every point of the curve needs a 'step'")
-        if self.difference is not None:
-            ends = tuple(float(value) for value in self.difference)
-            _set(self, "difference", ends if len(ends) == 3 and all(map(math.isfinite, ends)) else None)
+            set_field(self, "components", dict(sorted(counts.items())))
         for point in self.reliability:
             if {"area", "accuracy", "count"} - point.keys() or not all(map(math.isfinite, point.values())):
                 wanted = "'area', 'accuracy' and 'count', all finite"
@@ -96,7 +82,7 @@ class Fit:
     marks: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        _set(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
+        set_field(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
         _check_png("Fit: picture", self.picture)
 
 
@@ -127,10 +113,10 @@ class Look:
 
     def __post_init__(self) -> None:
         if self.marks is not None:
-            _set(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
-        _set(self, "answers", [(str(answer), _number(p)) for answer, p in self.answers])
-        _set(self, "divergence", _number(self.divergence))
-        _set(self, "inside", _number(self.inside))
+            set_field(self, "marks", [(str(shape), str(text)) for shape, text in self.marks])
+        set_field(self, "answers", [(str(answer), plain_number(p)) for answer, p in self.answers])
+        set_field(self, "divergence", plain_number(self.divergence))
+        set_field(self, "inside", plain_number(self.inside))
         _check_png("Look: picture", self.picture)
 
 
@@ -165,7 +151,7 @@ class Example:
 
     def __post_init__(self) -> None:
         if self.ticks is not None:
-            _set(self, "ticks", [(float(place), str(text)) for place, text in self.ticks])
+            set_field(self, "ticks", [(float(place), str(text)) for place, text in self.ticks])
         _check_png(f"Example {self.id!r}: picture", self.picture)
         if self.relevance is not None:
             _check_png(f"Example {self.id!r}: relevance", self.relevance)
@@ -198,27 +184,17 @@ class Comparison:
     settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = [row.name for row in self.rows]
-        _check_unique("rows", names)
-        _check_unique("examples", [example.id for example in self.examples])
-        for example in self.examples:
-            strange = [name for name in example.looks if name not in names]
-            if strange:
-                given, known = f"{example.id!r} has a look of {strange[0]!r}", ", ".join(map(repr, names))
-                raise ValueError(f"Comparison: example {given}; the rows are {known}")
+        check_records("Comparison", self.rows, self.examples)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON, the pictures as base64."""
-        text = json.dumps({"format": COMPARISON_FORMAT, **asdict(self)}, default=_encode, allow_nan=False, indent=1)
-        Path(path).write_text(text, encoding="utf-8")
+        save_record(self, COMPARISON_FORMAT, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Comparison:
         """Read what :meth:`save` wrote."""
         try:
-            data = parse_json(read_text(path, MOST_COMPARISON))
-            if not isinstance(data, dict) or data.pop("format", None) != COMPARISON_FORMAT:
-                raise ValueError(f"no {COMPARISON_FORMAT!r}")
+            data = load_record(COMPARISON_FORMAT, path)
             rows, baseline, examples = data.pop("rows"), data.pop("baseline"), data.pop("examples")
             return cls(
                 rows=[Row(**row) for row in rows],
@@ -241,30 +217,7 @@ def _look(data: dict[str, Any]) -> Look:
     return Look(**{**data, "picture": b64decode(data["picture"]), "fits": fits})
 
 
-def _encode(value: object) -> str:
-    if isinstance(value, bytes):
-        return b64encode(value).decode("ascii")
-    raise TypeError(f"Comparison.save: cannot write {type(value).__name__}")
-
-
-def _set(record: object, name: str, value: object) -> None:
-    object.__setattr__(record, name, value)  # the way round a frozen dataclass, while it is being made
-
-
-def _number(value: Any) -> float | None:
-    """Return a plain number, None if it is not finite: JSON has no NaN, and NaN is unequal to itself."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    return float(value) if math.isfinite(value) else None
-
-
 def _check_png(name: str, value: bytes) -> None:
     if not isinstance(value, bytes) or not value.startswith(_PNG):
         given = type(value).__name__ if not isinstance(value, bytes) else f"bytes that begin {value[:8]!r}"
         raise ValueError(f"{name} must be a PNG file as bytes, got {given}")
-
-
-def _check_unique(what: str, names: list[str]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"Comparison: two {what} are called {twice[0]!r}")

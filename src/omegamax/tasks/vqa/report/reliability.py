@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from html import escape
 
-from omegamax.tasks.vqa.report.colours import colours
+from omegamax.tasks.report.colours import colours
 from omegamax.tasks.vqa.report.records import Comparison, Row
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 44, 12, 250, 130

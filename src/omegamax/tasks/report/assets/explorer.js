@@ -1,38 +1,58 @@
 // Pick an example, see every model's look at it. What is chosen is kept in the fragment of the address.
 
-function explorer() {
-  const { examples, models } = data;
-  const FILTERS = { kind: "all kinds", region: "all regions", theme: "anything", answers: "all" };
-  const REGIONS = { one: "one thing", several: "several, far apart", odd: "odd shape", none: "none in particular" };
+const verdicts = (example) => example.looks.filter((look) => look && look.right != null).map((look) => look.right);
+
+// Each value that occurs, as a choice of a filter.
+const present = (examples, of) => [...new Set(examples.map(of))].map((value) => [value, value]);
+
+// A filter by the answers: all right, some wrong, all wrong, or the model at this index wrong.
+function answersFilter() {
   const ANSWERS = { right: "all right", wrong: "some wrong", none: "all wrong" };
-  const state = { example: 0, on: new Set(models.keys()), large: null, kind: "", region: "", theme: "", answers: "" };
+  return {
+    all: "all",
+    choices: [...Object.entries(ANSWERS), ...data.models.map((model, i) => [String(i), `${model.name} wrong`])],
+    passes(example, choice) {
+      const right = verdicts(example);
+      if (choice === "right") return right.length > 0 && right.every(Boolean);
+      if (choice === "wrong") return right.length > 0 && !right.every(Boolean);
+      if (choice === "none") return right.length > 0 && !right.some(Boolean);
+      return example.looks[Number(choice)]?.right === false;
+    },
+  };
+}
 
-  const region = (example) => example.region ?? "none";
-  const verdicts = (example) => example.looks.filter((look) => look && look.right != null).map((look) => look.right);
+// What was asked, the right answer, and words about the example, those that are known.
+function showAsked(question, right, about, name = "answer") {
+  const answer = element("span", {}, `${name}: `, element("b", { id: "answer" }, right ?? DASH));
+  at("asked").replaceChildren(
+    element("p", { id: "question" }, question),
+    element("p", { class: "muted" }, answer, ...about.filter(Boolean).map((word) => element("span", {}, word))),
+  );
+}
 
-  const theme = (example) => example.theme ?? "first";
+function showLooks(looks) {
+  if (!looks.length) looks = [element("p", { class: "muted" }, "Every model is switched off.")];
+  keepingFocus(at("looks"), looks);
+}
 
-  // What is chosen of the answers: all right, some wrong, all wrong, or the model at this index wrong.
-  function answered(example, choice) {
-    const right = verdicts(example);
-    if (choice === "right") return right.length > 0 && right.every(Boolean);
-    if (choice === "wrong") return right.length > 0 && !right.every(Boolean);
-    if (choice === "none") return right.length > 0 && !right.some(Boolean);
-    return example.looks[Number(choice)]?.right === false;
-  }
+// Filters, by the id of their choices: { all: text of no choice, choices: [[value, text]], passes(example, value) }.
+// describe(example) is what its button is called, thumbnail(example) what stands on it, and
+// show(example, { on, large, enlarge }) fills the page with it: indices of the models, that of the large one, and what
+// makes one large. Returns a function that tells which example is shown, and the indices of the models.
+function explorer({ filters, describe, thumbnail, show: showExample }) {
+  const { examples, models } = data, names = Object.keys(filters);
+  const state = { example: 0, on: new Set(models.keys()), large: null };
+  const none = () => Object.fromEntries(names.map((name) => [name, ""]));
+  Object.assign(state, none());
 
-  function passes(example, { kind, region: where, theme: what, answers } = state) {
-    return (!kind || example.kind === kind)
-      && (!where || region(example) === where)
-      && (!what || theme(example) === what)
-      && (!answers || answered(example, answers));
-  }
+  const passes = (example, chosen = state) =>
+    names.every((name) => !chosen[name] || filters[name].passes(example, chosen[name]));
 
   const passing = () => [...examples.keys()].filter((i) => passes(examples[i]));
 
   // Each choice of a filter with how many examples it leaves, given the other filters; none: it cannot be chosen.
   function countChoices() {
-    for (const name of Object.keys(FILTERS)) {
+    for (const name of names) {
       for (const option of at(name).options) {
         const count = examples.filter((example) => passes(example, { ...state, [name]: option.value })).length;
         option.textContent = `${option.dataset.text} (${count})`;
@@ -44,12 +64,12 @@ function explorer() {
   function read() {
     const asked = new URLSearchParams(location.hash.slice(1));
     const find = (list, key, name) => list.findIndex((item) => item[key] === name);
-    for (const name of Object.keys(FILTERS)) {
+    for (const name of names) {
       const known = [...at(name).options].some((option) => option.value === asked.get(name));
       state[name] = known ? asked.get(name) : "";
     }
-    const names = asked.getAll("model");
-    state.on = new Set([...models.keys()].filter((i) => !names.length || names.includes(models[i].name)));
+    const shown = asked.getAll("model");
+    state.on = new Set([...models.keys()].filter((i) => !shown.length || shown.includes(models[i].name)));
     const large = find(models, "name", asked.get("large"));
     state.large = state.on.has(large) ? large : null;
     state.example = Math.max(0, find(examples, "id", asked.get("example")));
@@ -58,7 +78,7 @@ function explorer() {
   function write() {
     const kept = new URLSearchParams();
     if (passing().length) kept.set("example", examples[state.example].id);
-    for (const name of Object.keys(FILTERS)) if (state[name]) kept.set(name, state[name]);
+    for (const name of names) if (state[name]) kept.set(name, state[name]);
     if (state.on.size < models.length) for (const i of state.on) kept.append("model", models[i].name);
     if (!state.on.size) kept.set("model", "");
     if (state.large != null) kept.set("large", models[state.large].name);
@@ -82,14 +102,15 @@ function explorer() {
   function show() {
     const left = passing();
     countChoices();
-    for (const name of Object.keys(FILTERS)) at(name).value = state[name];
+    for (const name of names) at(name).value = state[name];
     at("none").hidden = left.length > 0;
     at("shown").hidden = !left.length;
     at("place").textContent = left.length ? `${left.indexOf(state.example) + 1} of ${left.length}` : "0 of 0";
     at("previous").disabled = at("next").disabled = left.length < 2;
     showModels();
     showStrip(left);
-    if (left.length) showExample(examples[state.example]);
+    const enlarge = (i) => change({ large: i === state.large ? null : i });
+    if (left.length) showExample(examples[state.example], { on: [...state.on], large: state.large, enlarge });
   }
 
   function showModels() {
@@ -113,59 +134,26 @@ function explorer() {
     }
   }
 
-  function showExample(example) {
-    const picked = example.theme == null ? null : `picked for: ${example.theme}`;
-    const about = [example.kind, REGIONS[example.region] ?? example.region, example.id, picked];
-    const answer = element("span", {}, "answer: ", element("b", { id: "answer" }, example.answer ?? DASH));
-    at("asked").replaceChildren(
-      element("p", { id: "question" }, example.question),
-      element("p", { class: "muted" }, answer, ...about.filter(Boolean).map((word) => element("span", {}, word))),
-    );
-    const alt = `The picture asked about: ${example.question}`;
-    const plain = [picturePanel("picture", example.picture, alt, fileName(example.id, "picture"), example.note)];
-    if (example.relevance != null) {
-      const file = fileName(example.id, "relevance");
-      plain.push(picturePanel("what matters", example.relevance, "What matters for the answer", file));
-    }
-    const looks = [...state.on].map((i) =>
-      lookPanel(example, i, i === state.large, () => change({ large: i === state.large ? null : i })));
-    at("plain").replaceChildren(...plain);
-    at("key").replaceChildren(...keyList(example, [...state.on].map((i) => example.looks[i])));
-    if (!looks.length) looks.push(element("p", { class: "muted" }, "Every model is switched off."));
-    keepingFocus(at("looks"), looks);
-    at("fits").replaceChildren(...[...state.on].filter((i) => example.looks[i]?.fits.length)
-      .map((i) => fitsPanel(example, i)));
-  }
-
   function build() {
     const option = (value, text) => element("option", { value, "data-text": text }, text);
-    const present = (of) => [...new Set(examples.map(of))];
-    const choices = {
-      kind: present((e) => e.kind).map((kind) => [kind, kind]),
-      region: present(region).map((name) => [name, REGIONS[name] ?? name]),
-      theme: present(theme).map((name) => [name, name === "first" ? "nothing: first of its kind" : name]),
-      answers: [...Object.entries(ANSWERS), ...models.map((model, i) => [String(i), `${model.name} wrong`])],
-    };
-    for (const [name, first] of Object.entries(FILTERS)) {
-      at(name).append(option("", first), ...choices[name].map(([value, text]) => option(value, text)));
-      at(name).closest("label").hidden = choices[name].length < 2;
+    for (const [name, { all, choices }] of Object.entries(filters)) {
+      at(name).append(option("", all), ...choices.map(([value, text]) => option(value, text)));
+      at(name).closest("label").hidden = choices.length < 2;
       at(name).addEventListener("change", () => change({ [name]: at(name).value }));
     }
     at("strip").append(...examples.map((example, i) => {
       const right = verdicts(example), count = right.filter(Boolean).length;
       const score = right.length ? `${count} of ${right.length} right` : "";
-      const label = [example.question, score].filter(Boolean).join(" \u2014 ");
+      const label = [describe(example), score].filter(Boolean).join(" \u2014 ");
       const press = () => change({ example: i });
       const attributes = { type: "button", "data-index": i, "aria-label": label, title: label, click: press };
       const kind = count < right.length ? "score some" : "score";
       const mark = right.length ? element("span", { class: kind }, `${count}/${right.length}`) : null;
-      const image = element("img", { src: data.pictures[example.picture], alt: "" });
-      return element("button", attributes, frame(image), mark);
+      return element("button", attributes, thumbnail(example), mark);
     }));
     at("previous").addEventListener("click", () => step(-1));
     at("next").addEventListener("click", () => step(1));
-    at("reset").addEventListener("click", () => change({ kind: "", region: "", theme: "", answers: "" }));
-    at("sheet").addEventListener("click", () => saveSheet(examples[state.example], [...state.on]));
+    at("reset").addEventListener("click", () => change(none()));
     addEventListener("hashchange", () => { read(); change({}); });
     addEventListener("keydown", key);
   }
@@ -185,6 +173,5 @@ function explorer() {
   read();
   linked ? change({}) : show();
   if (linked) at("explorer").scrollIntoView();
+  return () => [examples[state.example], [...state.on]];
 }
-
-if (at("explorer")) explorer();

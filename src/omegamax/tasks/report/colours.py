@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omegamax.tasks.vqa.report.records import Row
+from omegamax.tasks.report.records import ModelRow
 from omegamax.viz.style import MUTED, colour
 
 # Kinds of attention that are no maps of the library's pictures; told apart from those and from each other.
@@ -19,10 +19,11 @@ _MORE = ("#7d5ba6", "#2a9d8f", "#c9609f", "#8a6a52", "#e09f3e", "#4a5aa8", "#3d7
 BASELINE = MUTED
 
 
-def colours(rows: Sequence[Row]) -> list[str]:
+def colours(rows: Sequence[ModelRow]) -> list[str]:
     """Return the colour of each row, by its kind; the second of a kind, or of a colour, takes the next that is free.
 
-    >>> colours([Row("a", "softmax", {}, 0), Row("b", "multimodal", {}, 0), Row("c", "multimodal", {}, 0)])
+    >>> from types import SimpleNamespace
+    >>> colours([SimpleNamespace(kind=kind) for kind in ("softmax", "multimodal", "multimodal")])
     ['#6b7785', '#c8691c', '#7d5ba6']
     """
     wanted = [_KINDS.get(kind) or colour(kind) for kind in (row.kind.replace(" ", "_") for row in rows)]

@@ -1,0 +1,78 @@
+"""The part that every ``compare`` shares: its arguments, the data, and what is printed and written."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from omegamax.cli import _table
+from omegamax.cli._checks import CommandError, at_least
+
+if TYPE_CHECKING:
+    from omegamax.tasks.run_data import RunData
+
+Data = TypeVar("Data", bound="RunData")
+
+
+def add_arguments(parser: argparse.ArgumentParser, examples: str) -> None:
+    """Add the arguments that all have: networks, where to write, and on what to measure.
+
+    Args:
+        examples: what ``--examples`` asks for.
+    """
+    add = parser.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs, .ckpt or .safetensors files")
+    add("--out", type=Path, default=Path("comparison"), metavar="FOLDER", help="where to write (comparison)")
+    add("--split", choices=["val", "test"], default="test", help="part of the data to measure on (test)")
+    add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
+    add("--examples", type=at_least(0), default=24, metavar="N", help=f"{examples} (24)")
+    add("--rounds", type=at_least(0), default=10, metavar="N", help="training steps of each to time; 0 for none (10)")
+    add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
+
+
+def find_data(kind: type[Data], settings: Mapping[str, Any], changes: Mapping[str, str]) -> Data:
+    """Return the data that a network was trained on, with these settings changed; refuse one that it does not have."""
+    # A file may be older than a setting of its class.
+    known = kind.known().get(settings["class"])
+    names = settings if known is None else {**settings, **inspect.signature(known).parameters}
+    strange = [name for name in changes if name not in names]
+    if strange:
+        raise CommandError(f"{settings['class']} has no {strange[0]}; leave --{strange[0]} out")
+    return kind.of(settings, **changes)
+
+
+def write_comparison(
+    out: Path,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    said: str,
+    save: Callable[[Path], None],
+    write_page: Callable[[Path], Path],
+    what: str,
+) -> None:
+    """Print the table and what it shows, write ``comparison.json`` and ``report.html``, and say where they are.
+
+    Args:
+        said: in words; may be empty.
+        save, write_page: write the one and the other to a path.
+        what: there is to look at in the page.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    _table.show(headers, rows)
+    if said:
+        print(f"\n{textwrap.fill(said, 100)}")
+    save(out / "comparison.json")
+    print(f"\nThe report, with curves and {what} to look at: {write_page(out / 'report.html')}")
+
+
+def show_number(value: float | None, form: str) -> str:
+    """Write a number for the table, a hyphen if it is not known.
+
+    >>> show_number(0.5, ".3f"), show_number(None, ".3f")
+    ('0.500', '-')
+    """
+    return "-" if value is None else format(value, form)

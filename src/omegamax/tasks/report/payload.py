@@ -1,0 +1,36 @@
+"""What the script of a page reads, as text that is safe inside the page."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+from omegamax.tasks.report.colours import colours
+from omegamax.tasks.report.records import ModelRow
+
+
+def embed(data: Any) -> str:
+    r"""Return JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
+
+    >>> embed(["</script>", "<!--"])
+    '["\\u003c/script\\u003e", "\\u003c!--"]'
+    """
+    text = json.dumps(data, allow_nan=False)  # ASCII, so that U+2028 and its like are escaped too
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def png_address(picture: bytes) -> str:
+    """Return the address of a PNG file that is in the page itself."""
+    return "data:image/png;base64," + b64encode(picture).decode("ascii")
+
+
+def describe_model(row: ModelRow, colour: str) -> dict[str, Any]:
+    """Return what curves and panels need of a model."""
+    return {"name": row.name, "colour": colour, "accuracy": row.accuracy.get("overall"), "curve": row.curve}
+
+
+def describe_models(rows: Sequence[ModelRow]) -> list[dict[str, Any]]:
+    """Return the same of all rows, each with its colour."""
+    return [describe_model(row, colour) for row, colour in zip(rows, colours(rows), strict=True)]

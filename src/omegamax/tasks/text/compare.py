@@ -1,0 +1,196 @@
+"""Several networks on the same texts: the numbers of a table, and texts to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from omegamax.data import DataError
+from omegamax.data.text import NO_LABEL, TextSample
+from omegamax.tasks.progress import progress
+from omegamax.tasks.report.contenders import Contender, compare_paired, move_batch, time_steps
+from omegamax.tasks.text.data import TextData
+from omegamax.tasks.text.explain import explain_words
+from omegamax.tasks.text.explain_pair import explain_word_pair
+from omegamax.tasks.text.report import TextComparison, TextExample, TextRow
+from omegamax.tasks.text.report.looks import make_example
+from omegamax.tasks.text.scores import TextScores
+from omegamax.tasks.text.task import TextTask
+
+DISAGREE, WRONG = "networks disagree", "all wrong"
+_SEARCHED = 2000  # texts among which the first of each class are found
+_PARTS = 6  # classes that have columns of their own
+
+
+class Outcomes:
+    """What one network made of the texts of a split, in the order of its batches.
+
+    Attributes:
+        ids: of the texts.
+        right: which were told rightly, ``[N]``, 1 or 0.
+        labels: indices of their classes, ``[N]``.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.right, self.labels = torch.empty(0), torch.empty(0, dtype=torch.int64)
+
+    def update(self, choice: torch.Tensor, batch: Mapping[str, Any]) -> None:
+        """Add a batch, with the indices ``[B]`` of the classes that were told."""
+        self.ids += batch["id"]
+        label = batch["label"].cpu()
+        self.right = torch.cat([self.right, (choice.cpu() == label).float()])
+        self.labels = torch.cat([self.labels, label])
+
+    def accuracy(self, classes: tuple[str, ...]) -> dict[str, float | None]:
+        """Return the share told rightly of all texts and, where there are few classes, of those of each."""
+        found: dict[str, float | None] = {"overall": float(self.right.mean())}
+        if len(classes) <= _PARTS:
+            for index, name in enumerate(classes):
+                own = self.right[self.labels == index]
+                found[name] = float(own.mean()) if len(own) else None
+        return found
+
+
+def compare(
+    contenders: Mapping[str, Contender[TextTask]],
+    data: TextData,
+    *,
+    split: str = "test",
+    examples: int = 24,
+    themed: int = 6,
+    rounds: int = 10,
+    title: str = "Which words networks look at",
+    about: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> TextComparison:
+    """Measure networks on a split, and collect which words each looks at.
+
+    Args:
+        contenders: by the name of their row; either all read single texts or all align two sentences.
+        data: with the vocabulary that all were trained with.
+        examples: how many texts to show, the first of each class in turn.
+        themed: how many to show beside them on which networks disagree, and how many that all get wrong; none without
+            ``examples``.
+        rounds: training steps of each network to time, in turns, so that all see the same machine; 0: none.
+        title, about, settings: of the page.
+    """
+    first = next(iter(_loader(data, split)))
+    for name, contender in contenders.items():
+        _check(name, contender.task, data, first)
+    if any(bool((batch["label"] == NO_LABEL).any()) for batch in _loader(data, split)):
+        raise DataError(f"there are texts without a class in the {split} part; take another part, --split val")
+    tasks = {name: each.task for name, each in contenders.items()}
+    times = time_steps(tasks, first, rounds, lambda task, batch: task.training_loss(batch))
+    outcomes = {name: Outcomes() for name in contenders}
+    rows = {name: _row(name, each, data, split, times.get(name), outcomes[name]) for name, each in contenders.items()}
+    ahead = next(iter(contenders))
+    for name in list(contenders)[1:]:
+        difference = compare_paired(outcomes[name].right, outcomes[ahead].right)
+        rows[name] = replace(rows[name], difference=difference)
+    shown = find_examples(tasks, data, split, examples, pick(outcomes, themed)) if examples else []
+    return TextComparison(title, about, list(rows.values()), shown, dict(settings or {}))
+
+
+def pick(outcomes: Mapping[str, Outcomes], each: int) -> dict[str, str]:
+    """Pick up to ``each`` texts on which networks disagree, and as many that all get wrong; themes by id.
+
+    >>> one, other = Outcomes(), Outcomes()
+    >>> batch = {"id": ["a", "b", "c"], "label": torch.tensor([0, 1, 1])}
+    >>> one.update(torch.tensor([0, 1, 0]), batch)
+    >>> other.update(torch.tensor([1, 1, 0]), batch)
+    >>> pick({"one": one, "other": other}, 3)
+    {'a': 'networks disagree', 'c': 'all wrong'}
+    """
+    known = list(outcomes.values())
+    right = torch.stack([outcome.right for outcome in known]).bool()
+    some, every = right.any(0), right.all(0)
+    found: dict[str, str] = {}
+    for theme, chosen in ((DISAGREE, some & ~every), (WRONG, ~some)):
+        places = torch.nonzero(chosen).flatten().tolist()[:each]
+        found |= {known[0].ids[place]: theme for place in places}
+    return found
+
+
+def find_examples(
+    tasks: Mapping[str, TextTask], data: TextData, split: str, count: int, picked: Mapping[str, str]
+) -> list[TextExample]:
+    """Ask all networks about the first texts of each class in turn, ``count`` of them, and about those picked by id."""
+    groups: dict[str | None, list[TextSample]] = {}
+    chosen: dict[str, TextSample] = {}
+    for place, sample in enumerate(data.read(split)):
+        if sample.id in picked:
+            chosen[sample.id] = sample
+        elif place < _SEARCHED:
+            groups.setdefault(sample.label, []).append(sample)
+        elif len(chosen) == len(picked):
+            break
+    longest = max(map(len, groups.values()), default=0)
+    turns = [queue[turn] for turn in range(longest) for queue in groups.values() if turn < len(queue)]
+    samples = [*turns[:count], *(chosen[name] for name in picked if name in chosen)]
+    return [_ask(tasks, sample, data.length, picked.get(sample.id)) for sample in progress(samples, "explaining")]
+
+
+def _ask(tasks: Mapping[str, TextTask], sample: TextSample, length: int, theme: str | None) -> TextExample:
+    words = sample.words[:length]
+    if sample.second is None:
+        said = {name: explain_words(task, words) for name, task in tasks.items()}
+        return make_example(sample.id, said, sample.label, sample.marks, theme)
+    second = sample.second[:length]
+    pairs = {name: explain_word_pair(task, words, second) for name, task in tasks.items()}
+    return make_example(sample.id, pairs, sample.label, None, theme)
+
+
+def _check(name: str, task: TextTask, data: TextData, batch: Mapping[str, Any]) -> None:
+    """Refuse a network that the data are not for, by its name."""
+    same = "compare networks that were trained on the same data"
+    if task.vocabulary != data.vocabulary:
+        known = f"{task.vocabulary}, not {data.vocabulary}"
+        raise DataError(f"{name} knows other words or classes than the data: {known}; {same}")
+    if (task.config.alignment is not None) != ("second" in batch):
+        reads = "single texts" if task.config.alignment is None else "pairs of sentences"
+        raise DataError(f"{name} reads {reads}, and the data have {'pairs' if 'second' in batch else 'none'}; {same}")
+
+
+@torch.no_grad()
+def _row(
+    name: str,
+    contender: Contender[TextTask],
+    data: TextData,
+    split: str,
+    milliseconds: float | None,
+    outcomes: Outcomes,
+) -> TextRow:
+    task = contender.task.eval()
+    scores = TextScores(len(task.vocabulary.answers), support=True).to(task.device)
+    for batch in progress(_loader(data, split), name):
+        batch = move_batch(batch, task.device)
+        answer = task(batch)
+        scores.update(answer, task.label_loss(answer.logits, batch), batch)
+        outcomes.update(answer.logits.argmax(-1), batch)
+    found = scores.compute()
+    return TextRow(
+        name,
+        name_kind(task),
+        outcomes.accuracy(tuple(task.vocabulary.answers)),
+        sum(p.numel() for p in task.parameters()),
+        milliseconds,
+        found.get("zero"),
+        found.get("inside"),
+        found.get("token_f1"),
+        [dict(point) for point in contender.curve],
+    )
+
+
+def name_kind(task: TextTask) -> str:
+    """Return the kind of the attention, the alignment, or what chooses the rationale: it has one colour everywhere."""
+    if task.config.alignment is not None:
+        return task.config.alignment
+    return task.config.attention.kind if task.config.rationale is None else task.config.rationale.selector
+
+
+def _loader(data: TextData, split: str) -> Iterable[dict[str, Any]]:
+    return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()
