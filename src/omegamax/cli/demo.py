@@ -54,9 +54,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.vqa.compare import write
-    from omegamax.tasks.vqa import demo
     from omegamax.tasks.report import load_contenders
-    from omegamax.tasks.vqa import VQATask
+    from omegamax.tasks.vqa import VQATask, demo
     from omegamax.tasks.vqa.compare import compare
     from omegamax.tasks.vqa.examples import save_pictures
 

@@ -7,7 +7,7 @@ from omegamax.cli.text import compare, demo, explain, game
 
 TEXT = Application(
     name="text",
-    summary="classes of texts, generated, of the papers or your own: fit, validate, test, predict, explain, compare, game, demo",
+    summary="classes of texts, of the papers or your own: fit, validate, test, predict, explain, compare, game, demo",
     task="omegamax.tasks.text:TextTask",
     data="omegamax.tasks.text:TextData",
     default_data="ReviewsData",

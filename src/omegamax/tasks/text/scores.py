@@ -22,8 +22,8 @@ class TextScores(torch.nn.Module):
     """Measures of a split, collected over batches and processes.
 
     ``update(answer, loss, batch)`` and ``compute()``, a dict: ``loss``, ``accuracy``, ``zero`` (the share of words with
-    exactly no attention) and, where words are marked, ``inside`` (the share of the attention on those that at least half
-    of the people marked) and ``token_f1`` (the F1 score of chosen words against these).
+    exactly no attention) and, where words are marked, ``inside`` (the share of the attention on those that at least
+    half of the people marked) and ``token_f1`` (the F1 score of chosen words against these).
 
     Args:
         classes: how many there are.

@@ -20,7 +20,7 @@ from omegamax.tasks.vqa.task import BLIND, VQATask
 
 
 def compare(
-    contenders: Mapping[str, Contender[VQATask],
+    contenders: Mapping[str, Contender[VQATask]],
     data: VQAData,
     *,
     split: str = "test",

@@ -12,20 +12,20 @@ _TEXTS = """
 _FAINT = (
     _TEXTS
     + """
-    const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    // Colours of any notation, also translucent ones, as the browser mixes them.
+    const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+        .getContext("2d", { willReadFrequently: true });
+    const paint = (colours) => {
+        for (const colour of ["#fff", ...colours]) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+        return [...pen.getImageData(0, 0, 1, 1).data];
+    };
     const level = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
     const luminance = ([r, g, b]) => 0.2126 * level(r) + 0.7152 * level(g) + 0.0722 * level(b);
-    const ground = (e) => {
-        for (; e; e = e.parentElement) {
-            const colour = channels(getComputedStyle(e).backgroundColor);
-            if (colour.length === 3 || colour[3] > 0) return colour;
-        }
-        return [255, 255, 255];
-    };
+    const grounds = (e) => (e ? [...grounds(e.parentElement), getComputedStyle(e).backgroundColor] : []);
     return shown.map((e) => {
-        const style = getComputedStyle(e);
-        const ink = channels(e instanceof SVGElement ? style.fill : style.color);
-        const [low, high] = [luminance(ink), luminance(ground(e))].sort((a, b) => a - b);
+        const style = getComputedStyle(e), under = grounds(e);
+        const ink = paint([...under, e instanceof SVGElement ? style.fill : style.color]);
+        const [low, high] = [luminance(ink), luminance(paint(under))].sort((a, b) => a - b);
         return [(high + 0.05) / (low + 0.05), e.outerHTML.slice(0, 80)];
     }).filter(([contrast, html]) => contrast < 4.5);"""
 )

@@ -5,18 +5,23 @@ const verdicts = (example) => example.looks.filter((look) => look && look.right 
 // Each value that occurs, as a choice of a filter.
 const present = (examples, of) => [...new Set(examples.map(of))].map((value) => [value, value]);
 
-// A filter by the answers: all right, some wrong, all wrong, or the model at this index wrong.
-function answersFilter() {
+// A filter by the answers: all right, some wrong, all wrong, or the model at this index wrong; with `both`, also those
+// that it has right, whose choices end in a plus.
+function answersFilter(both = false) {
   const ANSWERS = { right: "all right", wrong: "some wrong", none: "all wrong" };
   return {
     all: "all",
-    choices: [...Object.entries(ANSWERS), ...data.models.map((model, i) => [String(i), `${model.name} wrong`])],
+    choices: [
+      ...Object.entries(ANSWERS),
+      ...data.models.map((model, i) => [String(i), `${model.name} wrong`]),
+      ...(both ? data.models.map((model, i) => [`${i}+`, `${model.name} right`]) : []),
+    ],
     passes(example, choice) {
       const right = verdicts(example);
       if (choice === "right") return right.length > 0 && right.every(Boolean);
       if (choice === "wrong") return right.length > 0 && !right.every(Boolean);
       if (choice === "none") return right.length > 0 && !right.some(Boolean);
-      return example.looks[Number(choice)]?.right === false;
+      return example.looks[Number.parseInt(choice)]?.right === choice.endsWith("+");
     },
   };
 }

@@ -10,7 +10,7 @@ from omegamax.tasks.text.report.records import TextRow
 
 def columns(rows: Sequence[TextRow]) -> list[Column]:
     """List the columns: accuracy, its difference from the first, the words, the cost."""
-    group = f"difference from {rows[0].name}, points" if rows else ""
+    group = "difference from the first, points"
     differences = [
         Column("mean", "difference", lambda row: _difference(row, 0), _points, None, "On the same texts", group),
         Column("from", "difference from", lambda row: _difference(row, 1), _points, None, "95% interval", group),

@@ -27,5 +27,5 @@ function heatMap(example, weights, caption, colour) {
 function pairKey() {
   const sample = (kind, text) =>
     element("li", { "data-mark": kind }, element("span", { class: `sample ${kind}` }, "\u00a0"), text);
-  return element("ul", {}, sample("most", "compared with this word alone"), sample("blank", "exactly not compared"));
+  return element("ul", {}, sample("whole", "compared with this word alone"), sample("blank", "exactly not compared"));
 }

@@ -47,7 +47,7 @@ function textExplorer() {
         choices: present(examples, theme).map(([name]) => [name, name === "first" ? "nothing: first of its class" : name]),
         passes: (e, what) => theme(e) === what,
       },
-      answers: answersFilter(),
+      answers: answersFilter(true),
     },
     describe: (example) => name(example, 160),
     thumbnail: (example) => element("span", { class: "beginning" }, name(example, 44)),
