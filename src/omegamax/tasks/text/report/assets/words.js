@@ -7,7 +7,7 @@ function wordsPanel(example, index) {
     const kinds = ["word", look.empty[i] ? "none" : "", example.marks?.[i] ? "marked" : ""].filter(Boolean);
     const hint = look.empty[i] ? `${word}: exactly no attention` : `${word}: ${look.weights[i].toPrecision(3)}`;
     const said = element("span", { class: "said" }, word);
-    said.style.setProperty("--part", look.empty[i] ? "0%" : `${(45 * look.weights[i]) / top}%`);
+    said.style.setProperty("--part", look.empty[i] ? "0%" : `${(40 * look.weights[i]) / top}%`);
     return element("span", { class: kinds.join(" "), title: hint }, above(look, i, highest), said);
   });
   const body = element("p", { class: look.density ? "words dense" : "words" }, ...words);
