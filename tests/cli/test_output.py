@@ -14,6 +14,7 @@ FOLDERS = {
     "vqa fit": ["vqa", "fit"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
+    "text compare": ["text", "compare", "no-run"],
     "text demo": ["text", "demo"],
 }
 FILES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,18 +91,23 @@ def compare(
     for name in list(contenders)[1:]:
         difference = compare_paired(outcomes[name].right, outcomes[ahead].right)
         rows[name] = replace(rows[name], difference=difference)
-    shown = find_examples(tasks, data, split, examples, pick(outcomes, themed)) if examples else []
+    shown = (
+        find_examples(tasks, data, split, examples, pick(outcomes, data.split(split).ids, themed)) if examples else []
+    )
     return TextComparison(title, about, list(rows.values()), shown, dict(settings or {}))
 
 
-def pick(outcomes: Mapping[str, Outcomes], each: int) -> dict[str, str]:
-    """Pick up to ``each`` texts on which networks disagree, and as many that all get wrong; themes by id.
+def pick(outcomes: Mapping[str, Outcomes], order: Sequence[str], each: int) -> dict[str, str]:
+    """Pick the first ``each`` texts on which networks disagree, and as many that all get wrong; themes by id.
+
+    Args:
+        order: ids of all texts as they come in the set; batches have them by length.
 
     >>> one, other = Outcomes(), Outcomes()
     >>> batch = {"id": ["a", "b", "c"], "label": torch.tensor([0, 1, 1])}
     >>> one.update(torch.tensor([0, 1, 0]), batch)
     >>> other.update(torch.tensor([1, 1, 0]), batch)
-    >>> pick({"one": one, "other": other}, 3)
+    >>> pick({"one": one, "other": other}, ["c", "b", "a"], 3)
     {'a': 'networks disagree', 'c': 'all wrong'}
     """
     known = list(outcomes.values())
@@ -110,8 +115,8 @@ def pick(outcomes: Mapping[str, Outcomes], each: int) -> dict[str, str]:
     some, every = right.any(0), right.all(0)
     found: dict[str, str] = {}
     for theme, chosen in ((DISAGREE, some & ~every), (WRONG, ~some)):
-        places = torch.nonzero(chosen).flatten().tolist()[:each]
-        found |= {known[0].ids[place]: theme for place in places}
+        names = {known[0].ids[place] for place in torch.nonzero(chosen).flatten().tolist()}
+        found |= dict.fromkeys([name for name in order if name in names][:each], theme)
     return found
 
 
