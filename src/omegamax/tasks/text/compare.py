@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,44 +15,13 @@ from omegamax.tasks.report.contenders import Contender, compare_paired, move_bat
 from omegamax.tasks.text.data import TextData
 from omegamax.tasks.text.explain import explain_words
 from omegamax.tasks.text.explain_pair import explain_word_pair
+from omegamax.tasks.text.outcomes import TextOutcomes, pick_texts
 from omegamax.tasks.text.report import TextComparison, TextExample, TextRow
 from omegamax.tasks.text.report.looks import make_example
 from omegamax.tasks.text.scores import TextScores
 from omegamax.tasks.text.task import TextTask
 
-DISAGREE, WRONG = "networks disagree", "all wrong"
 _SEARCHED = 2000  # texts among which the first of each class are found
-_PARTS = 6  # classes that have columns of their own
-
-
-class Outcomes:
-    """What one network made of the texts of a split, in the order of its batches.
-
-    Attributes:
-        ids: of the texts.
-        right: which were told rightly, ``[N]``, 1 or 0.
-        labels: indices of their classes, ``[N]``.
-    """
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.right, self.labels = torch.empty(0), torch.empty(0, dtype=torch.int64)
-
-    def update(self, choice: torch.Tensor, batch: Mapping[str, Any]) -> None:
-        """Add a batch, with the indices ``[B]`` of the classes that were told."""
-        self.ids += batch["id"]
-        label = batch["label"].cpu()
-        self.right = torch.cat([self.right, (choice.cpu() == label).float()])
-        self.labels = torch.cat([self.labels, label])
-
-    def accuracy(self, classes: tuple[str, ...]) -> dict[str, float | None]:
-        """Return the share told rightly of all texts and, where there are few classes, of those of each."""
-        found: dict[str, float | None] = {"overall": float(self.right.mean())}
-        if len(classes) <= _PARTS:
-            for index, name in enumerate(classes):
-                own = self.right[self.labels == index]
-                found[name] = float(own.mean()) if len(own) else None
-        return found
 
 
 def compare(
@@ -85,39 +54,17 @@ def compare(
         raise DataError(f"there are texts without a class in the {split} part; take another part, --split val")
     tasks = {name: each.task for name, each in contenders.items()}
     times = time_steps(tasks, first, rounds, lambda task, batch: task.training_loss(batch))
-    outcomes = {name: Outcomes() for name in contenders}
+    outcomes = {name: TextOutcomes() for name in contenders}
     rows = {name: _row(name, each, data, split, times.get(name), outcomes[name]) for name, each in contenders.items()}
     ahead = next(iter(contenders))
     for name in list(contenders)[1:]:
         difference = compare_paired(outcomes[name].right, outcomes[ahead].right)
         rows[name] = replace(rows[name], difference=difference)
-    shown = (
-        find_examples(tasks, data, split, examples, pick(outcomes, data.split(split).ids, themed)) if examples else []
-    )
+    shown: list[TextExample] = []
+    if examples:
+        picked = pick_texts(outcomes, data.split(split).ids, themed)
+        shown = find_examples(tasks, data, split, examples, picked)
     return TextComparison(title, about, list(rows.values()), shown, dict(settings or {}))
-
-
-def pick(outcomes: Mapping[str, Outcomes], order: Sequence[str], each: int) -> dict[str, str]:
-    """Pick the first ``each`` texts on which networks disagree, and as many that all get wrong; themes by id.
-
-    Args:
-        order: ids of all texts as they come in the set; batches have them by length.
-
-    >>> one, other = Outcomes(), Outcomes()
-    >>> batch = {"id": ["a", "b", "c"], "label": torch.tensor([0, 1, 1])}
-    >>> one.update(torch.tensor([0, 1, 0]), batch)
-    >>> other.update(torch.tensor([1, 1, 0]), batch)
-    >>> pick({"one": one, "other": other}, ["c", "b", "a"], 3)
-    {'a': 'networks disagree', 'c': 'all wrong'}
-    """
-    known = list(outcomes.values())
-    right = torch.stack([outcome.right for outcome in known]).bool()
-    some, every = right.any(0), right.all(0)
-    found: dict[str, str] = {}
-    for theme, chosen in ((DISAGREE, some & ~every), (WRONG, ~some)):
-        names = {known[0].ids[place] for place in torch.nonzero(chosen).flatten().tolist()}
-        found |= dict.fromkeys([name for name in order if name in names][:each], theme)
-    return found
 
 
 def find_examples(
@@ -167,7 +114,7 @@ def _row(
     data: TextData,
     split: str,
     milliseconds: float | None,
-    outcomes: Outcomes,
+    outcomes: TextOutcomes,
 ) -> TextRow:
     task = contender.task.eval()
     scores = TextScores(len(task.vocabulary.answers), support=True).to(task.device)
