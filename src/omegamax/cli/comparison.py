@@ -7,15 +7,10 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least
-
-if TYPE_CHECKING:
-    from omegamax.tasks.run_data import RunData
-
-Data = TypeVar("Data", bound="RunData")
 
 
 def add_arguments(parser: argparse.ArgumentParser, examples: str) -> None:
@@ -34,8 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser, examples: str) -> None:
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
 
-def find_data(kind: type[Data], settings: Mapping[str, Any], changes: Mapping[str, str]) -> Data:
-    """Return the data that a network was trained on, with these settings changed; refuse one that it does not have."""
+def find_data(kind: type[Any], settings: Mapping[str, Any], changes: Mapping[str, str]) -> Any:
+    """Return the data that a network was trained on, with these settings changed; refuse one that it does not have.
+
+    Args:
+        kind: of the data, a subclass of :class:`~omegamax.tasks.run_data.RunData`.
+    """
     # A file may be older than a setting of its class.
     known = kind.known().get(settings["class"])
     names = settings if known is None else {**settings, **inspect.signature(known).parameters}

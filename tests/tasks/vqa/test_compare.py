@@ -10,8 +10,8 @@ from omegamax.data import DataError, Vocabulary
 from omegamax.metrics import jensen_shannon
 from omegamax.models.mcan import MCANConfig, OutputConfig
 from omegamax.tasks.quiet import quiet
+from omegamax.tasks.report import contenders as module
 from omegamax.tasks.vqa import VQATask
-from omegamax.tasks.vqa import compare as module
 from omegamax.tasks.vqa.compare import BLIND, Contender, compare, evaluate, step_times
 from omegamax.tasks.vqa.explain import explain, fix_components
 from omegamax.tasks.vqa.outcomes import THEMES, WIDE, Outcomes

@@ -63,7 +63,8 @@ def explain_pair(task: TextTask, first: str, second: str, top: int = 3) -> PairE
     if task.config.alignment is None:
         raise ValueError("explain_pair: task must have an alignment, got one that reads single texts; ask explain")
     most = task.data_settings.get("length")
-    return explain_word_pair(task, *(tuple(split_words(text))[:most] or (EMPTY,) for text in (first, second)), top=top)
+    words, other = (tuple(split_words(text))[:most] or (EMPTY,) for text in (first, second))
+    return explain_word_pair(task, words, other, top)
 
 
 @torch.no_grad()

@@ -41,7 +41,7 @@ def look_at_pair(said: PairExplanation, label: str | None = None) -> PairLook:
 
 def make_example(
     id: str,
-    said: Mapping[str, TextExplanation] | Mapping[str, PairExplanation],
+    said: Mapping[str, TextExplanation | PairExplanation],
     label: str | None = None,
     marks: tuple[float, ...] | None = None,
     theme: str | None = None,
