@@ -24,7 +24,7 @@ _RIGHT = 0.5  # score from which on an answer counts as right
 
 @dataclass(frozen=True)
 class Bin:
-    """Questions whose ellipses have about the same area: its geometric mean, their mean accuracy, and how many there are."""
+    """Questions with ellipses of about one area: its geometric mean, the mean accuracy, and how many there are."""
 
     area: float
     accuracy: float
