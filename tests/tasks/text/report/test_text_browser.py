@@ -113,6 +113,7 @@ def test_alignments_are_tables_of_words(paired):
         "each column sums to one",
     ]
     assert paired.one("#question").text == "a big dog \u2192 a cat"
+    assert not paired.one("#strip").is_displayed()  # there is one example
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -53,6 +53,8 @@ function textExplorer() {
     thumbnail: (example) => element("span", { class: "beginning" }, name(example, 44)),
     show,
   });
+  // One text alone: there is nothing to pick.
+  for (const part of [at("strip"), at("place").closest(".controls")]) part.hidden = examples.length < 2;
 }
 
 if (at("explorer")) textExplorer();
