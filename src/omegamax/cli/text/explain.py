@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegamax.cli._checks import at_least
-from omegamax.cli.explanation import Explanation, explain_runs
+from omegamax.cli.explanation import Explanation, add_checkpoint, explain_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,15 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", metavar="TEXT", help='in quotes, "the film was not boring"')
     add("second", metavar="SECOND", nargs="?", help="sentence that may follow from the first, for networks of pairs")
-    add(
-        "--checkpoint",
-        dest="runs",
-        nargs="+",
-        required=True,
-        type=Path,
-        metavar="RUN",
-        help="networks: folders of runs, .ckpt or .safetensors files",
-    )
+    add_checkpoint(parser)
     add(
         "--out",
         type=Path,
