@@ -1,8 +1,8 @@
 """Networks with the same attention, trained side by side: other seeds, rates, starts and scales of the scores.
 
-A GPU takes about as long for the small kernels of one network as for those of five. Each network has its own weights,
-order of batches, dropout, rate and clipping, and keeps the weights of its own best validation; its steps are those it
-would make alone. Shared is what is drawn once for a whole batch: the number of components of a random mixture.
+In place of the small kernels of each network a GPU has larger ones of all. Each network has its own weights, order of
+batches, dropout, rate and clipping, and keeps the weights of its own best validation; its steps are those it would make
+alone. Shared is what is drawn once for a whole batch: the number of components of a random mixture.
 """
 
 from __future__ import annotations
