@@ -161,14 +161,14 @@ class _LSTM(_Layer):
         rows = x.unflatten(0, (self.size, -1))
         bias = (self.bias_ih_l0 + self.bias_hh_l0).unsqueeze(1)
         gates = torch.baddbmm(bias, rows.flatten(1, 2), self.weight_ih_l0.mT).unflatten(1, rows.shape[1:3])
-        maps = self.weight_hh_l0.mT
-        h = c = x.new_zeros(*rows.shape[:2], self.hidden_size)
+        maps, k = self.weight_hh_l0.mT, self.hidden_size
+        h = c = x.new_zeros(*rows.shape[:2], k)
         said = []
         for inputs in gates.unbind(2):
-            z = torch.baddbmm(inputs, h, maps)
-            i, f, _, o = z.sigmoid().chunk(4, -1)  # the third is no gate; one operation for three is less than three
-            c = torch.addcmul(f * c, i, z.chunk(4, -1)[2].tanh())
-            h = o * c.tanh()
+            both, g, o = torch.baddbmm(inputs, h, maps).split([2 * k, k, k], -1)
+            i, f = both.sigmoid().chunk(2, -1)
+            c = f * c + i * g.tanh()
+            h = o.sigmoid() * c.tanh()
             said.append(h)
         return torch.stack(said, 2).flatten(0, 1), (h.flatten(0, 1)[None], c.flatten(0, 1)[None])
 
