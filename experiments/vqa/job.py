@@ -54,6 +54,7 @@ COLUMNS = (
     "device",
 )
 BORROWS = {"easy_vqa": "scenes", "shapes": "scenes"}  # whose softmax begins with that of another set
+CNN_LEARNT = ("easy_vqa",)  # sets on which the CNN is trained, too: one network at a time
 MATCHED_ON = 256  # questions on which sharpness is matched
 SEEN = 2000  # questions of the training part that a trained network is measured on
 # Trained networks that are measured again with other attention, which has no parameters of its own.
@@ -271,7 +272,8 @@ def stack_jobs(jobs: Sequence[Job], most: int) -> list[Stack]:
         kind, _, scale = job.kind.rpartition("_")
         scaled = scale.startswith("0.") and kind in ("sparsemax", "tvmax")
         options = [option for option in job.options if "rate.peak" not in option]
-        found.setdefault((job.set, kind if scaled else job.kind, job.begin, *options), []).append(job)
+        alone = [str(job.seed)] if job.set in CNN_LEARNT else []
+        found.setdefault((job.set, kind if scaled else job.kind, job.begin, *options, *alone), []).append(job)
     stacks = []
     for same in found.values():
         parts = -(-len(same) // most)

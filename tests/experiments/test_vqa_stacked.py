@@ -134,6 +134,7 @@ def test_runs_that_differ_in_seed_rate_or_scale_are_a_stack(modules: tuple[Any, 
     assert sorted(len(stack.jobs) for stack in stacks) == [1, 1, 2, 4, 4]
     assert [each for stack in stacks for each in stack.jobs] == jobs
     assert len(job.stack_jobs([job.Job("scenes", "test_mca_0.5", 0), job.Job("scenes", "test_mca_10", 0)], 5)) == 2
+    assert len(job.stack_jobs([job.Job("easy_vqa", "tvmax", seed, "softmax") for seed in range(3)], 5)) == 3
 
 
 def test_networks_are_measured_once_they_are_trained(modules: tuple[Any, Any, Any, Any], tmp_path: Path) -> None:
