@@ -88,7 +88,7 @@ class Folded(torch.nn.Module):
         return {name: row.view(-1, *s) for name, row, s in zip(self.names, rows, self.shapes, strict=True)}
 
 
-class _Layer(torch.nn.Module):
+class _FoldedLayer(torch.nn.Module):
     """A layer of M networks: its parameters have an axis more, and come with each call of the whole."""
 
     def __init__(self, layer: torch.nn.Module, size: int) -> None:
@@ -98,7 +98,7 @@ class _Layer(torch.nn.Module):
             self.register_parameter(name, torch.nn.Parameter(torch.empty(size, *value.shape, device="meta")))
 
 
-class _Linear(_Layer):
+class _FoldedLinear(_FoldedLayer):
     """``[M B, *, D] -> [M B, *, out]``."""
 
     weight: Tensor
@@ -115,7 +115,7 @@ class _Linear(_Layer):
         return y.view(*x.shape[:-1], -1)
 
 
-class _LayerNorm(_Layer):
+class _FoldedNorm(_FoldedLayer):
     """``[M B, *, D] -> [M B, *, D]``."""
 
     weight: Tensor
@@ -130,7 +130,7 @@ class _LayerNorm(_Layer):
         return torch.addcmul(self.bias.unsqueeze(1), rows, self.weight.unsqueeze(1)).view(x.shape)
 
 
-class _Embedding(_Layer):
+class _FoldedEmbedding(_FoldedLayer):
     """``[M B, *] -> [M B, *, D]``."""
 
     weight: Tensor
@@ -145,7 +145,7 @@ class _Embedding(_Layer):
         return F.embedding(own.view(index.shape), self.weight.flatten(0, 1))
 
 
-class _LSTM(_Layer):
+class _FoldedLSTM(_FoldedLayer):
     """``[M B, T, D] -> [M B, T, H]``, and the last states ``[1, M B, H]``; from states of 0."""
 
     weight_ih_l0: Tensor
@@ -174,10 +174,10 @@ class _LSTM(_Layer):
 
 
 _LAYERS: dict[type[torch.nn.Module], type[Any]] = {
-    torch.nn.Linear: _Linear,
-    torch.nn.LayerNorm: _LayerNorm,
-    torch.nn.Embedding: _Embedding,
-    torch.nn.LSTM: _LSTM,
+    torch.nn.Linear: _FoldedLinear,
+    torch.nn.LayerNorm: _FoldedNorm,
+    torch.nn.Embedding: _FoldedEmbedding,
+    torch.nn.LSTM: _FoldedLSTM,
 }
 
 
