@@ -21,6 +21,7 @@ FILES = {
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
     "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
+    "text game": (["text", "game", "--checkpoint", "no-run"], "game.csv"),
 }
 NO_FILES = {
     "maps",

@@ -10,7 +10,9 @@ from omegamax.models.signals import DISTRIBUTIONS, Receiver, Sender, SignalGame
 from omegamax.tasks.communication import GameCopies, Games
 from omegamax.tasks.communication.copies import play_games
 
-OPTION = {kind: "scale" if kind == "gaussian_sparsemax" else "temperature" for kind in DISTRIBUTIONS}
+OPTION = {
+    kind: "scale" if kind in ("gaussian_sparsemax", "logistic_normal") else "temperature" for kind in DISTRIBUTIONS
+}
 
 
 def make(kind, value=1.0, tempering=1.0, seed=0, words=12):

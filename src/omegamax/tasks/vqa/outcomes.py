@@ -24,7 +24,7 @@ _RIGHT = 0.5  # score from which on an answer counts as right
 
 @dataclass(frozen=True)
 class Bin:
-    """Questions whose ellipses have about the same area: its mean, their mean accuracy, and how many there are."""
+    """Questions with ellipses of about one area: its geometric mean, the mean accuracy, and how many there are."""
 
     area: float
     accuracy: float
@@ -43,8 +43,8 @@ class Outcomes:
     >>> outcomes = Outcomes()
     >>> areas = torch.tensor([0.125, 0.5, 0.25, 0.125])
     >>> outcomes.extend(torch.tensor([1.0, 0.0, 1.0, 1.0]), torch.tensor([0, 1, 1, 2]), areas)
-    >>> outcomes.reliability(bins=2)
-    [Bin(area=0.125, accuracy=1.0, count=2), Bin(area=0.375, accuracy=0.5, count=2)]
+    >>> [(round(each.area, 3), each.accuracy, each.count) for each in outcomes.reliability(bins=2)]
+    [(0.125, 1.0, 2), (0.354, 0.5, 2)]
     """
 
     def __init__(self) -> None:
