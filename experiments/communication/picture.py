@@ -55,7 +55,7 @@ def exchange(ax: plt.Axes, trials: list[dict[str, str]]) -> None:
         xscale="log",
         xlabel="nonzeros",
         ylabel="success (%)",
-        title="trials, divided by 10; larger dots: higher temperature or scale",
+        title="trials, scores divided by 10",
     )
 
 
@@ -70,7 +70,7 @@ def meanings(ax: plt.Axes, rows: list[dict[str, str]]) -> None:
     ax.figure.colorbar(drawn, ax=ax, label="share of the class's symbols (%)", fraction=0.05, pad=0.02)
     ax.set_yticks(range(CLASSES), CLOTHES)
     ax.set_xticks(range(len(words)), [str(words[place]) for place in order], rotation=90, fontsize=6)
-    ax.set(xlabel="word (its number)", title=f"{NAMES[SHOWN]}, one run: words of a class")
+    ax.set(xlabel="word (its index)", title=f"{NAMES[SHOWN]}, one run: words of a class")
 
 
 def draw(folder: Path) -> plt.Figure:

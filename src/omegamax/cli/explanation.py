@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,19 @@ class Explanation(NamedTuple):
     rows: Sequence[Sequence[str]]
     figure: Figure | None
     title: str
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names trained networks."""
+    parser.add_argument(
+        "--checkpoint",
+        dest="runs",
+        nargs="+",
+        required=True,
+        type=Path,
+        metavar="RUN",
+        help="networks: folders of runs, .ckpt or .safetensors files",
+    )
 
 
 def explain_runs(task: str, runs: Sequence[Path], out: Path, ask: Callable[[dict[str, Any]], Explanation]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import at_least
-from omegamax.cli.explanation import Explanation, explain_runs
+from omegamax.cli.explanation import Explanation, add_checkpoint, explain_runs
 
 if TYPE_CHECKING:
     from omegamax.tasks.text import TextTask
@@ -26,15 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", metavar="TEXT", help='in quotes, "the film was not boring"')
     add("second", metavar="SECOND", nargs="?", help="sentence that may follow from the first, for networks of pairs")
-    add(
-        "--checkpoint",
-        dest="runs",
-        nargs="+",
-        required=True,
-        type=Path,
-        metavar="RUN",
-        help="networks: folders of runs, .ckpt or .safetensors files",
-    )
+    add_checkpoint(parser)
     add("--out", type=Path, default=Path("words.png"), metavar="PNG", help="the picture (words.png)")
     add("--top", type=at_least(1), default=3, metavar="N", help="classes to tell of each (3)")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least, check_file
 from omegamax.cli._device import move
-from omegamax.cli.explanation import drawing
+from omegamax.cli.explanation import add_checkpoint, drawing
 
 if TYPE_CHECKING:
     from omegamax.tasks.text import TextTask
@@ -24,15 +24,7 @@ SUMMARY = "play the explanation game: how often do a few words of a text tell wh
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax text game``."""
     add = parser.add_argument
-    add(
-        "--checkpoint",
-        dest="runs",
-        nargs="+",
-        required=True,
-        type=Path,
-        metavar="RUN",
-        help="networks: folders of runs, .ckpt or .safetensors files",
-    )
+    add_checkpoint(parser)
     add("--explainers", nargs="+", metavar="NAME", help="attention, support, gradient, ... (all there are)")
     add("--k", type=at_least(1), default=5, metavar="N", help="most words of a message (5)")
     add("--texts", type=at_least(1), metavar="N", help="most of each part of the data, drawn at random (all)")

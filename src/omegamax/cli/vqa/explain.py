@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import CommandError, at_least
-from omegamax.cli.explanation import Explanation, explain_runs
+from omegamax.cli.explanation import Explanation, add_checkpoint, explain_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,15 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("image", type=Path, metavar="IMAGE", help="a picture; or features, .npz or .pth, for networks that want them")
     add("question", metavar="QUESTION", help='in quotes, "what colour is the star?"')
-    add(
-        "--checkpoint",
-        dest="runs",
-        nargs="+",
-        required=True,
-        type=Path,
-        metavar="RUN",
-        help="networks: folders of runs, .ckpt or .safetensors files",
-    )
+    add_checkpoint(parser)
     add(
         "--picture",
         type=Path,
