@@ -3,7 +3,8 @@
     python experiments/vqa/capture.py softmax tvmax --out kinds.json
 
 A capture that fails leaves its process unusable, so each kind is tried in one of its own. Twenty steps without dropout
-are made both ways from the same weights, on the same random batches; losses must agree to 0.5 %.
+are made both ways from the same weights, on the same random batches; losses must agree to 0.5 %. A step is that of as
+many networks as are trained side by side.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
@@ -19,8 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from job import HERE, Job, Place, build
-from training import Captured, Step
+from job import HERE, Job, Place, build, parent
+from stacked import StackedStep, repeat
+from training import Captured
 
 from omegamax.tasks.experiment import silent_training
 from omegamax.tasks.vqa import VQATask
@@ -43,49 +46,59 @@ def random_batches(task: VQATask, grid: tuple[int, int], device: str) -> list[di
     return found
 
 
-def attempt(kind: str, name: str, options: tuple[str, ...]) -> str:
-    """Try one kind; return what is wrong, or nothing."""
+def attempt(kind: str, name: str, stack: int, options: tuple[str, ...]) -> tuple[str, float]:
+    """Try one kind; return what is wrong, or nothing, and the milliseconds of a captured step."""
     device = "cuda"
     place = Place(str(HERE / "results"), None, "", "", device)
     # A number of components that is drawn anew would be another one without the graph.
-    drawn = ["--model.network.output.components=fixed"] if kind.startswith("multimodal") else []
-    job = Job(name, kind, 0, options=("--model.network.dropout=0", *drawn, *options))
+    drawn = ["--model.network.output.components=fixed"] if parent(kind).startswith("multimodal") else []
+    own = ("--model.network.dropout=0", *drawn, *options)
     torch.set_float32_matmul_precision("high")
     try:
         with TemporaryDirectory() as out, silent_training():
-            first: VQATask = build(job.arguments(), place, name, out).model.to(device).train()
+            jobs = [Job(name, kind, seed, options=own) for seed in range(stack)]
+            first: list[VQATask] = [build(job.arguments(), place, name, out).model.to(device).train() for job in jobs]
         second = copy.deepcopy(first)
-        given = random_batches(first, first.network.grid, device)
-        plain = Step(first, 1.0)
+        given = [repeat(batch, stack) for batch in random_batches(first[0], first[0].network.grid, device)]
+        plain = StackedStep(first, 1.0)
         expected = [float(plain.run(batch)) for batch in given]
-        captured = Captured(Step(second, 1.0), given[0])
+        captured = Captured(StackedStep(second, 1.0), given[0])
         found = [float(captured.run(batch)) for batch in given]
+        began = time.perf_counter()
+        for batch in given:
+            captured.run(batch)
+        torch.cuda.synchronize()
+        took = (time.perf_counter() - began) / STEPS * 1e3
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", 0.0
     worst = max(abs(a - b) / abs(a) for a, b in zip(expected, found, strict=True))
-    return "" if worst <= TOLERANCE else f"losses differ by {worst:.1e}: {expected[-1]:.4f} and {found[-1]:.4f}"
+    wrong = "" if worst <= TOLERANCE else f"losses differ by {worst:.1e}: {expected[-1]:.4f} and {found[-1]:.4f}"
+    return wrong, took
 
 
-def _outcome(future: Future[str]) -> str:
+def _outcome(future: Future[tuple[str, float]]) -> tuple[str, float]:
     try:
         return future.result()
     except BrokenProcessPool as error:
-        return str(error)
+        return str(error), 0.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="+")
     parser.add_argument("--set", default="scenes")
+    parser.add_argument("--stack", type=int, default=5, help="networks that are trained side by side, as for run.py")
     parser.add_argument("--out", type=Path, required=True)
     options, rest = parser.parse_known_args()
     with ExitStack() as stack:
         pools = {kind: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for kind in options.kinds}
-        said = {kind: pool.submit(attempt, kind, options.set, tuple(rest)) for kind, pool in pools.items()}
+        said = {
+            kind: pool.submit(attempt, kind, options.set, options.stack, tuple(rest)) for kind, pool in pools.items()
+        }
         found = {kind: _outcome(future) for kind, future in said.items()}
-    for kind, wrong in found.items():
-        print(f"{kind}: {wrong or 'captured'}", flush=True)
-    options.out.write_text(json.dumps({kind: not wrong for kind, wrong in found.items()}))
+    for kind, (wrong, took) in found.items():
+        print(f"{kind}: {wrong or f'captured, {took:.2f} ms a step'}", flush=True)
+    options.out.write_text(json.dumps({kind: not wrong for kind, (wrong, _) in found.items()}))
 
 
 if __name__ == "__main__":

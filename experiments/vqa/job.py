@@ -7,17 +7,21 @@ what is seen.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from measure import MEASURED, PROBES, TEMPLATES, count_probes, measure
+from stacked import can_stack, train_stacked
 from training import Schedule, accuracy, train
 
 from omegamax.cli.vqa.application import VQA
@@ -50,6 +54,7 @@ COLUMNS = (
     "device",
 )
 BORROWS = {"easy_vqa": "scenes", "shapes": "scenes"}  # whose softmax begins with that of another set
+CNN_LEARNT = ("easy_vqa",)  # sets on which the CNN is trained, too: one network at a time
 MATCHED_ON = 256  # questions on which sharpness is matched
 SEEN = 2000  # questions of the training part that a trained network is measured on
 # Trained networks that are measured again with other attention, which has no parameters of its own.
@@ -248,36 +253,83 @@ def ready(name: str, place: Place) -> dict[str, Ready]:
     return _READY[name]
 
 
-def run(job: Job, place: Place) -> list[dict[str, Any]]:
-    """Train, take the best of the validations, and test: one row, and one for each attention that is tried again."""
+@dataclass(frozen=True)
+class Stack:
+    """Runs that are trained side by side: all but seed, rate, start and scale of the scores is the same."""
+
+    jobs: tuple[Job, ...]
+
+    @property
+    def first(self) -> Job:
+        """Return one that stands for all."""
+        return self.jobs[0]
+
+
+def stack_jobs(jobs: Sequence[Job], most: int) -> list[Stack]:
+    """Put jobs together that can be trained side by side, as evenly as can be in stacks of at most so many."""
+    found: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        kind, _, scale = job.kind.rpartition("_")
+        scaled = scale.startswith("0.") and kind in ("sparsemax", "tvmax")
+        options = [option for option in job.options if "rate.peak" not in option]
+        alone = [str(job.seed)] if job.set in CNN_LEARNT else []
+        found.setdefault((job.set, kind if scaled else job.kind, job.begin, *options, *alone), []).append(job)
+    stacks = []
+    for same in found.values():
+        parts = -(-len(same) // most)
+        cuts = [round(len(same) * part / parts) for part in range(parts + 1)]
+        stacks += [Stack(tuple(same[low:high])) for low, high in pairwise(cuts)]
+    return stacks
+
+
+def train_jobs(stack: Stack, place: Place) -> None:
+    """Train the networks of some jobs, and write what :func:`run` measures."""
     torch.set_float32_matmul_precision("high")
+    splits, tasks, schedules = ready(stack.first.set, place), [], []
     with TemporaryDirectory() as out, silent_training():
-        cli = build(job.arguments(), place, job.set, out)
-        task, splits, settings = cli.model.to(place.device), ready(job.set, place), cli.trainer
-        begin(task, job, place, splits["train"])
-        schedule = Schedule(
-            settings.max_steps,
-            settings.val_check_interval,
-            settings.gradient_clip_val,
-            cli.datamodule.batch_size,
-            job.seed,
-        )
-        graph = place.captures(job.kind)
-        if not graph and place.uncaptured_are_refused and parent(job.kind).startswith("multimodal"):
-            raise RuntimeError(f"{job.kind} cannot be captured, and would take too long")
-        trained = train(task, splits, schedule, graph=graph)
+        for job in stack.jobs:
+            cli = build(job.arguments(), place, job.set, out)
+            tasks.append(cli.model.to(place.device))
+            begin(tasks[-1], job, place, splits["train"])
+            length, every, clip = (
+                getattr(cli.trainer, name) for name in ("max_steps", "val_check_interval", "gradient_clip_val")
+            )
+            schedules.append(Schedule(length, every, clip, cli.datamodule.batch_size, job.seed))
+    graph = place.captures(stack.first.kind)
+    if not graph and place.uncaptured_are_refused and parent(stack.first.kind).startswith("multimodal"):
+        raise RuntimeError(f"{stack.first.kind} cannot be captured, and would take too long")
+    if len(tasks) > 1 and all(can_stack(task) for task in tasks):
+        trained = train_stacked(tasks, splits, schedules, graph)
+    else:
+        trained = [train(task, splits, each, graph) for task, each in zip(tasks, schedules, strict=True)]
+    Path(place.starts).mkdir(parents=True, exist_ok=True)
+    for job, task, schedule, outcome in zip(stack.jobs, tasks, schedules, trained, strict=True):
+        weights = task.model.state_dict()
         if job.kind == "softmax" and not job.goes_on:
-            Path(place.starts).mkdir(parents=True, exist_ok=True)
-            torch.save(task.model.state_dict(), weights_file(job, place))
-        same: dict[str, Any] = {
-            "train_accuracy": round(accuracy(task, _seen(splits["train"])), 6),
-            "val_accuracy": round(trained.val_accuracy, 6),
-            "best_step": trained.best_step,
+            torch.save(weights, weights_file(job, place))
+        said = {
+            "val_accuracy": round(outcome.val_accuracy, 6),
+            "best_step": outcome.best_step,
             "steps": schedule.steps,
             "rate": task.rate.peak,
-            "curve": json.dumps([[step, round(value, 4)] for step, value in trained.curve]),
+            "curve": json.dumps([[step, round(value, 4)] for step, value in outcome.curve]),
             "parameters": task.parameters_learnt,
-            "seconds": round(trained.seconds, 1),
+            "seconds": round(outcome.seconds, 1),
+        }
+        torch.save({"weights": weights, "said": said}, trained_file(job, place))
+
+
+def run(job: Job, place: Place) -> list[dict[str, Any]]:
+    """Test the network that :func:`train_jobs` made: one row, and one for each attention that is tried again."""
+    torch.set_float32_matmul_precision("high")
+    made = torch.load(trained_file(job, place), map_location=place.device, weights_only=True)
+    with TemporaryDirectory() as out, silent_training():
+        task = build(job.arguments(), place, job.set, out).model.to(place.device)
+        task.model.load_state_dict(made["weights"])
+        splits = ready(job.set, place)
+        same: dict[str, Any] = {
+            "train_accuracy": round(accuracy(task, _seen(splits["train"])), 6),
+            **made["said"],
             "device": name_device(place.device),
         }
         rows = [{**job.row(job.kind), **measure(task, splits["test"])}]
@@ -287,6 +339,12 @@ def run(job: Job, place: Place) -> list[dict[str, Any]]:
             other.model.load_state_dict(task.model.state_dict())
             rows.append({**job.row(kind), **measure(other, splits["test"])})
     return [{**row, **same} for row in rows]
+
+
+def trained_file(job: Job, place: Place) -> Path:
+    """Return where a trained network waits to be measured."""
+    name = hashlib.sha256(" ".join(str(value) for value in job.row(job.kind).values()).encode()).hexdigest()[:16]
+    return Path(place.ready) / f"trained-{name}.pt"
 
 
 def _seen(whole: Ready) -> Ready:

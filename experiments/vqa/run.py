@@ -19,7 +19,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from job import BLIND, COLUMNS, HERE, KEYS, MATCHED, NOTHING, SOFTMAX, Job, Place, parent, prepare, run, weights_file
+from job import (
+    BLIND,
+    COLUMNS,
+    HERE,
+    KEYS,
+    MATCHED,
+    NOTHING,
+    SOFTMAX,
+    Job,
+    Place,
+    Stack,
+    parent,
+    prepare,
+    run,
+    stack_jobs,
+    train_jobs,
+    weights_file,
+)
 
 from omegamax.tasks.experiment import Arguments
 from omegamax.tasks.trials import Trials, work_through
@@ -120,57 +137,78 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--cnn", default=str(HERE / "results"), help="folder of the CNNs, <set>.safetensors")
     parser.add_argument("--starts", type=Path, help="folder that keeps the networks others begin with; else made anew")
     parser.add_argument("--captured", type=Path, help="kinds whose steps are captured, as capture.py wrote them")
+    parser.add_argument(
+        "--stack", type=int, default=5, help="networks of a kind that are trained side by side, at most"
+    )
     parser.add_argument("--quick", action="store_true", help="leave out mixtures whose steps cannot be captured")
     return parser.parse_known_args()
 
 
-def do(work: Job | str, place: Place, options: tuple[str, ...], readers: dict[str, int]) -> list[dict[str, Any]]:
-    """Make a set ready, by its name, or run a job."""
+Work = Job | Stack | str
+
+
+def do(work: Work, place: Place, options: tuple[str, ...], readers: dict[str, int]) -> list[dict[str, Any]]:
+    """Make a set ready, by its name, train the networks of a stack, or measure that of a job."""
     if isinstance(work, Job):
         return run(work, place)
-    prepare(work, place, options, readers[work])
+    if isinstance(work, Stack):
+        train_jobs(work, place)
+    else:
+        prepare(work, place, options, readers[work])
     return []
 
 
 class Progress:
-    """What is made so far: sets that are ready and networks others begin with; and the rows written on the way."""
+    """What is made so far: sets that are ready and trained networks; and the rows written on the way."""
 
     def __init__(self, jobs: list[Job], place: Place, results: Path) -> None:
         self.jobs, self.results = jobs, results
         self.sets = list(dict.fromkeys(job.set for job in jobs))
-        self.made: set[Job | str | None] = {None}
-        self.made |= {job.needs for job in jobs if job.needs and weights_file(job.needs, place).exists()}
-        self.failed: list[Job | str] = []
+        self.made: set[Job | str] = set()  # sets, and jobs whose rows are written
+        self.trained = {job.needs for job in jobs if job.needs and weights_file(job.needs, place).exists()}
+        self.failed: set[Job | str] = set()
         self.began, self.count = time.perf_counter(), 0
 
-    def can_begin(self, work: Job | str) -> bool:
+    def can_begin(self, work: Work) -> bool:
         """Tell whether all that it needs is made; sets are made one after the other."""
         if isinstance(work, Job):
-            tried = work.is_trial or all(
-                job in self.made or job in self.failed
-                for job in self.jobs
-                if job.is_trial and job.set == work.set and parent(work.kind).startswith(job.kind)
-            )
-            return tried and work.set in self.made and work.needs in self.made
+            return work in self.trained
+        if isinstance(work, Stack):
+            return work.first.set in self.made and all(self._can_train(job) for job in work.jobs)
         return all(name in self.made or name in self.failed for name in self.sets[: self.sets.index(work)])
 
-    def note(self, work: Job | str, result: Any) -> None:
+    def _can_train(self, job: Job) -> bool:
+        tried = job.is_trial or all(
+            other in self.made or other in self.failed
+            for other in self.jobs
+            if other.is_trial and other.set == job.set and parent(job.kind).startswith(other.kind)
+        )
+        return tried and (job.needs is None or job.needs in self.trained)
+
+    def note(self, work: Work, result: Any) -> None:
         """Write the rows of what is done, and say so."""
         at = f"{time.perf_counter() - self.began:5.0f} s"
         if isinstance(result, str):
-            self.failed.append(work)
+            self.failed |= set(work.jobs) if isinstance(work, Stack) else {work}
             print(f"{at}  {work} failed\n{result}", flush=True)
-            return
-        self.made.add(work)
-        if isinstance(work, str):
+        elif isinstance(work, Stack):
+            self.trained |= set(work.jobs)
+            kinds = ", ".join(dict.fromkeys(job.kind for job in work.jobs))
+            print(f"{at}  {work.first.set} {kinds} from {work.first.begin}: {len(work.jobs)} trained", flush=True)
+        elif isinstance(work, str):
+            self.made.add(work)
             print(f"{at}  {work} is made", flush=True)
-            return
+        else:
+            self.made.add(work)
+            self._write(work, result, at)
+
+    def _write(self, job: Job, result: list[dict[str, Any]], at: str) -> None:
         self.count += 1
-        rows = rows_of(self.results, "rates" if work.is_trial else work.set)
+        rows = rows_of(self.results, "rates" if job.is_trial else job.set)
         rows.add(rows.missing(result))
         row = result[0]
         said = f"accuracy {row['accuracy']:.3f}, {row['steps']} steps at {row['rate']:g} in {row['seconds']:.0f} s"
-        name = f"{work.set} {work.kind} from {work.begin} seed {work.seed}"
+        name = f"{job.set} {job.kind} from {job.begin} seed {job.seed}"
         print(f"{at}  {self.count}/{len(self.jobs)}  {name}: {said}", flush=True)
 
 
@@ -189,7 +227,10 @@ def main() -> int:
         readers = {name: max(1, options.workers // 4) for name in progress.sets}
         readers |= dict.fromkeys(progress.sets[:1], options.readers or options.workers)
         work = partial(do, place=place, options=tuple(settings), readers=readers)
-        wanted = [*progress.sets, *sorted(jobs, key=urgency)]
+        jobs = sorted(jobs, key=urgency)
+        stacks = sorted(stack_jobs(jobs, options.stack), key=lambda stack: min(urgency(job) for job in stack.jobs))
+        # A trained network is measured before others are trained: rows are there as soon as they can be.
+        wanted: list[Work] = [*progress.sets, *jobs, *stacks]
         for each, result in work_through(wanted, work, options.workers, progress.can_begin):
             progress.note(each, result)
     print(f"{progress.count} runs done, {len(progress.failed)} failed or not begun: {options.results}")

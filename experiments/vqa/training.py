@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -53,6 +53,7 @@ class Step:
 
     def __init__(self, task: VQATask, clip: float) -> None:
         self.task, self.clip = task, clip
+        self.network: torch.nn.Module = task.model  # what it changes
         self.learnt = [p for p in task.parameters() if p.requires_grad]
         device = self.learnt[0].device
         self.capturable = device.type == "cuda"
@@ -79,15 +80,25 @@ class Step:
         return loss.detach()
 
 
+class Steps(Protocol):
+    """What can be captured: steps that change a network by an optimiser."""
+
+    task: VQATask  # one that computes: of several networks, that of all
+    network: torch.nn.Module
+    optimiser: torch.optim.Optimizer
+
+    def run(self, batch: Batch) -> Tensor: ...
+
+
 class Captured:
     """A step as a CUDA graph, and the batch that it reads: samples are copied there.
 
     The network and its optimiser are left as they were found.
     """
 
-    def __init__(self, step: Step, batch: Batch) -> None:
+    def __init__(self, step: Steps, batch: Batch) -> None:
         self.batch = {key: value.clone() if isinstance(value, Tensor) else value for key, value in batch.items()}
-        before = copy.deepcopy(step.task.model.state_dict())
+        before = copy.deepcopy(step.network.state_dict())
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -98,7 +109,7 @@ class Captured:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.loss = step.run(self.batch)
-        step.task.model.load_state_dict(before)
+        step.network.load_state_dict(before)
         for state in step.optimiser.state.values():
             for value in state.values():
                 value.zero_()
@@ -115,7 +126,7 @@ class Captured:
 class CapturedEach:
     """Steps of a mixture whose number of components is drawn anew each time: a CUDA graph for each number."""
 
-    def __init__(self, step: Step, batch: Batch, layer: MultimodalAttention) -> None:
+    def __init__(self, step: Steps, batch: Batch, layer: MultimodalAttention) -> None:
         drawn, most = layer.components, layer.max_components
         self.graphs = []
         layer.components = "fixed"
@@ -129,7 +140,7 @@ class CapturedEach:
         return self.graphs[int(torch.randint(len(self.graphs), ()))].run(batch)
 
 
-def capture(step: Step, batch: Batch) -> Captured | CapturedEach:
+def capture(step: Steps, batch: Batch) -> Captured | CapturedEach:
     """Capture a step of any attention, in as many graphs as it has forms."""
     layer = step.task.model.output.density
     if isinstance(layer, MultimodalAttention) and layer.components == "random":
@@ -137,17 +148,26 @@ def capture(step: Step, batch: Batch) -> Captured | CapturedEach:
     return Captured(step, batch)
 
 
-def batches(ready: Ready, schedule: Schedule) -> Iterator[Batch]:
-    """Cut batches from a split for as many steps as there are; the last of an epoch, if smaller, is left out."""
+def batches(ready: Ready, *schedules: Schedule) -> Iterator[Batch]:
+    """Cut batches from a split for as many steps as there are; the last of an epoch, if smaller, is left out.
+
+    With several schedules, which differ in their seeds, a batch is that of the first, then that of the second, ...
+    """
     some = Ready({key: value for key, value in ready.batch.items() if key in LEARNT_FROM})
-    device = some.batch["question"].device
-    order, done = Order(len(some), schedule.batch_size, schedule.seed), 0
+    orders = [_rows(len(some), schedule, some.batch["question"].device) for schedule in schedules]
+    for rows in zip(*orders, strict=True):
+        yield some.__getitems__(torch.cat(rows))
+
+
+def _rows(count: int, schedule: Schedule, device: torch.device) -> Iterator[Tensor]:
+    """Return which of ``count`` samples make each batch."""
+    order, done = Order(count, schedule.batch_size, schedule.seed), 0
     while True:
         whole = [rows for rows in order if len(rows) == schedule.batch_size]
         for rows in torch.tensor(whole, device=device):
             if done == schedule.steps:
                 return
-            yield some.__getitems__(rows)
+            yield rows
             done += 1
         order.set_epoch(order.epoch + 1)
 
@@ -177,9 +197,14 @@ def train(task: VQATask, splits: dict[str, Ready], schedule: Schedule, graph: bo
                 best = {name: value.detach().clone() for name, value in task.model.state_dict().items()}
     task.model.load_state_dict(best)
     task.eval()
+    return summarise(curve, time.perf_counter() - start)
+
+
+def summarise(curve: list[tuple[int, float]], seconds: float) -> Trained:
+    """Return what came out of a training with these validations; of equals the last is the best."""
     highest = max(value for _, value in curve)
     at = max(number for number, value in curve if value == highest)
-    return Trained(curve, at, highest, time.perf_counter() - start)
+    return Trained(curve, at, highest, seconds)
 
 
 @torch.no_grad()

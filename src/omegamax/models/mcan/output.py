@@ -122,7 +122,8 @@ class OutputAttention(torch.nn.Module):
             if known is None:
                 assert self.place is not None
                 known = self.place.match(grid.pack(weights), **where)
-            context = context + F.linear(density_numbers(known, self._components).to(x.dtype), self.numbers)
+            said = density_numbers(known, self._components).to(x.dtype)
+            context = context + (self.numbers @ said.unsqueeze(-1)).squeeze(-1)  # one matrix, or one for each example
         return context, density
 
     def _where(self, grid: ImageGrid) -> dict[str, Any]:
@@ -148,7 +149,8 @@ class OutputAttention(torch.nn.Module):
 
     def weigh(self, z: Tensor, grid: ImageGrid) -> Tensor:
         """Return the discrete weights of cells with scores z, ``[B, L] -> [B, L]``."""
-        return self._map(self.score_scale.to(z.dtype) * z, grid)
+        scale = self.score_scale.to(z.dtype).unsqueeze(-1)  # one number, or one for each example
+        return self._map(scale * z, grid)
 
     def match(self, x: Tensor, grid: ImageGrid, source: OutputAttention) -> None:
         """Set ``score_scale`` so that weights are as sharp, on average over these images, as those of ``source``.
