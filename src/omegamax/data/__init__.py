@@ -1,5 +1,6 @@
-"""Questions about pictures, bags of instances, and texts: the records that sets share, their numbers, and the sets."""
+"""Questions about pictures, captions, bags of instances, and texts: the records, their numbers, and the sets."""
 
+from omegamax.data import captions as captions
 from omegamax.data import text as text
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag

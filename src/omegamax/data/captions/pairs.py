@@ -81,7 +81,5 @@ class KeptPictures(Dataset[CaptionSample]):
             part = self.kept[first : first + chunk]
             images = torch.stack([sample.image for sample in part if sample.image is not None])
             cells = make(images)
-            made.kept += [
-                replace(sample, image=None, features=each) for sample, each in zip(part, cells, strict=True)
-            ]
+            made.kept += [replace(sample, image=None, features=each) for sample, each in zip(part, cells, strict=True)]
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -50,7 +51,7 @@ class CaptionedPictures(Dataset[CaptionSample]):
 
     def __getitem__(self, index: int) -> CaptionSample:
         entry = self.entries[index]
-        settings = {"captions": entry.captions, "objects": entry.objects}
+        settings: Any = {"captions": entry.captions, "objects": entry.objects}
         if self.features is not None:
             return CaptionSample(entry.image, features=self.read_features(entry.image), **settings)
         return CaptionSample(entry.image, image=self.read_picture(entry.image), **settings)

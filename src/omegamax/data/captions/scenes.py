@@ -56,7 +56,7 @@ class SceneCaptions(Dataset[CaptionSample]):
     Sample ``i`` is a function of (seed, split, i) alone, made when it is asked for. Each group has one to three things
     of one shape and colour; one group is left of, right of, above or below the other. A caption says so from the side
     of either group, and of each word it is known which things it is about: of the words that name a group the group, of
-    those that say where it is both, of others (``there``, ``are``, ``and``) none.
+    those that say where it is both, of others (``there``, ``are``) none.
 
     Args:
         size: number of pictures.
@@ -65,7 +65,7 @@ class SceneCaptions(Dataset[CaptionSample]):
 
         >>> sample = SceneCaptions(100, seed=1, image_size=64)[0]
         >>> sample.references[0]
-        'two green bars above a yellow square'
+        'two red bars below a blue bar'
         >>> sample.mentions[0]
         ((0, 1), (0, 1), (0, 1), (0, 1, 2), (2,), (2,), (2,))
         >>> sample.region(0, 6).shape
@@ -98,7 +98,7 @@ class SceneCaptions(Dataset[CaptionSample]):
         sides = dict.fromkeys(word for side in SIDES for word in side.split())
         named = (*self.shapes, *(map(plural, self.shapes) if self.most > 1 else ()), *self.colours)
         verbs = ("is", "are") if self.most > 1 else ("is",)
-        return (*numbers, "the", "there", *verbs, "and", *sides, *named)
+        return (*numbers, "the", "there", *verbs, *sides, *named)
 
     def __len__(self) -> int:
         return self.size
