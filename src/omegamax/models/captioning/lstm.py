@@ -45,7 +45,7 @@ class AdditiveScore(torch.nn.Module):
         return z.to(working_dtype(z))
 
 
-class Look(torch.nn.Module):
+class AdditiveLook(torch.nn.Module):
     """Additive scores and a kind of attention: what a state sees of a picture."""
 
     def __init__(self, config: CaptionConfig, output: bool):
@@ -85,9 +85,9 @@ class LSTMDecoder(torch.nn.Module):
         d = config.hidden_dim
         self.embedding = torch.nn.Embedding(config.words, config.word_dim)
         self.start = torch.nn.Linear(config.feature_dim, 2 * d)
-        self.input = Look(config, output=False)
+        self.input = AdditiveLook(config, output=False)
         self.cell = torch.nn.LSTMCell(config.word_dim + config.feature_dim, d)
-        self.output = Look(config, output=True)
+        self.output = AdditiveLook(config, output=True)
         self.read = torch.nn.Linear(config.feature_dim, d)
         self.dropout = torch.nn.Dropout(config.dropout)
 

@@ -14,6 +14,7 @@ from omegamax.models.captioning.config import CaptionConfig
 from omegamax.models.captioning.memory import ImageMemory
 from omegamax.models.mcan import GridLook, ImageGrid
 from omegamax.models.mcan.looks import join_looks, regroup, split_heads
+from omegamax.models.text.classifier import encode_positions
 
 
 class CellAttention(torch.nn.Module):
@@ -42,7 +43,7 @@ class CellAttention(torch.nn.Module):
         return self.out(joined), weights, density
 
 
-class DecoderLayer(torch.nn.Module):
+class CaptionLayer(torch.nn.Module):
     """Attention to the words so far, attention to the picture, and a feed-forward network, each added to its input."""
 
     def __init__(self, config: CaptionConfig):
@@ -81,7 +82,7 @@ class TransformerDecoder(torch.nn.Module):
         super().__init__()
         self.embedding = torch.nn.Embedding(config.words, config.hidden_dim)
         torch.nn.init.normal_(self.embedding.weight, std=config.hidden_dim**-0.5)
-        self.layers = torch.nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
+        self.layers = torch.nn.ModuleList(CaptionLayer(config) for _ in range(config.layers))
         self.norm = torch.nn.LayerNorm(config.hidden_dim)
         self.dropout = torch.nn.Dropout(config.dropout)
         self.heads = config.heads
@@ -98,7 +99,7 @@ class TransformerDecoder(torch.nn.Module):
 
     def forward(self, memory: ImageMemory, tokens: Tensor) -> tuple[Tensor, Tensor, Density | None]:
         x = math.sqrt(self.norm.normalized_shape[0]) * self.embedding(tokens)
-        x = self.dropout(x + positions(tokens.shape[1], x.shape[-1], x))
+        x = self.dropout(x + encode_positions(tokens.shape[1], x.shape[-1]).to(x))
         weights = density = None
         for layer in self.layers:
             x, weights, density = layer(x, memory.values, memory.grid)
@@ -118,17 +119,3 @@ class TransformerDecoder(torch.nn.Module):
     def step(self, memory: ImageMemory, tokens: Tensor, state: tuple[()]) -> tuple[Tensor, tuple[()]]:
         """Return what the next word is read from, ``[N, output_dim]``, after all tokens so far."""
         return self(memory, tokens)[0][:, -1], state
-
-
-def positions(length: int, dim: int, like: Tensor) -> Tensor:
-    r"""Return the sines and cosines that stand for positions, ``[length, dim]``.
-
-    .. math:: \sin(t \, 10000^{-2i/d}), \; \cos(t \, 10000^{-2i/d})
-
-        >>> positions(2, 4, torch.zeros(()))
-        tensor([[0.0000, 0.0000, 1.0000, 1.0000],
-                [0.8415, 0.0100, 0.5403, 0.9999]])
-    """
-    t = torch.arange(length, device=like.device, dtype=torch.float32).unsqueeze(-1)
-    angle = t * torch.exp(torch.arange(0, dim, 2, device=like.device) * (-math.log(10000.0) / dim))
-    return torch.cat([angle.sin(), angle.cos()], -1).to(like.dtype)
