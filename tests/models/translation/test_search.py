@@ -7,7 +7,7 @@ import torch
 from tests.models.translation.networks import SOURCE, make_transformer
 
 from omegamax.generation import beam_search, greedy, sample
-from omegamax.models.translation import OutputConfig
+from omegamax.models.translation import TokenOutputConfig
 
 EOS, WORDS, LENGTH = 2, (4, 5, 6), 4
 START = torch.ones(3, 1, dtype=torch.long)
@@ -31,7 +31,7 @@ def list_all(model, row):
 @pytest.mark.parametrize("sharp", [1.0, 6.0])
 @torch.no_grad()
 def test_certificate_is_that_of_exhaustive_search(output, sharp):
-    model = make_transformer(seed=3, target=7, output=OutputConfig(output), tied=False)
+    model = make_transformer(seed=3, target=7, output=TokenOutputConfig(output), tied=False)
     model.output.weight *= sharp
     every = [list_all(model, row) for row in range(3)]
     for beam in (1, 2, 4, 2000):
@@ -53,7 +53,7 @@ def test_certificate_is_that_of_exhaustive_search(output, sharp):
 
 @torch.no_grad()
 def test_greedy_and_samples_stay_in_the_support():
-    model = make_transformer(seed=1, target=7, output=OutputConfig("sparsemax"), tied=False)
+    model = make_transformer(seed=1, target=7, output=TokenOutputConfig("sparsemax"), tied=False)
     model.output.weight *= 4
     settings = {"omega": model.omega, "eos": EOS, "max_length": LENGTH, "state": model.encode(SOURCE)}
     possible = {s for s, p in list_all(model, 0).items() if p > -math.inf}

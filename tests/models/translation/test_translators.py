@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.models.translation.networks import NETWORKS, SOURCE, TARGET, make_transformer
 
-from omegamax.models.translation import OutputConfig, TransformerTranslator, TranslatorConfig
+from omegamax.models.translation import TokenOutputConfig, TransformerTranslator, TranslatorConfig
 
 BATCH = {"source": SOURCE, "target": TARGET}
 every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
@@ -120,5 +120,5 @@ def test_bad_tokens_are_refused(source, error):
 
 
 def test_settings_survive_a_file():
-    config = TranslatorConfig.paper(7, 9, density="continuous_softmax", output=OutputConfig("entmax", 1.3))
+    config = TranslatorConfig.paper(7, 9, density="continuous_softmax", output=TokenOutputConfig("entmax", 1.3))
     assert TranslatorConfig.from_dict(config.to_dict()) == config and config.embedding_dim == 620

@@ -17,7 +17,7 @@ FERTILITIES = ("constant", "table", "predicted")
 
 
 @dataclass(frozen=True)
-class OutputConfig:
+class TokenOutputConfig:
     """How scores of tokens become probabilities, see :class:`~omegamax.nn.TokenOutput`.
 
     Args:
@@ -91,7 +91,7 @@ class TranslatorConfig:
         output: how scores of tokens become probabilities.
 
     Example:
-        >>> TranslatorConfig.tiny(30, 40, attention="entmax15", output=OutputConfig("sparsemax")).dim
+        >>> TranslatorConfig.tiny(30, 40, attention="entmax15", output=TokenOutputConfig("sparsemax")).dim
         64
         >>> config = TranslatorConfig(20, 20)
         >>> TranslatorConfig.from_dict(config.to_dict()) == config
@@ -122,7 +122,7 @@ class TranslatorConfig:
     input_feeding: bool = True
     dropout: float = 0.3
     tied: bool = True
-    output: OutputConfig = field(default_factory=OutputConfig)
+    output: TokenOutputConfig = field(default_factory=TokenOutputConfig)
 
     def __post_init__(self) -> None:
         name = "TranslatorConfig"
@@ -195,4 +195,4 @@ class TranslatorConfig:
         given = dict(settings)
         fertility, output = given.pop("fertility", None), given.pop("output", {})
         chosen = None if fertility is None else FertilityConfig(**fertility)
-        return cls(**given, fertility=chosen, output=OutputConfig(**output))
+        return cls(**given, fertility=chosen, output=TokenOutputConfig(**output))
