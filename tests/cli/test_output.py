@@ -12,6 +12,8 @@ FOLDERS = {
     "vqa figures": ["vqa", "figures", "no-comparison"],
     "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
     "vqa fit": ["vqa", "fit"],
+    "caption fit": ["caption", "fit"],
+    "caption demo": ["caption", "demo"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
     "text compare": ["text", "compare", "no-run"],
@@ -20,6 +22,7 @@ FOLDERS = {
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "caption explain": (["caption", "explain", "no.jpg", "--checkpoint", "no-run"], "strip.png"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
     "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
     "text game": (["text", "game", "--checkpoint", "no-run"], "game.csv"),
@@ -31,6 +34,9 @@ NO_FILES = {
     "vqa validate",
     "vqa test",
     "vqa predict",
+    "caption validate",
+    "caption test",
+    "caption predict",
     "mil validate",
     "mil test",
     "mil predict",
@@ -72,7 +78,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["vqa explain", "mil explain", "text explain"])
+@pytest.mark.parametrize("name", ["vqa explain", "caption explain", "mil explain", "text explain"])
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 

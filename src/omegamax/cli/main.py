@@ -14,11 +14,12 @@ from omegamax.cli import cite, demo, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.application import STAGES, Application
+from omegamax.cli.caption.application import CAPTION
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.text.application import TEXT
 from omegamax.cli.vqa.application import VQA
 
-APPLICATIONS = {application.name: application for application in (VQA, MIL, TEXT)}
+APPLICATIONS = {application.name: application for application in (VQA, CAPTION, MIL, TEXT)}
 COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
 
 
