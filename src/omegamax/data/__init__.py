@@ -1,6 +1,7 @@
-"""Questions about pictures, bags of instances, and texts: the records that sets share, their numbers, and the sets."""
+"""Questions about pictures, bags of instances, texts and translations: the records of sets, their numbers, the sets."""
 
 from omegamax.data import text as text
+from omegamax.data import translation as translation
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag
 from omegamax.data.bags import BagTable as BagTable

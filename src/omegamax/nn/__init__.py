@@ -26,6 +26,7 @@ from omegamax.nn.query import QueryAttention as QueryAttention
 from omegamax.nn.strength import Strength as Strength
 from omegamax.nn.structured import SparseMAP as SparseMAP
 from omegamax.nn.structured import SparseMAPLoss as SparseMAPLoss
+from omegamax.nn.token_output import TokenOutput as TokenOutput
 from omegamax.nn.transforms import ConstrainedSoftmax as ConstrainedSoftmax
 from omegamax.nn.transforms import ConstrainedSparsemax as ConstrainedSparsemax
 from omegamax.nn.transforms import Entmax as Entmax
