@@ -161,7 +161,8 @@ def test_zeros_are_transparent_and_other_cells_are_not(page):
     pixels = """
         const shown = document.querySelectorAll("article")[arguments[0]].querySelector("canvas");
         const pens = [shown, document.querySelector("#photograph img")].map((source) => {
-            const canvas = Object.assign(document.createElement("canvas"), { width: shown.width, height: shown.height });
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [shown.width, shown.height];
             const pen = canvas.getContext("2d", { willReadFrequently: true });
             pen.drawImage(source, 0, 0);
             return pen;

@@ -53,7 +53,9 @@ def test_intervals_are_those_of_resampled_pictures(tmp_path):
     rows = {row.name: row for row in summarise_ratings(ratings, draws, seed=5)}
     gaps = [b - a for a, b in zip(means[SOFT], means[SPARSE], strict=True)]
     for found, wanted in ((rows[SPARSE].attention, means[SPARSE]), (rows[SPARSE].attention_difference, gaps)):
-        ends = torch.quantile(torch.tensor(wanted, dtype=torch.float64), torch.tensor([0.025, 0.975], dtype=torch.float64))
+        ends = torch.quantile(
+            torch.tensor(wanted, dtype=torch.float64), torch.tensor([0.025, 0.975], dtype=torch.float64)
+        )
         assert found[1:] == pytest.approx(ends.tolist(), abs=1e-9)
     assert rows[SPARSE].attention[0] == pytest.approx(mean(SPARSE, pictures), abs=1e-12)
     assert rows[SPARSE].attention[1] < rows[SPARSE].attention[0] < rows[SPARSE].attention[2]

@@ -79,8 +79,8 @@ _SCRIPTS = ("answers.js", "rating.js")
 _BODY = """<section id="begin" aria-labelledby="welcome">
 <h2 id="welcome">Before you begin</h2>
 <p id="task"></p>
-<p>Rate with a click, or with the keys 1 to 5; Enter goes on, Shift + Enter back. You can stop at any time: what you have
-rated stays in this browser. At the end, save your answers as a file and send it to whoever gave you this page.</p>
+<p>Rate with a click, or with the keys 1 to 5; Enter goes on, Shift + Enter back. You can stop at any time: what you
+have rated stays in this browser. At the end, save your answers as a file and send it to whoever gave you this page.</p>
 <form id="who"><label for="rater">Your name</label>
 <input id="rater" type="text" maxlength="80" autocomplete="name" required>
 <button type="submit" class="main">Begin</button></form>
@@ -91,7 +91,7 @@ rated stays in this browser. At the end, save your answers as a file and send it
 <section id="rate" aria-labelledby="place" hidden>
 <div id="bar"><h2 id="place"></h2><progress id="progress" max="1" value="0" aria-label="Answers given"></progress>
 <span id="count" class="muted" aria-live="polite"></span></div>
-<p id="unkept" role="alert" hidden>This browser keeps nothing. Save your answers as a file before you close the page.</p>
+<p id="unkept" role="alert" hidden>This browser keeps nothing. Save your answers as a file before you leave it.</p>
 <div id="picture"><figure id="photograph"></figure><div id="looks"></div></div>
 <div id="steps"><button id="previous" type="button">&larr; Back</button>
 <button id="missing" type="button">First without an answer</button>
