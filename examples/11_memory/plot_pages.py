@@ -18,7 +18,7 @@ from omegamax.nn import PagedCache
 
 torch.manual_seed(0)
 features, heads, run = 64, 4, 256
-lengths = [2**k for k in range(8, 17)]
+lengths = [2**k for k in range(8, 16)]
 alphas = {1.25: "entmax", 1.5: "entmax15", 2.0: "sparsemax"}
 
 
@@ -46,9 +46,9 @@ for kind, noise in kinds.items():
                 print(f"off by {(out - full).abs().max():.0e}")
 
 # %%
-# Where neighbours are alike, the bound of a page is near to its scores. The longer the text, the less of it is read, and
-# the larger alpha is, the fewer keys have weight. Where they are not, in 64 dimensions no bound is near, and all is read:
-# it costs more then than to read all at once. The result is that of full attention in any case.
+# Where neighbours are alike, the bound of a page is near to its scores: the longer the text, the less of it is read,
+# and the larger alpha is, the fewer keys have weight. Where they are not, no bound is near in 64 dimensions, and all is
+# read, which costs more than to read all at once. The result is that of full attention in any case.
 
 with viz.style():
     figure, axes = viz.panels(3, 3, size=(3.2, 2.9), share=True)
