@@ -22,6 +22,8 @@ FOLDERS = {
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "vqa rate": (["vqa", "rate", "--runs", "no-run"], "rating.html"),
+    "vqa ratings": (["vqa", "ratings", "no.json"], "ratings.csv"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
     "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
     "text game": (["text", "game", "--checkpoint", "no-run"], "game.csv"),

@@ -1,5 +1,6 @@
-"""Questions about pictures, bags of instances, texts and translations: the records of sets, their numbers, the sets."""
+"""Pictures with questions or captions, bags, texts and translations: the records of sets, their numbers, the sets."""
 
+from omegamax.data import captions as captions
 from omegamax.data import text as text
 from omegamax.data import translation as translation
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS

@@ -11,6 +11,7 @@ from omegamax.nn.hopfield import Hopfield as Hopfield
 from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
 from omegamax.nn.hopfield_pooling import HopfieldPooling as HopfieldPooling
 from omegamax.nn.length_scale import LengthScale as LengthScale
+from omegamax.nn.long_term_memory import LongTermMemory as LongTermMemory
 from omegamax.nn.losses import Entmax15Loss as Entmax15Loss
 from omegamax.nn.losses import EntmaxLoss as EntmaxLoss
 from omegamax.nn.losses import FenchelYoungLoss as FenchelYoungLoss
@@ -20,6 +21,7 @@ from omegamax.nn.losses import SoftmaxLoss as SoftmaxLoss
 from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.nn.losses import SquaredLoss as SquaredLoss
 from omegamax.nn.losses import make_loss_module as _make_loss_module
+from omegamax.nn.memory_state import MemoryState as MemoryState
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
 from omegamax.nn.query import QueryAttention as QueryAttention
