@@ -86,9 +86,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "name", ["vqa explain", "caption explain", "mil explain", "text explain", "translate explain"]
-)
+@pytest.mark.parametrize("name", ["vqa explain", "caption explain", "mil explain", "text explain", "translate explain"])
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 

@@ -95,5 +95,5 @@ def _check(captions: Mapping[str, Caption]) -> None:
         raise ValueError(f"strip: captions must map at least one name to words and maps, got {given}")
     for name, (words, maps) in captions.items():
         if not isinstance(maps, Tensor) or maps.dim() != 3 or len(maps) != len(words):
-            given = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-            raise ValueError(f"strip: captions[{name!r}] must have maps [{len(words)}, h, w], got {given}")
+            shape = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+            raise ValueError(f"strip: captions[{name!r}] must have maps [{len(words)}, h, w], got {shape}")
