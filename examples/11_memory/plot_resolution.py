@@ -2,8 +2,8 @@
 Does attention have to know how finely it samples?
 ==================================================
 
-A layer that attends between basis functions does not: its cost does not grow with the square of the length, and the same
-weights see the same signal at any resolution.
+A layer that attends between basis functions does not: its cost does not grow with the square of the length, and the
+same weights see the same signal at any resolution.
 """
 
 import time

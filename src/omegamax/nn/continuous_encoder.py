@@ -155,7 +155,7 @@ class ContinuousEncoderLayer(torch.nn.TransformerEncoderLayer):
     def _matrices(
         self, values: Tensor, size: tuple[int, ...], padding: Tensor | None, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the functions at the positions ``[*, L, N]``, the fit ``[*, N, L]``, and what is present ``[*, L]``."""
+        """Return the functions at positions ``[*, L, N]``, the fit ``[*, N, L]``, and where values are ``[*, L]``."""
         width, device = values.shape[-2], values.device
         points = grid_positions(size, dtype=torch.float64, device=device)
         if padding is None:
