@@ -10,7 +10,7 @@ FOLDERS = {
     "tour": ["tour"],
     "vqa compare": ["vqa", "compare", "no-run"],
     "vqa figures": ["vqa", "figures", "no-comparison"],
-    "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
+    "features": ["features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
     "vqa fit": ["vqa", "fit"],
     "caption fit": ["caption", "fit"],
     "caption demo": ["caption", "demo"],
