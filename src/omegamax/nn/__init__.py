@@ -1,6 +1,7 @@
 """Layers: every map and loss as a module, and attention with any map in place of softmax."""
 
 from omegamax.maps import find_companion as _find_companion
+from omegamax.nn._certified import Certificate as Certificate
 from omegamax.nn._support import AttentionSupport as AttentionSupport
 from omegamax.nn.additive import AdditiveAttention as AdditiveAttention
 from omegamax.nn.alpha import Alpha as Alpha
@@ -24,6 +25,7 @@ from omegamax.nn.losses import make_loss_module as _make_loss_module
 from omegamax.nn.memory_state import MemoryState as MemoryState
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
+from omegamax.nn.paged_cache import PagedCache as PagedCache
 from omegamax.nn.query import QueryAttention as QueryAttention
 from omegamax.nn.strength import Strength as Strength
 from omegamax.nn.structured import SparseMAP as SparseMAP
