@@ -11,14 +11,14 @@ from omegamax import functional, nn
 from omegamax._numerics import working_dtype
 from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
-from omegamax.maps import get
+from omegamax.maps import Omega, get
 from omegamax.models.translation.config import DENSITIES, FertilityConfig, TranslatorConfig
 from omegamax.nn.transforms import apply
 
 Kept = dict[str, Tensor]  # what is made once of a source, and what is left of it
 
 
-class Look(NamedTuple):
+class LookResult(NamedTuple):
     """What was seen: context ``[N, D]``, weights ``[N, S]``, the density, if there is one, and what is kept now."""
 
     context: Tensor
@@ -51,10 +51,11 @@ class SourceLook(torch.nn.Module):
         self.score = torch.nn.Linear(config.dim, 1, bias=False)
         self.fertility = None if config.fertility is None else Fertility(dim, config.source, config.fertility)
         self.name = config.attention
+        self.transform: Omega | torch.nn.Module | None = None
         if config.learn_alpha:
             self.transform = nn.Entmax(config.attention_options.get("alpha", 1.5), learnable=True)
-        else:
-            self.transform = get(config.attention, **config.attention_options) if self.fertility is None else None
+        elif self.fertility is None:
+            self.transform = get(config.attention, **config.attention_options)
         self.density = None if config.density is None else _make_density(config)
 
     def keep(self, h: Tensor, mask: Tensor, source: Tensor) -> Kept:
@@ -67,7 +68,7 @@ class SourceLook(torch.nn.Module):
             kept["left"] = self.fertility(h, mask, source)
         return kept
 
-    def forward(self, query: Tensor, kept: Kept) -> Look:
+    def forward(self, query: Tensor, kept: Kept) -> LookResult:
         """Look once: ``query [N, query_dim]``."""
         z = self.score(torch.tanh(self.query(query).unsqueeze(1) + kept["keys"])).squeeze(-1)
         z = z.to(working_dtype(z)).masked_fill(~kept["mask"], -torch.inf)
@@ -83,7 +84,7 @@ class SourceLook(torch.nn.Module):
         if self.density is not None:
             density = self.density.match(p, lengths=kept["lengths"])
             context = context + self.density.attend(kept["coefficients"], density).to(context.dtype)
-        return Look(context, p, density, kept)
+        return LookResult(context, p, density, kept)
 
 
 class Fertility(torch.nn.Module):

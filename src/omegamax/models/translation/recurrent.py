@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omegamax.models.translation.config import TranslatorConfig
-from omegamax.models.translation.look import Look, SourceLook
+from omegamax.models.translation.look import LookResult, SourceLook
 from omegamax.models.translation.translator import PAD, Alignment, State, Translator
 
 _CELLS: dict[str, Any] = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
@@ -40,7 +40,7 @@ class RecurrentTranslator(Translator):
     def __init__(self, config: TranslatorConfig) -> None:
         super().__init__(config)
         cell, words = _CELLS[config.cell], config.embedding_dim
-        settings = {"num_layers": config.layers, "batch_first": True}
+        settings: dict[str, Any] = {"num_layers": config.layers, "batch_first": True}
         settings["dropout"] = config.dropout if config.layers > 1 else 0.0
         self.encoder = cell(words, config.dim, bidirectional=True, **settings)
         self.bridge = torch.nn.Linear(2 * config.dim, config.dim)
@@ -83,7 +83,7 @@ class RecurrentTranslator(Translator):
             state, _ = self._step(state, x[:, place])
         return self.dropout(state["found"]), state
 
-    def _step(self, state: State, x: Tensor) -> tuple[State, Look]:
+    def _step(self, state: State, x: Tensor) -> tuple[State, LookResult]:
         """Read one word of each target."""
         x = torch.cat([x, state["fed"]], -1) if self.config.input_feeding else x
         hidden = state["hidden"].transpose(0, 1).contiguous()

@@ -73,8 +73,8 @@ class TranslationScores(torch.nn.Module):
         texts, references = ([pair[side] for pair in lines.values()] for side in (0, 1))
         report = measure_bleu(texts, references, self.form)
         values = {name: float(self._mean(name).compute()) for name in _MEANS}
-        words = [[split_words(self.form(text).lower()) for text in side] for side in (texts, references)]
-        return {**values, "rep": float(rep_score(*words)), "bleu": report.score}, report
+        said, wanted = ([split_words(self.form(text).lower()) for text in side] for side in (texts, references))
+        return {**values, "rep": float(rep_score(said, wanted)), "bleu": report.score}, report
 
     def reset(self) -> None:
         """Forget all pairs."""
