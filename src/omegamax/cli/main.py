@@ -14,12 +14,13 @@ from omegamax.cli import cite, demo, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.application import Application
+from omegamax.cli.caption.application import CAPTION
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.text.application import TEXT
 from omegamax.cli.translate.application import TRANSLATE
 from omegamax.cli.vqa.application import VQA
 
-APPLICATIONS = {application.name: application for application in (VQA, MIL, TEXT, TRANSLATE)}
+APPLICATIONS = {application.name: application for application in (VQA, CAPTION, MIL, TEXT, TRANSLATE)}
 COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
 
 
