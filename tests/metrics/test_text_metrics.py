@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
 from omegamax import metrics
 from omegamax.metrics import auprc, communication_success, comprehensiveness, iou_f1, roc_auc, sufficiency, token_f1
@@ -203,3 +204,17 @@ def test_communication_success_by_hand():
         communication_success(guessed[0, :2], decided[0])
     with pytest.raises(ValueError, match="reduction must be one of"):
         communication_success(guessed, decided, reduction="sum")
+
+
+def test_areas_are_those_of_torchmetrics():
+    scores, label = draw(0, levels=8, rows=3, length=40)[0], torch.arange(120).view(3, 40) % 3 == 0
+    wanted = torch.stack([binary_auroc(s.sigmoid().double(), y.int()) for s, y in zip(scores, label, strict=True)])
+    torch.testing.assert_close(roc_auc(scores, label, reduction="none"), wanted.double(), rtol=0, atol=1e-6)
+
+
+def test_auprc_is_erasers_trapezoid_and_not_average_precision():
+    """The trapezoid, as in the ERASER benchmark; average precision is a step function, and differs."""
+    scores, marked = torch.tensor([[0.9, 0.8, 0.7, 0.6]]), torch.tensor([[0, 1, 0, 1]])
+    # Recall 0, 0, 1/2, 1/2, 1; precision 1, 0, 1/2, 1/3, 1/2.
+    assert float(auprc(scores, marked)) == pytest.approx((0 + 1 / 2) / 2 / 2 + (1 / 3 + 1 / 2) / 2 / 2, abs=1e-12)
+    assert float(binary_average_precision(scores[0], marked[0])) == pytest.approx(1 / 2 * 1 / 2 + 1 / 2 * 1 / 2)

@@ -6,13 +6,15 @@ import pytest
 
 from omegamax.tasks.mil import BagsData
 from omegamax.tasks.run_data import RunData
+from omegamax.tasks.text import TextData
 from omegamax.tasks.vqa import ScenesData, VQAData
 
-OURS = [kind for kind in {**VQAData.known(), **BagsData.known()}.values() if kind.__module__.startswith("omegamax.")]
+BASES = (VQAData, BagsData, TextData)
+OURS = [kind for base in BASES for kind in base.known().values() if kind.__module__.startswith("omegamax.")]
 # Numbers that take no memory and no time, or that the set compares with what there is.
 HARMLESS = {
-    *("seed", "scene_seed", "bag_seed", "fold_seed"),
-    *("length", "skip_broken", "least", "answers", "channels", "objects", "scale"),
+    *("seed", "scene_seed", "bag_seed", "fold_seed", "review_seed", "split_seed", "pair_seed"),
+    *("length", "skip_broken", "least", "most", "answers", "channels", "objects", "scale"),
     *("target", "held_out", "fold", "folds"),
 }
 
@@ -40,7 +42,7 @@ def test_defaults_are_within_the_limits_and_more_is_not(kind):
         for value in (limit.least - 1, limit.least, limit.most, limit.most + 1):
             given = value if limit.numbers == 1 else [limit.least] * (limit.numbers - 1) + [value]
             settings = {"class": kind.__name__, name: given}
-            base = VQAData if issubclass(kind, VQAData) else BagsData
+            base = next(base for base in BASES if issubclass(kind, base))
             if limit.least <= value <= limit.most:
                 base.check(settings)
                 continue

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from omegamax.data.bags import BagTable
+from omegamax.metrics import roc_auc
 from omegamax.models.bag_classifier import BagAnswer, BagClassifier, DigitEncoder
-from omegamax.tasks.mil.measures import auc, inside, zeros
+from omegamax.tasks.mil.measures import inside, zeros
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ class Copies:
         loss = F.binary_cross_entropy_with_logits(logits, label, reduction="none").mean(1)
         right = ((logits > 0) == (label > 0)).to(logits.dtype).mean(1)
         where = None if table.positive is None else inside(weights, table.positive, table.label)
-        return Measures(loss, right, auc(logits, table.label), zeros(weights, table.mask), where)
+        area = roc_auc(logits, table.label == 1, reduction="none").to(logits.dtype)
+        return Measures(loss, right, area, zeros(weights, table.mask), where)
 
     def _here(self, table: BagTable) -> BagTable:
         """Return the bags of each network, on the device."""

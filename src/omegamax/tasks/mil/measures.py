@@ -6,17 +6,6 @@ import torch
 from torch import Tensor
 
 
-def auc(scores: Tensor, label: Tensor) -> Tensor:
-    """Compute the area under the ROC curve, ``[*, N] -> [*]``: how often a positive bag scores more; ties count half.
-
-    >>> auc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1]))
-    tensor(0.8750)
-    """
-    pairs = (label[..., :, None] > label[..., None, :]).to(scores.dtype)
-    gaps = scores[..., :, None] - scores[..., None, :]
-    return (pairs * ((gaps > 0) + 0.5 * (gaps == 0))).sum((-2, -1)) / pairs.sum((-2, -1))
-
-
 def zeros(weights: Tensor, mask: Tensor) -> Tensor:
     """Compute the share of exactly zero weights: ``[*, N, H, n]`` and a mask ``[*, N, n]`` to ``[*]``."""
     there = mask.unsqueeze(-2)
