@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omegamax.metrics._communication import communication_success as communication_success
+from omegamax.metrics._communication import simulatability as simulatability
 from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
 from omegamax.metrics._confidence import confidence_curve as confidence_curve
 from omegamax.metrics._erasure import comprehensiveness as comprehensiveness
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from omegamax.metrics._text_torchmetrics import CommunicationSuccess as CommunicationSuccess
     from omegamax.metrics._text_torchmetrics import Comprehensiveness as Comprehensiveness
     from omegamax.metrics._text_torchmetrics import RocAUC as RocAUC
+    from omegamax.metrics._text_torchmetrics import Simulatability as Simulatability
     from omegamax.metrics._text_torchmetrics import Sufficiency as Sufficiency
     from omegamax.metrics._text_torchmetrics import TokenF1 as TokenF1
     from omegamax.metrics._torchmetrics import Entropy as Entropy
@@ -40,7 +42,16 @@ if TYPE_CHECKING:
     from omegamax.metrics._torchmetrics import VQAAccuracy as VQAAccuracy
     from omegamax.metrics._torchmetrics import ZeroArea as ZeroArea
 
-_TEXT_CLASSES = ("AUPRC", "CommunicationSuccess", "Comprehensiveness", "IOUF1", "RocAUC", "Sufficiency", "TokenF1")
+_TEXT_CLASSES = (
+    "AUPRC",
+    "CommunicationSuccess",
+    "Comprehensiveness",
+    "IOUF1",
+    "RocAUC",
+    "Simulatability",
+    "Sufficiency",
+    "TokenF1",
+)
 _CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea", *_TEXT_CLASSES)
 
 
