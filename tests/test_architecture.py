@@ -47,6 +47,7 @@ VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
 # Modules whose purpose is a package outside torch, named by their place below the root.
 BRIDGES: dict[str, set[str]] = {
     "integrations/transformers.py": {"transformers"},
+    "metrics/_caption_torchmetrics.py": {"torchmetrics"},
     "metrics/_text_torchmetrics.py": {"torchmetrics"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{

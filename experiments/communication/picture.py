@@ -23,22 +23,18 @@ CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt"
 COLOURS = dict(zip(KINDS, ("#6b7785", "#2176ae", "#e09f3e", "#d1495b"), strict=True))
 SHOWN = "gaussian_sparsemax"
 CHOICE = "both"
-CURVES = {
-    "both": ("scale 0.25, scores divided by 10", "#d1495b"),
-    "rate": ("scale 1, scores divided by 10", "#e09f3e"),
-    "untempered": ("scale 1, scores as they are", "#6b7785"),
-}
+PUBLISHED = "rate"  # published parameters, the rate chosen
 
 
 def curves(ax: plt.Axes, rows: list[dict[str, str]], what: int) -> None:
-    """Success (1) or nonzeros (2) of Gaussian-sparsemax in validation games in training: each run, and their mean."""
-    for choice, (label, colour) in CURVES.items():
-        each = [json.loads(row["curve"]) for row in rows if (row["kind"], row["choice"]) == (SHOWN, choice)]
-        scale = 100 if what == 1 else 1
+    """Success (1) or nonzeros (2) in validation games in training: each run, and the mean of a distribution's."""
+    for kind in KINDS:
+        each = [json.loads(row["curve"]) for row in rows if (row["kind"], row["choice"]) == (kind, PUBLISHED)]
+        scale, colour = 100 if what == 1 else 1, COLOURS[kind]
         for curve in each:
             ax.plot([p[0] for p in curve], [scale * p[what] for p in curve], color=colour, alpha=0.25, lw=0.7)
         points = [(p[0][0], scale * mean(q[what] for q in p)) for p in zip(*each, strict=True)]
-        ax.plot(*zip(*points, strict=True), color=colour, lw=1.8, label=label)
+        ax.plot(*zip(*points, strict=True), color=colour, lw=1.8, label=NAMES[kind])
     ax.set(xlabel="steps of 256 games")
 
 
@@ -79,14 +75,15 @@ def draw(folder: Path) -> plt.Figure:
     with viz.style():
         figure, axes = plt.subplots(2, 2, figsize=(9.4, 6.4), layout="constrained")
         curves(axes[0, 0], rows, 1)
-        axes[0, 0].set(ylabel="success (%)", title="Gaussian-sparsemax in validation games", ylim=(0, 100))
+        axes[0, 0].set(ylabel="success (%)", title="validation games, published parameters", ylim=(0, 100))
         axes[0, 0].axhline(100 / 16, color="#7b8794", lw=0.8, ls=":")
         axes[0, 0].annotate(
             "chance", (1250, 100 / 16), (0, 2), textcoords="offset points", color="#7b8794", fontsize=7.5
         )
         axes[0, 0].legend(loc="lower right", bbox_to_anchor=(1, 0.08), fontsize=7.5)
         curves(axes[0, 1], rows, 2)
-        axes[0, 1].set(ylim=(1, None), ylabel="nonzeros", title="words in a symbol")
+        axes[0, 1].set(yscale="log", ylabel="nonzeros", title="words in a symbol")
+        axes[0, 1].yaxis.set_major_formatter("{x:g}")
         exchange(axes[1, 0], trials)
         axes[1, 0].xaxis.set_major_formatter("{x:g}")
         axes[1, 0].xaxis.set_minor_formatter(NullFormatter())

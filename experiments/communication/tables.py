@@ -103,6 +103,21 @@ def differences_table(rows: Rows) -> str:
     return table([*head, "scores divided by 10, to by 1"], lines)
 
 
+def words_table(rows: Rows) -> str:
+    """Test games: Gaussian-sparsemax with its scale chosen beside hard concrete, which says as many words at 1."""
+    ours, theirs = of(rows, "gaussian_sparsemax", "both"), of(rows, "hard_concrete", "rate")
+    lines = []
+    for column, name, scale, digits in (
+        ("success", "success (%)", 100, 1),
+        ("nonzeros", "nonzeros", 1, 2),
+        ("rounded", "largest word only (%)", 100, 1),
+        ("words", "words in use", 1, 0),
+    ):
+        cells = [mean(each, column, scale, digits, SEEDS) for each in (ours, theirs)]
+        lines.append([name, *cells, paired_difference(ours, theirs, column, scale, digits)])
+    return table(["", "Gaussian-sparsemax, scale 0.25", "K-D hard concrete, temperature 1", "difference"], lines)
+
+
 def trials_table(trials: Rows, tempering: float = TEMPERING) -> str:
     """Validation games: success and nonzeros by parameter, at the best rate."""
     lines = []
@@ -144,7 +159,7 @@ def tables(folder: Path = RESULTS) -> dict[str, str]:
     """All of them, by name."""
     rows, trials = runs_of(folder).rows(), trials_of(folder).rows()
     made = {choice: results_table(rows, trials, choice) for choice in CHOICES}
-    made |= {"differences": differences_table(rows), "validation": validation_table(trials)}
+    made |= {"differences": differences_table(rows), "validation": validation_table(trials), "words": words_table(rows)}
     made |= {f"parameters {tempering:g}": trials_table(trials, tempering) for tempering in TEMPERINGS}
     return {**made, "rates": rates_table(trials)}
 

@@ -15,7 +15,6 @@ from omegamax.tasks.trials import Trials
 
 Rows = Sequence[dict[str, str]]
 SEEDS, HEADS = 5, 12
-FIRST_SEEDS = 3  # of the rows in results/xavier
 NAMES = {
     "softmax": "softmax",
     "entmax15": "1.5-entmax",
@@ -64,12 +63,12 @@ def marked(columns: list[list[str]]) -> list[list[str]]:
     return out
 
 
-def beside(rows: Rows, names: Sequence[str], column: str, seeds: int = SEEDS) -> str:
+def beside(rows: Rows, names: Sequence[str], column: str) -> str:
     """Ours and the talk's, set by set, the best in bold."""
     head, columns = ["pooling"], []
     for name in names:
         head += [f"{TITLES[name]}, ours", "talk"]
-        columns.append([mean(of(rows, name, kind), column, seeds=seeds) for kind in KINDS])
+        columns.append([mean(of(rows, name, kind), column, seeds=SEEDS) for kind in KINDS])
         columns.append([TALK[kind][SETS.index(name)] for kind in KINDS])
     lines = zip(NAMES.values(), *marked(columns), strict=True)
     return table(head, [list(line) for line in lines])
@@ -180,7 +179,7 @@ def spread(tried: Rows) -> str:
         if not there:
             continue
         best = [max(of(tried, name, kind), key=lambda row: float(row[column])) for kind in KINDS if own[kind]]
-        beta = ", ".join(f"{float(b):g}: {n}" for b, n in sorted(Counter(row["beta"] for row in best).items()))
+        beta = ", ".join(f"{b:g}: {n}" for b, n in sorted(Counter(float(row["beta"]) for row in best).items()))
         cells = [f"{average(max(values) for values in there):.1f}", f"{average(min(values) for values in there):.1f}"]
         lines.append([TITLES[name], *cells, beta])
     return table(["set", "best settings", "worst settings", "best beta: of how many poolings"], lines)
@@ -189,7 +188,6 @@ def spread(tried: Rows) -> str:
 def main() -> None:
     folder = HERE / "results"
     rows, tried = table_rows(folder, HEADS), with_heads(trials(folder).rows(), HEADS)
-    first = table_rows(folder / "xavier", HEADS)
     there = [name for name in SETS if any(row["set"] == name for row in rows)]
     titles = [TITLES[name] for name in there]
     digits = [name for name in there if name in DIGITS]
@@ -198,9 +196,8 @@ def main() -> None:
         "differences": differences(rows, digits, "accuracy", ["softmax"]),
         "matched": matched(rows),
         "shares": share_table(),
-        "first": beside(first, ["mnist_1"], "accuracy", FIRST_SEEDS),
-        "benchmarks": beside(first, BENCHMARKS, "auc", FIRST_SEEDS),
-        "benchmark differences": differences(first, BENCHMARKS, "auc", ["softmax"]),
+        "benchmarks": beside(rows, BENCHMARKS, "auc"),
+        "benchmark differences": differences(rows, BENCHMARKS, "auc", ["softmax"]),
         "inside": masses(rows, digits),
         "zeros": table(["pooling", *titles], measured(rows, there, "zero")),
         "chosen": chosen(rows, there),

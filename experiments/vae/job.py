@@ -90,6 +90,7 @@ class Place:
     pictures: str | None = None
     shown: int = 0  # seed of the networks whose pictures are kept
     single: bool = False  # one thread
+    graph: bool = False  # capture steps as CUDA graphs
 
 
 def trial(job: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
@@ -143,7 +144,7 @@ class _Trained:
         self.copies = VAECopies(self.networks, place.device)
         torch.set_float32_matmul_precision("high")  # in training alone; only a GPU minds
         rates = [float(each["rate"]) for each in variants]
-        self.copies.train(self._pictures("train"), rates, epochs, seed=variants[0]["seed"])
+        self.copies.train(self._pictures("train"), rates, epochs, seed=variants[0]["seed"], graph=place.graph)
         torch.set_float32_matmul_precision("highest")
         torch.manual_seed(0)
         self.val_bounds = [round(found["bound"], 4) for found in self.copies.measure_bound(self._pictures("val"))]

@@ -72,6 +72,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, help="to run with, in place of what the trials chose")
     parser.add_argument("--temperature", type=float, help="to run with, where --rate is given")
     parser.add_argument("--file", default="runs.csv", help="of the rows of runs; name another for settings of your own")
+    parser.add_argument("--graph", action="store_true", help="capture steps as CUDA graphs, where that is possible")
     parser.add_argument("--size", choices=list(SIZES), default="full", help="of networks and training, see job.py")
     for name in (each.name for each in dataclasses.fields(Size)):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help="in place of that of the size")
@@ -85,7 +86,15 @@ def main() -> int:
     changed = {each.name: getattr(options, each.name) for each in dataclasses.fields(Size)}
     size = dataclasses.replace(SIZES[options.size], **{name: value for name, value in changed.items() if value})
     pictures = None if options.trials else str(options.pictures or options.results / "pictures")
-    place = Place(options.data, options.device, {options.size: size}, pictures, options.seeds[0], options.workers > 1)
+    place = Place(
+        options.data,
+        options.device,
+        {options.size: size},
+        pictures,
+        options.seeds[0],
+        options.workers > 1,
+        options.graph,
+    )
     if options.trials:
         jobs, file, work = trial_jobs(wanted(options), tried), tried, trial
     else:

@@ -62,6 +62,7 @@ GRID: dict[str, dict[str, tuple[str, ...]]] = {
         f"{SOFTMAX}-1000": (*KINDS, "2_mca", "4_mca", *BASES),
     },
     "crowds": {NOTHING: ("softmax", "sparsemax", "continuous_softmax", "continuous_sparsemax", "multimodal", "tvmax")},
+    "nlvr": {NOTHING: ("softmax", "sparsemax", "tvmax", "k_subsets", "continuous_softmax", "multimodal", BLIND)},
     "easy_vqa": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},
     "daquar": {NOTHING: ("softmax", BLIND), SOFTMAX: KINDS},
     "shapes": {"scenes": ("softmax",), NOTHING: (BLIND,), SOFTMAX: KINDS},

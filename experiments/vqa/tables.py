@@ -15,7 +15,7 @@ from pathlib import Path
 from demo import CHOICES, MEASURES
 from job import BLIND, NOTHING, SOFTMAX, chosen_rate
 from measure import WIDTHS
-from run import BASES, GRID, KINDS, MATCHED, SCALED, TRIED, WAYS, rows_of
+from run import BASES, GRID, KINDS, LATER, MATCHED, SCALED, TRIED, WAYS, rows_of
 
 from omegamax.data.scenes import QUESTIONS
 from omegamax.tasks.tables import fill, mean, paired_difference, table
@@ -49,6 +49,7 @@ NAMES = {
     "combined_multimodal": "multimodal, lambda = 0.5, combined",
     **{f"{kind}_{x}": f"{kind}, scores times {x}" for kind in ("sparsemax", "tvmax") for x in ("0.1", "0.2")},
     **{f"test_mca_{x}": f"test-MCA, lambda = {x}" for x in ("0.05", "0.5", "2.5", "10", "100", "500")},
+    **{f"test_mca_{x}_floor": f"test-MCA, floor 1e-6, lambda = {x}" for x in ("0.625", "10", "100", "500")},
 }
 DEMO = {
     **{kind: NAMES[kind] for kind in ("softmax", "tvmax", "continuous_softmax")},
@@ -81,6 +82,9 @@ STARS = {
     "test_mca_500": "96.2 / 3.3 / 0.4 / 0.1 / 0.0",
     "multimodal": "80.8 / 12.4 / 4.4 / 2.4",
 }
+# The papers' code has this floor.
+STARS |= {f"{kind}_floor": STARS[kind] for kind in ("test_mca_10", "test_mca_100", "test_mca_500")}
+STARS |= dict.fromkeys(("multimodal_5_floor", "multimodal_papers"), STARS["multimodal"])
 
 
 def read(name: str, begin: str | None = None, by: str = "kind") -> Rows:
@@ -136,7 +140,7 @@ def scenes_table() -> str:
     head = ["attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
     head += ["JS to relevant (bits)", "rank correlation", "mass inside", "cells at 0 (%)"]
     lines = []
-    for kind in (*KINDS, *SCALED, *MIXTURES, BLIND):
+    for kind in (*KINDS, *SCALED, *WAYS, *MIXTURES, BLIND):
         mine = rows.get(kind, [])
         if not mine:
             continue
@@ -197,6 +201,49 @@ def start_table() -> str:
     return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
 
 
+def later_table() -> str:
+    """Return what becomes of the weights of the softmax networks that were trained from nothing, by steps."""
+    lines = []
+    for steps in LATER:
+        plain, matched = read("scenes", f"{SOFTMAX}-{steps}"), read("scenes", f"{MATCHED}-{steps}")
+        for kind in GRID["scenes"][f"{SOFTMAX}-{steps}"]:
+            for suffix, rows in (("", plain), (", matched", matched)):
+                mine = rows.get(kind, [])
+                if mine:
+                    line = [steps, NAMES[kind] + suffix, mean(mine, "accuracy"), apart(mine, plain["softmax"])]
+                    line += [mean(mine, f"accuracy_{each}") for each in ASKED]
+                    line += [mean(mine, "divergence", 1, 3), mean(mine, "inside", 1, 3), zero(kind, mine)]
+                    lines.append(line)
+    head = ["steps", "attention", "all", "less softmax [95 %]", *(each.replace("_", "/") for each in ASKED)]
+    return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
+
+
+# What a claim of the text rests on: a kind, the one it is compared with, the column.
+CLAIMS = (
+    ("combined_softmax", "continuous_softmax", "accuracy"),
+    ("combined_softmax", "continuous_softmax", "accuracy_number"),
+    ("continuous_softmax_features", "continuous_softmax", "accuracy"),
+    ("continuous_softmax_features", "continuous_softmax", "accuracy_number"),
+    ("multimodal", "continuous_softmax", "accuracy"),
+    ("continuous_sparsemax", "continuous_softmax", "accuracy"),
+    ("multimodal_0.5", "multimodal", "accuracy"),
+    ("sparsemax_0.1", "sparsemax", "accuracy"),
+    ("tvmax_0.1", "tvmax", "accuracy"),
+    ("tvmax_0.2", "tvmax", "accuracy"),
+)
+
+
+def claims_table() -> str:
+    """Return differences between other kinds than softmax, from nothing, paired by seed."""
+    rows, lines = read("scenes", NOTHING), []
+    for kind, other, column in CLAIMS:
+        mine = rows[kind]
+        seeds = {row["seed"] for row in mine} & {row["seed"] for row in rows[other]}
+        asked = column.removeprefix("accuracy").strip("_") or "all"
+        lines.append([NAMES[kind], NAMES[other], asked, str(len(seeds)), apart(mine, rows[other], column)])
+    return table(["attention", "less", "questions", "seeds", "difference [95 %]"], lines)
+
+
 def matched_table() -> str:
     """Return the same at the size of the demonstration, with and without matched sharpness."""
     plain, matched, lines = read("small", f"{SOFTMAX}-300"), read("small", f"{MATCHED}-300"), []
@@ -227,18 +274,47 @@ def counting_table() -> str:
     return table(head, lines)
 
 
+def blurred() -> Rows:
+    """Return for each kind the rows with blurred maps: those of 5000 steps or, where there is none, its trial."""
+    long, short = read("scenes", NOTHING), trials()
+    kinds = (*KINDS, "multimodal_0.5", *SCALED, *WAYS)
+    found = {kind: [row for row in long.get(kind) or short.get(kind, []) if row["rank_blurred"]] for kind in kinds}
+    return {kind: rows for kind, rows in found.items() if rows}
+
+
 def blur_table() -> str:
     """Return the divergence from relevance maps that are blurred, by the width of the blur."""
     lines = []
     for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
-        for rows in (trials(), read("scenes", NOTHING)):
-            for kind in (*KINDS, "continuous_softmax_features"):
-                found = [json.loads(row[column]) for row in rows.get(kind, []) if row[column]]
-                if found:
-                    means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
-                    seeds = f"{rows[kind][0]['steps']} steps, {len(found)} seed{'s' if len(found) > 1 else ''}"
-                    lines.append([f"{name}: {NAMES[kind]}, {seeds}", *means])
+        for kind, rows in blurred().items():
+            found = [json.loads(row[column]) for row in rows]
+            means = [f"{statistics.mean(each):.3f}" for each in zip(*found, strict=True)]
+            steps = f", {rows[0]['steps']} steps" if rows[0]["steps"] != "5000" else ""
+            lines.append([f"{name}: {NAMES[kind]} (n = {len(rows)}{steps})", *means])
     return table(["width of the blur, pixels of 64", *map(str, WIDTHS)], lines)
+
+
+def order_table() -> str:
+    """Return differences of the divergence by the width of the blur, paired by seed: the order of the 2021 paper."""
+    rows, lines = blurred(), []
+    first = "continuous_softmax"
+    pairs = (first, "softmax"), ("multimodal", first), ("multimodal_0.5", first)
+    for kind, other in pairs:
+        for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
+            cells = []
+            for place in range(len(WIDTHS)):
+                first, second = (
+                    [{"seed": row["seed"], column: str(json.loads(row[column])[place])} for row in rows[each]]
+                    for each in (kind, other)
+                )
+                cells.append(paired_difference(first, second, column, 1, 3))
+            seeds = len({row["seed"] for row in rows[kind]} & {row["seed"] for row in rows[other]})
+            lines.append([f"{name}: {_short(kind)} less {_short(other)} (n = {seeds})", *cells])
+    return table(["width of the blur, pixels of 64", *map(str, WIDTHS)], lines)
+
+
+def _short(kind: str) -> str:
+    return NAMES[kind].replace(", random K", "")
 
 
 def stars_table() -> str:
@@ -254,15 +330,21 @@ def stars_table() -> str:
 
 
 def floor_table() -> str:
-    """Return what the floor under covariances makes of lambda, at the size of the demonstration."""
-    rows, lines = read("small", f"{SOFTMAX}-300"), []
-    for kind in ("multimodal", "multimodal_0.5", "multimodal_5_floor", "multimodal_0.625_floor"):
+    """Return what the floor under covariances makes of lambda, for networks from nothing."""
+    rows, lines = read("scenes", NOTHING), []
+    tested = [
+        f"test_mca_{x}" for x in ("0.05", "0.5", "2.5", "10", "0.625_floor", "10_floor", "100_floor", "500_floor")
+    ]
+    trained = ["multimodal", "multimodal_2.5", "multimodal_0.5", "multimodal_5_floor", "multimodal_0.625_floor"]
+    for kind in ("continuous_softmax", *tested, *trained, "multimodal_papers"):
         mine = rows.get(kind, [])
         if mine:
-            lines.append(
-                [NAMES[kind], mean(mine, "accuracy", seeds=None), mean(mine, "divergence", 1, 3, None), stars(mine)]
-            )
-    return table(["attention", "all", "JS (bits)", "K* = 1 / 2 / ... (%)"], lines)
+            first = "continuous_softmax" if kind.startswith("test_mca") else "multimodal"
+            line = [NAMES[kind], mean(mine, "accuracy", seeds=None), apart(mine, rows[first])]
+            line = line if kind not in (first, "continuous_softmax") else [*line[:2], "-"]
+            lines.append([*line, mean(mine, "divergence", 1, 3, None), stars(mine), STARS.get(kind, "-")])
+    head = ["attention", "all", "less lambda = 5, or one density [95 %]", "JS (bits)", "K* = 1 / 2 / ... (%)"]
+    return table([*head, "K*, papers (%)"], lines)
 
 
 def crowds_table() -> str:
@@ -340,7 +422,8 @@ def main() -> None:
     made |= {"rates": rates_table(), "scenes": scenes_table(), "trials": trials_table(), "curves": curves_table()}
     made |= {"start": start_table(), "matched": matched_table(), "counting": counting_table(), "blur": blur_table()}
     made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table(), "floor": floor_table()}
-    made |= {"demo": demo_table(), "lambda": lambda_table()}
+    made |= {"demo": demo_table(), "lambda": lambda_table(), "later": later_table(), "claims": claims_table()}
+    made |= {"order": order_table()}
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 
 

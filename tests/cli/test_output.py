@@ -16,13 +16,19 @@ FOLDERS = {
     "text fit": ["text", "fit"],
     "text compare": ["text", "compare", "no-run"],
     "text demo": ["text", "demo"],
+    "translate fit": ["translate", "fit"],
+    "translate demo": ["translate", "demo"],
 }
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "vqa rate": (["vqa", "rate", "--runs", "no-run"], "rating.html"),
+    "vqa ratings": (["vqa", "ratings", "no.json"], "ratings.csv"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
     "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
     "text game": (["text", "game", "--checkpoint", "no-run"], "game.csv"),
+    "translate predict": (["translate", "predict", "--checkpoint", "no-run"], "out.txt"),
+    "translate explain": (["translate", "explain", "ein hund", "--checkpoint", "no-run"], "alignment.png"),
 }
 NO_FILES = {
     "maps",
@@ -37,6 +43,8 @@ NO_FILES = {
     "text validate",
     "text test",
     "text predict",
+    "translate validate",
+    "translate test",
 }
 
 
@@ -72,7 +80,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["vqa explain", "mil explain", "text explain"])
+@pytest.mark.parametrize("name", ["vqa explain", "mil explain", "text explain", "translate explain"])
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 

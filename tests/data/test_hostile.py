@@ -262,7 +262,7 @@ def test_members_of_every_method_are_read(tmp_path, method):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("packed", [None, np.savez, np.savez_compressed])
 def test_arrays_are_read_as_numpy_reads_them(tmp_path, dtype, order, packed):
-    from omegamax.data._arrays import read_array
+    from omegamax.data.arrays import read_array
 
     array = np.asarray(np.arange(24).reshape(2, 3, 4) % 7, dtype=dtype, order=order)
     path = tmp_path / ("a.npz" if packed else "a.npy")

@@ -46,7 +46,7 @@ class Application:
         answers: callback that writes predictions, a kind of :class:`~omegamax.tasks.callbacks.Answers`.
         asked: what is to be answered, in the plural.
         prepare: called with the settings of a ``fit`` before anything is made of them; it may change them.
-        stages: help of ``fit``, ``validate``, ``test`` and ``predict``.
+        stages: help of ``fit``, ``validate``, ``test`` and ``predict``; one that is left out can be a command.
         commands: others, by name; each is a module with ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``.
     """
 
@@ -69,8 +69,8 @@ class Application:
     def add_arguments(self, parser: argparse.ArgumentParser, arguments: Sequence[str] = ()) -> None:
         """Add the stages, and the commands with the arguments of the one that is asked for."""
         commands = parser.add_subparsers(title="commands", dest=self.name, metavar="COMMAND", required=True)
-        for stage in STAGES:
-            commands.add_parser(stage, help=self.stages[stage], add_help=False)
+        for stage, help in self.stages.items():
+            commands.add_parser(stage, help=help, add_help=False)
         for name, module in self.commands.items():
             command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
             command.set_defaults(run=module.run, parser=command, command=f"{self.name} {name}")

@@ -13,12 +13,13 @@ from omegamax import __version__
 from omegamax.cli import cite, demo, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
-from omegamax.cli.application import STAGES, Application
+from omegamax.cli.application import Application
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.text.application import TEXT
+from omegamax.cli.translate.application import TRANSLATE
 from omegamax.cli.vqa.application import VQA
 
-APPLICATIONS = {application.name: application for application in (VQA, MIL, TEXT)}
+APPLICATIONS = {application.name: application for application in (VQA, MIL, TEXT, TRANSLATE)}
 COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
 
 
@@ -54,7 +55,11 @@ def main(arguments: Sequence[str] | None = None, applications: Mapping[str, Appl
     name = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments[:2]))
     try:
         with raise_on_signals():
-            if len(arguments) > 1 and arguments[0] in applications and arguments[1] in STAGES:
+            if (
+                len(arguments) > 1
+                and arguments[0] in applications
+                and arguments[1] in applications[arguments[0]].stages
+            ):
                 # Lightning's parser reads the rest.
                 return applications[arguments[0]].run_stage(arguments[1], arguments[2:])
             options = parser(arguments, applications).parse_args(arguments)

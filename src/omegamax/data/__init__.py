@@ -1,6 +1,8 @@
-"""Questions about pictures, bags of instances, and texts: the records that sets share, their numbers, and the sets."""
+"""Pictures with questions or captions, bags, texts and translations: the records of sets, their numbers, the sets."""
 
+from omegamax.data import captions as captions
 from omegamax.data import text as text
+from omegamax.data import translation as translation
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS
 from omegamax.data.bags import Bag as Bag
 from omegamax.data.bags import BagTable as BagTable

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice, check_integer, check_number
-from omegamax.data._arrays import read_array
+from omegamax.data.arrays import read_array
 from omegamax.data.files import DataError, FilePath, check_folder, find
 from omegamax.data.mnist import MNIST
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -13,6 +13,19 @@ from omegamax._arguments import check_choice, check_integer, is_integer
 from omegamax.data.boxes import pool_boxes
 from omegamax.data.sample import KINDS, Sample
 from omegamax.data.vocabulary import PADDING, Vocabulary
+
+
+class Pictured(Protocol):
+    """A sample with a picture, or with features of one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def image(self) -> Tensor | None: ...
+    @property
+    def features(self) -> Tensor | None: ...
+    @property
+    def boxes(self) -> Tensor | None: ...
 
 
 def pool(relevance: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -83,12 +96,12 @@ class Collate:
             "region": [sample.region for sample in samples],
         }
         if all(sample.image is not None for sample in samples):
-            batch["image"] = _images(samples)
+            batch["image"] = stack_images(samples)
             sizes = None if self.grid is None else [self.grid] * len(samples)
         elif all(sample.features is not None for sample in samples):
             if len({sample.boxes is None for sample in samples}) > 1:
                 raise ValueError("Collate: some samples have boxes and others a grid; a batch needs one or the other")
-            batch.update(_features(samples))
+            batch.update(stack_features(samples))
             sizes = [tuple(size) for size in batch["sizes"].tolist()]
         else:
             raise ValueError("Collate: some samples have images and others features; a batch needs one or the other")
@@ -97,7 +110,8 @@ class Collate:
         return batch
 
 
-def _images(samples: Sequence[Sample]) -> Tensor:
+def stack_images(samples: Sequence[Pictured]) -> Tensor:
+    """Return the images of samples, all of one size, in [0, 1], ``[B, 3, H, W]``."""
     images: list[Tensor] = []
     for sample in samples:
         image = sample.image
@@ -111,7 +125,8 @@ def _images(samples: Sequence[Sample]) -> Tensor:
     return torch.stack(images)
 
 
-def _features(samples: Sequence[Sample]) -> dict[str, Any]:
+def stack_features(samples: Sequence[Pictured]) -> dict[str, Any]:
+    """Return the features of samples, padded to the largest grid, with what says where there are any."""
     grids: list[Tensor] = [sample.features for sample in samples if sample.features is not None]
     depth = grids[0].shape[-1]
     for sample, cells in zip(samples, grids, strict=True):

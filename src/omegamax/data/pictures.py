@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from omegamax.data._arrays import read_array
+from omegamax.data.arrays import read_array
 from omegamax.data.files import DataError, FilePath
 from omegamax.data.paths import check_name, inside, leads_outside
 from omegamax.data.unpack import MIB, open_bounded, open_member

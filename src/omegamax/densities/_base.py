@@ -62,6 +62,8 @@ class Density(torch.distributions.Distribution):
 
         .. math:: \tilde p^\beta(t) = p(t)^\beta \Big/ \int p^\beta
 
+        Of a mixture it is not known: the power of a sum is no mixture.
+
         Reference: Martins et al. (NeurIPS 2020), Eq. 5.
         """
         raise NotImplementedError(f"{type(self).__name__}.escort: not known in closed form; take a GridDensity")

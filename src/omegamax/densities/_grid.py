@@ -175,7 +175,13 @@ class GridDensity(Density):
         power = beta.unsqueeze(-1) if isinstance(beta, Tensor) else beta
         some, safe = on_support(self.probs_at_nodes)
         scores = torch.where(some, power * safe.log(), -math.inf)
-        function = None if self.function is None else (lambda t: beta * self.log_prob(t))
+
+        def score(t: Tensor) -> Tensor:
+            log_p = self.log_prob(t)
+            outside = log_p == -math.inf  # where 0 times it would be NaN, and a negative number times it +inf
+            return torch.where(outside, -math.inf, beta * torch.where(outside, 0.0, log_p))
+
+        function = None if self.function is None else score
         return GridDensity(scores, self.nodes, self.node_weights, 1.0, False, function=function)
 
     def entropy(self) -> Tensor:

@@ -64,6 +64,31 @@ class BetaLaplace(LineDensity):
         scale = _scale_of_covariance(f"{cls.__name__}.from_moments", covariance, alpha, mean)
         return cls(mean, scale, alpha, validate_args)
 
+    def escort(self, beta: float | Tensor) -> BetaLaplace:
+        r"""Return the density proportional to :math:`p^\beta`: a beta-Laplace again, of the same support.
+
+        .. math:: \alpha' = 1 + \frac{\alpha - 1}{\beta}, \qquad
+                  b' = \Bigl(\frac s\beta\Bigr)^{\alpha'} \Bigl(\frac{2}{\alpha'}\Bigr)^{\alpha' - 1}, \qquad
+                  s = b \, p(\mu)^{\alpha - 1}
+
+        beta, a number or a tensor ``[*]``, must be above 0, and above :math:`1 - \alpha`. At 0 it would be uniform on
+        the support, which is no beta-Laplace.
+
+            >>> p = BetaLaplace(torch.zeros(1), 4.0, alpha=2.0).escort(2.0)
+            >>> p.alpha, p.prob(torch.zeros(1)), p.support_radius
+            (1.5, tensor(0.7500), tensor(2.))
+
+        Reference: Martins et al. (NeurIPS 2020), Eq. 5.
+        """
+        name = f"{type(self).__name__}.escort"
+        beta = check_above(name, "beta", beta, 0.0)
+        alpha = 1 + (self.alpha - 1) / beta
+        if not isinstance(alpha, Tensor) and alpha <= 0:
+            raise ValueError(f"{name}: beta must be above {1 - self.alpha:g} for alpha = {self.alpha:g}, got {beta:g}")
+        unit = self._unit / (beta.unsqueeze(-1) if isinstance(beta, Tensor) else beta)
+        scale = _scale_of_unit(unit, alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else unit.new_tensor(alpha))
+        return BetaLaplace(self.loc, scale, alpha, self._validate_args)
+
     @property
     def mean(self) -> Tensor:
         return torch.where(self._each > 0.5, self.loc, math.nan)
@@ -209,5 +234,9 @@ def _scale_of_covariance(name: str, covariance: Tensor | float, alpha: float | T
     if covariance.shape[-2:] != (1, 1):
         raise ValueError(f"{name}: covariance must be a number or [*, 1, 1], got shape {tuple(covariance.shape)}")
     each = alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else covariance.new_tensor(alpha)
-    unit = (covariance.squeeze(-1) * (2 * each - 1) * (3 * each - 2) / 2).sqrt()
-    return unit.pow(each) * (2 / each).pow(each - 1)
+    return _scale_of_unit((covariance.squeeze(-1) * (2 * each - 1) * (3 * each - 2) / 2).sqrt(), each)
+
+
+def _scale_of_unit(unit: Tensor, alpha: Tensor) -> Tensor:
+    """Return b for the unit ``s = b p(mu)^(alpha - 1)``."""
+    return unit.pow(alpha) * (2 / alpha).pow(alpha - 1)

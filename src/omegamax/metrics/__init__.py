@@ -1,4 +1,4 @@
-"""Measures of attention maps, of answers, and of the words that are said to explain them.
+"""Measures of attention maps, of answers and captions, and of the words that are said to explain them.
 
 Functions need torch alone. The classes of the same names collect a mean over examples and processes as metrics of
 torchmetrics, which is imported when one of them is asked for: ``pip install 'omegamax[train]'``.
@@ -6,16 +6,26 @@ torchmetrics, which is imported when one of them is asked for: ``pip install 'om
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from omegamax.metrics._agreement import krippendorff_alpha as krippendorff_alpha
+from omegamax.metrics._captions import caption_scores as caption_scores
+from omegamax.metrics._captions import find_tokeniser as find_tokeniser
+from omegamax.metrics._captions import missing_scores as missing_scores
+from omegamax.metrics._captions import split_caption as split_caption
 from omegamax.metrics._communication import communication_success as communication_success
 from omegamax.metrics._communication import simulatability as simulatability
 from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
 from omegamax.metrics._confidence import confidence_curve as confidence_curve
+from omegamax.metrics._coverage import drop_score as drop_score
+from omegamax.metrics._coverage import rep_score as rep_score
 from omegamax.metrics._erasure import comprehensiveness as comprehensiveness
 from omegamax.metrics._erasure import sufficiency as sufficiency
 from omegamax.metrics._grid import on_grid as on_grid
 from omegamax.metrics._jensen_shannon import jensen_shannon as jensen_shannon
+from omegamax.metrics._objects import COCO_SYNONYMS as COCO_SYNONYMS
+from omegamax.metrics._objects import mentioned_objects as mentioned_objects
 from omegamax.metrics._rank_correlation import rank_correlation as rank_correlation
 from omegamax.metrics._rationales import auprc as auprc
 from omegamax.metrics._rationales import iou_f1 as iou_f1
@@ -27,6 +37,11 @@ from omegamax.metrics._shape import zero_area as zero_area
 from omegamax.metrics._vqa import vqa_accuracy as vqa_accuracy
 
 if TYPE_CHECKING:
+    from omegamax.metrics._caption_torchmetrics import CaptionScores as CaptionScores
+    from omegamax.metrics._caption_torchmetrics import DropScore as DropScore
+    from omegamax.metrics._caption_torchmetrics import MentionedObjects as MentionedObjects
+    from omegamax.metrics._caption_torchmetrics import RepScore as RepScore
+    from omegamax.metrics._caption_torchmetrics import TokenRate as TokenRate
     from omegamax.metrics._text_torchmetrics import AUPRC as AUPRC
     from omegamax.metrics._text_torchmetrics import IOUF1 as IOUF1
     from omegamax.metrics._text_torchmetrics import CommunicationSuccess as CommunicationSuccess
@@ -42,28 +57,32 @@ if TYPE_CHECKING:
     from omegamax.metrics._torchmetrics import VQAAccuracy as VQAAccuracy
     from omegamax.metrics._torchmetrics import ZeroArea as ZeroArea
 
-_TEXT_CLASSES = (
-    "AUPRC",
-    "CommunicationSuccess",
-    "Comprehensiveness",
-    "IOUF1",
-    "RocAUC",
-    "Simulatability",
-    "Sufficiency",
-    "TokenF1",
-)
-_CLASSES = ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea", *_TEXT_CLASSES)
+_MODULES = {
+    "_caption_torchmetrics": ("CaptionScores", "DropScore", "MentionedObjects", "RepScore", "TokenRate"),
+    "_text_torchmetrics": (
+        "AUPRC",
+        "CommunicationSuccess",
+        "Comprehensiveness",
+        "IOUF1",
+        "RocAUC",
+        "Simulatability",
+        "Sufficiency",
+        "TokenF1",
+    ),
+    "_torchmetrics": ("Entropy", "JensenShannon", "MassInside", "RankCorrelation", "VQAAccuracy", "ZeroArea"),
+}
+_CLASSES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from omegamax.metrics import _text_torchmetrics, _torchmetrics
+        module = import_module(f"{__name__}.{_CLASSES[name]}")
     except ImportError as error:
         message = f"{__name__}.{name} is a metric of torchmetrics: pip install 'omegamax[train]'"
         raise ImportError(message) from error
-    return getattr(_text_torchmetrics if name in _TEXT_CLASSES else _torchmetrics, name)
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

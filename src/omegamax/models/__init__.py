@@ -1,10 +1,14 @@
 """Models: attention with any of the maps, at work."""
 
+from omegamax.models import captioning as captioning
 from omegamax.models import latents as latents
 from omegamax.models import mcan as mcan
 from omegamax.models import signals as signals
 from omegamax.models import text as text
+from omegamax.models import translation as translation
 from omegamax.models.bag_classifier import BagClassifier as BagClassifier
+from omegamax.models.captioning import CaptionConfig as CaptionConfig
+from omegamax.models.captioning import Captioner as Captioner
 from omegamax.models.grid_cnn import GridCNN as GridCNN
 from omegamax.models.mcan import MCAN as MCAN
 from omegamax.models.mcan import MCANConfig as MCANConfig

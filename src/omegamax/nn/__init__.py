@@ -1,6 +1,7 @@
 """Layers: every map and loss as a module, and attention with any map in place of softmax."""
 
 from omegamax.maps import find_companion as _find_companion
+from omegamax.nn._certified import Certificate as Certificate
 from omegamax.nn._support import AttentionSupport as AttentionSupport
 from omegamax.nn.additive import AdditiveAttention as AdditiveAttention
 from omegamax.nn.alpha import Alpha as Alpha
@@ -11,6 +12,7 @@ from omegamax.nn.hopfield import Hopfield as Hopfield
 from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
 from omegamax.nn.hopfield_pooling import HopfieldPooling as HopfieldPooling
 from omegamax.nn.length_scale import LengthScale as LengthScale
+from omegamax.nn.long_term_memory import LongTermMemory as LongTermMemory
 from omegamax.nn.losses import Entmax15Loss as Entmax15Loss
 from omegamax.nn.losses import EntmaxLoss as EntmaxLoss
 from omegamax.nn.losses import FenchelYoungLoss as FenchelYoungLoss
@@ -20,12 +22,15 @@ from omegamax.nn.losses import SoftmaxLoss as SoftmaxLoss
 from omegamax.nn.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.nn.losses import SquaredLoss as SquaredLoss
 from omegamax.nn.losses import make_loss_module as _make_loss_module
+from omegamax.nn.memory_state import MemoryState as MemoryState
 from omegamax.nn.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.nn.multimodal import MultimodalAttention as MultimodalAttention
+from omegamax.nn.paged_cache import PagedCache as PagedCache
 from omegamax.nn.query import QueryAttention as QueryAttention
 from omegamax.nn.strength import Strength as Strength
 from omegamax.nn.structured import SparseMAP as SparseMAP
 from omegamax.nn.structured import SparseMAPLoss as SparseMAPLoss
+from omegamax.nn.token_output import TokenOutput as TokenOutput
 from omegamax.nn.transforms import ConstrainedSoftmax as ConstrainedSoftmax
 from omegamax.nn.transforms import ConstrainedSparsemax as ConstrainedSparsemax
 from omegamax.nn.transforms import Entmax as Entmax

@@ -11,12 +11,28 @@ from torch import Tensor
 
 from omegamax._checks import check_floating
 from omegamax.maps import Omega
+from omegamax.nn._certified import Certificate, attend_to_cache, check_cache_arguments
 from omegamax.nn._fused_attention import find_fused_call
 from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
 from omegamax.nn._support import AttentionSupport, measure_support
+from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import apply, resolve
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor | None = ...,
+    v: Tensor | None = ...,
+    transform: str | Omega | torch.nn.Module = ...,
+    mask: None = ...,
+    is_causal: bool = ...,
+    scale: float | None = ...,
+    *,
+    lengths: Tensor | None = ...,
+    offset: int = ...,
+    cache: PagedCache,
+) -> tuple[Tensor, Certificate]: ...
 @overload
 def attention(
     q: Tensor,
@@ -99,8 +115,8 @@ def attention(
 ) -> tuple[Tensor, Tensor, AttentionSupport]: ...
 def attention(
     q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
     transform: str | Omega | torch.nn.Module = "entmax15",
     mask: Tensor | None = None,
     is_causal: bool = False,
@@ -115,6 +131,7 @@ def attention(
     return_support: bool = False,
     deterministic: bool = False,
     enable_gqa: bool = False,
+    cache: PagedCache | None = None,
 ) -> Tensor | tuple:
     r"""Dot-product attention, called as :func:`torch.nn.functional.scaled_dot_product_attention` is.
 
@@ -144,9 +161,13 @@ def attention(
             :func:`torch.use_deterministic_algorithms`.
         enable_gqa: as in torch, for callers that set it: heads of ``k`` and ``v`` are shared where there are fewer of
             them, whether it is set or not. With True every tensor needs an axis of heads.
+        cache: a :class:`~omegamax.nn.PagedCache` with the keys and values, to which ``k`` and ``v``, if any are given,
+            are appended first. It is read page by page until the rest is proven not to matter, which takes entmax with
+            alpha > 1, and may be combined with ``is_causal``, ``offset``, ``lengths`` and ``scale``.
 
     Returns:
-        ``[*, H, L, Dv]``. A query that may see no key gets zeros.
+        ``[*, H, L, Dv]``. A query that may see no key gets zeros. With a cache also a
+        :class:`~omegamax.nn.Certificate`: how many pages were read, and why that was enough.
 
         >>> q = k = v = torch.eye(3)[None]
         >>> attention(q, k, v, "sparsemax", scale=1.5)
@@ -158,6 +179,19 @@ def attention(
         >>> attention(q, k, v, "sparsemax", scale=1.5, return_support=True)[1].entries
         tensor([0.6667])
     """
+    if cache is not None:
+        refused = {"mask": mask is not None, "window": window is not None, "alibi": alibi is not None}
+        check_cache_arguments(
+            cache,
+            {**refused, "dropout": dropout > 0, "return_weights": return_weights, "return_support": return_support},
+        )
+        if k is not None or v is not None:
+            cache.append(k, v)  # type: ignore[arg-type]
+        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        omega = resolve("attention", transform)
+        return attend_to_cache(q, cache, omega, scale, lengths, offset if is_causal else None)
+    if k is None or v is None:
+        raise TypeError("attention: k and v must be tensors where there is no cache, got None")
     shape = _check_shapes(q, k, v)
     if enable_gqa and min(q.dim(), k.dim(), v.dim()) < 3:
         shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import lightning as L
     from torch.optim import Optimizer
 
-SHAPES = ("constant", "steps", "cosine")
+SHAPES = ("constant", "steps", "cosine", "inverse_sqrt")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Rate:
         peak: the highest.
         warmup: how long it takes to get there, in units of ``interval``; 0: at once.
         fall: f is 1 throughout (``"constant"``), multiplied by ``factor`` after each of the ``milestones``
-            (``"steps"``), or half a cosine that ends at 0 with the training (``"cosine"``).
+            (``"steps"``), half a cosine that ends at 0 with the training (``"cosine"``), or the square root of
+            ``warmup`` over t once t is beyond it (``"inverse_sqrt"``).
         milestones: when it falls, with ``"steps"``.
         factor: by how much it falls there.
         interval: what t counts, ``"epoch"`` or ``"step"``.
@@ -56,6 +57,8 @@ class Rate:
         rise = min((done + 1) / self.warmup, 1.0) if self.warmup else 1.0
         if self.fall == "steps":
             return rise * self.factor ** sum(done >= milestone for milestone in self.milestones)
+        if self.fall == "inverse_sqrt":
+            return rise * math.sqrt(max(self.warmup, 1) / max(done + 1, self.warmup, 1))
         if self.fall == "cosine" and total:
             return rise * 0.5 * (1 + math.cos(math.pi * min(done / total, 1.0)))
         return rise

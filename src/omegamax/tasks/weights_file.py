@@ -104,7 +104,12 @@ def write_weights(path: Path_, kind: str, record: Mapping[str, Any], weights: Ma
     """Write a ``.safetensors`` file with its record inside, for others to use."""
     from safetensors.torch import save_file
 
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        tensor = tensor.detach().cpu().contiguous()
+        # Parts of a network that share their weights have each a copy: the format knows no two names of one.
+        shared = any(tensor.data_ptr() == other.data_ptr() for other in tensors.values() if other.numel())
+        tensors[name] = tensor.clone() if shared else tensor
     with whole_file(path) as place:
         save_file(tensors, place, metadata={f"omegamax.{kind}": json.dumps(record)})
 

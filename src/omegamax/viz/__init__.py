@@ -8,6 +8,7 @@ from omegamax.viz.bars import bars as bars
 from omegamax.viz.basins import basins as basins
 from omegamax.viz.contours import contours as contours
 from omegamax.viz.density import density as density
+from omegamax.viz.density_rows import density_rows as density_rows
 from omegamax.viz.ellipses import ellipses as ellipses
 from omegamax.viz.faces import faces as faces
 from omegamax.viz.heatmap import heatmap as heatmap

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
@@ -120,10 +122,10 @@ def test_checkpoint_of_another_network_is_refused_by_setting(done, tmp_path, cap
 
 def test_explain_prints_words_and_draws_them(done, tmp_path, capsys):
     picture = tmp_path / "words.png"
-    text = "The film was not boring, I thought."
+    text = "The film was not boring; I thought."
     assert main(["text", "explain", text, "--checkpoint", str(done), "--out", str(picture)]) == 0
     shown = capsys.readouterr()
-    assert "words it was not trained with: ," in shown.err
+    assert "words it was not trained with: ;" in shown.err
     lines = shown.out.splitlines()
     task = TextTask.load(done / "model.safetensors")
     from omegamax.tasks.text.explain import explain
@@ -163,14 +165,32 @@ def test_files_that_are_no_networks_are_named(tmp_path, capsys):
     assert "holds no trained network" in refused(capsys, *command, str(tmp_path))
 
 
-def test_demo_trains_every_kind_and_draws_a_review(tmp_path, capsys, monkeypatch):
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory):
+    """The demonstration with few reviews and three steps: its folder, and what it said."""
     from omegamax.tasks.text import demo
 
-    monkeypatch.setattr(demo.TextRecipe.__init__, "__defaults__", ((64, 8, 10), 250, 50))
-    assert main(["text", "demo", "--out", str(tmp_path), "--steps", "3"]) == 0
-    shown = capsys.readouterr()
+    out, said, bars = tmp_path_factory.mktemp("demo"), io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(bars):
+        patch.setattr(demo.TextRecipe.__init__, "__defaults__", ((64, 8, 10), 250, 50))
+        assert main(["text", "demo", "--out", str(out), "--steps", "3"]) == 0
+    return out, said.getvalue(), bars.getvalue()
+
+
+def test_demo_trains_every_kind_and_makes_a_page(demonstration):
+    out, said, bars = demonstration
     names = ["softmax", "sparsemax", "fusedmax", "k-subsets", "continuous sparsemax", "softmax + continuous sparsemax"]
-    assert [name for name in names if f"\n{name} " in shown.out] == names and "  combined: 100 %" in shown.err
-    assert (tmp_path / "words.png").read_bytes()[:4] == b"\x89PNG"
-    command = shown.out.splitlines()[-1].partition(" text explain ")[2]
-    assert main(["text", "explain", *shlex.split(command)]) == 0 and (tmp_path / "mine.png").is_file()
+    assert [name for name in names if f"\n{name} " in said] == names and "  combined: 100 %" in bars
+    assert (out / "words.png").read_bytes()[:4] == b"\x89PNG"
+    assert "What the writer thinks of the film counts" in (out / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_commands_that_the_demo_names_run(demonstration):
+    out, said, _ = demonstration
+    commands = dict(line.partition(" text ")[2].split(" ", 1) for line in said.splitlines() if " text " in line)
+    assert list(commands) == ["explain", "compare", "game"]
+    for name, command in commands.items():
+        assert main(["text", name, *shlex.split(command)]) == 0
+    for made in ("mine.png", "comparison/report.html", "game.csv"):
+        assert (out / made).is_file()

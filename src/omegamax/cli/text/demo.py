@@ -8,7 +8,6 @@ import shutil
 import time
 from pathlib import Path
 
-from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
 from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._program import program
@@ -17,6 +16,11 @@ from omegamax.cli.explanation import drawing
 
 SUMMARY = "train small networks that tell praise from blame, and see which words each looks at"
 ASK = "the popcorn was awful . i thought the plot was not dull ."
+ABOUT = (
+    "Small networks tell praise from blame in reviews of films that were made on the spot. They differ only in the "
+    "attention over the words from which the class is read. What the writer thinks of the film counts, and is marked; "
+    "what others think, and what is thought of the popcorn, does not."
+)
 _DPI = 140
 
 
@@ -44,9 +48,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from omegamax.tasks.run_task import load_tasks
+    from omegamax.cli.text.compare import write
+    from omegamax.tasks.report import load_contenders
     from omegamax.tasks.text import TextTask, demo
-    from omegamax.tasks.text.explain import draw, explain
+    from omegamax.tasks.text.compare import compare
+    from omegamax.tasks.text.explain import draw, explain_words
     from omegamax.viz.style import pyplot
 
     start = time.perf_counter()
@@ -60,20 +66,38 @@ def _demo(options: argparse.Namespace) -> int:
     with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
         for name in demo.KINDS:
             demo.train(recipe, data, name, runs, options.seed, tell)
-    tasks = load_tasks(TextTask, [runs / name for name in demo.KINDS])
-    rows = []
-    for name, task in tasks.items():
-        found = demo.measure(task, data)
-        rows.append([name, *(f"{100 * found[each]:.1f} %" for each in demo.MEASURES)])
-    _table.show(["attention", "right", "attention on marked words", "words without any"], rows)
-    review = data.read("test")[0]
-    text = " ".join(review.words)
-    figure = draw({name: explain(task, text) for name, task in tasks.items()})
+    print("measuring, and looking at words\n", flush=True)
+    contenders = load_contenders(TextTask, [runs / name for name in demo.KINDS])
+    comparison = compare(
+        contenders,
+        data,
+        title=f"Which words {len(demo.KINDS)} kinds of attention look at",
+        about=ABOUT,
+        settings={
+            "command": f"omegamax text demo --seed {options.seed}"
+            + ("" if options.steps is None else f" --steps {options.steps}"),
+            "reviews": count,
+            "training": f"{recipe.steps} steps of 32 reviews",
+            "seeds": "one; differences of a few points between kinds may be chance",
+        },
+    )
+    write(comparison, options.out)
+    review = data.read("test")[0].words
+    figure = draw({name: explain_words(each.task, review) for name, each in contenders.items()})
     picture = options.out / "words.png"
     figure.savefig(picture, dpi=_DPI)
     pyplot().close(figure)
     trained = shlex.join(str(runs / name) for name in demo.KINDS)
-    mine = shlex.quote(str(options.out / "mine.png"))
-    print(f"\n{time.perf_counter() - start:.0f} s. Which words they looked at: {picture}\nNow ask something yourself:")
-    print(f'  {program()} text explain "{ASK}" --checkpoint {trained} --out {mine}')
+    two = shlex.join(str(runs / name) for name in ("softmax", "sparsemax"))
+    print(f"One review, with what each looked at: {picture}")
+    print(f"{time.perf_counter() - start:.0f} s. Now ask something yourself:")
+    print(f'  {program()} text explain "{ASK}" --checkpoint {trained} --out {_quote(options.out / "mine.png")}')
+    print("compare networks, these or your own, on the same texts:")
+    print(f"  {program()} text compare {two} --out {_quote(options.out / 'comparison')}")
+    print("or see whether the words give the decision away:")
+    print(f"  {program()} text game --checkpoint {two} --k 2 --texts 300 --out {_quote(options.out / 'game.csv')}")
     return 0
+
+
+def _quote(path: Path) -> str:
+    return shlex.quote(str(path))

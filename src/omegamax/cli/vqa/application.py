@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from omegamax.cli import ratings
 from omegamax.cli.application import Application
-from omegamax.cli.vqa import compare, explain, features, figures, pretrain
+from omegamax.cli.vqa import compare, explain, features, figures, pretrain, rate
 
 VQA = Application(
     name="vqa",
-    summary="visual question answering: fit, validate, test, predict, explain, compare, figures, features, pretrain",
+    summary="visual question answering: fit, validate, test, predict, explain, compare, figures, rate, ...",
     task="omegamax.tasks.vqa:VQATask",
     data="omegamax.tasks.vqa:VQAData",
     default_data="ScenesData",
@@ -30,5 +31,7 @@ VQA = Application(
         "figures": figures,
         "features": features,
         "pretrain": pretrain,
+        "rate": rate,
+        "ratings": ratings,
     },
 )

@@ -134,7 +134,7 @@ class Scenes(Dataset[Sample]):
         template = draw.one(self.questions)
         kind, make = QUESTIONS[template]
         plan = make(draw)
-        things = _things(draw, plan, draw.integer(*self.objects), self.scale)
+        things = place_things(draw, plan, draw.integer(*self.objects), self.scale)
         scene = Scene(things, ground(rng, self.image_size))
         return Asked(scene, plan.text, plan.answer, template, kind, tuple(range(plan.relevant)))
 
@@ -142,7 +142,7 @@ class Scenes(Dataset[Sample]):
         return f"Scenes({self.size}, seed={self.seed}, split={self.split!r}, image_size={self.image_size})"
 
 
-def _things(draw: RandomChoices, plan: QuestionPlan, count: int, scale: float) -> tuple[Thing, ...]:
+def place_things(draw: RandomChoices, plan: QuestionPlan, count: int, scale: float) -> tuple[Thing, ...]:
     """Return the cast of a plan and as many others as make up ``count``, placed."""
     pairs = list(plan.cast)
     if count > len(pairs):

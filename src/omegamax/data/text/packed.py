@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from omegamax._arguments import check_integer
 from omegamax.data.files import DataError
+from omegamax.data.ragged import RaggedRows, get_row
 from omegamax.data.text.sample import TextSample
 from omegamax.data.text.words import EMPTY
 from omegamax.data.vocabulary import PADDING, Vocabulary
@@ -91,7 +92,7 @@ class PackedTexts(Dataset[dict[str, Any]]):
         if length is not None:
             check_integer("PackedTexts", "length", length, least=1)
         self.ids: list[str] = []
-        first, second, marks, label, cut, empty = _Rows("i"), _Rows("i"), _Rows("f"), array("q"), 0, 0
+        first, second, marks, label, cut, empty = RaggedRows("i"), RaggedRows("i"), RaggedRows("f"), array("q"), 0, 0
         seen: set[str] = set()
         for sample in texts:
             if sample.id in seen:
@@ -135,12 +136,12 @@ class PackedTexts(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         index = range(len(self))[index]
-        item: dict[str, Any] = {"words": _row(self._words, index).long(), "label": int(self.label[index])}
+        item: dict[str, Any] = {"words": get_row(self._words, index).long(), "label": int(self.label[index])}
         item["id"] = self.ids[index]
         if len(self._marks[1]) > 1:
-            item["marks"] = _row(self._marks, index)
+            item["marks"] = get_row(self._marks, index)
         if self.pairs:
-            item["second"] = _row(self._second, index).long()
+            item["second"] = get_row(self._second, index).long()
         return item
 
 
@@ -160,32 +161,6 @@ def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
             rows = [item[key] for item in items]
             batch[key] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
     return batch
-
-
-class _Rows:
-    """Rows of numbers of several lengths, one behind the other."""
-
-    def __init__(self, code: str) -> None:
-        self.flat, self.ends = array(code), array("q", [0])
-
-    @property
-    def count(self) -> int:
-        return len(self.ends) - 1
-
-    def add(self, row: Iterable[float]) -> None:
-        self.flat.extend(row)  # type: ignore[arg-type]
-        self.ends.append(len(self.flat))
-
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        """Return all numbers, and where each row begins and ends."""
-        dtype = {"i": torch.int32, "f": torch.float32}[self.flat.typecode]
-        flat = torch.frombuffer(self.flat, dtype=dtype) if self.flat else torch.empty(0, dtype=dtype)
-        return flat, torch.tensor(self.ends)
-
-
-def _row(rows: tuple[Tensor, Tensor], index: int) -> Tensor:
-    flat, ends = rows
-    return flat[ends[index] : ends[index + 1]]
 
 
 def _warn(message: str) -> None:

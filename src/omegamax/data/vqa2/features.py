@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_shape
-from omegamax.data._arrays import read_array
+from omegamax.data.arrays import read_array
 from omegamax.data.files import DataError, FilePath, check_folder
 from omegamax.data.paths import inside
 from omegamax.data.tensors import load_tensors

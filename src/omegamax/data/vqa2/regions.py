@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.data._arrays import list_arrays, read_array
+from omegamax.data.arrays import list_arrays, read_array
 from omegamax.data.files import DataError, FilePath
 
 _SLACK = 0.5  # pixels that rounding may put a corner outside the picture; they are cut off

@@ -8,6 +8,7 @@ from omegamax.models.mcan.config import MCANConfig as MCANConfig
 from omegamax.models.mcan.config import OutputConfig as OutputConfig
 from omegamax.models.mcan.grid import GridAttention as GridAttention
 from omegamax.models.mcan.grid import ImageGrid as ImageGrid
+from omegamax.models.mcan.look import GridLook as GridLook
 from omegamax.models.mcan.loss import LOSSES as LOSSES
 from omegamax.models.mcan.loss import AnswerLoss as AnswerLoss
 from omegamax.models.mcan.model import MCAN as MCAN

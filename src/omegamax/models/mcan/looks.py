@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -49,3 +49,29 @@ def join_looks(densities: Sequence[Density], heads: int) -> Mixture:
         alpha = alpha.flatten()[0]
     components = make_density(torch.cat(places, 1), alpha, scale_tril=torch.cat(roots, 1))
     return Mixture(torch.cat(weights, 1), components, validate_args=False)
+
+
+def regroup(density: Density, change: Callable[[Tensor], Tensor]) -> Density:
+    """Return a density with another shape of its batch.
+
+    Args:
+        density: a :class:`~omegamax.densities.BetaGaussian` or a mixture of them.
+        change: applied to each parameter, reshapes the axes of the batch and leaves those after them alone.
+
+        >>> from omegamax.densities import Gaussian
+        >>> regroup(Gaussian(torch.zeros(2, 3, 2), torch.eye(2)), lambda part: part.flatten(0, 1)).mean.shape
+        torch.Size([6, 2])
+    """
+    parts = density.components if isinstance(density, Mixture) else density
+    if not isinstance(parts, BetaGaussian):
+        raise TypeError(f"regroup: density must be BetaGaussian or a mixture of them, got {type(parts).__name__}")
+    shape = parts.batch_shape
+    alpha = parts.alpha
+    if isinstance(alpha, Tensor):  # one for all examples
+        alpha = alpha.flatten()[0]
+    loc, root = parts.loc, parts.scale_tril
+    n = loc.shape[-1]
+    components = make_density(change(loc.expand(*shape, n)), alpha, scale_tril=change(root.expand(*shape, n, n)))
+    if not isinstance(density, Mixture):
+        return components
+    return Mixture(change(density.weights), components, validate_args=False)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax import functional, nn
 from omegamax._numerics import working_dtype
-from omegamax.basis import Basis, GaussianRBF, TruncatedParaboloidRBF
+from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
 from omegamax.maps import match_sharpness
-from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
 from omegamax.models.mcan.blocks import FeedForward
 from omegamax.models.mcan.config import OutputConfig
 from omegamax.models.mcan.grid import GridAttention, ImageGrid
+from omegamax.models.mcan.look import GridLook
 from omegamax.models.mcan.looks import join_looks, split_heads
 from omegamax.models.mcan.numbers import count_numbers, density_numbers
-from omegamax.nn.transforms import apply, resolve
-
-CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
 
 
-class OutputAttention(torch.nn.Module):
+class OutputAttention(GridLook):
     r"""Looks at the image: ``forward(x [B, L, D], grid)`` returns the context ``[B, D]`` and where it came from.
 
     .. math:: \tilde x = \sum_l p_l x_l \quad\text{or}\quad \tilde x = E_p[V(t)], \qquad
@@ -57,15 +51,11 @@ class OutputAttention(torch.nn.Module):
     """
 
     def __init__(self, dim: int, hidden: int, config: OutputConfig, dropout: float = 0.0):
-        super().__init__()
         if dim % config.heads:
             raise ValueError(f"OutputAttention: dim must be a multiple of heads, got {dim} and {config.heads}")
-        self.config = config
-        self.score = None if self.predicts else FeedForward(dim, hidden, dropout, config.heads)
-        self.transform = _transform(config)
-        self.density = _density(config, dim if self.predicts else None)
-        self.score_scale: Tensor
-        self.register_buffer("score_scale", torch.full((), float(config.scale)))
+        predicts = config.source == "question"
+        score = None if predicts else FeedForward(dim, hidden, dropout, config.heads)
+        super().__init__(config, score, dim if predicts else None)
         # What is learnt beside the scores is nothing at first: weights learnt without it answer as they did.
         self.numbers: torch.nn.Parameter | None = None
         if config.density_features:
@@ -106,34 +96,15 @@ class OutputAttention(torch.nn.Module):
         self, x: Tensor, weights: Tensor, grid: ImageGrid, question: Tensor | None
     ) -> tuple[Tensor, Density | None]:
         """Return context ``[B, D]`` and density of one look with these weights ``[B, L]``, or of the question."""
-        density, where = None, self._where(grid)
-        if self.density is None:
-            context = torch.einsum("bl,bld->bd", weights.to(x.dtype), x)
-        else:
-            values, holes = grid.pack(x), where.pop("mask")
-            if holes is not None and self.config.padding:
-                values, holes = values.masked_fill(~holes.unsqueeze(-1), 0.0), None
-            if self.predicts:
-                context, density = self.density(values, query=question, mask=holes, **where)
-            else:
-                context, density = self.density(values, grid.pack(weights), mask=holes, **where)
+        context, density = self.attend(x, weights, grid, question if self.predicts else None)
         if self.numbers is not None:
             known = density
             if known is None:
                 assert self.place is not None
-                known = self.place.match(grid.pack(weights), **where)
+                known = self.place.match(grid.pack(weights), **self.locate(grid))
             said = density_numbers(known, self._components).to(x.dtype)
             context = context + (self.numbers @ said.unsqueeze(-1)).squeeze(-1)  # one matrix, or one for each example
         return context, density
-
-    def _where(self, grid: ImageGrid) -> dict[str, Any]:
-        """Return where the values of a density are, as its layers take it."""
-        if grid.boxes is None:
-            return {"lengths": grid.shape if grid.sizes is None else grid.sizes, "mask": grid.holes}
-        if self.density is not None and self.config.padding:
-            raise ValueError("OutputAttention: boxes leave no grid to pad, got padding=True; give padding=False")
-        whole = self.config.boxes == "whole"
-        return {"positions": grid.middles, "mask": grid.mask, "extents": grid.sides if whole else None}
 
     @property
     def _components(self) -> int | None:
@@ -146,11 +117,6 @@ class OutputAttention(torch.nn.Module):
             raise ValueError("OutputAttention: a density that is predicted from the question has no scores")
         z = self.score(x).mT.flatten(0, 1)
         return z.to(working_dtype(z))
-
-    def weigh(self, z: Tensor, grid: ImageGrid) -> Tensor:
-        """Return the discrete weights of cells with scores z, ``[B, L] -> [B, L]``."""
-        scale = self.score_scale.to(z.dtype).unsqueeze(-1)  # one number, or one for each example
-        return self._map(scale * z, grid)
 
     def match(self, x: Tensor, grid: ImageGrid, source: OutputAttention) -> None:
         """Set ``score_scale`` so that weights are as sharp, on average over these images, as those of ``source``.
@@ -168,78 +134,10 @@ class OutputAttention(torch.nn.Module):
                 reference = functional.constrained_softmax(reference.log(), cap)
             if grid.mask is not None:
                 z = z.masked_fill(~grid.mask, -torch.inf)
-            self.score_scale.fill_(match_sharpness(z, lambda scaled: self._map(scaled, grid), reference))
-
-    def _map(self, z: Tensor, grid: ImageGrid) -> Tensor:
-        if grid.mask is not None:
-            z = z.masked_fill(~grid.mask, -torch.inf)
-        if isinstance(self.transform, nn.TVmax):
-            if grid.boxes is not None:
-                raise ValueError("OutputAttention: tvmax needs cells with neighbours, got boxes")
-            return self.transform(z.unflatten(-1, grid.shape)).flatten(1)
-        if self.config.kind != "k_subsets":
-            return apply(self.transform, z)
-        k = min(float(self.config.k), float(z.shape[-1]))
-        p = functional.k_subsets(z, k)
-        if grid.mask is None:
-            return p / k
-        count = grid.mask.sum(-1, keepdim=True).to(p.dtype)
-        return p / count.clamp(min=1).clamp(max=k)  # an image with fewer than k cells has them all
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Weights that were written before there was a scale have the scale 1.
-        state_dict.setdefault(f"{prefix}score_scale", torch.ones(()))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-def _transform(config: OutputConfig) -> Any:
-    kind, alpha = config.kind, config.exponent
-    if kind == "entmax" and alpha is not None:
-        return nn.Entmax(alpha, learnable=config.learnable)
-    if kind == "tvmax":
-        return nn.TVmax(config.strength, learnable=config.learnable)
-    if kind == "k_subsets":
-        return nn.KSubsets(config.k)
-    return resolve("OutputAttention", config.discrete if config.continuous else kind)
+            self.score_scale.fill_(match_sharpness(z, lambda scaled: self.map_scores(scaled, grid), reference))
 
 
 def _equal(x: Tensor, grid: ImageGrid) -> Tensor:
     """Return equal weights of the cells that are there, ``[B, L]``."""
     there = x.new_ones(x.shape[:2], dtype=working_dtype(x)) if grid.mask is None else grid.mask.to(working_dtype(x))
     return there / there.sum(-1, keepdim=True).clamp(min=1)
-
-
-def _density(config: OutputConfig, query_dim: int | None) -> nn.ContinuousAttention | nn.MultimodalAttention | None:
-    if not config.continuous:
-        return None
-    assert config.exponent is not None
-    basis: Basis = GaussianRBF.grid(config.functions, 2, config.variance)
-    if config.basis == "paraboloid":
-        # In two dimensions the variance along an axis is sqrt(scale / (9 pi)).
-        basis = TruncatedParaboloidRBF.grid(config.functions, 2, 9 * math.pi * config.variance**2)
-    settings: dict[str, Any] = {
-        "penalty": config.penalty,
-        "padding": config.padding,
-        "floor": config.floor,
-        "learnable": config.learnable,
-        "combined": config.combined,
-        "query_dim": query_dim,
-    }
-    if config.kind != "multimodal":
-        return nn.ContinuousAttention(basis, config.exponent, **settings)
-    return nn.MultimodalAttention(
-        basis,
-        config.max_components,
-        config.exponent,
-        components=config.components,
-        criterion=_criterion(config.selection),
-        iterations=config.iterations,
-        restarts=config.restarts,
-        init=config.init,
-        mixing=config.mixing,
-        **settings,
-    )
-
-
-def _criterion(selection: float | str) -> Criterion:
-    return CRITERIA[selection]() if isinstance(selection, str) else Linear(float(selection))

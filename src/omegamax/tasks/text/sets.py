@@ -36,7 +36,7 @@ class ReviewsData(TextData):
     def __init__(
         self,
         samples: tuple[int, int, int] = (4000, 500, 1000),
-        sentences: tuple[int, int] = (3, 6),
+        sentences: tuple[int, int] = (4, 8),
         review_seed: int = 0,
         **settings: Any,
     ) -> None:

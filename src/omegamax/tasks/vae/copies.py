@@ -12,6 +12,7 @@ from torch import Tensor
 
 from omegamax.models.latents.concrete import ConcreteLatent
 from omegamax.models.vae import VAE, Bound
+from omegamax.tasks.captured import CapturedStep
 from omegamax.tasks.stacked import RatedAdam, Stacked
 from omegamax.tasks.vae.data import black_and_white
 from omegamax.tasks.vae.usage import CodeUsage
@@ -61,6 +62,7 @@ class VAECopies:
         batch_size: int = 256,
         warm_up: float = 0.3,
         seed: int = 0,
+        graph: bool = False,
     ) -> None:
         """Train as :class:`VAETask` does, each network with its rate and its pictures.
 
@@ -71,6 +73,7 @@ class VAECopies:
             batch_size: pictures of each network in a step.
             warm_up: share of the steps in which the weight of the divergence grows from 0 to 1.
             seed: of the order and of all draws.
+            graph: capture the step of a whole batch as a CUDA graph, which not all distributions allow.
         """
         torch.manual_seed(seed)
         sets, which = _distinct(pictures, self.device)
@@ -78,22 +81,29 @@ class VAECopies:
             network.centre(sets[which[number]].float().mean(0) / 255)
             last = list(network.decoder.parameters())[-1]
             self.decoders.weights[-1].data[number].copy_(last.detach())
-        adam = RatedAdam([*self.encoders.weights, *self.decoders.weights], rates, fused=True)
-        count = len(sets[0])
-        steps = epochs * -(-count // batch_size)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam.optimiser, steps)
         generator = torch.Generator(self.device).manual_seed(seed)
-        step = 0
+        weights, peak = [*self.encoders.weights, *self.decoders.weights], max(rates)
+        adam = RatedAdam(weights, rates, fused=True, **({"capturable": True} if graph else {}))
+        (group,) = adam.optimiser.param_groups
+        group["lr"] = torch.tensor(peak, device=self.device)  # read where it lies, also by a captured step
+
+        def step(batch: Tensor, weight: Tensor) -> None:
+            bound = self.bound(black_and_white(batch, generator))
+            (weight * bound.divergence - bound.reconstruction).mean(1).sum().backward()
+            adam.step()
+
+        count, one = len(sets[0]), torch.ones((), device=self.device)
+        every, own = torch.stack(sets), torch.tensor(which, device=self.device)[:, None]
+        steps, done = epochs * -(-count // batch_size), 0
+        first = every[own, torch.arange(min(batch_size, count), device=self.device)]
+        captured = CapturedStep(step, (first, one), adam.optimiser, [generator]) if graph else step
         for _ in range(epochs):
             order = torch.rand(self.size, count, device=self.device, generator=generator).argsort(1)
             for chosen in order.split(batch_size, 1):
-                batch = torch.stack([sets[which[m]][chosen[m]] for m in range(self.size)])
-                bound = self.bound(black_and_white(batch, generator))
-                weight = min(1.0, step / (warm_up * steps)) if warm_up else 1.0
-                (weight * bound.divergence - bound.reconstruction).mean(1).sum().backward()
-                adam.step()
-                schedule.step()
-                step += 1
+                group["lr"].fill_(peak / 2 * (1 + math.cos(math.pi * done / steps)))
+                weight = one * (min(1.0, done / (warm_up * steps)) if warm_up else 1.0)
+                (captured if chosen.shape[1] == first.shape[1] else step)(every[own, chosen], weight)
+                done += 1
         self.encoders.hand_back([network.encoder for network in self.networks])
         self.decoders.hand_back([network.decoder for network in self.networks])
 

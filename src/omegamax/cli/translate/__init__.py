@@ -1,0 +1,1 @@
+"""The commands of ``omegamax translate``, one file for each."""

@@ -1,0 +1,47 @@
+"""One picture of a set, before it is read: its name, and what people wrote of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from omegamax.data.files import DataError
+from omegamax.data.vocabulary import tokenise
+
+
+class CaptionEntry(NamedTuple):
+    """A picture's name and captions.
+
+    Attributes:
+        image: file name, with the folder that the set gives it, if any.
+        captions: the words of each.
+        objects: names of the categories of things in the picture that were marked, each once.
+    """
+
+    image: str
+    captions: tuple[tuple[str, ...], ...]
+    objects: tuple[str, ...] = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return the captions as texts."""
+        return tuple(" ".join(words) for words in self.captions)
+
+
+def split_caption(place: object, text: str) -> tuple[str, ...]:
+    """Return the words of a caption, in lower case and without punctuation; one without words is an error.
+
+    >>> split_caption("here", "A man's dog runs .")
+    ('a', 'mans', 'dog', 'runs')
+    """
+    words = tuple(tokenise(text))
+    if not words:
+        raise DataError(f"{place} must have a caption with words, got {text[:60]!r}; mend or remove it")
+    return words
+
+
+def check_entries(place: object, entries: Sequence[CaptionEntry], what: str) -> list[CaptionEntry]:
+    """Return the entries; none at all is an error."""
+    if not entries:
+        raise DataError(f"{place} has no {what}; get the file again, or give another split")
+    return list(entries)

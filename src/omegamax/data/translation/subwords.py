@@ -1,0 +1,135 @@
+"""Sentences as subwords, by the ``tokenizers`` library, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from omegamax._arguments import check_choice, check_integer
+from omegamax.data.files import DataError
+
+PAD, BOS, EOS, UNK = range(4)
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+KINDS = ("bpe", "words")
+MOST_TOKENS = 1 << 20
+_SPACE = "\u2581"  # stands for the blank before a word
+
+
+class Subwords:
+    """The tokens of one language, or of two that share them.
+
+    ``"bpe"`` cuts text at blanks and punctuation, and each piece by merges that were learnt; ``▁`` stands for the blank
+    before a word, so that subwords give the text back. ``"words"`` has words as they stand between blanks.
+
+    Args:
+        tokens: all of them, ``<pad>``, ``<s>``, ``</s>`` and ``<unk>`` first.
+        merges: pairs of tokens in the order in which they are merged; None: tokens are words.
+
+    >>> subwords = Subwords.learn(["ein hund läuft", "ein hund bellt"], size=40)
+    >>> subwords.pieces("ein hund"), subwords.decode(subwords.encode("ein hund"))
+    (['▁ein', '▁hund'], 'ein hund')
+    >>> Subwords.learn(["a b", "b"], kind="words").encode("b c")
+    [4, 3]
+
+    Reference: Sennrich, Haddow & Birch, "Neural machine translation of rare words with subword units" (ACL 2016).
+    """
+
+    def __init__(self, tokens: Sequence[str], merges: Sequence[Sequence[str]] | None) -> None:
+        name = "Subwords"
+        self.tokens = tuple(tokens)
+        self.merges = None if merges is None else tuple((str(a), str(b)) for a, b in merges)
+        if self.tokens[:4] != SPECIAL or not all(isinstance(token, str) for token in self.tokens):
+            raise ValueError(f"{name}: tokens must be texts that begin with {', '.join(SPECIAL)}")
+        if len(set(self.tokens)) < len(self.tokens) or len(self.tokens) > MOST_TOKENS:
+            raise ValueError(f"{name}: tokens must be distinct, and at most {MOST_TOKENS:,}, got {len(self.tokens):,}")
+        self._tokenizer = _make(self.tokens, self.merges)
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, least: int = 1) -> Subwords:
+        """Learn the tokens of texts.
+
+        Args:
+            texts: read once.
+            kind: ``"bpe"`` or ``"words"``.
+            size: most tokens, the special ones included.
+            least: how often a pair must occur to be merged, or a word to be known.
+        """
+        check_choice("Subwords", "kind", kind, KINDS)
+        check_integer("Subwords", "size", size, least=len(SPECIAL) + 1, most=MOST_TOKENS)
+        check_integer("Subwords", "least", least, least=1)
+        tokenizers = _import()
+        blank = _make(SPECIAL, () if kind == "bpe" else None)
+        trainers = {"bpe": tokenizers.trainers.BpeTrainer, "words": tokenizers.trainers.WordLevelTrainer}
+        settings = {"vocab_size": size, "min_frequency": least, "show_progress": False}
+        blank.train_from_iterator(texts, trainers[kind](special_tokens=list(SPECIAL), **settings))
+        model = json.loads(blank.to_str())["model"]
+        # A word of a text that is written like a special token is counted among them, out of their order.
+        tokens = [*SPECIAL, *sorted(model["vocab"].keys() - set(SPECIAL), key=model["vocab"].__getitem__)]
+        if not any(token.strip(_SPACE) for token in tokens[len(SPECIAL) :]):
+            raise DataError("there is no text with words to learn from; check the part that training takes")
+        return cls(tokens, model["merges"] if kind == "bpe" else None)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subwords) and (self.tokens, self.merges) == (other.tokens, other.merges)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of the tokens of a text, without an end; what is written like ``</s>`` is no end."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the tokens of each text."""
+        found = self._tokenizer.encode_batch(list(texts))
+        return [[UNK if token < len(SPECIAL) else token for token in each.ids] for each in found]
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the tokens of a text as they are written."""
+        return [self.tokens[token] for token in self.encode(text)]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens; special ones are left out, but for what was not known."""
+        kept = [self.tokens[token] for token in tokens if token >= UNK]
+        return " ".join("".join(kept).replace(_SPACE, " ").split()) if self.merges is not None else " ".join(kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return lists of words, to be saved with a network."""
+        return {"tokens": list(self.tokens), "merges": None if self.merges is None else list(map(list, self.merges))}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Subwords:
+        """Return what :meth:`to_dict` wrote; what is no such record is a ValueError, KeyError or TypeError."""
+        return cls(record["tokens"], record["merges"])
+
+
+def _make(tokens: Sequence[str], merges: Sequence[tuple[str, str]] | None) -> Any:
+    """Make the library's tokenizer. No token is added to it as special: text cannot spell one."""
+    tokenizers = _import()
+    numbers = {token: index for index, token in enumerate(tokens)}
+    unknown = SPECIAL[UNK]
+    if merges is None:
+        made = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token=unknown))
+        made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        return made
+    try:
+        made = tokenizers.Tokenizer(tokenizers.models.BPE(numbers, list(merges), unk_token=unknown))
+    except Exception as error:  # the library raises nothing narrower for a merge of unknown tokens
+        raise ValueError(f"Subwords: merges must be of tokens, got others ({error})") from error
+    steps = tokenizers.pre_tokenizers
+    made.pre_tokenizer = steps.Sequence([steps.Metaspace(_SPACE, "always"), steps.Punctuation("isolated")])
+    return made
+
+
+def _import() -> Any:
+    try:
+        import tokenizers
+        import tokenizers.models
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    except ImportError as error:
+        raise ImportError("omegamax.data.translation needs tokenizers: pip install 'omegamax[train]'") from error
+    return tokenizers

@@ -1,0 +1,75 @@
+"""Attention of several heads that remembers its keys and values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import nn
+from omegamax.maps import Omega, get
+from omegamax.models.translation.config import TranslatorConfig
+
+Cache = dict[str, Tensor]  # keys and values, each [N, H, L, D]
+
+
+class Heads(torch.nn.Module):
+    """Attention by any map, of H heads, whose keys and values are made once and kept.
+
+    Args:
+        config: sizes and the map.
+
+    ``keep(x [B, L, dim])`` makes keys and values; ``forward(x [B, T, dim], kept)`` looks at them.
+    """
+
+    def __init__(self, config: TranslatorConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = torch.nn.Linear(config.dim, config.dim)
+        self.pair = torch.nn.Linear(config.dim, 2 * config.dim)
+        self.out = torch.nn.Linear(config.dim, config.dim)
+        for each in (self.query, self.pair, self.out):
+            torch.nn.init.xavier_uniform_(each.weight)
+            torch.nn.init.zeros_(each.bias)
+        self.transform = _make_map(config)
+
+    @property
+    def alpha(self) -> Tensor | None:
+        """Return the alpha of each head, ``[H]``; None of a map that has none."""
+        if isinstance(self.transform, nn.Entmax) and isinstance(self.transform.alpha, nn.Alpha):
+            return self.transform.alpha.value
+        alpha = getattr(self.transform, "alpha", None)
+        return None if alpha is None else torch.full((self.heads,), float(alpha))
+
+    def keep(self, x: Tensor) -> Cache:
+        """Return the keys and values of states."""
+        keys, values = self.pair(x).chunk(2, -1)
+        return {"keys": self._split(keys), "values": self._split(values)}
+
+    def forward(
+        self, x: Tensor, kept: Cache, mask: Tensor | None = None, causal: bool = False, look: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return ``[B, T, dim]`` and, with ``look``, the weights ``[B, H, T, L]``.
+
+        With ``causal`` the queries are the last T of the L places.
+        """
+        q, keys, values = self._split(self.query(x)), kept["keys"], kept["values"]
+        offset = keys.shape[-2] - q.shape[-2] if causal else 0
+        # A single query that comes last sees all there is.
+        limited = causal and q.shape[-2] > 1
+        settings = {"mask": mask, "is_causal": limited, "offset": offset}
+        weights = None
+        if look:
+            out, weights = nn.attention(q, keys, values, self.transform, **settings, return_weights=True)
+        else:
+            out = nn.attention(q, keys, values, self.transform, **settings)
+        return self.out(out.transpose(1, 2).flatten(-2)), weights
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def _make_map(config: TranslatorConfig) -> Omega | torch.nn.Module:
+    if config.learn_alpha:
+        start = config.attention_options.get("alpha", 1.5)
+        return nn.Entmax(start, learnable=True, per=config.heads)
+    return get(config.attention, **config.attention_options)

@@ -1,0 +1,228 @@
+"""Attention that reads a cache page by page, and can prove when the rest of it does not matter."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_type, is_number
+from omegamax._checks import check_floating
+from omegamax._numerics import working_dtype
+from omegamax.functional import entmax
+from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.nn.alpha import Alpha
+from omegamax.nn.paged_cache import PagedCache
+from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
+
+_EAGER = 8  # of so many pages read, one more is read at a time
+
+
+class Certificate(NamedTuple):
+    r"""The proof that attention to a part of a :class:`~omegamax.nn.PagedCache` is attention to all of it.
+
+    Entmax gives weight to the scores above a threshold only, and keys that are added can only raise it: at the old one
+    the sum of weights would be one at least. So where ``bound <= threshold``, no key that was not read has any weight,
+    or any influence on the weights of the others. All are ``[*, H, L]``.
+    """
+
+    pages_read: Tensor
+    """How many pages were read."""
+    pages: Tensor
+    """How many there were to be seen."""
+    bound: Tensor
+    """What no unread score exceeds; -inf if all pages were read."""
+    threshold: Tensor
+    """Scores up to here have no weight; less what rounding may make of it."""
+
+    @property
+    def holds(self) -> Tensor:
+        """Return where the result is proven to be that of all keys: everywhere, but for NaN."""
+        return self.bound <= self.threshold
+
+    @property
+    def share(self) -> Tensor:
+        """Return the share of pages that were read; 0 where there were none."""
+        return self.pages_read / self.pages.clamp(min=1)
+
+
+def attend_to_cache(
+    q: Tensor,
+    cache: PagedCache,
+    transform: Omega | torch.nn.Module,
+    scale: float,
+    lengths: Tensor | None,
+    offset: int | None,
+) -> tuple[Tensor, Certificate]:
+    """Return attention of queries ``[*, H, L, D]`` to all keys of the cache, ``[*, H, L, Dv]``, and its certificate.
+
+    Args:
+        lengths: how many keys each example has, the shape of the axes before the heads.
+        offset: of causal queries: query i sees keys up to ``i + offset``. None: all.
+    """
+    keys, values = cache.keys, cache.values
+    lead, heads, groups = _check_queries(q, keys)
+    count = q.shape[-2]
+    dtype = torch.promote_types(working_dtype(q), working_dtype(keys))
+    z_like = torch.empty(*lead, heads, count, 1, dtype=dtype, device=q.device)
+    alpha = find_alpha(transform, z_like)
+    scaled = q.to(dtype) * scale
+    limits = _count_visible(len(cache), count, lead, q.device, lengths, offset)
+    with torch.no_grad():
+        rows = _Rows(scaled.detach(), cache, groups, limits, alpha)
+        rows.read()
+    # Only what has weight is read a second time, with gradients to the query; most values never are.
+    index = rows.index.reshape(*lead, groups, -1)
+    k, v = (_pick(t, index).to(dtype).reshape(*lead, heads, count, -1, t.shape[-1]) for t in (keys, values))
+    z = (k @ scaled.unsqueeze(-1)).squeeze(-1)
+    there = rows.scores.reshape(z.shape) != -math.inf  # NaN is there
+    p = apply(transform, z.masked_fill(~there, -math.inf))
+    v = v.masked_fill(~there.unsqueeze(-1), 0.0)  # a zero weight would not stop a NaN
+    out = (p.unsqueeze(-2).to(dtype) @ v).squeeze(-2)
+    return out.to(values.dtype), rows.certify((*lead, heads, count))
+
+
+class _Rows:
+    """Queries ``[R, D]`` on their way through the pages, each with the keys that may still have weight.
+
+    ``scores`` and ``index`` are ``[R, W]``: W is the largest number of such keys, and rows with fewer have -inf.
+    """
+
+    def __init__(self, q: Tensor, cache: PagedCache, groups: int, limits: Tensor, alpha: float | Tensor):
+        *lead, heads, count, features = q.shape
+        grouped = q.reshape(*lead, groups, heads // groups * count, features)
+        self.q = q.reshape(-1, features)
+        rows = len(self.q)
+        self.page, self.keys = cache.page, cache.keys.reshape(-1, len(cache), features)
+        self.text = torch.arange(len(self.keys), device=q.device).repeat_interleave(grouped.shape[-2])
+        self.limits = limits.expand(*lead, heads, count).reshape(-1)
+        self.alpha = (
+            alpha.double().expand(*lead, heads, count, 1).reshape(-1, 1) if isinstance(alpha, Tensor) else alpha
+        )
+        bounds = cache.bound(grouped).reshape(rows, -1)
+        first = torch.arange(bounds.shape[-1], device=q.device) * self.page
+        bounds = torch.where(bounds.isnan(), math.inf, bounds)  # it cannot be said that these do not matter
+        bounds = bounds.masked_fill(first >= self.limits[:, None], -math.inf)
+        self.bounds, self.order = bounds.sort(dim=-1, descending=True, stable=True)
+        self.scores = q.new_full((rows, 1), -math.inf)
+        self.index = torch.zeros(rows, 1, dtype=torch.long, device=q.device)
+        self.threshold = torch.full((rows,), -math.inf, dtype=torch.float64, device=q.device)
+        self.pages_read = torch.zeros(rows, dtype=torch.long, device=q.device)
+
+    def read(self) -> None:
+        """Read pages in the order of their bounds, until none that is left can matter."""
+        start, total = 0, self.bounds.shape[-1]
+        active = self._find_active(start)
+        while len(active):
+            end = min(start + 1 + start // _EAGER, total)
+            self._read_pages(active, start, end)
+            start = end
+            active = self._find_active(start)
+
+    def certify(self, shape: tuple[int, ...]) -> Certificate:
+        """Return what was read and what was left out, in this shape."""
+        seen = self.bounds > -math.inf
+        left = torch.arange(self.bounds.shape[-1], device=self.bounds.device) >= self.pages_read[:, None]
+        bound = self.bounds.masked_fill(~left, -math.inf).amax(-1)
+        found = (self.pages_read, seen.sum(-1), bound, self.threshold.to(bound.dtype))
+        return Certificate(*(t.reshape(shape) for t in found))
+
+    def _find_active(self, start: int) -> Tensor:
+        """Return the rows for which the next page may matter; one without a threshold, NaN, reads on."""
+        if start >= self.bounds.shape[-1]:
+            return self.text[:0]
+        ahead = self.bounds[:, start]
+        return ((ahead > -math.inf) & ~(ahead <= self.threshold)).nonzero().squeeze(-1)
+
+    def _read_pages(self, rows: Tensor, start: int, end: int) -> None:
+        """Read pages ``start`` to ``end`` in the order of each row, those of them that may matter."""
+        bounds, pages = self.bounds[rows, start:end], self.order[rows, start:end]
+        needed = (bounds > -math.inf) & ~(bounds <= self.threshold[rows, None])
+        self.pages_read[rows] += needed.sum(-1)
+        index = (pages.unsqueeze(-1) * self.page + torch.arange(self.page, device=pages.device)).flatten(-2)
+        there = needed.repeat_interleave(self.page, -1) & (index < self.limits[rows, None])
+        index = torch.where(there, index, 0)
+        k = self.keys[self.text[rows, None], index].to(self.q.dtype)
+        z = (k @ self.q[rows].unsqueeze(-1)).squeeze(-1).masked_fill(~there, -math.inf)
+        self._merge(rows, torch.cat([self.scores[rows], z], -1), torch.cat([self.index[rows], index], -1))
+
+    def _merge(self, rows: Tensor, z: Tensor, index: Tensor) -> None:
+        """Find the thresholds of scores ``[r, W]``, and keep the keys above them: others never come back."""
+        alpha = self.alpha[rows] if isinstance(self.alpha, Tensor) else self.alpha
+        p = entmax(z.double(), alpha)
+        largest = z.double().amax(-1, keepdim=True)
+        e = alpha - 1
+        # p = (e (z - t))^(1/e) at the largest score; none has weight at t.
+        t = largest - p.amax(-1, keepdim=True) ** e / e
+        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e)
+        t = torch.where(largest == -math.inf, largest, t - slack)
+        self.threshold[rows] = t.squeeze(-1)
+        z = z.masked_fill(z.double() <= t, -math.inf)
+        z, order = z.sort(dim=-1, descending=True)
+        width = max(int((z != -math.inf).sum(-1).amax()), self.scores.shape[-1])
+        self.scores, self.index = (
+            torch.nn.functional.pad(old, (0, width - old.shape[-1]), value=empty)
+            for old, empty in ((self.scores, -math.inf), (self.index, 0))
+        )
+        self.scores[rows], self.index[rows] = z[:, :width], index.gather(-1, order)[:, :width]
+
+
+def find_alpha(transform: Omega | torch.nn.Module, z: Tensor) -> float | Tensor:
+    """Return the alpha of entmax for scores shaped like z; refuse maps that have no threshold to stop at."""
+    alpha: float | Tensor | Alpha
+    if isinstance(transform, Tsallis | Entmax):
+        alpha = transform.alpha
+    elif isinstance(transform, Entmax15 | Sparsemax):
+        alpha = 1.5 if isinstance(transform, Entmax15) else 2.0
+    else:
+        alpha = 1.0 if isinstance(transform, Shannon | Softmax) else math.nan
+    alpha = alpha(z).detach() if isinstance(alpha, Alpha) else alpha
+    inside = bool(((alpha > 1) & (alpha < math.inf)).all()) if isinstance(alpha, Tensor) else 1 < alpha < math.inf
+    if inside:
+        return alpha
+    given = getattr(transform, "name", type(transform).__name__)
+    dense = "; it has no zeros, so that every key matters" if is_number(alpha) and alpha == 1 else ""
+    raise ValueError(
+        f"attention: a cache is read with entmax of finite alpha > 1 (sparsemax, entmax15, ...), got {given}{dense}"
+    )
+
+
+def check_cache_arguments(cache: PagedCache, refused: dict[str, bool]) -> None:
+    """Refuse what is no cache, and arguments of attention that do not go with one."""
+    check_type("attention", "cache", cache, PagedCache)
+    given = [name for name, is_given in refused.items() if is_given]
+    if given:
+        raise ValueError(f"attention: with a cache there is no {', '.join(given)}")
+
+
+def _check_queries(q: Tensor, keys: Tensor) -> tuple[tuple[int, ...], int, int]:
+    """Return the shape before the heads, and the numbers of heads of queries and keys."""
+    check_floating("attention", "q", q, "a floating-point tensor")
+    wanted = [*map(str, keys.shape[:-3]), "H", "L", str(keys.shape[-1])]
+    fits = q.dim() == keys.dim() and q.shape[:-3] == keys.shape[:-3] and q.shape[-1] == keys.shape[-1]
+    if not fits or q.shape[-3] % keys.shape[-3]:
+        heads = f"with H a multiple of {keys.shape[-3]}"
+        raise ValueError(f"attention: q must be [{', '.join(wanted)}] {heads} for this cache, got {tuple(q.shape)}")
+    return tuple(q.shape[:-3]), q.shape[-3], keys.shape[-3]
+
+
+def _count_visible(
+    total: int, count: int, lead: tuple[int, ...], device: torch.device, lengths: Tensor | None, offset: int | None
+) -> Tensor:
+    """Return how many keys each query sees, broadcastable to ``[*, H, L]``."""
+    limits = torch.full((1, 1), total, device=device)
+    if offset is not None:
+        limits = (torch.arange(count, device=device) + (offset + 1)).clamp(0, total)[None]
+    if lengths is not None:
+        if lengths.is_floating_point() or lengths.dtype == torch.bool or tuple(lengths.shape) != lead:
+            given = f"{lengths.dtype} of shape {tuple(lengths.shape)}"
+            raise ValueError(f"attention: lengths must be integers of shape {lead}, got {given}")
+        limits = torch.minimum(limits, lengths.to(device)[..., None, None])
+    return limits
+
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    """Return the rows ``[*, G, K, D]`` of ``[*, G, S, D]`` at indices ``[*, G, K]``."""
+    return values.gather(-2, index.unsqueeze(-1).expand(*index.shape, values.shape[-1]))

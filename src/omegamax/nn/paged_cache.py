@@ -1,0 +1,137 @@
+"""Keys and values of the past in pages, of which it is known how large a score can be."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_count
+from omegamax._checks import check_floating
+from omegamax._numerics import working_dtype
+
+NAME = "PagedCache"
+
+
+class PagedCache:
+    r"""Keys ``[*, G, S, D]`` and values ``[*, G, S, Dv]`` that grow, page by page, with bounds of the scores in each.
+
+    Of every page the coordinate-wise extremes :math:`l \le k \le u` of its keys are kept, and the largest distance r of
+    a key from the middle m of that box. No key of the page has a score above
+
+    .. math:: \langle q, k \rangle \le \min\Bigl( \sum_d \max(q_d l_d,\, q_d u_d),\;
+              \langle q, m \rangle + \|q\|\, r \Bigr).
+
+    :func:`omegamax.attention` with ``cache=`` reads the pages in the order of their bounds, and stops when no other can
+    matter. Keys and values enter without their gradients: this is for decoding.
+
+    Args:
+        page: keys in a page.
+
+        >>> cache = PagedCache(page=4)
+        >>> cache.append(torch.randn(2, 10, 8), torch.randn(2, 10, 8))
+        >>> len(cache), cache.pages, cache.keys.shape
+        (10, 3, torch.Size([2, 10, 8]))
+    """
+
+    def __init__(self, page: int = 64):
+        self.page = check_count(NAME, "page", page)
+        self._length = 0
+        self._keys: Tensor | None = None  # [*, G, capacity, D]
+        self._values: Tensor | None = None
+        self._low: Tensor | None = None  # [*, G, capacity / page, D]
+        self._high: Tensor | None = None
+        self._radius: Tensor | None = None  # [*, G, capacity / page]
+
+    def __len__(self) -> int:
+        """Return the number S of keys."""
+        return self._length
+
+    @property
+    def pages(self) -> int:
+        """Return the number of pages, of which the last may be part full."""
+        return -(-self._length // self.page)
+
+    @property
+    def keys(self) -> Tensor:
+        """Return the keys, ``[*, G, S, D]``."""
+        return self._part(self._keys, self._length)
+
+    @property
+    def values(self) -> Tensor:
+        """Return the values, ``[*, G, S, Dv]``."""
+        return self._part(self._values, self._length)
+
+    @torch.no_grad()
+    def append(self, k: Tensor, v: Tensor) -> None:
+        """Put keys ``[*, G, L, D]`` and values ``[*, G, L, Dv]`` behind those that are there."""
+        self._check(k, v)
+        first, self._length = self._length, self._length + k.shape[-2]
+        self._keys = self._write(self._keys, k, first)
+        self._values = self._write(self._values, v, first)
+        if k.shape[-2]:
+            self._measure(first // self.page)
+
+    @torch.no_grad()
+    def bound(self, q: Tensor) -> Tensor:
+        """Return what no score ``<q, k>`` of a page exceeds, rounding included, ``[*, G, L, pages]``.
+
+        Args:
+            q: ``[*, G, L, D]``, in the working dtype. NaN in a query, or in a key, gives NaN.
+        """
+        low, high = (self._part(t, self.pages).to(q.dtype) for t in (self._low, self._high))
+        radius = self._part(self._radius, self.pages, axis=-1)
+        box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
+        ball = q @ ((low + high) / 2).mT + q.norm(dim=-1, keepdim=True) * radius.unsqueeze(-2)
+        # The sums of either side, and those of the scores, are off by at most so much.
+        reach = q.abs() @ torch.maximum(low.abs(), high.abs()).mT
+        return torch.minimum(box, ball) + 6 * (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * reach
+
+    def _measure(self, first: int) -> None:
+        """Bring extremes and radii up to date, from page ``first`` on."""
+        keys = self.keys[..., first * self.page :, :]
+        keys = keys.to(working_dtype(keys))
+        gap = (self.pages - first) * self.page - keys.shape[-2]
+        if gap:  # the last key stands in for those that are to come
+            keys = torch.cat([keys, keys[..., -1:, :].expand(*keys.shape[:-2], gap, -1)], -2)
+        keys = keys.unflatten(-2, (-1, self.page))
+        low, high = keys.amin(-2), keys.amax(-2)
+        radius = (keys - ((low + high) / 2).unsqueeze(-2)).norm(dim=-1).amax(-1)
+        self._low, self._high = self._write(self._low, low, first), self._write(self._high, high, first)
+        self._radius = self._write(self._radius, radius.unsqueeze(-1), first)
+
+    def _write(self, room: Tensor | None, new: Tensor, first: int) -> Tensor:
+        """Return ``room [*, capacity, D]`` with ``new`` from row ``first`` on, made longer if it has to be."""
+        end = first + new.shape[-2]
+        if room is None or end > room.shape[-2]:
+            longer = new.new_empty(*new.shape[:-2], max(end, 2 * first), new.shape[-1])
+            if room is not None:
+                longer[..., :first, :] = room[..., :first, :]
+            room = longer
+        room[..., first:end, :] = new
+        return room
+
+    def _part(self, room: Tensor | None, count: int, axis: int = -2) -> Tensor:
+        if room is None:
+            raise ValueError(f"{NAME}: there are no keys yet; append some first")
+        return room[..., :count, 0] if axis == -1 else room[..., :count, :]
+
+    def _check(self, k: Tensor, v: Tensor) -> None:
+        check_floating(NAME, "k", k)
+        check_floating(NAME, "v", v)
+        shapes = f"got {tuple(k.shape)} and {tuple(v.shape)}"
+        if k.dim() < 3 or k.shape[:-1] != v.shape[:-1]:
+            raise ValueError(f"{NAME}: k and v must have shapes [*, G, L, D] and [*, G, L, Dv], {shapes}")
+        for argument, new, old in (("k", k, self._keys), ("v", v, self._values)):
+            if old is None:
+                continue
+            if new.shape[:-2] != old.shape[:-2] or new.shape[-1] != old.shape[-1]:
+                wanted = [*map(str, old.shape[:-2]), "L", str(old.shape[-1])]
+                raise ValueError(f"{NAME}: {argument} must be [{', '.join(wanted)}] as before, {shapes}")
+            if new.dtype != old.dtype or new.device != old.device:
+                raise ValueError(
+                    f"{NAME}: {argument} must be {old.dtype} on {old.device} as before, got {new.dtype} on {new.device}"
+                )
+
+    def __repr__(self) -> str:
+        shape = "empty" if self._keys is None else f"keys {tuple(self.keys.shape)}"
+        return f"{NAME}(page={self.page}, {shape})"

@@ -1,0 +1,92 @@
+"""What is measured of translations, and of the distributions they were found by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from omegamax.data.translation import BOS, PAD, UNK, TextForm
+from omegamax.generation import Beams
+from omegamax.tasks.translation.bleu import BLEUReport, measure_bleu
+
+_MEANS = ("loss", "support", "exact", "complete", "empty", "repeated", "length")
+
+
+class TranslationScores(torch.nn.Module):
+    """Measures of a split, collected over batches and processes.
+
+    ``compute()`` is a dict: ``loss``; ``support``, the mean number of tokens that can follow, given the reference up to
+    there; ``exact`` and ``complete``, the shares of searches that are proven to have found the best translation, or all
+    there are; ``empty``, the share of translations without words; ``repeated``, of those that say a word, or four
+    words, twice in a row; ``length``, tokens of a translation; and ``bleu``.
+
+    Args:
+        form: of the sentences, stated beside the score.
+    """
+
+    def __init__(self, form: TextForm) -> None:
+        super().__init__()
+        self.form = form
+        self.means = torch.nn.ModuleDict({name: MeanMetric() for name in _MEANS})
+        self.lines: dict[str, tuple[str, str]] = {}
+
+    def update(
+        self,
+        ids: Sequence[str],
+        loss: Tensor,
+        p: Tensor,
+        target: Tensor,
+        found: Beams,
+        texts: Sequence[str],
+        references: Sequence[str],
+    ) -> None:
+        """Add a batch: its loss, probabilities ``[B, T, V]`` of the target ``[B, T]``, and what a search found."""
+        there = target != PAD
+        words = torch.ones(p.shape[-1], dtype=torch.bool, device=p.device)
+        words[[PAD, BOS, UNK]] = False
+        self.means["loss"].update(loss, there.sum())
+        self.means["support"].update(((p > 0) & words).sum(-1)[there].float())
+        self.means["exact"].update(found.exact.float())
+        self.means["complete"].update(found.complete.float())
+        self.means["length"].update(found.lengths[:, 0].float())
+        self.means["empty"].update(torch.tensor([float(not text.strip()) for text in texts]).to(loss.device))
+        self.means["repeated"].update(torch.tensor([float(repeats(text)) for text in texts]).to(loss.device))
+        self.lines |= {id: pair for id, pair in zip(ids, zip(texts, references, strict=True), strict=True)}
+
+    def gather(self) -> dict[str, tuple[str, str]]:
+        """Return translations and references of all processes, by the ids of the pairs."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            parts: list[dict[str, tuple[str, str]]] = [{}] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(parts, self.lines)
+            return {id: pair for part in parts for id, pair in part.items()}
+        return self.lines
+
+    def compute(self) -> tuple[dict[str, float], BLEUReport]:
+        """Return the means over all pairs so far, and the BLEU score."""
+        lines = self.gather()
+        report = measure_bleu([text for text, _ in lines.values()], [ref for _, ref in lines.values()], self.form)
+        values = {name: float(self.means[name].compute()) for name in _MEANS}  # type: ignore[operator]
+        return {**values, "bleu": report.score}, report
+
+    def reset(self) -> None:
+        """Forget all pairs."""
+        self.lines = {}
+        for metric in self.means.values():
+            metric.reset()  # type: ignore[operator]
+
+
+def repeats(text: str) -> bool:
+    """Tell whether a word, or a run of two to four words, stands twice in a row.
+
+    >>> [repeats(text) for text in ("a man and a man", "a man a man", "very very good", "")]
+    [False, True, True, False]
+    """
+    words = text.split()
+    return any(
+        words[start : start + size] == words[start + size : start + 2 * size]
+        for size in (1, 2, 3, 4)
+        for start in range(len(words) - 2 * size + 1)
+    )

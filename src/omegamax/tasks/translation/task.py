@@ -1,0 +1,192 @@
+"""Training and evaluation of a network that translates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_interval, check_number, is_integer
+from omegamax.data import DataError
+from omegamax.data.files import short
+from omegamax.data.translation import PairVocabulary
+from omegamax.models.translation import TranslatorConfig, make_translator
+from omegamax.models.translation.translator import Translator
+from omegamax.tasks.rate import Rate
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.translation.bleu import BLEUReport
+from omegamax.tasks.translation.data import TranslationData
+from omegamax.tasks.translation.scores import TranslationScores
+from omegamax.tasks.translation.search import SearchConfig, search_tokens
+from omegamax.tasks.weights_file import remedy
+from omegamax.tasks.whole import whole_file
+
+Batch = dict[str, Any]
+PREFIXES = ("val_", "test_")
+# What a file may ask for that none of its weights shows.
+_LIMITS = {"layers": 1000, "functions": 1 << 16, "heads": 1 << 16}
+_LENGTH = 256  # tokens of a line that are read, where the data does not say
+
+
+class TranslationTask(RunTask):
+    """A :class:`~omegamax.models.translation.Translator`, its loss, its optimiser, and what is measured of it.
+
+    Logged are ``train_loss``; ``val_loss``, ``val_bleu`` and the other measures of
+    :class:`~omegamax.tasks.translation.scores.TranslationScores`; in a test, the same with ``test_``. Validation looks
+    for one translation of each sentence greedily, a test as ``search`` says; a test also writes ``test.hyp``,
+    ``test.ref`` and ``test_bleu.json``, with the signature of the score, into the run's folder.
+
+    Args:
+        vocabulary: subwords of both languages; on the command line, those of the data.
+        network: sizes, small ones by default, attention and output; its ``source``, ``target`` and ``joint`` are set
+            from the vocabulary.
+        rate: learning rate over time.
+        weight_decay: of the optimiser, AdamW.
+        betas: of the optimiser.
+        average: decay of a running mean of the weights, from one step to the next, that stands in for them in
+            validation, test and files; 0: the weights themselves.
+        search: how a test looks for translations.
+
+    Example:
+        >>> from omegamax.data.translation import TinyPairs
+        >>> task = TranslationTask(PairVocabulary.learn(TinyPairs(20), kind="words"), TranslatorConfig.tiny())
+        >>> task.label
+        'softmax attention, softmax output'
+    """
+
+    kind = "translate"
+    data_type = TranslationData
+    model: Translator
+    network: dict[str, Any]
+
+    def __init__(
+        self,
+        vocabulary: PairVocabulary,
+        network: TranslatorConfig = TranslatorConfig(),  # noqa: B008, frozen
+        rate: Rate = Rate(1e-3, warmup=2000, fall="inverse_sqrt", interval="step"),  # noqa: B008, frozen
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.98),
+        average: float = 0.0,
+        search: SearchConfig = SearchConfig(),  # noqa: B008, frozen
+    ) -> None:
+        super().__init__()
+        check_number("TranslationTask", "weight_decay", weight_decay, least=0)
+        check_interval("TranslationTask", "average", average, "[0, 1)")
+        self.vocabulary = vocabulary
+        sizes = {"source": len(vocabulary.source), "target": len(vocabulary.target), "joint": vocabulary.joint}
+        self.config = network.replace(**sizes)
+        self.network = {"vocabulary": vocabulary, "network": self.config}
+        self.model = make_translator(self.config)
+        self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
+        self.average, self.search = average, search
+
+    @property
+    def label(self) -> str:
+        """Return attention and output in words."""
+        config = self.config
+        attention = config.attention if not config.learn_alpha else "learnt entmax"
+        if config.density is not None:
+            attention = f"{attention} + {config.density}"
+        output = config.output.transform if not config.output.learnable else "learnt entmax"
+        kind = "" if config.architecture == "transformer" else f", {config.architecture}"
+        return f"{attention} attention, {output} output{kind}".replace("_", " ")
+
+    @property
+    def length(self) -> int:
+        """Return how many tokens of a line are read."""
+        return int(self.data_settings.get("length", _LENGTH))
+
+    def describe(self) -> dict[str, Any]:
+        plain = {"vocabulary": self.vocabulary.to_dict(), "network": self.config.to_dict()}
+        return {**super().describe(), "network": plain}
+
+    @classmethod
+    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
+        given = super().check_network(record, path)
+        try:
+            vocabulary = PairVocabulary.from_dict(given["vocabulary"])
+            config = TranslatorConfig.from_dict(given["network"])
+        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
+        for key, most in _LIMITS.items():
+            value = getattr(config, key)
+            if not is_integer(value) or value > most:
+                raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
+        return {"vocabulary": vocabulary, "network": config}
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.model(batch)
+
+    def configure_callbacks(self) -> list[Any]:
+        if not self.average:
+            return []
+        from lightning.pytorch.callbacks import EMAWeightAveraging
+
+        return [EMAWeightAveraging(decay=self.average)]
+
+    def setup(self, stage: str) -> None:
+        # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
+        self.scores = torch.nn.ModuleDict({name: TranslationScores(self.vocabulary.form) for name in PREFIXES})
+        super().setup(stage)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        loss = self.model.loss(batch)
+        self.log("train_loss", loss, prog_bar=True, batch_size=len(batch["source"]), sync_dist=True)
+        return loss
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        self._score("val_", batch, SearchConfig(beam=1, max_length=self.search.max_length))
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        self._score("test_", batch, self.search)
+
+    def on_validation_epoch_end(self) -> None:
+        self._report("val_")
+
+    def on_test_epoch_end(self) -> None:
+        lines = self._scores("test_").gather()
+        report = self._report("test_")
+        if self.trainer.is_global_zero:
+            self._write(lines, report)
+
+    def configure_optimizers(self) -> Any:
+        optimiser = torch.optim.AdamW(
+            self.parameters(), self.rate.peak, betas=self.betas, weight_decay=self.weight_decay
+        )
+        return self.rate.schedule(optimiser, self.trainer)
+
+    def _score(self, prefix: str, batch: Batch, search: SearchConfig) -> None:
+        p = self.model.omega.argmax(self(batch).float())
+        found: Any = search_tokens(self.model, batch["source"], search)
+        texts = [self.vocabulary.decode(row[0]) for row in found.lists()]
+        loss = self.model.loss(batch)
+        self._scores(prefix).update(batch["id"], loss, p, batch["target"], found, texts, batch["reference"])
+
+    def _report(self, prefix: str) -> BLEUReport:
+        scores = self._scores(prefix)
+        values, report = scores.compute()
+        for name, value in values.items():  # all processes have the same, and each needs to know it
+            self.log(prefix + name, value, prog_bar=name == "bleu", sync_dist=True)
+        scores.reset()
+        return report
+
+    def _write(self, lines: dict[str, tuple[str, str]], report: BLEUReport) -> None:
+        """Write translations, references and the score, in the order of the corpus."""
+        folder = Path(self.trainer.default_root_dir)
+        samples: Any = getattr(getattr(self.trainer.test_dataloaders, "loader", None), "dataset", None)
+        order = [pair.id for pair in samples.pairs if pair.id in lines] if samples is not None else list(lines)
+        for index, name in enumerate(("test.hyp", "test.ref")):
+            with whole_file(folder / name) as place:
+                text = "".join(f"{' '.join(lines[id][index].splitlines())}\n" for id in order)
+                place.write_text(text, encoding="utf-8")
+        with whole_file(folder / "test_bleu.json") as place:
+            place.write_text(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        print(f"{report}\ntranslations and references: {folder / 'test.hyp'}, {folder / 'test.ref'}")
+
+    def _scores(self, prefix: str) -> TranslationScores:
+        scores = self.scores[prefix]
+        assert isinstance(scores, TranslationScores)
+        return scores

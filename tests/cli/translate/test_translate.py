@@ -1,0 +1,100 @@
+"""``omegamax translate``: runs, their files, and a line for each line whatever it holds."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from omegamax.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SMALL = ["dim=16", "hidden_dim=16", "layers=1", "heads=2", "attention=entmax15", "output.transform=sparsemax"]
+TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=1"]
+HOSTILE = b"der hund\n\n  \n\xff\xfe\x00\nx\xe2\x80\xa8y\r\n" + b"wort " * 10_000 + b"\n" + "日本\u202e語".encode()
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A run on the embedded pair of languages."""
+    out = tmp_path_factory.mktemp("run") / "small"
+    network = [f"--model.network.{each}" for each in SMALL]
+    settings = ["--data.samples=[64,8,6]", "--data.batch_size=16", "--model.search.max_length=12", f"--out={out}"]
+    assert main(["translate", "fit", *settings, *network, *(f"--trainer.{each}" for each in TRAINER)]) == 0
+    return out
+
+
+def predict(monkeypatch, capsys, done, given, *more):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    assert main(["translate", "predict", "--checkpoint", str(done), "--max-length", "9", *more]) == 0
+    return capsys.readouterr()
+
+
+def test_run_leaves_its_files_and_is_measured(done, capsys):
+    assert main(["translate", "test", f"--config={done / 'config.yaml'}"]) == 0
+    shown = capsys.readouterr().out
+    assert "test_bleu" in shown and "nrefs:1|case:mixed" in shown
+    files = {path.name for path in done.iterdir()}
+    assert {"config.yaml", "curve.json", "model.safetensors", "test.hyp", "test.ref", "test_bleu.json"} <= files
+    assert len((done / "test.hyp").read_text().splitlines()) == 6
+    assert "val_bleu" in json.loads((done / "curve.json").read_text())[0]
+
+
+def test_every_line_has_its_line(done, monkeypatch, capsys):
+    shown = predict(monkeypatch, capsys, done, HOSTILE)
+    lines = shown.out.split("\n")
+    assert len(lines) == 8 and lines[-1] == "" and lines[1] == lines[2] == "" and lines[0] and lines[6]
+    assert "line 6: the last 9,745 subwords were not read" in shown.err
+
+
+def test_file_is_translated_into_a_file(done, tmp_path, monkeypatch, capsys):
+    (tmp_path / "in.txt").write_bytes(HOSTILE)
+    out = tmp_path / "out.txt"
+    shown = predict(monkeypatch, capsys, done, b"", str(tmp_path / "in.txt"), "--out", str(out))
+    assert shown.out == "" and out.read_text().count("\n") == 7
+    assert predict(monkeypatch, capsys, done, b"").out == ""
+
+
+def test_several_translations_are_json(done, monkeypatch, capsys):
+    shown = predict(monkeypatch, capsys, done, b"der hund\n\n", "--nbest", "3")
+    first, second = map(json.loads, shown.out.splitlines())
+    assert len(first["translations"]) == 3 and second == {"translations": [], "exact": False, "complete": False}
+    scores = [each["log_prob"] for each in first["translations"]]
+    assert scores == sorted(scores, reverse=True)
+    drawn = predict(monkeypatch, capsys, done, b"der hund\n", "--samples", "4")
+    assert len(json.loads(drawn.out)["translations"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--temperature", "0"], "temperature"),
+        (["no.txt"], "no.txt"),
+        (["--length-penalty", "-1"], "length_penalty"),
+        (["--device", "nowhere"], "nowhere"),
+    ],
+)
+def test_request_that_makes_no_sense_is_refused_in_a_line(done, capsys, arguments, message):
+    assert main(["translate", "predict", "--checkpoint", str(done), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+
+
+def test_alignment_is_drawn(done, tmp_path, capsys):
+    out = tmp_path / "a.png"
+    arguments = ["translate", "explain", "der hund hat den ball", "--checkpoint", str(done), "--out", str(out)]
+    arguments += ["--max-length", "9"]
+    assert main(arguments) == 0 and out.stat().st_size > 5000
+    assert "proven best" in capsys.readouterr().out
+    assert main([*arguments, "--target", "the dog has the ball"]) == 0
+    assert main(["translate", "explain", " ", "--checkpoint", str(done), "--out", str(out)]) == 2
+
+
+def test_demonstration_runs_from_end_to_end(tmp_path, capsys, monkeypatch):
+    from omegamax.tasks.translation import demo
+
+    monkeypatch.setattr(demo.TranslationRecipe, "data", lambda self, seed: demo.TinyPairsData((64, 4, 4)))
+    assert main(["translate", "demo", "--out", str(tmp_path / "demo"), "--steps", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "words that can follow" in shown and (tmp_path / "demo" / "alignment.png").stat().st_size > 5000

@@ -1,0 +1,223 @@
+"""Attention to a part of a cache against attention to all of it in float64, on keys made to mislead it."""
+
+import math
+
+import pytest
+import torch
+
+import omegamax
+from omegamax import Tsallis, attention
+from omegamax.nn import Entmax, PagedCache
+
+F64 = torch.float64
+ALPHAS = [1.05, 1.2, 1.5, 1.8, 2.0, 3.0]
+
+
+def build(k, v, page=8, pieces=(1, 5, 100)):
+    """A cache that got its keys in pieces of uneven sizes."""
+    cache, start = PagedCache(page), 0
+    while start < k.shape[-2]:
+        for piece in pieces:
+            cache.append(k[..., start : start + piece, :], v[..., start : start + piece, :])
+            start += piece
+    return cache
+
+
+def slow_drift(rows, count, features, step=0.3):
+    return step * torch.randn(*rows, count, features, dtype=F64).cumsum(-2)
+
+
+def needle(rows, count, features):
+    """One key stands out, at the very end of a page in the middle."""
+    k = 0.01 * torch.randn(*rows, count, features, dtype=F64)
+    k[..., (count // 16) * 8 - 1, :] *= 1000
+    return k
+
+
+def decoys(rows, count, features):
+    """Pages with the largest bounds have the smallest scores: opposite extremes that no key has at once."""
+    k = torch.randn(*rows, count, features, dtype=F64)
+    signs = torch.ones(features, dtype=F64)
+    signs[::2] = -1
+    k[..., ::2, :] = 3 * signs
+    k[..., 1::2, :] = -3 * signs
+    k[..., -8:, :] = 0.5
+    return k
+
+
+def equal(rows, count, features):
+    return torch.ones(*rows, count, features, dtype=F64)
+
+
+def huge(rows, count, features):
+    return 1e4 * slow_drift(rows, count, features)
+
+
+def outlier_in_each_page(rows, count, features):
+    k = 0.1 * torch.randn(*rows, count, features, dtype=F64)
+    k[..., ::8, :] *= 40
+    return k
+
+
+KEYS = [slow_drift, needle, decoys, equal, huge, outlier_in_each_page]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("keys", KEYS)
+def test_result_is_that_of_all_keys(keys, alpha):
+    torch.manual_seed(0)
+    k, v = keys((2, 2), 200, 6), torch.randn(2, 2, 200, 3, dtype=F64)
+    q = torch.randn(2, 4, 3, 6, dtype=F64)
+    wanted, weights = attention(q, k, v, Tsallis(alpha), return_weights=True)
+    out, certificate = attention(q, transform=Tsallis(alpha), cache=build(k, v))
+    torch.testing.assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+    assert certificate.holds.all() and (certificate.pages == 25).all()
+    # No unread key has weight: pages with any were all read.
+    with_weight = (weights > 1e-12).unflatten(-1, (25, 8)).any(-1).sum(-1)
+    assert (certificate.pages_read >= with_weight).all()
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0])
+def test_most_pages_are_left_alone(alpha):
+    torch.manual_seed(0)
+    k = 3 * slow_drift((1, 1), 4096, 8)
+    q, v = torch.randn(1, 1, 4, 8, dtype=F64), torch.randn(1, 1, 4096, 8, dtype=F64)
+    _, certificate = attention(q, transform=Tsallis(alpha), cache=build(k, v, page=16, pieces=(4096,)))
+    assert certificate.share.max() < 0.05
+    # The promise is kept: neither is an unread score above the bound, nor has a score below the threshold weight.
+    scores = (q @ k.mT / math.sqrt(8)).sort(-1, descending=True).values
+    weighted = (omegamax.entmax(scores, alpha) > 0).sum(-1)
+    assert (scores.gather(-1, weighted[..., None] - 1).squeeze(-1) > certificate.threshold).all()
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_keys_that_are_added_only_raise_the_threshold(alpha):
+    z = torch.randn(50, 64, dtype=F64)
+    z[:10] = z[:10].round()  # ties
+    before = torch.full((50,), -math.inf, dtype=F64)
+    for n in range(1, 65):
+        p = omegamax.entmax(z[:, :n], alpha)
+        t = z[:, :n].amax(-1) - p.amax(-1) ** (alpha - 1) / (alpha - 1)
+        assert (t >= before - 1e-12).all()
+        before = t
+
+
+def test_bounds_are_above_all_scores():
+    torch.manual_seed(0)
+    for keys in KEYS:
+        for dtype in (F64, torch.float32):
+            k = keys((2,), 43, 5).to(dtype)
+            q = torch.randn(2, 7, 5, dtype=dtype)
+            bounds = build(k, k, page=4).bound(q)
+            scores = torch.nn.functional.pad(q @ k.mT, (0, 1), value=-math.inf).unflatten(-1, (11, 4)).amax(-1)
+            assert (bounds >= scores).all()
+
+
+def test_causal_queries_lengths_and_scale():
+    torch.manual_seed(0)
+    k, v = slow_drift((3, 2), 50, 4), torch.randn(3, 2, 50, 4, dtype=F64)
+    q = torch.randn(3, 4, 6, 4, dtype=F64)
+    lengths = torch.tensor([50, 20, 0])
+    cache = build(k, v, page=7)
+    for scale in (None, -2.0, 0.0):
+        settings = {"is_causal": True, "offset": 40, "lengths": lengths, "scale": scale}
+        wanted = attention(q, k, v, "entmax15", **settings)
+        out, certificate = attention(q, None, None, "entmax15", cache=cache, **settings)
+        torch.testing.assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+    assert (out[2] == 0).all() and (certificate.pages[2] == 0).all() and certificate.holds.all()
+    assert certificate.pages[0, 0].tolist() == [6, 6, 7, 7, 7, 7] and (certificate.pages[1] == 3).all()
+    assert (certificate.share[2] == 0).all()
+
+
+def test_new_keys_are_appended_first():
+    torch.manual_seed(0)
+    k, v = torch.randn(2, 1, 3, 9, 4, dtype=F64)
+    q = torch.randn(1, 3, 9, 4, dtype=F64)
+    cache = PagedCache(4)
+    for i in range(9):
+        step = slice(i, i + 1)
+        out, _ = attention(q[:, :, step], k[:, :, step], v[:, :, step], "sparsemax", cache=cache)
+        wanted = attention(q[:, :, step], k[:, :, : i + 1], v[:, :, : i + 1], "sparsemax")
+        torch.testing.assert_close(out, wanted, rtol=1e-10, atol=1e-10)
+    assert len(cache) == 9 and torch.equal(cache.keys, k) and torch.equal(cache.values, v)
+
+
+def test_alpha_for_each_head_and_learnt():
+    torch.manual_seed(0)
+    k, v, q = slow_drift((2, 1), 60, 4), torch.randn(2, 1, 60, 2, dtype=F64), torch.randn(2, 3, 2, 4, dtype=F64)
+    cache = build(k, v)
+    by_head = Tsallis(torch.tensor([1.2, 1.5, 2.5], dtype=F64).reshape(3, 1, 1))
+    learnt = Entmax(alpha=1.5, learnable=True, per=3)
+    for transform in (by_head, learnt, Entmax(1.3), "sparsemax"):
+        wanted = attention(q, k, v, transform)
+        out, _ = attention(q, transform=transform, cache=cache)
+        torch.testing.assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+    q.requires_grad_()
+    for wanted, found in zip(
+        *(
+            torch.autograd.grad(o.sin().sum(), (q, learnt.alpha.raw))
+            for o in (attention(q, k, v, learnt), attention(q, transform=learnt, cache=cache)[0])
+        ),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_low_precision_is_as_good_as_attention_to_all(dtype):
+    torch.manual_seed(0)
+    k, v = slow_drift((2,), 300, 8).to(dtype), torch.randn(2, 300, 8).to(dtype)
+    q = torch.randn(2, 5, 8).to(dtype)
+    out, certificate = attention(q, transform="entmax15", cache=build(k, v))
+    assert out.dtype == dtype and certificate.holds.all()
+    truth = attention(q.double(), k.double(), v.double(), "entmax15")
+    plain = (attention(q, k, v, "entmax15").double() - truth).abs().max()
+    assert (out.double() - truth).abs().max() <= plain + torch.finfo(dtype).eps
+
+
+def test_nan_stays_with_those_who_see_it():
+    torch.manual_seed(0)
+    k, v = slow_drift((2, 1), 40, 4), torch.randn(2, 1, 40, 4, dtype=F64)
+    q = torch.randn(2, 2, 3, 4, dtype=F64)
+    k[0, 0, 33] = torch.nan
+    q[1, 1, 2, 0] = torch.nan
+    out, certificate = attention(q, transform="entmax15", cache=build(k, v))
+    assert out[0].isnan().all() and out[1, 1, 2].isnan().all()
+    fine = torch.ones(2, 2, 3, dtype=torch.bool)
+    fine[0] = fine[1, 1, 2] = False
+    assert torch.equal(certificate.holds, fine)
+    torch.testing.assert_close(out[fine], attention(q, k, v, "entmax15")[fine], rtol=1e-9, atol=1e-9)
+    # Before it in time, it does not exist.
+    early, _ = attention(q, transform="entmax15", cache=build(k, v), is_causal=True, offset=20)
+    assert early[0].isfinite().all()
+    # A value without weight may be anything.
+    v[1, 0, k[1, 0].norm(dim=-1).argmin()] = torch.nan
+    weights = attention(q, k, torch.zeros_like(v), "sparsemax", return_weights=True)[1]
+    out, _ = attention(q, transform="sparsemax", cache=build(k, v))
+    clean = (weights[1, ..., k[1, 0].norm(dim=-1).argmin()] == 0).nonzero()
+    assert len(clean) and all(out[1, h, i].isfinite().all() for h, i in clean.tolist())
+
+
+def test_what_cannot_be_certified_is_refused():
+    cache = build(*torch.randn(2, 1, 2, 10, 4))
+    q = torch.randn(1, 2, 1, 4)
+    for transform in ("softmax", omegamax.nn.Softmax(), Tsallis(1.0)):
+        with pytest.raises(ValueError, match=r"finite alpha > 1 .* got .*; it has no zeros, so that every key matters"):
+            attention(q, transform=transform, cache=cache)
+    for transform in ("normmax", omegamax.KSubsets(2), Tsallis(math.inf), Tsallis(0.5)):
+        with pytest.raises(ValueError, match="a cache is read with entmax of finite alpha > 1"):
+            attention(q, transform=transform, cache=cache)
+    with pytest.raises(ValueError, match="with a cache there is no mask, window"):
+        attention(q, mask=torch.ones(1, 10, dtype=torch.bool), window=3, cache=cache)
+    with pytest.raises(ValueError, match=r"q must be \[1, H, L, 4\] with H a multiple of 2 for this cache"):
+        attention(q[:, :1], cache=cache)
+    with pytest.raises(ValueError, match=r"k must be \[1, 2, L, 4\] as before"):
+        cache.append(torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 1, 4))
+    with pytest.raises(ValueError, match=r"k must be torch\.float32 on cpu as before, got torch\.float64"):
+        cache.append(torch.zeros(1, 2, 1, 4, dtype=F64), torch.zeros(1, 2, 1, 4, dtype=F64))
+    with pytest.raises(ValueError, match="there are no keys yet"):
+        attention(q, cache=PagedCache())
+    with pytest.raises(TypeError, match="cache must be a PagedCache, got list"):
+        attention(q, cache=[])
+    with pytest.raises(TypeError, match="k and v must be tensors where there is no cache"):
+        attention(q)

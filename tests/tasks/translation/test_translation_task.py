@@ -1,0 +1,144 @@
+"""The task learns to translate, measures it rightly, and its files say what it is."""
+
+import json
+
+import lightning as L
+import pytest
+import torch
+
+from omegamax.data import DataError
+from omegamax.data.translation import PairVocabulary, TextForm, TinyPairs
+from omegamax.models.translation import TokenOutputConfig, TranslatorConfig
+from omegamax.tasks.rate import Rate
+from omegamax.tasks.translation import SearchConfig, TinyPairsData, TranslationTask, measure_bleu, translate
+from omegamax.tasks.translation.explain import draw, explain
+from omegamax.tasks.weights_file import write_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec.*deprecated")
+VOCABULARY = PairVocabulary.learn(TinyPairs(60), kind="words", joint=False)
+SMALL = {"dim": 16, "hidden_dim": 16, "layers": 1, "heads": 2, "dropout": 0.0}
+
+
+def make(seed=0, vocabulary=VOCABULARY, output="sparsemax", **settings):
+    torch.manual_seed(seed)
+    network = TranslatorConfig(attention="entmax15", output=TokenOutputConfig(output, label_smoothing=0.0), **SMALL)
+    return TranslationTask(vocabulary, network, **settings)
+
+
+def trainer(tmp_path, **settings):
+    quiet = {"enable_progress_bar": False, "enable_checkpointing": False, "enable_model_summary": False}
+    return L.Trainer(accelerator="cpu", default_root_dir=tmp_path, logger=False, **quiet, **settings)
+
+
+@pytest.mark.slow
+def test_embedded_pair_is_learnt(tmp_path):
+    L.seed_everything(0, verbose=False)
+    data = TinyPairsData((3000, 50, 100), batch_size=64)
+    network = TranslatorConfig.tiny(attention="entmax15", output=TokenOutputConfig("entmax15", label_smoothing=0.0))
+    task = TranslationTask(data.vocabulary, network, Rate(3e-3, 20, "constant", interval="step"))
+    runner = trainer(tmp_path, max_epochs=8, gradient_clip_val=1.0)
+    runner.fit(task, datamodule=data)
+    (found,) = runner.test(task, datamodule=data, verbose=False)
+    assert found["test_bleu"] > 95 and found["test_support"] < 3 and found["test_exact"] > 0.9
+
+
+def test_measures_and_files_are_those_of_all_sentences(tmp_path, capsys):
+    data = TinyPairsData((60, 10, 23), batch_tokens=60)
+    task = make(vocabulary=data.vocabulary, search=SearchConfig(2, max_length=12)).double()
+    (found,) = trainer(tmp_path, precision=64).test(task, datamodule=data, verbose=False)
+    pairs = data.read("test")
+    every = translate(task.eval(), [pair.source for pair in pairs])
+    lines = (tmp_path / "test.hyp").read_text().splitlines()
+    assert lines == [each.text for each in every] and len(lines) == 23
+    assert (tmp_path / "test.ref").read_text().splitlines() == [pair.target for pair in pairs]
+    again = measure_bleu(lines, [pair.target for pair in pairs])
+    saved = json.loads((tmp_path / "test_bleu.json").read_text())
+    assert found["test_bleu"] == pytest.approx(again.score) and saved["signature"] == again.signature
+    assert "case:mixed" in again.signature and saved["form"] == "cased, NFC" and str(again) in capsys.readouterr().out
+    assert found["test_exact"] == pytest.approx(sum(each.exact for each in every) / 23)
+    lengths = [len(each.hypotheses[0].tokens) for each in every]
+    assert found["test_length"] == pytest.approx(sum(lengths) / 23)
+
+
+def test_score_says_that_it_is_lower_cased():
+    report = measure_bleu(["Ein Hund läuft im Wald ."], ["ein hund läuft im wald ."], TextForm(lowercase=True))
+    assert report.score == pytest.approx(100) and "case:lc" in report.signature and "lower-cased" in str(report)
+    with pytest.raises(ValueError, match="as many"):
+        measure_bleu(["a"], [])
+
+
+@torch.no_grad()
+def test_lines_are_translated_as_each_would_be_alone():
+    task = make().double().eval()
+    lines = [pair.source for pair in TinyPairs(9, "val")] + ["", "   ", "日本語 \x00 ?", "hund " * 10_000]
+    search = SearchConfig(3, max_length=15)
+    together = translate(task, lines, search, returned=2)
+    assert [each.text for each in together] == [translate(task, [line], search, 2)[0].text for line in lines]
+    assert together[9].hypotheses == () == together[10].hypotheses and together[11].hypotheses
+    assert together[-1].cut == 10_001 - 256 and all(each.cut == 0 for each in together[:-1])
+    assert all("\n" not in each.text for each in together)
+
+
+def test_samples_follow_their_seed():
+    task = make().double().eval()
+    search = SearchConfig(samples=4, max_length=10)
+    lines = ["der hund hat den ball gesehen ."]
+    one, other, third = (
+        translate(task, lines, search, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    )
+    assert one == other and len(one[0].hypotheses) == 4 and not one[0].exact
+    assert third != one
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_file_says_what_the_network_is(tmp_path, joint):
+    task = make(vocabulary=PairVocabulary.learn(TinyPairs(60), size=120, joint=joint)).eval()
+    write_weights(tmp_path / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    again = TranslationTask.load(tmp_path / "model.safetensors")
+    assert again.vocabulary == task.vocabulary and again.config == task.config
+    line = ["der hund hat den ball gesehen ."]
+    search = SearchConfig(2, max_length=10)
+    assert translate(again, line, search) == translate(task, line, search)
+    assert again.model.output.weight is again.model.embedding.weight
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda network: network["network"].update(layers=10**7),
+        lambda network: network["network"].update(dim=10**7, heads=1),
+        lambda network: network["vocabulary"]["source"].update(tokens=["a"]),
+        lambda network: network.pop("vocabulary"),
+    ],
+)
+def test_file_that_was_tampered_with_is_refused(tmp_path, change):
+    task = make()
+    record = json.loads(json.dumps(task.describe()))
+    change(record["network"])
+    write_weights(tmp_path / "model.safetensors", task.kind, record, task.model.state_dict())
+    with pytest.raises(DataError):
+        TranslationTask.load(tmp_path / "model.safetensors")
+
+
+def test_mean_of_weights_stands_in_for_them(tmp_path):
+    data = TinyPairsData((100, 10, 10))
+    task = make(vocabulary=data.vocabulary, average=0.5, rate=Rate(1e-2, 0, "constant"))
+    start = task.model.embedding.weight.detach().clone()
+    seen = []
+    task.model.output.register_forward_hook(lambda *unused: seen.append(task.model.embedding.weight.detach().clone()))
+    runner = trainer(tmp_path, max_steps=1, limit_val_batches=1, num_sanity_val_steps=0)
+    runner.fit(task, datamodule=data)
+    assert seen and not torch.equal(seen[-1], start)
+
+
+def test_explanation_looks_where_the_network_does():
+    task = make().eval()
+    said = explain(task, "der hund hat den ball gesehen .", search=SearchConfig(2, max_length=8))
+    assert said.source == ("der", "hund", "hat", "den", "ball", "gesehen", ".", "</s>")
+    assert said.weights.shape == (len(said.target), 8) and said.support.shape == (len(said.target),)
+    given = explain(task, "der hund", "the dog")
+    assert given.translation is None and given.target == ("the", "dog", "</s>")
+    figure = draw({"one": said, "two": said})
+    assert len(figure.axes) == 2
+    with pytest.raises(ValueError, match="must have words"):
+        explain(task, " ")
