@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -46,7 +48,7 @@ class RationaleClassifier(TextClassifier):
         self.score = torch.nn.Sequential(torch.nn.Linear(config.state_dim, config.score_dim), torch.nn.Tanh(), last)
         self.select = WordSelector(config.rationale)
 
-    def read(self, x: Tensor, mask: Tensor) -> TextAnswer:
+    def read(self, x: Tensor, mask: Tensor, counts: Sequence[int] | None = None) -> TextAnswer:
         lengths = mask.sum(-1)
         h = self.dropout(self.generator(self.dropout(x), lengths, mask))
         z = self.score(h).squeeze(-1)
