@@ -19,8 +19,8 @@ from omegamax.models.text import EntailmentAnswer, EntailmentClassifier, TextAns
 
 Classifier = TextClassifier | EntailmentClassifier
 Batch = Mapping[str, Any]
-# Words read at once where many texts are made of one: some 150 MB of embeddings of size 300, and 2.5 GB.
-_WORDS = {"cpu": 1 << 17, "cuda": 1 << 21}
+# Words read at once where many texts are made of one: some 150 MB of embeddings of size 300, and 600 MB.
+_WORDS = {"cpu": 1 << 17, "cuda": 1 << 19}
 
 
 def compute_log_odds(logits: Tensor, decided: Tensor) -> Tensor:
@@ -163,6 +163,12 @@ def remove_word(words: Tensor, place: Tensor) -> Tensor:
     return words.gather(1, index + (index >= place.unsqueeze(-1)))
 
 
+def take_words(batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """Return what a classifier reads of a batch, on its device."""
+    names: tuple[str, ...] = ("words", "second")
+    return {key: batch[key].to(device) for key in names if key in batch}
+
+
 def _take_rows(batch: Batch, rows: Tensor) -> dict[str, Tensor]:
     """Return what a classifier reads of some of the texts."""
-    return {key: batch[key][rows] for key in ("words", "second") if key in batch}
+    return {key: each[rows] for key, each in take_words(batch, rows.device).items()}

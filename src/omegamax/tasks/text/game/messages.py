@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer
-from omegamax.tasks.text.game.explainers import Batch, Classifier, decide
+from omegamax.tasks.text.game.explainers import Batch, Classifier, decide, take_words
 
 Score = Callable[[Classifier, Batch], Tensor]
 
@@ -89,7 +89,7 @@ def collect_messages(
     bags: list[Tensor] = []
     decided, label, told = [], [], []
     for given in batches:
-        batch = {key: given[key].to(device) for key in ("words", "second") if key in given}
+        batch = take_words(given, device)
         chosen = choose_words(score(model, batch), k)
         first, second = number_words(batch, model.config.words)
         numbers = first.where(chosen, 0) if second is None else torch.cat([first.where(chosen, 0), second], 1)

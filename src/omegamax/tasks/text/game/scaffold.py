@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
-from omegamax.tasks.text.game.explainers import Batch, Classifier, decide, read_attention
+from omegamax.tasks.text.game.explainers import Batch, Classifier, decide, read_attention, take_words
 from omegamax.tasks.text.game.trained import Epoch, average_words, make_explainer
 
 Explain = Callable[[Batch], Tensor]  # from a batch to weights of its words [B, L]
@@ -123,12 +123,12 @@ def teach_student(
         explain: from a batch to weights of its words, ``[B, L]``, which sum to one; None: no explanation.
         steps, rate, strength: of the student, see :func:`train_scaffold`.
     """
-    student = Student.beginner(classifier)
+    student, device = Student.beginner(classifier), classifier.embedding.weight.device
     for batch in batches:
-        given = _take(batch, classifier)
+        given = take_words(batch, device)
         weights = None if explain is None else explain(given)
-        settings = {"rate": rate, "strength": strength}
-        student = make_steps(student, given, decide(classifier, given), weights, steps=steps, **settings)
+        decided = decide(classifier, given)
+        student = make_steps(student, given, decided, weights, steps=steps, rate=rate, strength=strength)
     return student
 
 
@@ -177,7 +177,7 @@ def train_scaffold(
     for index in range(epochs):
         student, lesson = Student.beginner(classifier), None
         for batch in epoch(index):
-            exam = _take(batch, classifier)
+            exam = take_words(batch, classifier.embedding.weight.device)
             if lesson is not None:
                 weights = read_attention(explainer(lesson))
                 taught = make_steps(
@@ -197,9 +197,3 @@ def train_scaffold(
                 student = Student(*(value.detach() for value in taught))
             lesson = exam
     return explainer.eval()
-
-
-def _take(batch: Batch, classifier: Classifier) -> dict[str, Tensor]:
-    """Return what is read of a batch, where the classifier is."""
-    device = classifier.embedding.weight.device
-    return {key: batch[key].to(device) for key in ("words", "second") if key in batch}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
 from omegamax.models.text import EntailmentClassifier, TextClassifier, WordsConfig
-from omegamax.tasks.text.game.explainers import Batch, Classifier, read_attention
+from omegamax.tasks.text.game.explainers import Batch, Classifier, read_attention, take_words
 from omegamax.tasks.text.game.messages import count_numbers, number_words
 
 Epoch = Callable[[int], Iterable[Batch]]
@@ -50,7 +50,7 @@ def train_explainer(
     optimiser = torch.optim.Adam([*explainer.parameters(), told, bias], _RATE)
     for index in range(epochs):
         for given in epoch(index):
-            batch = {key: given[key].to(weight.device) for key in ("words", "second") if key in given}
+            batch = take_words(given, weight.device)
             decided, h = read_state(classifier, batch)
             answer = explainer(batch)
             first, second = number_words(batch, classifier.config.words)
