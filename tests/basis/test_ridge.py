@@ -400,6 +400,27 @@ def test_operators_are_computed_once(monkeypatch):
     assert sum(t.numel() for t in fit._cache._single.values()) <= 6 * 9 * 3
 
 
+def test_cache_holds_every_length_of_long_texts(monkeypatch):
+    functions = 64  # of a corpus; here one, and as many times fewer entries
+    monkeypatch.setattr(cache_module, "_MOST_ENTRIES", cache_module._MOST_ENTRIES // functions)
+    cache, made = cache_module.OperatorCache(), []
+
+    def make(size):
+        made.append(size)
+        return torch.arange(1.0, size[0] + 1).unsqueeze(0) * size[0]
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(2):
+        for lengths in (torch.randperm(2000, generator=generator) + 1).split(16):
+            sizes = [(int(length),) for length in lengths]
+            width = int(lengths.max())
+            found = cache.many(sizes, width, "setting", make)
+            wanted = torch.arange(1.0, width + 1) * lengths.unsqueeze(1)
+            wanted[torch.arange(width) >= lengths.unsqueeze(1)] = 0
+            assert torch.equal(found.squeeze(1), wanted)
+    assert sorted(made) == [(length,) for length in range(1, 2001)]  # each once
+
+
 def test_fit_compiles_without_graph_breaks():
     fit = RidgeFit(line(), 9)
     values = torch.randn(2, 9, 2, dtype=F64)

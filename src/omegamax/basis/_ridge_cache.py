@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 
 import torch
@@ -11,20 +12,22 @@ from torch.nn.functional import pad
 from omegamax._checks import is_plain
 from omegamax.basis.positions import Size
 
-# Entries held before everything is forgotten: 256 MB in single precision. A text corpus with every length from 1 to
-# 1024 and 64 functions fits.
-_MOST_ENTRIES = 2**26
+# Entries held before everything is forgotten: 1 GB in single precision. A text corpus with every length from 1 to 2000
+# and 64 functions takes 0.6 of it.
+_MOST_ENTRIES = 2**28
+_BAND = 256  # positions; sizes of one band share a table, so that no short one is padded to the longest there is
 
 
 class OperatorCache:
     """Operators ``[J, l]`` by size, and tables ``[U, J, L]`` of them with zero columns behind, from which rows come.
 
-    ``setting`` is whatever else an operator depends on: dtype, device, penalty.
+    ``setting`` is whatever else an operator depends on: dtype, device, penalty. A table holds sizes of about as many
+    positions: the first 256, the next 256, and so on.
     """
 
     def __init__(self) -> None:
         self._single: dict[Hashable, Tensor] = {}
-        self._tables: dict[Hashable, tuple[dict[Size, int], Tensor]] = {}
+        self._tables: dict[tuple[Hashable, int], tuple[dict[Size, int], Tensor]] = {}
 
     def clear(self) -> None:
         """Forget everything."""
@@ -44,17 +47,39 @@ class OperatorCache:
 
     def many(self, sizes: list[Size], width: int, setting: Hashable, make: Callable[[Size], Tensor]) -> Tensor:
         """Return the operators for several sizes, ``[len(sizes), J, width]``."""
-        slots, table = self._tables.get(setting, ({}, None))
+        bands: dict[int, list[int]] = {}
+        for place, size in enumerate(sizes):
+            bands.setdefault(max(0, math.prod(size) - 1) // _BAND, []).append(place)
+        parts = []
+        for band, places in bands.items():
+            part = self._gather([sizes[i] for i in places], width, (setting, band), make)
+            parts.append(pad(part, (0, width - part.shape[-1])))
+        if len(parts) == 1:
+            return parts[0]
+        order = torch.tensor([place for places in bands.values() for place in places]).argsort()
+        whole = torch.cat(parts)
+        return whole.index_select(0, order.to(whole.device, non_blocking=True))
+
+    def _gather(
+        self, sizes: list[Size], width: int, key: tuple[Hashable, int], make: Callable[[Size], Tensor]
+    ) -> Tensor:
+        """Return the operators for sizes of one band, at most ``width`` columns of each."""
+        slots, table = self._tables.get(key, ({}, None))
         missing = [s for s in dict.fromkeys(sizes) if s not in slots]
-        if table is None or missing or table.shape[-1] < width:
+        if table is None or missing:
+            reach = max(map(math.prod, missing), default=0)
             if table is not None:
-                reach = max(width, table.shape[-1])
-                if (len(slots) + len(missing)) * table.shape[1] * reach > _MOST_ENTRIES:
+                reach = max(reach, table.shape[-1])
+                others = sum(t.numel() for other, (_, t) in self._tables.items() if other != key)
+                if others + (len(slots) + len(missing)) * table.shape[1] * reach > _MOST_ENTRIES:
+                    self._tables.clear()
                     slots, table, missing = {}, None, list(dict.fromkeys(sizes))
-            slots, table = extend_table(slots, table, missing, width, make)
+                    reach = max(map(math.prod, missing))
+            slots, table = extend_table(slots, table, missing, reach, make)
             if _is_lasting(table):
-                self._tables[setting] = slots, table
-        index = torch.tensor([slots[s] for s in sizes], device=table.device)
+                self._tables[key] = slots, table
+        # A copy that blocks would wait for all that a GPU still has to do.
+        index = torch.tensor([slots[s] for s in sizes]).to(table.device, non_blocking=True)
         return table[..., :width].index_select(0, index)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -208,7 +209,7 @@ class Positions(torch.nn.Module):
             batch, sizes = self.sizes(lengths, width)
             counts = [math.prod(s) for s in sizes]
             if any(count < width for count in counts):
-                filled = torch.tensor(counts, dtype=torch.long, device=device).reshape(tuple(batch))
+                filled = _send(counts, device).reshape(tuple(batch))
                 here = torch.arange(width, device=device) < filled.unsqueeze(-1)
         if self.points is not None:
             points = self.inside((width,), device)
@@ -292,8 +293,13 @@ class BatchPositions:
         assert self.sizes is not None
         if len(set(self.sizes)) == 1:
             return list(self.sizes[0])
-        table = torch.tensor(self.sizes, dtype=torch.long, device=device).reshape(*self.batch, self.dimension)
+        table = _send(self.sizes, device).reshape(*self.batch, self.dimension)
         return list(table.unbind(-1))
+
+
+def _send(numbers: Sequence[Any], device: torch.device) -> Tensor:
+    """Return integers on a device, without waiting for all that a GPU still has to do."""
+    return torch.tensor(numbers, dtype=torch.long).to(device, non_blocking=True)
 
 
 def _join(name: str, shapes: Mapping[str, Sequence[int]], here: Tensor | None, mask: Tensor | None) -> Tensor | None:

@@ -148,6 +148,8 @@ class PackedTexts(Dataset[dict[str, Any]]):
 def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Make a batch: ``words [B, L]``, 0 for padding, ``label [B]``, ``id``, and ``marks`` and ``second`` likewise.
 
+    ``lengths`` are the numbers of words, a list, which stays on the CPU when tensors go to a device.
+
     >>> texts = [TextSample.of("A good film", "+", "a"), TextSample.of("Bad", "-", "b")]
     >>> packed = PackedTexts(texts, collect_vocabulary(texts))
     >>> collate_texts([packed[0], packed[1]])["words"]
@@ -156,6 +158,7 @@ def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
     batch: dict[str, Any] = {"label": torch.tensor([item["label"] for item in items])}
     batch["id"] = [item["id"] for item in items]
+    batch["lengths"] = [len(item["words"]) for item in items]
     for key in ("words", "second", "marks"):
         if key in items[0]:
             rows = [item[key] for item in items]

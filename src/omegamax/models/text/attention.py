@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -87,7 +88,8 @@ class TextAttention(torch.nn.Module):
 
     A discrete kind maps the scores z of the words to weights p; a continuous one has a density p over the unit interval
     that the text fills, from the moments of weights or from a CNN, and takes the mean of the function V that ridge
-    regression puts through the states h. Its matrix is computed once for each length.
+    regression puts through the states h. Its matrix is computed once for each length; ``forward`` takes the lengths as
+    a list, ``counts``, too, so that a GPU need not be asked for them.
 
     Args:
         dim: features D of a word.
@@ -117,7 +119,9 @@ class TextAttention(torch.nn.Module):
         self.transform = _make_transform(config)
         self.density = _make_density(config)
 
-    def forward(self, h: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, WordAttention]:
+    def forward(
+        self, h: Tensor, lengths: Tensor, mask: Tensor, counts: Sequence[int] | None = None
+    ) -> tuple[Tensor, WordAttention]:
         weights = None
         if self.score is not None:
             z = self.score(h).squeeze(-1)
@@ -125,7 +129,8 @@ class TextAttention(torch.nn.Module):
         if self.density is None:
             assert weights is not None
             return torch.einsum("bl,bld->bd", weights.to(h.dtype), h), WordAttention(lengths, mask, weights)
-        cpu = lengths.cpu()  # by which the matrices of the regression are found
+        # By these the matrices of the regression are found.
+        cpu = lengths.cpu() if counts is None else torch.tensor(counts, dtype=torch.long)
         if self.encode is not None:
             context, density = self.density(h, query=self.encode(h, mask), lengths=cpu)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,8 @@ class TextClassifier(WordReader):
         embedding: of the words, to start from, ``[words, word_dim]``, such as GloVe's.
 
     ``forward(batch)`` takes what :func:`~omegamax.data.text.collate_texts` makes: ``words [B, L]``, integers, 0 after
-    the last word. Returns a :class:`TextAnswer`.
+    the last word; ``lengths``, a list of the numbers of words, may be missing, but with a continuous attention on a GPU
+    it saves waiting for them. Returns a :class:`TextAnswer`.
 
         >>> model = TextClassifier(TextConfig.small(words=20, classes=3)).eval()
         >>> answer = model({"words": torch.tensor([[3, 7, 2], [4, 0, 0]])})
@@ -109,12 +110,17 @@ class TextClassifier(WordReader):
         if "second" in batch:
             raise ValueError("TextClassifier: reads one text, got pairs; for these the network must have an alignment")
         words = self.check_words("words", batch.get("words"))
-        return self.read(self.embedding(words), words != 0)
+        return self.read(self.embedding(words), words != 0, batch.get("lengths"))
 
-    def read(self, x: Tensor, mask: Tensor) -> TextAnswer:
-        """Return the answer to the embeddings of words ``[B, L, word_dim]``; the mask is True where there is a word."""
+    def read(self, x: Tensor, mask: Tensor, counts: Sequence[int] | None = None) -> TextAnswer:
+        """Return the answer to the embeddings of words ``[B, L, word_dim]``.
+
+        Args:
+            mask: ``[B, L]``, True where there is a word.
+            counts: how many each text has, where that is known without asking a GPU.
+        """
         h = self.encode(x, mask)
-        context, attention = self.attention(h, mask.sum(-1), mask)
+        context, attention = self.attention(h, mask.sum(-1), mask, counts)
         return TextAnswer(self.classify(context), attention)
 
     def extra_repr(self) -> str:

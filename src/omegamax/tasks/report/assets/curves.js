@@ -1,7 +1,11 @@
 // Learning curves: one line for each model, the values under the pointer beside it.
 
 function learningCurves() {
-  const MEASURES = { val_accuracy: "accuracy, validation", val_loss: "loss, validation", train_loss: "loss, training" };
+  const MEASURES = {
+    val_accuracy: "accuracy, validation", val_bleu4: "BLEU-4, validation", val_loss: "loss, validation",
+    train_loss: "loss, training",
+  };
+  const SHARES = ["val_accuracy", "val_bleu4"];
   const CLOCKS = { step: "steps", seconds: "seconds" };
   const HEIGHT = 320, MARGIN = { left: 52, right: 16, top: 14, bottom: 40 };
   const chart = at("chart"), hidden = new Set();
@@ -10,7 +14,7 @@ function learningCurves() {
   const measures = Object.keys(MEASURES).filter(known), clocks = Object.keys(CLOCKS).filter(known);
   let measure = measures[0], clock = clocks[0], cursor = null, view = null;
 
-  const value = (y) => (y == null ? DASH : measure === "val_accuracy" ? percent(y) : y.toPrecision(3));
+  const value = (y) => (y == null ? DASH : SHARES.includes(measure) ? percent(y) : y.toPrecision(3));
 
   function lines() {
     const shown = all.filter((model) => !hidden.has(model.name + Boolean(model.blind)));
@@ -57,7 +61,7 @@ function learningCurves() {
     const svg = drawn("svg", { width, height: HEIGHT, role: "img", tabindex: 0, "aria-label": label });
     for (const tick of yTicks) {
       svg.append(drawn("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) }));
-      const text = measure === "val_accuracy" ? percent(tick, 0) : String(tick);
+      const text = SHARES.includes(measure) ? percent(tick, 0) : String(tick);
       svg.append(drawn("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, text));
     }
     for (const tick of xTicks) {
@@ -117,7 +121,7 @@ function learningCurves() {
       marks.append(drawn("circle", { cx: x(near[0]), cy: y(near[1]), r: 4, class: "coloured", style: `--colour:${line.colour}` }));
       return { line, y: near[1] };
     });
-    values.sort((a, b) => (measure === "val_accuracy" ? b.y - a.y : a.y - b.y));
+    values.sort((a, b) => (SHARES.includes(measure) ? b.y - a.y : a.y - b.y));
     tip.replaceChildren(
       element("strong", {}, `${Number(xs[index].toPrecision(4)).toLocaleString("en")} ${CLOCKS[clock]}`),
       ...values.map(({ line, y }) => element("div", {},

@@ -3,11 +3,15 @@
 const levelsOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 // A canvas with the photograph and a map over it; `zeros` is a colour for cells without attention, or null, and then
-// the photograph shows there as it is.
-function drawMap(photograph, levels, [rows, columns], shades, zeros = null) {
+// the photograph shows there as it is; `pale`, how far the photograph is made grey and white, so that maps stand out.
+function drawMap(photograph, levels, [rows, columns], shades, { zeros = null, pale = 0 } = {}) {
   const canvas = element("canvas", { width: photograph.naturalWidth, height: photograph.naturalHeight });
   const pen = canvas.getContext("2d");
+  pen.filter = `grayscale(${pale ? 0.8 : 0})`;
   pen.drawImage(photograph, 0, 0);
+  pen.filter = "none";
+  pen.fillStyle = `rgba(255, 255, 255, ${pale})`;
+  pen.fillRect(0, 0, canvas.width, canvas.height);
   const colour = shades.map(([r, g, b, a]) => `rgba(${r}, ${g}, ${b}, ${a / 255})`);
   // Edges at full pixels, so that neighbours neither overlap nor leave a gap.
   const edge = (index, count, size) => Math.round((index * size) / count);

@@ -1,0 +1,105 @@
+"""The page about captions: one HTML file with its photographs, style and script inside."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from omegamax.tasks.captioning.report.records import CaptionComparison, CaptionExample
+from omegamax.tasks.captioning.report.table import columns
+from omegamax.tasks.rating.stop_words import find_content_words
+from omegamax.tasks.report.maps import list_shades
+from omegamax.tasks.report.page import (
+    HERE,
+    SCRIPTS,
+    make_curves_section,
+    make_explorer_section,
+    make_page,
+    make_settings_section,
+    make_table_section,
+    read_asset,
+)
+from omegamax.tasks.report.payload import describe_models, png_address
+from omegamax.tasks.report.table import make_csv, make_table
+from omegamax.viz.picture import LABEL, scale_picture
+
+_HERE = "omegamax.tasks.captioning.report"
+
+
+def write_report(comparison: CaptionComparison, path: str | PathLike[str]) -> Path:
+    """Write the page of ``comparison`` to ``path``, an HTML file that opens without a server; return the path."""
+    path = Path(path)
+    path.write_text(page(comparison), encoding="utf-8")
+    return path
+
+
+def page(comparison: CaptionComparison) -> str:
+    """Return the HTML of the page; without examples it has no explorer."""
+    return make_page(
+        comparison.title,
+        comparison.about,
+        "".join(
+            [
+                _explorer(comparison),
+                _table(comparison),
+                make_curves_section(comparison.rows),
+                make_settings_section(comparison.settings),
+            ]
+        ),
+        describe(comparison),
+        [read_asset(HERE, "report.css"), read_asset(_HERE, "strips.css")],
+        [*(read_asset(HERE, name) for name in (*SCRIPTS, "maps.js")), read_asset(_HERE, "strips.js")],
+        "The table is here; the curves and the photographs need JavaScript.",
+    )
+
+
+def describe(comparison: CaptionComparison) -> dict[str, Any]:
+    """Return the data of the page: numbers, words, lists and dicts."""
+    return {
+        "models": describe_models(comparison.rows),
+        "baseline": None,
+        "examples": [_describe_example(example, comparison) for example in comparison.examples],
+        "shades": list_shades(),
+        "scale": png_address(scale_picture()) if comparison.examples else None,
+        "label": LABEL,
+    }
+
+
+def _describe_example(example: CaptionExample, comparison: CaptionComparison) -> dict[str, Any]:
+    looks = [example.looks.get(row.name) for row in comparison.rows]  # in the order of the models
+    # The words to filter by: of any caption, without those that every caption has.
+    said = {look.words[i].lower() for look in looks if look is not None for i in find_content_words(look.words)}
+    described = [None if look is None else asdict(look) for look in looks]
+    return {**asdict(example), "looks": described, "said": sorted(said)}
+
+
+def _table(comparison: CaptionComparison) -> str:
+    rows, shown = comparison.rows, columns(comparison.rows)
+    about = (
+        "BLEU, METEOR, ROUGE-L and SPICE in hundreds, against the captions that people wrote; REP: repetitions in "
+        "percent of their words, less is better; JS: the Jensen&ndash;Shannon divergence in bits between the maps of "
+        "successive words; zero: the share of cells with exactly no attention. The best of each column is bold."
+    )
+    if "tokeniser" in comparison.settings:
+        about += f" Tokeniser: {escape(comparison.settings['tokeniser'])}."
+    for name, reason in comparison.missing.items():
+        about += f" No {escape(name)}: {escape(reason)}."
+    return make_table_section(about, make_table(rows, shown), "", make_csv(rows, shown))
+
+
+def _explorer(comparison: CaptionComparison) -> str:
+    if not comparison.examples:
+        return ""
+    filters = {"word": "caption with", "theme": "picked for", "same": "captions"}
+    content = """<div id="shown">
+<div id="zeros" class="choice" role="group" aria-label="Cells without attention"></div>
+<div id="about"><figure id="photograph"></figure><div id="asked" aria-live="polite"></div></div>
+<div id="key" role="group" aria-label="Key"></div>
+<div id="looks"></div>
+</div>
+<p class="muted hint">Left and right keys: other photographs. A click on a map makes those of its network large, Esc
+small again. The address of the page keeps what is chosen, for a link to share.</p>"""
+    return make_explorer_section("Where they looked for each word", filters, content)
