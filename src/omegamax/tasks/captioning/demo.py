@@ -46,7 +46,7 @@ class CaptionRecipe:
     samples: tuple[int, int, int] = (2000, 100, 200)
     pictures: int = 1500
     feature_steps: int = 250
-    steps: int = 400
+    steps: int = 250
     image_size: int = 64
     grid: tuple[int, int] = (8, 8)
     shapes: tuple[str, ...] = ("circle", "triangle", "cross", "ring", "bar")

@@ -191,7 +191,7 @@ class VQATask(RunTask):
         if not self.network.pixels and not self.blind and getattr(data, "features", "elsewhere") is None:
             raise ValueError(
                 f"VQATask: the network takes features, and {type(data).__name__} was given none; give --data.features "
-                "FOLDER, as `omegamax vqa features` writes it, or --model.network.pixels true for pictures"
+                "FOLDER, as `omegamax features` writes it, or --model.network.pixels true for pictures"
             )
         if self.freeze_cnn and self.model.cnn is not None and not self.blind:
             data.featurise(self.model.cnn)
