@@ -14,6 +14,7 @@ FOLDERS = {
     "vqa fit": ["vqa", "fit"],
     "caption fit": ["caption", "fit"],
     "caption demo": ["caption", "demo"],
+    "caption compare": ["caption", "compare", "no-run"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
     "text compare": ["text", "compare", "no-run"],
@@ -24,6 +25,8 @@ FOLDERS = {
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "caption rate": (["caption", "rate", "--runs", "no-run"], "rating.html"),
+    "caption ratings": (["caption", "ratings", "no.json"], "ratings.csv"),
     "caption explain": (["caption", "explain", "no.jpg", "--checkpoint", "no-run"], "strip.png"),
     "vqa rate": (["vqa", "rate", "--runs", "no-run"], "rating.html"),
     "vqa ratings": (["vqa", "ratings", "no.json"], "ratings.csv"),

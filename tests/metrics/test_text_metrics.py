@@ -8,7 +8,16 @@ import torch
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
 from omegamax import metrics
-from omegamax.metrics import auprc, communication_success, comprehensiveness, iou_f1, roc_auc, sufficiency, token_f1
+from omegamax.metrics import (
+    auprc,
+    communication_success,
+    comprehensiveness,
+    iou_f1,
+    roc_auc,
+    simulatability,
+    sufficiency,
+    token_f1,
+)
 
 FUNCTIONS = {"token_f1": token_f1, "auprc": auprc, "roc_auc": roc_auc}
 
@@ -218,3 +227,20 @@ def test_auprc_is_erasers_trapezoid_and_not_average_precision():
     # Recall 0, 0, 1/2, 1/2, 1; precision 1, 0, 1/2, 1/3, 1/2.
     assert float(auprc(scores, marked)) == pytest.approx((0 + 1 / 2) / 2 / 2 + (1 / 3 + 1 / 2) / 2 / 2, abs=1e-12)
     assert float(binary_average_precision(scores[0], marked[0])) == pytest.approx(1 / 2 * 1 / 2 + 1 / 2 * 1 / 2)
+
+
+def test_simulatability_by_hand():
+    guessed, decided = torch.tensor([[0, 1, 2], [2, 0, 1]]), torch.tensor([[0, 1, 1], [2, 2, 1]])
+    alone = torch.tensor([[0, 0, 1], [0, 0, 0]])
+    assert float(simulatability(guessed, decided)) == pytest.approx(4 / 6, abs=1e-15)
+    assert float(simulatability(guessed, decided, alone)) == pytest.approx(4 / 6 - 2 / 6, abs=1e-15)
+    assert simulatability(guessed, decided, alone, reduction="none").tolist() == [[0, 1, -1], [1, 0, 1]]
+    assert math.isnan(simulatability(guessed[:0], decided[:0], alone[:0]))
+    metric = metrics.Simulatability()
+    for row in range(2):
+        metric.update(guessed[row], decided[row], alone[row])
+    assert float(metric.compute()) == pytest.approx(2 / 6, abs=1e-15)
+    with pytest.raises(ValueError, match="simulatability: alone and decided must have one shape"):
+        simulatability(guessed, decided, alone[0])
+    with pytest.raises(TypeError, match="simulatability: guessed must be a tensor of integers"):
+        simulatability(guessed.double(), decided)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from omegamax.cli import ratings
 from omegamax.cli.application import Application
-from omegamax.cli.caption import demo, explain
+from omegamax.cli.caption import compare, demo, explain, rate
 
 CAPTION = Application(
     name="caption",
-    summary="captions of pictures, written word by word: fit, validate, test, predict, explain, demo",
+    summary="captions of pictures, written word by word: fit, test, predict, explain, compare, rate, ratings, demo",
     task="omegamax.tasks.captioning:CaptionTask",
     data="omegamax.tasks.captioning:CaptionData",
     default_data="SceneCaptionsData",
@@ -25,5 +26,5 @@ CAPTION = Application(
         "predict": "write captions of the pictures of the test part, into captions.jsonl and maps.npz in the run's "
         "folder",
     },
-    commands={"explain": explain, "demo": demo},
+    commands={"explain": explain, "compare": compare, "rate": rate, "ratings": ratings, "demo": demo},
 )

@@ -10,6 +10,8 @@ from omegamax.cli._checks import CommandError, at_least
 from omegamax.cli.explanation import Explanation, add_checkpoint, explain_runs
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from omegamax.tasks.captioning import CaptionTask
 
 SUMMARY = "let trained networks write captions of a picture: the words, and where each was read from"
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("image", type=Path, metavar="IMAGE", help="a picture; or features, .npz or .pth, for networks that want them")
     add_checkpoint(parser)
     add("--picture", type=Path, metavar="FILE", help="what to draw on where IMAGE is features (grey)")
+    add("--features", type=Path, metavar="FOLDER", help="how to make features of IMAGE (the folder of the training)")
     add("--out", type=Path, default=Path("strip.png"), metavar="PNG", help="the picture (strip.png)")
     add("--zeros", choices=[*ZEROS], default="white", help="how cells without any attention look (white)")
     add("--beam", type=at_least(1), metavar="N", help="captions that go on at each word (that of the training, or 5)")
@@ -48,7 +51,7 @@ def _ask(tasks: dict[str, CaptionTask], options: argparse.Namespace) -> Explanat
     said = {}
     for name, task in tasks.items():
         task.beam = options.beam or task.beam
-        said[name] = explain(task, image, features)
+        said[name] = explain(task, image, features if image is None else _extract(name, task, image, options.features))
     rows = []
     for name, each in said.items():
         proven = " (proven)" if each.exact else ""
@@ -61,3 +64,15 @@ def _ask(tasks: dict[str, CaptionTask], options: argparse.Namespace) -> Explanat
     assert shown is not None
     figure = draw(shrink(shown, _SHARP), said, ZEROS[options.zeros])
     return Explanation(["attention", "caption", "log-probability"], rows, figure, "Where they looked for each word")
+
+
+def _extract(name: str, task: CaptionTask, image: Tensor, folder: Path | None) -> Tensor | None:
+    """Return the features of a picture as those of the training were made; None for a network that needs none."""
+    if task.config.pixels:
+        return None
+    from omegamax.tasks.features import FolderFeatures
+
+    known = folder or task.data_settings.get("features")
+    if known is None:
+        raise CommandError(f"{name} takes features, and does not say how they were made; give --features FOLDER")
+    return FolderFeatures(known)(image)
