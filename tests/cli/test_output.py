@@ -10,8 +10,11 @@ FOLDERS = {
     "tour": ["tour"],
     "vqa compare": ["vqa", "compare", "no-run"],
     "vqa figures": ["vqa", "figures", "no-comparison"],
-    "vqa features": ["vqa", "features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
+    "features": ["features", "no-pictures", "--backbone", "gridcnn:no.safetensors"],
     "vqa fit": ["vqa", "fit"],
+    "caption fit": ["caption", "fit"],
+    "caption demo": ["caption", "demo"],
+    "caption compare": ["caption", "compare", "no-run"],
     "mil fit": ["mil", "fit", "--data.folder", "no-set"],
     "text fit": ["text", "fit"],
     "text compare": ["text", "compare", "no-run"],
@@ -22,6 +25,9 @@ FOLDERS = {
 FILES = {
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
+    "caption rate": (["caption", "rate", "--runs", "no-run"], "rating.html"),
+    "caption ratings": (["caption", "ratings", "no.json"], "ratings.csv"),
+    "caption explain": (["caption", "explain", "no.jpg", "--checkpoint", "no-run"], "strip.png"),
     "vqa rate": (["vqa", "rate", "--runs", "no-run"], "rating.html"),
     "vqa ratings": (["vqa", "ratings", "no.json"], "ratings.csv"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
@@ -37,6 +43,9 @@ NO_FILES = {
     "vqa validate",
     "vqa test",
     "vqa predict",
+    "caption validate",
+    "caption test",
+    "caption predict",
     "mil validate",
     "mil test",
     "mil predict",
@@ -80,7 +89,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["vqa explain", "mil explain", "text explain", "translate explain"])
+@pytest.mark.parametrize("name", ["vqa explain", "caption explain", "mil explain", "text explain", "translate explain"])
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 

@@ -7,7 +7,16 @@ import pytest
 import torch
 
 from omegamax import metrics
-from omegamax.metrics import auprc, communication_success, comprehensiveness, iou_f1, roc_auc, sufficiency, token_f1
+from omegamax.metrics import (
+    auprc,
+    communication_success,
+    comprehensiveness,
+    iou_f1,
+    roc_auc,
+    simulatability,
+    sufficiency,
+    token_f1,
+)
 
 FUNCTIONS = {"token_f1": token_f1, "auprc": auprc, "roc_auc": roc_auc}
 
@@ -203,3 +212,20 @@ def test_communication_success_by_hand():
         communication_success(guessed[0, :2], decided[0])
     with pytest.raises(ValueError, match="reduction must be one of"):
         communication_success(guessed, decided, reduction="sum")
+
+
+def test_simulatability_by_hand():
+    guessed, decided = torch.tensor([[0, 1, 2], [2, 0, 1]]), torch.tensor([[0, 1, 1], [2, 2, 1]])
+    alone = torch.tensor([[0, 0, 1], [0, 0, 0]])
+    assert float(simulatability(guessed, decided)) == pytest.approx(4 / 6, abs=1e-15)
+    assert float(simulatability(guessed, decided, alone)) == pytest.approx(4 / 6 - 2 / 6, abs=1e-15)
+    assert simulatability(guessed, decided, alone, reduction="none").tolist() == [[0, 1, -1], [1, 0, 1]]
+    assert math.isnan(simulatability(guessed[:0], decided[:0], alone[:0]))
+    metric = metrics.Simulatability()
+    for row in range(2):
+        metric.update(guessed[row], decided[row], alone[row])
+    assert float(metric.compute()) == pytest.approx(2 / 6, abs=1e-15)
+    with pytest.raises(ValueError, match="simulatability: alone and decided must have one shape"):
+        simulatability(guessed, decided, alone[0])
+    with pytest.raises(TypeError, match="simulatability: guessed must be a tensor of integers"):
+        simulatability(guessed.double(), decided)

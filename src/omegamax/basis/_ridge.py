@@ -40,6 +40,8 @@ class RidgeFit(torch.nn.Module):
         padding: fit zeros around the unit cube as well, on a grid of the same spacing that reaches half a side beyond
             it: :math:`\lfloor k/2 \rfloor` more cells on either side of an axis with k. V then falls to 0 beyond the
             border. For regular grids only.
+        mean: divide the sum of squares by the number of values, so that the penalty weighs the same for any number of
+            them: coefficients of the same signal then converge as it is observed at more and more positions.
 
     ``fit(values [*, L, D])`` gives coefficients ``[*, J, D]``, in the dtype of the values; half precision is computed
     in single. Further arguments, for batches that are not all alike:
@@ -76,6 +78,8 @@ class RidgeFit(torch.nn.Module):
         positions: int | tuple[int, ...] | Tensor | None = None,
         penalty: float = 0.01,
         padding: bool = False,
+        *,
+        mean: bool = False,
     ):
         super().__init__()
         check_type("RidgeFit", "basis", basis, Basis)
@@ -86,6 +90,7 @@ class RidgeFit(torch.nn.Module):
         self._positions = Positions(positions, basis.dimension)
         self.penalty = penalty
         self.padding = bool(padding)
+        self.mean = bool(mean)
         self._cache = OperatorCache()
 
     @property
@@ -169,7 +174,7 @@ class RidgeFit(torch.nn.Module):
             known = {s: self._difficulty(*self._rows(s, device)) for s in dict.fromkeys(where.sizes)}
             hard = torch.tensor([known[s] for s in where.sizes], dtype=F64)
         else:
-            hard = torch.stack(self._difficulty(design, None), -1)
+            hard = torch.stack(self._difficulty(design, None, where.present), -1)
         return RidgeReport(
             **measure_errors(values, design @ coefficients.to(F64), where.present),
             degrees_of_freedom=hard[..., 1].mean().item(),
@@ -228,7 +233,7 @@ class RidgeFit(torch.nn.Module):
         return operator
 
     def extra_repr(self) -> str:
-        return f"penalty={self.penalty:g}, padding={self.padding}"
+        return f"penalty={self.penalty:g}, padding={self.padding}{', mean=True' * self.mean}"
 
     def _operator(self, where: BatchPositions, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the operator, without a batch where all examples are of one size."""
@@ -236,13 +241,13 @@ class RidgeFit(torch.nn.Module):
             if self.padding:
                 raise ValueError("RidgeFit: padding needs a regular grid, got positions or a mask in the call")
             design = self._design(where.stack(device), where.present)
-            operator = solve_ridge(design, None, self.penalty, dtype).to(dtype)
+            operator = self._solve(design, None, where.present, dtype).to(dtype)
             return operator if where.present is None else torch.where(where.present.unsqueeze(-2), operator, 0.0)
         sizes, width, live = where.sizes, where.width, self._is_live()
-        setting = (dtype, device, self.penalty, self.padding)
+        setting = (dtype, device, self.penalty, self.padding, self.mean)
 
         def solve(size: Size) -> Tensor:
-            return solve_ridge(*self._rows(size, device), self.penalty, dtype).to(device, dtype)
+            return self._solve(*self._rows(size, device), None, dtype).to(device, dtype)
 
         def solve_once(size: Size) -> Tensor:
             # What is kept must be of use to a later call with gradients, whatever the mode of this one.
@@ -275,10 +280,21 @@ class RidgeFit(torch.nn.Module):
         design = self.basis(torch.where(present.unsqueeze(-1), points, 0.5)).to(F64)
         return torch.where(present.unsqueeze(-1), design, 0.0)
 
-    def _difficulty(self, design: Tensor, outside: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _solve(self, design: Tensor, outside: Tensor | None, present: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Return the operator ``[*, J, L]`` for these rows ``[*, L, J]``."""
+        if not self.mean:
+            return solve_ridge(design, outside, self.penalty, dtype)
+        # A sum of squares over L is one of what is divided by the root of L.
+        w = _root_of_count(design, present)
+        return w * solve_ridge(w * design, None if outside is None else w * outside, self.penalty, dtype)
+
+    def _difficulty(
+        self, design: Tensor, outside: Tensor | None, present: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return condition number and degrees of freedom, ``[*]`` each, of a fit with these rows ``[*, L, J]``."""
         rows = design if outside is None else torch.cat([design, outside])
-        operator = solve_ridge(design, outside, self.penalty, design.dtype)
+        rows = _root_of_count(design, present) * rows if self.mean else rows
+        operator = self._solve(design, outside, present, design.dtype)
         return condition_number(rows, self.penalty), (design * operator.mT).sum((-2, -1))
 
     def _home(self, otherwise: torch.device) -> torch.device:
@@ -323,6 +339,13 @@ def solve_ridge(design: Tensor, outside: Tensor | None, penalty: float, dtype: t
         eye = torch.eye(functions, dtype=rows.dtype, device=rows.device)
         rows = torch.cat([rows, penalty**0.5 * eye.expand(*rows.shape[:-2], functions, functions)], -2)
     return torch.linalg.pinv(rows)[..., : design.shape[-2]]
+
+
+def _root_of_count(design: Tensor, present: Tensor | None) -> Tensor:
+    """Return 1 over the root of the number of rows ``[*, L, J]`` that are present, ``[*, 1, 1]``."""
+    if present is None:
+        return design.new_full((1, 1), max(design.shape[-2], 1)).rsqrt()
+    return present.sum(-1)[..., None, None].clamp(min=1).to(design.dtype).rsqrt()
 
 
 def _is_stiff(gram: Tensor, limit: float) -> bool:

@@ -15,6 +15,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "nn.MultiheadAttention": ("vaswani2017attention", "correia2019adaptively"),
     "nn.LengthScale": ("vasylenko2026long",),
     "nn.ContinuousAttention": ("martins2020sparse", "farinhas2021visual"),
+    "nn.ContinuousEncoderLayer": ("farinhas2021visual", "vaswani2017attention"),
     "nn.LongTermMemory": ("martins2022infinity", "martins2020sparse"),
     "nn.MultimodalAttention": ("farinhas2021multimodal",),
     "nn.Hopfield": ("ramsauer2021hopfield", "santos2024sparse"),

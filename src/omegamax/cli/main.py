@@ -10,17 +10,18 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from omegamax import __version__
-from omegamax.cli import cite, demo, kernels, maps, tour
+from omegamax.cli import cite, demo, features, kernels, maps, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
 from omegamax.cli.application import Application
+from omegamax.cli.caption.application import CAPTION
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.text.application import TEXT
 from omegamax.cli.translate.application import TRANSLATE
 from omegamax.cli.vqa.application import VQA
 
-APPLICATIONS = {application.name: application for application in (VQA, MIL, TEXT, TRANSLATE)}
-COMMANDS = {"demo": demo, "tour": tour, "maps": maps, "kernels": kernels, "cite": cite}
+APPLICATIONS = {application.name: application for application in (VQA, CAPTION, MIL, TEXT, TRANSLATE)}
+COMMANDS = {"demo": demo, "tour": tour, "features": features, "maps": maps, "kernels": kernels, "cite": cite}
 
 
 def parser(arguments: Sequence[str], applications: Mapping[str, Application]) -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ from omegamax.metrics._captions import find_tokeniser as find_tokeniser
 from omegamax.metrics._captions import missing_scores as missing_scores
 from omegamax.metrics._captions import split_caption as split_caption
 from omegamax.metrics._communication import communication_success as communication_success
+from omegamax.metrics._communication import simulatability as simulatability
 from omegamax.metrics._confidence import ConfidenceCurve as ConfidenceCurve
 from omegamax.metrics._confidence import confidence_curve as confidence_curve
 from omegamax.metrics._coverage import drop_score as drop_score
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from omegamax.metrics._text_torchmetrics import CommunicationSuccess as CommunicationSuccess
     from omegamax.metrics._text_torchmetrics import Comprehensiveness as Comprehensiveness
     from omegamax.metrics._text_torchmetrics import RocAUC as RocAUC
+    from omegamax.metrics._text_torchmetrics import Simulatability as Simulatability
     from omegamax.metrics._text_torchmetrics import Sufficiency as Sufficiency
     from omegamax.metrics._text_torchmetrics import TokenF1 as TokenF1
     from omegamax.metrics._torchmetrics import Entropy as Entropy
@@ -63,6 +65,7 @@ _MODULES = {
         "Comprehensiveness",
         "IOUF1",
         "RocAUC",
+        "Simulatability",
         "Sufficiency",
         "TokenF1",
     ),

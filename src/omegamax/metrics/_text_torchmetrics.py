@@ -9,7 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from omegamax._arguments import check_number
-from omegamax.metrics._communication import communication_success
+from omegamax.metrics._communication import communication_success, simulatability
 from omegamax.metrics._erasure import comprehensiveness, sufficiency
 from omegamax.metrics._rationales import auprc, harmonic_mean, match_spans, roc_auc, token_f1
 from omegamax.metrics._torchmetrics import _Mean
@@ -104,6 +104,20 @@ class CommunicationSuccess(_TextMean):
     def update(self, guessed: Tensor, decided: Tensor) -> None:
         """Add a batch of texts."""
         self._add(communication_success(guessed, decided, reduction="none").flatten())
+
+
+class Simulatability(_TextMean):
+    """How much better taught students guess the decision, see :func:`~omegamax.metrics.simulatability`.
+
+    ``update(guessed, decided, alone=None)``.
+
+        >>> Simulatability()(torch.tensor([0, 1, 1, 2]), torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 1]))
+        tensor(0.2500, dtype=torch.float64)
+    """
+
+    def update(self, guessed: Tensor, decided: Tensor, alone: Tensor | None = None) -> None:
+        """Add a batch of texts."""
+        self._add(simulatability(guessed, decided, alone, reduction="none").flatten())
 
 
 class IOUF1(Metric):

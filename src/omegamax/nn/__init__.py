@@ -8,6 +8,7 @@ from omegamax.nn.alpha import Alpha as Alpha
 from omegamax.nn.attention import attention as attention
 from omegamax.nn.bilinear import BilinearAttention as BilinearAttention
 from omegamax.nn.continuous import ContinuousAttention as ContinuousAttention
+from omegamax.nn.continuous_encoder import ContinuousEncoderLayer as ContinuousEncoderLayer
 from omegamax.nn.hopfield import Hopfield as Hopfield
 from omegamax.nn.hopfield_layer import HopfieldLayer as HopfieldLayer
 from omegamax.nn.hopfield_pooling import HopfieldPooling as HopfieldPooling

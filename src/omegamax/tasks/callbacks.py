@@ -140,6 +140,8 @@ class Answers(Callback):
         asked: what was to be answered, in the plural.
     """
 
+    noun = "answers"
+
     def __init__(self, file: str = "answers.json", asked: str = "questions") -> None:
         self.file, self.asked = file, asked
         self.found: dict[str, dict[str, Any]] = {}
@@ -162,11 +164,15 @@ class Answers(Callback):
         if samples is not None and hasattr(samples, "ids"):  # they were not asked for in their order
             found = {name: found[name] for name in samples.ids if name in found}
         path = Path(trainer.default_root_dir) / self.file
-        with whole_file(path) as place:
-            self.write(place, found, trainer)
+        self.save(path, found, trainer)
         count = getattr(getattr(trainer.predict_dataloaders, "sampler", None), "count", len(found))
         short = f" (of {count} {self.asked}; the others were passed over)" if len(found) < count else ""
-        print(f"{len(found)} answers{short}: {path}")
+        print(f"{len(found)} {self.noun}{short}: {path}")
+
+    def save(self, path: Path, found: dict[str, dict[str, Any]], trainer: L.Trainer) -> None:
+        """Write the file of all predictions, by their ids, whole or not at all."""
+        with whole_file(path) as place:
+            self.write(place, found, trainer)
 
     def write(self, path: Path, found: dict[str, dict[str, Any]], trainer: L.Trainer) -> None:
         """Write the file of all predictions, by their ids."""

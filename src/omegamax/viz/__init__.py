@@ -21,6 +21,7 @@ from omegamax.viz.overlay import overlay as overlay
 from omegamax.viz.path import path as path
 from omegamax.viz.simplex import plane as plane
 from omegamax.viz.simplex import simplex as simplex
+from omegamax.viz.strip import strip as strip
 from omegamax.viz.style import colour as colour
 from omegamax.viz.style import panels as panels
 from omegamax.viz.style import style as style

@@ -99,14 +99,15 @@ def test_coco(tmp_path):
     captions, instances = write_coco(tmp_path)
     words = (("a", "dog"), ("a", "puppy"))
     assert read_coco(captions) == [CaptionEntry("COCO_7.jpg", words)]
-    assert read_coco(captions, instances) == [CaptionEntry("COCO_7.jpg", words, ("sports ball", "dog"))]
+    assert read_coco(captions, [instances]) == [CaptionEntry("COCO_7.jpg", words, ("sports ball", "dog"))]
 
 
 def test_broken_coco_is_refused(tmp_path):
     with pytest.raises(DataError, match="image_id 8"):
         read_coco(write_coco(tmp_path, image_id=8)[0])
     with pytest.raises(DataError, match="category_id 4"):
-        read_coco(*write_coco(tmp_path, category=4))
+        captions, instances = write_coco(tmp_path, category=4)
+        read_coco(captions, [instances])
 
 
 def test_pictures_from_folders_and_archives(tmp_path):

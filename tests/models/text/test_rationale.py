@@ -1,5 +1,7 @@
 """Rationales: words that are chosen, how many, and that nothing else is read."""
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -104,8 +106,44 @@ LENGTHS = [
 def test_rationales_are_exactly_as_long_as_they_should_be(selector, settings, wanted):
     answer, wanted = make(selector, **settings)(batch(10, 7, 2, 1)), torch.tensor(wanted, dtype=torch.float64)
     assert torch.allclose(answer.rationale.sum(-1), wanted, rtol=0, atol=1e-12)
-    budget = make("budget", **settings)(batch(10, 7, 2, 1)).rationale.sum(-1)
-    assert bool((budget <= wanted + 1e-12).all())
+    weights = make(selector, **settings).train()(batch(10, 7, 2, 1)).rationale.sum(-1)
+    assert torch.allclose(weights, wanted, rtol=0, atol=1e-12)
+    for training in (True, False):
+        budget = make("budget", **settings).train(training)(batch(10, 7, 2, 1)).rationale.sum(-1)
+        assert bool((budget <= wanted + 1e-12).all())
+
+
+@pytest.mark.parametrize(("settings", "wanted"), LENGTHS, ids=str)
+@each_selector
+def test_in_evaluation_a_rationale_has_as_many_words_as_it_should(selector, settings, wanted):
+    answer = make(selector, **settings)(batch(10, 7, 2, 1))
+    assert (answer.rationale != 0).sum(-1).tolist() == wanted
+    if selector != "hard_concrete":
+        assert bool(((answer.rationale == 0) | (answer.rationale == 1)).all())
+
+
+@pytest.mark.parametrize("transition", [0.7, 0.0, -0.9])
+@pytest.mark.parametrize("selector", [each for each in SELECTORS if each != "hard_concrete"])
+def test_in_evaluation_the_best_set_of_words_is_that_of_brute_force(selector, transition):
+    z = torch.randn(6, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    mask = torch.ones_like(z, dtype=torch.bool)
+    mask[0, 5:], mask[1, 2:] = False, False
+    chosen, _ = select(selector, z, mask, k=3, temperature=0.5, transition=transition)
+    s = 0.0 if selector == "k_subsets" else transition
+    for row, there, found in zip(z, mask, chosen, strict=True):
+        n = int(there.sum())
+        k = min(3, n)
+        sets = [torch.tensor(each, dtype=torch.float64) for each in itertools.product((0, 1), repeat=n)]
+        sets = [each for each in sets if (each.sum() <= k if selector == "budget" else each.sum() == k)]
+        best = max(sets, key=lambda u: float(row[:n] @ u) / 0.5 + s * float(u[1:] @ u[:-1]))
+        assert found[:n].tolist() == best.tolist() and not found[n:].any()
+
+
+@each_selector
+def test_a_nan_spoils_its_own_text(selector):
+    z = torch.tensor([[0.5, torch.nan, 0.1], [0.3, 0.2, 0.9]], dtype=torch.float64)
+    chosen, _ = select(selector, z, k=1)
+    assert chosen[0].isnan().any() and chosen[1].tolist()[:2] == [0, 0] and float(chosen[1, 2]) > 0
 
 
 def test_a_share_is_rounded_up_and_not_by_rounding_errors():
@@ -117,9 +155,9 @@ def test_a_share_is_rounded_up_and_not_by_rounding_errors():
 def test_selectors_are_the_maps_that_they_are_named_after():
     z = torch.randn(3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     settings = {"k": 3, "temperature": 0.5, "transition": 0.4}
-    assert torch.equal(select("k_subsets", z, **settings)[0], k_subsets(z / 0.5, 3))
+    assert torch.equal(select("k_subsets", z, train=True, **settings)[0], k_subsets(z / 0.5, 3))
     wanted = sequential_k_subsets(z / 0.5, 3, 0.4)
-    assert torch.allclose(select("sequential_k_subsets", z, **settings)[0], wanted, rtol=0, atol=1e-12)
+    assert torch.allclose(select("sequential_k_subsets", z, train=True, **settings)[0], wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("transition", [0.3, 0.0, -0.4])
@@ -127,7 +165,7 @@ def test_selectors_are_the_maps_that_they_are_named_after():
 def test_a_budget_is_the_lp_sparsemap_of_its_graph(transition, shift):
     z = torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) + shift
     z.requires_grad_()
-    u, _ = select("budget", z, k=3, temperature=1.0, transition=transition)
+    u, _ = select("budget", z, train=True, k=3, temperature=1.0, transition=transition)
     graph = FactorGraph()
     wanted = graph.variable_from(z, batch_dims=1)
     graph.add(Pair(wanted[:-1], wanted[1:], transition))
@@ -139,22 +177,39 @@ def test_a_budget_is_the_lp_sparsemap_of_its_graph(transition, shift):
     assert torch.allclose(found, expected, rtol=0, atol=1e-8)
 
 
-def test_hard_concrete_is_held_to_its_number_by_the_penalty():
+def test_hard_concrete_is_held_to_its_number_by_an_augmented_lagrangian():
     z = torch.tensor([[3.0, -1.0, 0.0, 9.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[True, True, True, False]])
-    weights, penalty = select("hard_concrete", z, mask, train=True, k=1, temperature=0.5, penalty=2.0)
+    settings = RationaleConfig("hard_concrete", k=1, temperature=0.5, penalty=2.0, growth=0.1, anneal=4)
+    layer = WordSelector(settings).double()
     p = HardConcrete(0.5, logits=torch.stack([z, 0 * z], -1), stretch=1.2)
-    expected = (1 - p.face_probs()[0, :3, 1]).sum()
-    assert torch.allclose(penalty, 2 * (expected - 1).abs() / 3) and float(weights.detach()[0, 3]) == 0
+    share = (1 - p.face_probs()[0, :3, 1]).mean()
+    multiplier = 0.0
+    for step in range(6):  # from all words to one, in four steps
+        excess = share - (1 / 3) ** min(step / 4, 1)
+        weights, penalty = layer(z, mask)
+        assert torch.allclose(penalty, multiplier * excess + excess.square(), rtol=0, atol=1e-12)
+        assert float(weights.detach()[0, 3]) == 0
+        multiplier += 0.1 * float(excess.detach())
+        assert float(layer.multiplier) == pytest.approx(multiplier, abs=1e-12)
     (gradient,) = torch.autograd.grad(penalty, z)
     assert bool((gradient[0, :3] > 0).all()) and float(gradient[0, 3]) == 0  # too many are chosen
+    again = WordSelector(settings).double()
+    again.load_state_dict(layer.state_dict())
+    assert int(again.steps) == 6 and float(again.multiplier) == float(layer.multiplier)
 
 
-def test_hard_concrete_takes_the_likeliest_in_evaluation():
-    z = torch.tensor([[-9.0, -1.2, -0.9, 0.0, 9.0]], dtype=torch.float64)
-    weights, penalty = select("hard_concrete", z, k=1, temperature=0.5)
-    assert penalty is None and weights[0, [0, 1, 3, 4]].tolist() == [0, 0, 0.5, 1] and 0 < float(weights[0, 2]) < 0.5
+def test_hard_concrete_takes_the_likeliest_words_with_the_median_of_their_weights():
+    z = torch.tensor([[-2.0, -1.2, 0.4, 0.0, 9.0]], dtype=torch.float64)
+    weights, penalty = select("hard_concrete", z, k=3, temperature=0.5)
+    assert penalty is None and not weights[0, :2].any() and float(weights[0, 4]) == 1
     torch.manual_seed(0)
+    drawn, _ = select("hard_concrete", z.expand(40_000, -1), train=True, k=3, temperature=0.5)
+    for word in (2, 3):
+        some = drawn[:, word][drawn[:, word] > 0]
+        assert abs(float(some.median() - weights[0, word])) < 0.02
+    never, _ = select("hard_concrete", torch.full((1, 4), -800.0), k=2, temperature=0.5)
+    assert (never != 0).sum() == 2  # however unlikely all are
     many, _ = select("hard_concrete", torch.zeros(1, 4000), train=True, k=1, temperature=0.5)
     faces = HardConcrete(0.5, logits=torch.zeros(2), stretch=1.2).face_probs()
     assert abs(float((many == 0).double().mean()) - float(faces[1])) < 0.03
@@ -162,7 +217,7 @@ def test_hard_concrete_takes_the_likeliest_in_evaluation():
 
 @each_encoder
 def test_a_text_of_which_nothing_is_chosen_is_answered_by_the_bias(encoder):
-    model = make("hard_concrete", encoder)
+    model = make("budget", encoder)
     with torch.no_grad():
         model.score[-1].bias.fill_(-100.0)
     answer = model(batch(5, 2))

@@ -41,8 +41,8 @@ def test_marked_words_are_found_without_marks(tmp_path, selector):
     L.seed_everything(0, verbose=False)
     data = ReviewsData((1000, 100, 200), sentences=(1, 2), batch_size=32)
     task = make(data, selector, k=3)
-    # Hard concrete meets its length long before its reader learns anything, and stays at chance until then.
-    runner = trainer(tmp_path, max_epochs=32 if selector == "hard_concrete" else 8, limit_val_batches=0)
+    # Hard concrete comes down to its length in 500 steps, which are 16 epochs.
+    runner = trainer(tmp_path, max_epochs=20 if selector == "hard_concrete" else 8, limit_val_batches=0)
     runner.fit(task, datamodule=data)
     (found,) = runner.test(task, datamodule=data, verbose=False)
     # As many words of each text, drawn at random.
@@ -74,7 +74,7 @@ def test_the_penalty_is_part_of_what_is_trained():
     losses = []
     for penalty in (0.0, 3.0):
         torch.manual_seed(0)
-        task = make(data, "hard_concrete", penalty=penalty)
+        task = make(data, "hard_concrete", penalty=penalty, anneal=0, growth=0.0)
         task.log = lambda *given, **settings: None
         torch.manual_seed(1)
         losses.append(float(task.training_step(batch, 0).detach()))
@@ -100,7 +100,7 @@ def test_command_trains_and_explains(tmp_path, capsys):
     assert main(["text", "explain", REVIEW, "--checkpoint", str(out), "--out", str(tmp_path / "words.png")]) == 0
     shown = capsys.readouterr().out
     said = explain(task, REVIEW)
-    assert 4 <= int((~said.empty).sum()) < len(said.words) and said.kind == "sequential_k_subsets"
+    assert int((~said.empty).sum()) == 4 < len(said.words) and said.kind == "sequential_k_subsets"
     for word, empty in zip(said.words, said.empty.tolist(), strict=True):
         assert empty or f" {word}[" in f" {shown}".replace("\n", " ")
     assert shown.count("[") == int((~said.empty).sum()) and (tmp_path / "words.png").stat().st_size > 0

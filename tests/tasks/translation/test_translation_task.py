@@ -8,7 +8,7 @@ import torch
 
 from omegamax.data import DataError
 from omegamax.data.translation import PairVocabulary, TextForm, TinyPairs
-from omegamax.models.translation import TokenOutputConfig, TranslatorConfig
+from omegamax.models.translation import FertilityConfig, TokenOutputConfig, TranslatorConfig
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.translation import SearchConfig, TinyPairsData, TranslationTask, measure_bleu, translate
 from omegamax.tasks.translation.explain import draw, explain
@@ -129,6 +129,34 @@ def test_mean_of_weights_stands_in_for_them(tmp_path):
     runner = trainer(tmp_path, max_steps=1, limit_val_batches=1, num_sanity_val_steps=0)
     runner.fit(task, datamodule=data)
     assert seen and not torch.equal(seen[-1], start)
+
+
+@pytest.mark.parametrize("kind", ["constant", "table", "predicted"])
+def test_fertility_is_trained_with(tmp_path, kind):
+    data = TinyPairsData((100, 10, 10))
+    sizes = {"dim": 16, "layers": 1, "dropout": 0.0, "architecture": "recurrent"}
+    network = TranslatorConfig(attention="constrained_sparsemax", fertility=FertilityConfig(kind, 1.0), **sizes)
+    task = TranslationTask(data.vocabulary, network, search=SearchConfig(2, max_length=12))
+    runner = trainer(tmp_path, max_steps=2, limit_val_batches=0)
+    runner.fit(task, datamodule=data)
+    (found,) = runner.test(task, datamodule=data, verbose=False)
+    assert found["test_rep"] >= 0
+    if kind == "table":
+        assert task.model.look.fertility.table.max() > 1 and task.model.look.fertility.table.min() == 1
+    write_weights(tmp_path / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    again = TranslationTask.load(tmp_path / "model.safetensors")
+    line = ["der hund hat den ball gesehen ."]
+    assert translate(again, line, task.search) == translate(task.eval(), line, task.search)
+
+
+def test_densities_are_drawn_beneath_the_weights():
+    torch.manual_seed(0)
+    network = TranslatorConfig.tiny(architecture="recurrent", density="continuous_sparsemax", attention="softmax")
+    task = TranslationTask(VOCABULARY, network).eval()
+    said = explain(task, "der hund hat den ball gesehen .", "the dog has seen the ball .")
+    assert len(said.densities) == len(said.target) == 8
+    figure = draw({"both": said})
+    assert len(figure.axes) == 2
 
 
 def test_explanation_looks_where_the_network_does():

@@ -18,8 +18,8 @@ from tests.tasks.vqa.runs import TRAINER, curve, network, options
 from omegamax.cli.vqa.application import VQA
 from omegamax.data import BrokenSampleWarning, Vocabulary
 from omegamax.data.vqa2 import read_results, write_grid
+from omegamax.tasks.features.extract import write_features
 from omegamax.tasks.vqa import DaquarData, EasyVQAData, ScenesData, VQA2Data, VQAData
-from omegamax.tasks.vqa.features.extract import write_features
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -30,8 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--k", type=at_least(1), default=5, metavar="N", help="most words of a message (5)")
     add("--texts", type=at_least(1), metavar="N", help="most of each part of the data, drawn at random (all)")
     add("--seed", type=at_least(0), default=0, help="of what is drawn at random (0)")
-    add("--epochs", type=at_least(1), default=5, metavar="N", help="of the trained explainer (5)")
-    add("--faithful", type=float, default=0.0, metavar="WEIGHT", help="of its guess of the network's state (0)")
+    add("--epochs", type=at_least(1), default=5, metavar="N", help="of the trained explainers (5)")
+    add(
+        "--faithful",
+        type=float,
+        default=0.0,
+        metavar="WEIGHT",
+        help="of the guess that 'trained' makes of the network's state (0)",
+    )
     add("--folder", metavar="FOLDER", help="of the data, if it is not where it was in training")
     add("--out", type=Path, default=Path("game.csv"), metavar="CSV", help="the table (game.csv)")
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")

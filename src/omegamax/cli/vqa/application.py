@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegamax.cli import ratings
 from omegamax.cli.application import Application
-from omegamax.cli.vqa import compare, explain, features, figures, pretrain, rate
+from omegamax.cli.vqa import compare, explain, figures, pretrain, rate
 
 VQA = Application(
     name="vqa",
@@ -29,7 +29,6 @@ VQA = Application(
         "explain": explain,
         "compare": compare,
         "figures": figures,
-        "features": features,
         "pretrain": pretrain,
         "rate": rate,
         "ratings": ratings,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegamax.data.captions.entry import CaptionEntry, check_entries, split_caption
 from omegamax.data.files import DataError, FilePath, many_objects, read_json, value
 
 
-def read_coco(captions: FilePath, instances: FilePath | None = None) -> list[CaptionEntry]:
+def read_coco(captions: FilePath, instances: Sequence[FilePath] = ()) -> list[CaptionEntry]:
     """Return the pictures of an annotation file with their captions, in the order of the file.
 
     Args:
         captions: ``captions_val2014.json`` and its like: ``images`` with ``id`` and ``file_name``, ``annotations`` with
             ``image_id`` and ``caption``. Pictures without a caption are left out.
-        instances: ``instances_val2014.json``, for the names of the things in each picture: ``annotations`` with
-            ``image_id`` and ``category_id``, ``categories`` with ``id`` and ``name``.
+        instances: files like ``instances_val2014.json``, for the names of the things in each picture: ``annotations``
+            with ``image_id`` and ``category_id``, ``categories`` with ``id`` and ``name``.
     """
     path = Path(captions)
     with many_objects():
@@ -28,7 +29,7 @@ def read_coco(captions: FilePath, instances: FilePath | None = None) -> list[Cap
             if key not in texts:
                 raise DataError(f"{place}: image_id {key} is not among the images of the file; get it again")
             texts[key].append(split_caption(place, value(place, each, "caption", str)))
-        objects = {} if instances is None else read_objects(instances)
+        objects = {key: names for each in instances for key, names in read_objects(each).items()}
     entries = [
         CaptionEntry(name, tuple(texts[key]), tuple(objects.get(key, ()))) for key, name in names.items() if texts[key]
     ]

@@ -22,6 +22,7 @@ _STREAM = 0xCA9  # so that scenes with captions are others than those with quest
 _CLEAR = 0.16  # a thing that is left of another is so by this much, middle to middle
 _NUMBERS = {1: "a", 2: "two", 3: "three"}
 _MOST = 3  # things of one kind
+CAPTIONS = 5  # of each picture
 
 
 class Group(NamedTuple):

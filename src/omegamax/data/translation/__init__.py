@@ -4,6 +4,7 @@ from omegamax.data.translation.files import PairFiles as PairFiles
 from omegamax.data.translation.files import PairTable as PairTable
 from omegamax.data.translation.form import TextForm as TextForm
 from omegamax.data.translation.iwslt import IWSLT as IWSLT
+from omegamax.data.translation.lexicon import Lexicon as Lexicon
 from omegamax.data.translation.multi30k import MULTI30K_TESTS as MULTI30K_TESTS
 from omegamax.data.translation.multi30k import Multi30k as Multi30k
 from omegamax.data.translation.packed import PackedPairs as PackedPairs

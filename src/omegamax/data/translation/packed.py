@@ -83,6 +83,12 @@ class PackedPairs(Dataset[dict[str, Any]]):
         """Return the numbers of tokens of the longer side of each pair, ``[N]``."""
         return torch.maximum(self._source[1].diff(), self._target[1].diff())
 
+    def rows(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield the tokens of each pair, without the ends."""
+        for index in range(len(self)):
+            source, target = (get_row(side, index).tolist()[:-1] for side in (self._source, self._target))
+            yield source, target
+
     def __len__(self) -> int:
         return len(self.pairs)
 

@@ -13,5 +13,5 @@ from omegamax.models.text.config import WordsConfig as WordsConfig
 from omegamax.models.text.entailment import EntailmentAnswer as EntailmentAnswer
 from omegamax.models.text.entailment import EntailmentClassifier as EntailmentClassifier
 from omegamax.models.text.rationale import RationaleClassifier as RationaleClassifier
-from omegamax.models.text.rationale import WordSelector as WordSelector
 from omegamax.models.text.rationale_config import RationaleConfig as RationaleConfig
+from omegamax.models.text.selector import WordSelector as WordSelector

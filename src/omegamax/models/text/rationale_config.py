@@ -16,14 +16,16 @@ class RationaleConfig:
     Args:
         selector: ``"k_subsets"``; ``"sequential_k_subsets"``, where neighbours earn a score together; ``"budget"``,
             LP-SparseMAP with a factor for each pair of neighbours and one for the most words there may be;
-            ``"hard_concrete"``, each word by itself and at random, held to its number by a penalty alone.
+            ``"hard_concrete"``, each word by itself and at random, held to the number by a Lagrange multiplier.
         k: words of a rationale; shorter texts have all of theirs.
         share: of its words that a text's rationale has, rounded up, in place of ``k``.
         temperature: that scores are divided by, those of hard concrete together with their noise: the lower, the fewer
             words have a weight between 0 and 1.
         transition: what two neighbours earn that are both chosen, of ``"sequential_k_subsets"`` and ``"budget"``.
-        penalty: of hard concrete, on the difference between the number of words it is expected to choose and the one it
-            should, as a share of the text's words.
+        penalty: of hard concrete, on the square of the difference between the share of words that it is expected to
+            choose and the one it should.
+        growth: by how much that difference changes the multiplier in each step of training.
+        anneal: of hard concrete, steps of training in which the number of words falls from all to what it should be.
 
     Example:
         >>> RationaleConfig("budget", share=0.2).count_words(11), RationaleConfig(k=4).count_words(3)
@@ -35,7 +37,9 @@ class RationaleConfig:
     share: float | None = None
     temperature: float = 0.1
     transition: float = 0.1
-    penalty: float = 0.5
+    penalty: float = 10.0
+    growth: float = 0.01
+    anneal: int = 500
 
     def __post_init__(self) -> None:
         name = "RationaleConfig"
@@ -46,6 +50,8 @@ class RationaleConfig:
         check_number(name, "temperature", self.temperature, above=0)
         check_number(name, "transition", self.transition)
         check_number(name, "penalty", self.penalty, least=0)
+        check_number(name, "growth", self.growth, least=0)
+        check_integer(name, "anneal", self.anneal, least=0)
 
     def count_words(self, length: int) -> int:
         """Return how many words the rationale of a text with so many has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from omegamax.models.translation.config import TranslatorConfig
+from omegamax.models.translation.recurrent import RecurrentTranslator
 from omegamax.models.translation.transformer import TransformerTranslator
 from omegamax.models.translation.translator import Translator
 
@@ -13,4 +14,4 @@ def make_translator(config: TranslatorConfig) -> Translator:
     >>> type(make_translator(TranslatorConfig.tiny(9, 9))).__name__
     'TransformerTranslator'
     """
-    return TransformerTranslator(config)
+    return (TransformerTranslator if config.architecture == "transformer" else RecurrentTranslator)(config)

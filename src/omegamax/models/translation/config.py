@@ -43,8 +43,8 @@ class FertilityConfig:
 
     Args:
         kind: of f: ``"constant"``, the same for all words; ``"table"``, a number for each token of the source, see
-            :func:`~omegamax.models.translation.count_fertilities`; or ``"predicted"`` from the encoder's states,
-            between 0 and twice ``value``, learnt with the rest through the gradient by the bounds.
+            :class:`~omegamax.data.translation.Lexicon`; or ``"predicted"`` from the encoder's states, between 0 and
+            twice ``value``, learnt with the rest through the gradient by the bounds.
         value: f of a constant, and of tokens that a table does not have.
         exhaustion: c, by which words with attention left are preferred.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -56,7 +58,7 @@ class Heads(torch.nn.Module):
         offset = keys.shape[-2] - q.shape[-2] if causal else 0
         # A single query that comes last sees all there is.
         limited = causal and q.shape[-2] > 1
-        settings = {"mask": mask, "is_causal": limited, "offset": offset}
+        settings: dict[str, Any] = {"mask": mask, "is_causal": limited, "offset": offset}
         weights = None
         if look:
             out, weights = nn.attention(q, keys, values, self.transform, **settings, return_weights=True)

@@ -39,9 +39,9 @@ class TransformerTranslator(Translator):
         """Return what each head maps its scores by, ``[layers, heads]`` of encoder, decoder and of its looks at the
         source, by name; None where the map has no alpha."""
         kinds = {
-            "encoder": [layer.own.alpha for layer in self.encoder],
-            "decoder": [layer.own.alpha for layer in self.decoder],
-            "source": [layer.other.alpha for layer in self.decoder],
+            "encoder": [layer.own.alpha for layer in self._encoder_layers()],
+            "decoder": [layer.own.alpha for layer in self._decoder_layers()],
+            "source": [layer.other.alpha for layer in self._decoder_layers()],
         }
         found = {name: [alpha for alpha in each if alpha is not None] for name, each in kinds.items()}
         return {name: torch.stack(each) for name, each in found.items()} if all(found.values()) else None
@@ -49,10 +49,10 @@ class TransformerTranslator(Translator):
     def encode(self, source: Tensor) -> State:
         mask = source != PAD
         h = self._embed(self.source_embedding, source, 0)
-        for layer in self.encoder:
+        for layer in self._encoder_layers():
             h = layer(h, mask[:, None, None])
         h = self.encoder_norm(h)
-        layers = [{"source": layer.other.keep(h), "own": layer.own.keep(h[:, :0])} for layer in self.decoder]
+        layers = [{"source": layer.other.keep(h), "own": layer.own.keep(h[:, :0])} for layer in self._decoder_layers()]
         return {"mask": mask, "layers": layers}
 
     def read(self, state: State, tokens: Tensor, look: bool = False) -> tuple[Tensor, Alignment | None]:
@@ -71,11 +71,17 @@ class TransformerTranslator(Translator):
         known = state["layers"][0]["own"]["keys"].shape[-2]
         h = self._embed(self.embedding, tokens[:, known:], known)
         layers, seen = [], []
-        for layer, kept in zip(self.decoder, state["layers"], strict=True):
+        for layer, kept in zip(self._decoder_layers(), state["layers"], strict=True):
             h, kept, weights = layer(h, kept, state["mask"][:, None, None], look)
             layers.append(kept)
             seen.append(weights)
         return self.decoder_norm(h), {**state, "layers": layers}, seen
+
+    def _encoder_layers(self) -> list[EncoderLayer]:
+        return [layer for layer in self.encoder if isinstance(layer, EncoderLayer)]
+
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
     def _embed(self, embedding: torch.nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         x = embedding(tokens) * math.sqrt(self.config.dim)

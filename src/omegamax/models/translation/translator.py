@@ -53,6 +53,8 @@ class Translator(torch.nn.Module, abc.ABC):
         self.embedding = _make_embedding(config.target, dim)
         self.source_embedding = self.embedding if config.joint else _make_embedding(config.source, dim)
         self.dropout = torch.nn.Dropout(config.dropout)
+        shared = self.embedding.weight if config.tied else None
+        assert shared is None or isinstance(shared, torch.nn.Parameter)
         self.output = nn.TokenOutput(
             config.dim,
             config.target,
@@ -60,7 +62,7 @@ class Translator(torch.nn.Module, abc.ABC):
             alpha=config.output.alpha,
             learnable=config.output.learnable,
             label_smoothing=config.output.label_smoothing,
-            weight=self.embedding.weight if config.tied else None,
+            weight=shared,
         )
 
     @abc.abstractmethod

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanMetric
 
+from omegamax.data.text import split_words
 from omegamax.data.translation import BOS, PAD, UNK, TextForm
 from omegamax.generation import Beams
+from omegamax.metrics import rep_score
 from omegamax.tasks.translation.bleu import BLEUReport, measure_bleu
 
 _MEANS = ("loss", "support", "exact", "complete", "empty", "repeated", "length")
@@ -21,7 +23,8 @@ class TranslationScores(torch.nn.Module):
     ``compute()`` is a dict: ``loss``; ``support``, the mean number of tokens that can follow, given the reference up to
     there; ``exact`` and ``complete``, the shares of searches that are proven to have found the best translation, or all
     there are; ``empty``, the share of translations without words; ``repeated``, of those that say a word, or four
-    words, twice in a row; ``length``, tokens of a translation; and ``bleu``.
+    words, twice in a row; ``length``, tokens of a translation; ``rep``, see :func:`~omegamax.metrics.rep_score`, of
+    words in lower case; and ``bleu``.
 
     Args:
         form: of the sentences, stated beside the score.
@@ -47,13 +50,13 @@ class TranslationScores(torch.nn.Module):
         there = target != PAD
         words = torch.ones(p.shape[-1], dtype=torch.bool, device=p.device)
         words[[PAD, BOS, UNK]] = False
-        self.means["loss"].update(loss, there.sum())
-        self.means["support"].update(((p > 0) & words).sum(-1)[there].float())
-        self.means["exact"].update(found.exact.float())
-        self.means["complete"].update(found.complete.float())
-        self.means["length"].update(found.lengths[:, 0].float())
-        self.means["empty"].update(torch.tensor([float(not text.strip()) for text in texts]).to(loss.device))
-        self.means["repeated"].update(torch.tensor([float(repeats(text)) for text in texts]).to(loss.device))
+        self._mean("loss").update(loss, there.sum())
+        self._mean("support").update(((p > 0) & words).sum(-1)[there].float())
+        self._mean("exact").update(found.exact.float())
+        self._mean("complete").update(found.complete.float())
+        self._mean("length").update(found.lengths[:, 0].float())
+        self._mean("empty").update(torch.tensor([float(not text.strip()) for text in texts]).to(loss.device))
+        self._mean("repeated").update(torch.tensor([float(repeats(text)) for text in texts]).to(loss.device))
         self.lines |= {id: pair for id, pair in zip(ids, zip(texts, references, strict=True), strict=True)}
 
     def gather(self) -> dict[str, tuple[str, str]]:
@@ -67,15 +70,22 @@ class TranslationScores(torch.nn.Module):
     def compute(self) -> tuple[dict[str, float], BLEUReport]:
         """Return the means over all pairs so far, and the BLEU score."""
         lines = self.gather()
-        report = measure_bleu([text for text, _ in lines.values()], [ref for _, ref in lines.values()], self.form)
-        values = {name: float(self.means[name].compute()) for name in _MEANS}  # type: ignore[operator]
-        return {**values, "bleu": report.score}, report
+        texts, references = ([pair[side] for pair in lines.values()] for side in (0, 1))
+        report = measure_bleu(texts, references, self.form)
+        values = {name: float(self._mean(name).compute()) for name in _MEANS}
+        said, wanted = ([split_words(self.form(text).lower()) for text in side] for side in (texts, references))
+        return {**values, "rep": float(rep_score(said, wanted)), "bleu": report.score}, report
 
     def reset(self) -> None:
         """Forget all pairs."""
         self.lines = {}
-        for metric in self.means.values():
-            metric.reset()  # type: ignore[operator]
+        for name in _MEANS:
+            self._mean(name).reset()
+
+    def _mean(self, name: str) -> MeanMetric:
+        metric = self.means[name]
+        assert isinstance(metric, MeanMetric)
+        return metric
 
 
 def repeats(text: str) -> bool:

@@ -12,8 +12,8 @@ from torch import Tensor
 from omegamax._arguments import check_interval, check_number, is_integer
 from omegamax.data import DataError
 from omegamax.data.files import short
-from omegamax.data.translation import PairVocabulary
-from omegamax.models.translation import TranslatorConfig, make_translator
+from omegamax.data.translation import Lexicon, PackedPairs, PairVocabulary
+from omegamax.models.translation import RecurrentTranslator, TranslatorConfig, make_translator
 from omegamax.models.translation.translator import Translator
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -131,6 +131,18 @@ class TranslationTask(RunTask):
         # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
         self.scores = torch.nn.ModuleDict({name: TranslationScores(self.vocabulary.form) for name in PREFIXES})
         super().setup(stage)
+        data = getattr(self.trainer, "datamodule", None)
+        if stage == "fit" and data is not None and self.config.fertility is not None:
+            if self.config.fertility.kind == "table":
+                self._fill_table(data.split("train"))
+
+    def _fill_table(self, pairs: PackedPairs) -> None:
+        """Count the fertilities of the source's tokens; a checkpoint that is restored later has the same."""
+        assert isinstance(self.model, RecurrentTranslator) and self.model.look.fertility is not None
+        lexicon = Lexicon(pairs.rows(), self.config.target)
+        fertility = self.model.look.fertility
+        found = lexicon.fertilities(pairs.rows(), self.config.source, fertility.config.value)
+        fertility.table.copy_(found.clamp(min=1.0))  # a word that was never aligned may be looked at once
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         loss = self.model.loss(batch)

@@ -46,7 +46,7 @@ class Photographs:
     def of(self, sample: Sample, most: int = _MOST) -> Photograph:
         """Return what the maps of a sample are drawn on.
 
-        Cells of features lie over the whole picture, whatever its proportions, as ``omegamax vqa features`` has them.
+        Cells of features lie over the whole picture, whatever its proportions, as ``omegamax features`` has them.
         Where no picture is found, or it cannot be read, they are drawn on grey, and a note says so.
         """
         if sample.image is not None:

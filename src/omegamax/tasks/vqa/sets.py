@@ -139,7 +139,7 @@ class DaquarData(_Folder):
         folder: with its files.
         size: ``(height, width)`` to which pictures are brought.
         settings: as for :class:`VQAData`.
-        features: folder with features of the pictures, as ``omegamax vqa features`` writes them, in their place.
+        features: folder with features of the pictures, as ``omegamax features`` writes them, in their place.
         pictures: folder or zip archive of the pictures that features were made of, for maps to be drawn on; None: those
             in ``folder``, if they are there.
         answers: how many answers there are to choose from, the most frequent ones; None: all.
@@ -190,7 +190,7 @@ class VQA2Data(VQAData):
 
     Args:
         folder: with the question and annotation files.
-        features: folder with features of the pictures: of grids, as ``omegamax vqa features`` writes them, or of
+        features: folder with features of the pictures: of grids, as ``omegamax features`` writes them, or of
             regions with boxes, see :func:`~omegamax.data.vqa2.read_regions`.
         images: folder with the pictures, in place of features.
         pictures: folder or zip archive of the pictures that features were made of, for maps to be drawn on; None:

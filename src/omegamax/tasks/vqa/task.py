@@ -13,8 +13,8 @@ from torchmetrics import MeanMetric
 
 from omegamax.data import DataError, Vocabulary
 from omegamax.models.grid_cnn import GridCNN
-from omegamax.models.grid_cnn_file import load_grid_cnn
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
+from omegamax.tasks.cnn_weights import take_cnn
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -101,7 +101,7 @@ class VQATask(RunTask):
             raise ValueError("VQATask: cnn and freeze_cnn need a network with pixels=True")
         if self.model.cnn is not None:
             if cnn is not None:
-                _take_cnn(self.model.cnn, cnn)
+                take_cnn(self.model.cnn, cnn)
             self.model.cnn.requires_grad_(not (freeze_cnn or blind))
         self.matches = match
         self._source: tuple[OutputAttention, ...] = ()  # no part of the network, and so in a tuple
@@ -191,7 +191,7 @@ class VQATask(RunTask):
         if not self.network.pixels and not self.blind and getattr(data, "features", "elsewhere") is None:
             raise ValueError(
                 f"VQATask: the network takes features, and {type(data).__name__} was given none; give --data.features "
-                "FOLDER, as `omegamax vqa features` writes it, or --model.network.pixels true for pictures"
+                "FOLDER, as `omegamax features` writes it, or --model.network.pixels true for pictures"
             )
         if self.freeze_cnn and self.model.cnn is not None and not self.blind:
             data.featurise(self.model.cnn)
@@ -298,14 +298,3 @@ def _check_start(model: MCAN, vocabulary: Vocabulary, path: str, record: Record,
     other += [name for name in {*own} ^ {*weights} if not name.startswith("output.")]
     if other:
         raise DataError(f"{path} has a network of other sizes ({', '.join(sorted(other)[:3])}); give the same sizes")
-
-
-def _take_cnn(cnn: GridCNN, path: str) -> None:
-    """Take over the weights of a file."""
-    try:
-        cnn.load_state_dict(load_grid_cnn(path).state_dict())
-    except RuntimeError as error:
-        raise DataError(
-            f"{path} holds a GridCNN of other sizes than the network's, {cnn.project.out_features} features on a grid "
-            f"{cnn.grid} ({str(error).splitlines()[-1].strip()}); pretrain one, or change image_dim and grid"
-        ) from error

@@ -14,7 +14,7 @@ def plant(count, seed):
     decided = torch.randint(3, (count,), generator=generator)
     noise = torch.randint(4, 40, (count, 3), generator=generator)
     bags = torch.cat([1 + decided.unsqueeze(-1), noise], -1)
-    return Messages(bags.flatten(), 4 * torch.arange(count), decided, torch.zeros(count, dtype=torch.int64))
+    return Messages(bags.flatten(), 4 * torch.arange(count), decided, 0 * decided, torch.full((count,), 4))
 
 
 def test_planted_words_are_understood():
@@ -49,7 +49,13 @@ def test_teaching_solves_its_problem():
 
 
 def test_message_without_words_and_one_class_alone():
-    messages = Messages(torch.tensor([5, 6]), torch.tensor([0, 0, 2]), torch.tensor([1, 1, 1]), torch.zeros(3).long())
+    messages = Messages(
+        torch.tensor([5, 6]),
+        torch.tensor([0, 0, 2]),
+        torch.tensor([1, 1, 1]),
+        torch.zeros(3).long(),
+        torch.tensor([0, 2, 0]),
+    )
     layperson = teach(messages, 9, 2)
     assert layperson.guess(messages).tolist() == [1, 1, 1]
     assert torch.equal(layperson(messages)[0], layperson.bias)

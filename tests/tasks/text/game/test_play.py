@@ -10,9 +10,9 @@ from tests.tasks.text.test_text_data import table_rows, write_table
 from omegamax.cli.main import main
 from omegamax.data import Vocabulary
 from omegamax.models.text import TextConfig, WordsConfig
-from omegamax.tasks.text import ReviewsData, TableData, TextTask
-from omegamax.tasks.text.game import EXPLAINERS, play
-from omegamax.tasks.text.game.play import GameTexts
+from omegamax.tasks.text import ReviewsData, SentencePairsData, TableData, TextTask
+from omegamax.tasks.text.game import EXPLAINERS, collect_messages, play
+from omegamax.tasks.text.game.play import GameTexts, make_score
 from omegamax.tasks.weights_file import write_weights
 
 SIZES = {"word_dim": 2, "hidden_dim": 2, "score_dim": 2}
@@ -47,7 +47,7 @@ def test_explainers_that_find_the_word_are_understood_and_chance_is_not(table):
     task = make_reader(table.vocabulary)
     found = {each.explainer: each for each in play(task, table, k=1, epochs=20)}
     assert list(found) == list(EXPLAINERS)
-    for name in ("attention", "support", "gradient", "leave_one_out", "erasure", "trained"):
+    for name in ("attention", "support", "gradient", "leave_one_out", "erasure", "trained", "scaffold"):
         assert found[name].success == found[name].accuracy == found[name].words == 1.0
     assert found["random"].success < 0.9 and found["random"].words == 1.0
     assert found["all"].success == 1.0 and found["all"].words == 4.0 and found["all"].k is None
@@ -76,6 +76,21 @@ def test_texts_without_a_class_have_success_and_no_accuracy(tmp_path, table):
     data = TableData(table.train, test=new, labelled=False, held_out=0.3)
     (found,) = play(make_reader(data.vocabulary), data, ("support",))
     assert found.success == 1.0 and math.isnan(found.accuracy)
+
+
+def test_pairs_are_played_with_words_of_the_first_sentence():
+    data = SentencePairsData((40, 12, 15), batch_size=8)
+    torch.manual_seed(0)
+    task = TextTask(data.vocabulary, TextConfig.small(alignment="sparsemax", **SIZES)).eval()
+    found = {each.explainer: each for each in play(task, data, k=2, epochs=1)}
+    assert list(found) == list(EXPLAINERS) and all(0 <= each.success <= 1 for each in found.values())
+    assert found["erasure"].words == found["random"].words == 2.0 and found["all"].test == 15
+    # What the layperson hears: told words that the second sentence has, told words that it has not, and that sentence.
+    words = task.config.words
+    batch = {"words": torch.tensor([[4, 5, 6]]), "second": torch.tensor([[6, 7]]), "label": torch.tensor([0])}
+    messages = collect_messages(task.model, [batch], make_score("all", 1))
+    numbers = [6, words + 4, words + 5, 2 * words + 6, 2 * words + 7]
+    assert messages.words.tolist() == numbers and messages.told.tolist() == [3]
 
 
 def test_what_makes_no_sense_is_refused(table):

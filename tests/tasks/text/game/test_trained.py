@@ -20,23 +20,23 @@ def make_epoch(index):
 
 
 def test_state_is_what_the_decision_is_read_from(classifier):
-    words = make_epoch(0)[0]["words"]
-    decided, state = read_state(classifier, words)
-    logits = classifier({"words": words}).logits
+    batch = make_epoch(0)[0]
+    decided, state = read_state(classifier, batch)
+    logits = classifier(batch).logits
     assert torch.equal(classifier.classify(state), logits) and torch.equal(decided, logits.argmax(-1))
     assert not state.requires_grad and not classifier.classify._forward_pre_hooks
 
 
 def test_faithful_explainer_guesses_the_state_and_the_other_does_not(classifier):
     before = {name: value.clone() for name, value in classifier.state_dict().items()}
-    words = make_epoch(99)[0]["words"]
-    _, state = read_state(classifier, words)
+    batch = make_epoch(99)[0]
+    _, state = read_state(classifier, batch)
     faults = []
     for faithful in (0.0, 10.0):
         explainer = train_explainer(classifier, make_epoch, epochs=6, faithful=faithful)
         assert not explainer.training
         with torch.no_grad():
-            faults.append(float((explainer({"words": words}).logits - state).square().mean()))
+            faults.append(float((explainer(batch).logits - state).square().mean()))
     assert faults[1] < 0.5 * float(state.var()) < faults[0]
     assert all(torch.equal(value, before[name]) for name, value in classifier.state_dict().items())
 

@@ -1,18 +1,26 @@
 """Which words a decision hangs on: scores of the words of a text by attention, by gradients, by taking words away.
 
-Each takes a classifier in evaluation mode and ``words [B, L]``, 0 for padding, and returns scores ``[B, L]``: the
-higher, the sooner a word is told. A score of ``-inf`` is that of a word that is never told; padding has it.
+Each takes a classifier in evaluation mode and a batch with ``words [B, L]``, 0 for padding, and returns scores ``[B,
+L]``: the higher, the sooner a word is told. A score of ``-inf`` is that of a word that is never told; padding has it.
+
+Of pairs of sentences the words of the first are scored, and the batch has the others as ``second [B, M]``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer
-from omegamax.models.text import TextClassifier
+from omegamax.models.text import EntailmentAnswer, EntailmentClassifier, TextAnswer, TextClassifier
 
-_WORDS = 1 << 17  # read at once where many texts are made of one: some 150 MB of embeddings of size 300
+Classifier = TextClassifier | EntailmentClassifier
+Batch = Mapping[str, Any]
+# Words read at once where many texts are made of one: some 150 MB of embeddings of size 300, and 600 MB.
+_WORDS = {"cpu": 1 << 17, "cuda": 1 << 19}
 
 
 def compute_log_odds(logits: Tensor, decided: Tensor) -> Tensor:
@@ -29,40 +37,59 @@ def compute_log_odds(logits: Tensor, decided: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def decide(model: TextClassifier, words: Tensor) -> Tensor:
+def decide(model: Classifier, batch: Batch) -> Tensor:
     """Return the classes that a classifier gives to texts, ``[B]``."""
-    return model({"words": words}).logits.argmax(-1)
+    return model(batch).logits.argmax(-1)
+
+
+def read_attention(answer: TextAnswer | EntailmentAnswer) -> Tensor:
+    r"""Return the attention that each word was paid, ``[B, L]``, summing to one where there is any.
+
+    Of two sentences it is the share of the alignment that each word of the first has, as the words of the second see
+    it: :math:`\sum_j B_{ji} / \sum_{ji} B_{ji}` with the way back B.
+    """
+    if isinstance(answer, TextAnswer):
+        return answer.attention.weights
+    mass = answer.attention.back.sum(1)
+    total = mass.sum(-1, keepdim=True)
+    return mass / torch.where(total == 0, 1.0, total)
 
 
 @torch.no_grad()
-def score_by_attention(model: TextClassifier, words: Tensor) -> Tensor:
+def score_by_attention(model: Classifier, batch: Batch) -> Tensor:
     """Return the attention that each word was paid; words with exactly none are never told.
 
     >>> from omegamax.models.text import TextConfig
     >>> model = TextClassifier(TextConfig.small(words=9, classes=2)).eval()
-    >>> score_by_attention(model, torch.tensor([[4, 0]]))
+    >>> score_by_attention(model, {"words": torch.tensor([[4, 0]])})
     tensor([[1., -inf]])
     """
-    attention = model({"words": words}).attention
-    return attention.weights.masked_fill(attention.empty(), -torch.inf)
+    answer = model(batch)
+    weights = read_attention(answer)
+    empty = answer.attention.empty() if isinstance(answer, TextAnswer) else weights == 0
+    return weights.masked_fill(empty, -torch.inf)
 
 
-def score_by_gradient(model: TextClassifier, words: Tensor) -> Tensor:
+def score_by_gradient(model: Classifier, batch: Batch) -> Tensor:
     r"""Return the magnitude of gradient times input, :math:`|\langle \partial s / \partial x_l, x_l \rangle|`.
 
     Here :math:`x_l` is the embedding of a word, and s the log-odds of the class that the classifier decides for.
     """
+    words = batch["words"]
     mask = words != 0
     x = model.embedding(words).detach().requires_grad_()
     # Kernels of cuDNN have no gradient for recurrent networks outside of training.
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-        logits = model.read(x, mask).logits
+        if isinstance(model, EntailmentClassifier):
+            logits = model.read(x, mask, model.embedding(batch["second"]).detach(), batch["second"] != 0).logits
+        else:
+            logits = model.read(x, mask).logits
         (gradient,) = torch.autograd.grad(compute_log_odds(logits, logits.argmax(-1)).sum(), x)
     return (gradient * x.detach()).sum(-1).abs().masked_fill(~mask, -torch.inf)
 
 
 @torch.no_grad()
-def score_by_leaving_out(model: TextClassifier, words: Tensor, decided: Tensor | None = None) -> Tensor:
+def score_by_leaving_out(model: Classifier, batch: Batch, decided: Tensor | None = None) -> Tensor:
     r"""Return by how much the log-odds of the decision fall when a word is taken out of the text.
 
     .. math:: s(x) - s(x_1, \dots, x_{l - 1}, x_{l + 1}, \dots, x_L)
@@ -70,46 +97,48 @@ def score_by_leaving_out(model: TextClassifier, words: Tensor, decided: Tensor |
     The only word of a text has the score 0: nothing is left to be read without it.
 
     Args:
-        model, words: as above.
+        model, batch: as above.
         decided: classes whose odds are meant, ``[B]``; None: those that the classifier decides for.
     """
+    words = batch["words"]
     mask = words != 0
-    scores = torch.full(words.shape, -torch.inf, dtype=model.classify.weight.dtype, device=words.device)
+    scores = torch.full(words.shape, -torch.inf, dtype=model.embedding.weight.dtype, device=words.device)
     scores[mask] = 0.0
     several = mask & (mask.sum(-1, keepdim=True) > 1)
     if not several.any():
         return scores
     rows = several.any(-1)
-    logits = model({"words": words[rows]}).logits
+    logits = model(_take_rows(batch, rows)).logits
     whole = torch.zeros_like(scores[:, 0])
     best = logits.new_zeros(len(words), dtype=torch.int64)
     best[rows] = logits.argmax(-1) if decided is None else decided[rows]
     whole[rows] = compute_log_odds(logits, best[rows])
     text, place = several.nonzero(as_tuple=True)
+    at_once = max(1, _WORDS.get(words.device.type, _WORDS["cpu"]) // words.shape[1])
     without = [
-        compute_log_odds(model({"words": remove_word(words[b], i)}).logits, best[b])
-        for b, i in zip(*(each.split(max(1, _WORDS // words.shape[1])) for each in (text, place)), strict=True)
+        compute_log_odds(model({**_take_rows(batch, b), "words": remove_word(words[b], i)}).logits, best[b])
+        for b, i in zip(*(each.split(at_once) for each in (text, place)), strict=True)
     ]
     scores[text, place] = whole[text] - torch.cat(without)
     return scores
 
 
 @torch.no_grad()
-def score_by_erasing(model: TextClassifier, words: Tensor, k: int) -> Tensor:
+def score_by_erasing(model: Classifier, batch: Batch, k: int) -> Tensor:
     """Return k for the word without which the decision loses most, k - 1 for the next once this one is gone, and so on.
 
     Greedy erasure: :func:`score_by_leaving_out`, k times, each time of the text that is left. Other words are never
     told.
     """
     check_integer("score_by_erasing", "k", k, least=1)
-    decided = decide(model, words)
+    decided, words = decide(model, batch), batch["words"]
     scores = torch.full(words.shape, -torch.inf, device=words.device)
     places = torch.arange(words.shape[1], device=words.device).expand(words.shape)
     for rank in range(k, 0, -1):
         texts = (words != 0).any(-1).nonzero().squeeze(-1)
         if not len(texts):
             break
-        worst = score_by_leaving_out(model, words, decided).argmax(-1)
+        worst = score_by_leaving_out(model, {**batch, "words": words}, decided).argmax(-1)
         scores[texts, places[texts, worst[texts]]] = float(rank)
         words, places = remove_word(words, worst), remove_word(places, worst)
         if not words.shape[1]:
@@ -117,8 +146,9 @@ def score_by_erasing(model: TextClassifier, words: Tensor, k: int) -> Tensor:
     return scores
 
 
-def score_at_random(words: Tensor, generator: torch.Generator) -> Tensor:
+def score_at_random(batch: Batch, generator: torch.Generator) -> Tensor:
     """Return scores that know nothing of the text."""
+    words = batch["words"]
     return torch.rand(words.shape, generator=generator).to(words.device).masked_fill(words == 0, -torch.inf)
 
 
@@ -131,3 +161,14 @@ def remove_word(words: Tensor, place: Tensor) -> Tensor:
     """
     index = torch.arange(words.shape[1] - 1, device=words.device)
     return words.gather(1, index + (index >= place.unsqueeze(-1)))
+
+
+def take_words(batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """Return what a classifier reads of a batch, on its device."""
+    names: tuple[str, ...] = ("words", "second")
+    return {key: batch[key].to(device) for key in names if key in batch}
+
+
+def _take_rows(batch: Batch, rows: Tensor) -> dict[str, Tensor]:
+    """Return what a classifier reads of some of the texts."""
+    return {key: each[rows] for key, each in take_words(batch, rows.device).items()}

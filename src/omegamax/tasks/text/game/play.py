@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,11 +18,12 @@ from omegamax.tasks.progress import progress
 from omegamax.tasks.text.data import TextData
 from omegamax.tasks.text.game import explainers
 from omegamax.tasks.text.game.layperson import choose_layperson
-from omegamax.tasks.text.game.messages import Messages, Score, collect_messages
+from omegamax.tasks.text.game.messages import Messages, Score, collect_messages, count_numbers
+from omegamax.tasks.text.game.scaffold import train_scaffold
 from omegamax.tasks.text.game.trained import train_explainer
 from omegamax.tasks.text.task import TextTask
 
-EXPLAINERS = ("attention", "support", "gradient", "leave_one_out", "erasure", "trained", "random", "all")
+EXPLAINERS = ("attention", "support", "gradient", "leave_one_out", "erasure", "trained", "scaffold", "random", "all")
 WHOLE = ("support", "all")  # whose messages are as long as they are, whatever k
 
 
@@ -58,13 +59,26 @@ class GameTexts:
         data: with the parts.
         texts: most of each part; None: all.
         seed: of which.
+        batch_size: texts in a batch; None: that of the data.
+        read: the parts as numbers of that vocabulary, where they have been read; None: they are read.
     """
 
-    def __init__(self, task: TextTask, data: TextData, texts: int | None = None, seed: int = 0) -> None:
-        self.batch_size = data.batch_size
+    def __init__(
+        self,
+        task: TextTask,
+        data: TextData,
+        texts: int | None = None,
+        seed: int = 0,
+        batch_size: int | None = None,
+        read: Mapping[str, PackedTexts] | None = None,
+    ) -> None:
+        self.batch_size = batch_size or data.batch_size
         self._parts: dict[str, tuple[PackedTexts, torch.Tensor]] = {}
         for split in SPLITS:
-            packed = PackedTexts(progress(data.read(split), f"reading {split}"), task.vocabulary, data.length, split)
+            packed = None if read is None else read[split]
+            if packed is None:
+                rows = progress(data.read(split), f"reading {split}")
+                packed = PackedTexts(rows, task.vocabulary, data.length, split)
             order = torch.randperm(len(packed), generator=torch.Generator().manual_seed(seed))
             self._parts[split] = packed, order[:texts]
 
@@ -101,8 +115,10 @@ def play(
     ``attention`` tells the k words with most attention, ``support`` all that have any, ``gradient`` those with the
     largest gradient times input, ``leave_one_out`` those without which the decision loses most, ``erasure`` the same
     one word after the other, ``trained`` those that a network with sparse attention has learnt to tell, see
-    :func:`~omegamax.tasks.text.game.trained.train_explainer`. ``random`` and ``all`` are what to compare with: any k
-    words, and the whole text as a bag.
+    :func:`~omegamax.tasks.text.game.trained.train_explainer`, ``scaffold`` those from which students learn most, see
+    :func:`~omegamax.tasks.text.game.scaffold.train_scaffold`. ``random`` and ``all`` are what to compare with: any k
+    words, and the whole text as a bag. Of pairs of sentences words of the first are told; the layperson knows the
+    second.
 
     Args:
         task: in evaluation mode, as :meth:`TextTask.load` leaves it.
@@ -112,7 +128,8 @@ def play(
         texts: most of each part, drawn at random; None: all. Leaving out reads a text once for each of its words,
             erasure k times as often.
         seed: of what is drawn.
-        epochs, faithful: of the trained explainer.
+        epochs: of the trained explainers.
+        faithful: of ``trained``.
 
     Reference: Treviso and Martins, "The explanation game: towards prediction explainability through sparse
     communication" (BlackboxNLP 2020).
@@ -125,18 +142,25 @@ def play(
     table = GameTexts(task, data, texts, seed)
     results = []
     for name in names:
-        if name == "trained":
-            score = _train_score(task, table, epochs, faithful, seed)
+        if name in ("trained", "scaffold"):
+            score = train_score(name, task, table, epochs, faithful, seed)
         else:
             score = make_score(name, k, seed)
-        results.append(_play_one(task, table, name, score, None if name in WHOLE else k))
+        results.append(play_one(task, table, name, score, None if name in WHOLE else k))
     return results
 
 
-def _train_score(task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int) -> Score:
-    settings: dict[str, Any] = {"epochs": epochs, "faithful": faithful, "seed": seed}
-    explainer = train_explainer(task.classifier, lambda epoch: table.shuffle(epoch, seed), **settings)
-    return lambda model, words: explainers.score_by_attention(explainer, words)
+def train_score(name: str, task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int) -> Score:
+    """Return the function that scores words for an explainer that is trained first, by its name."""
+
+    def shuffle(epoch: int) -> Iterator[dict[str, Any]]:
+        return table.shuffle(epoch, seed)
+
+    if name == "scaffold":
+        explainer = train_scaffold(task.model, shuffle, epochs=epochs, seed=seed)
+    else:
+        explainer = train_explainer(task.model, shuffle, epochs=epochs, faithful=faithful, seed=seed)
+    return lambda model, batch: explainers.score_by_attention(explainer, batch)
 
 
 def make_score(name: str, k: int, seed: int = 0) -> Score:
@@ -148,19 +172,23 @@ def make_score(name: str, k: int, seed: int = 0) -> Score:
         "gradient": explainers.score_by_gradient,
         "leave_one_out": explainers.score_by_leaving_out,
         "erasure": partial(explainers.score_by_erasing, k=k),
-        "random": lambda model, words: explainers.score_at_random(words, generator),
-        "all": lambda model, words: torch.zeros(words.shape).to(words.device).masked_fill(words == 0, -torch.inf),
+        "random": lambda model, batch: explainers.score_at_random(batch, generator),
+        "all": lambda model, batch: (
+            torch.zeros_like(batch["words"]).float().masked_fill(batch["words"] == 0, -torch.inf)
+        ),
     }
     check_choice("make_score", "name", name, tuple(known))
     return known[name]
 
 
-def _play_one(task: TextTask, table: GameTexts, name: str, score: Score, most: int | None) -> GameResult:
+def play_one(task: TextTask, table: GameTexts, name: str, score: Score, most: int | None) -> GameResult:
+    """Play the game with one explainer, whose messages have ``most`` words, or with None any number."""
+
     def collect(split: str) -> Messages:
-        return collect_messages(task.classifier, table.batches(split, f"{name}, {split}"), score, most)
+        return collect_messages(task.model, table.batches(split, f"{name}, {split}"), score, most)
 
     train, val, test = (collect(split) for split in SPLITS)
-    layperson, penalty = choose_layperson(train, val, task.config.words, task.config.classes)
+    layperson, penalty = choose_layperson(train, val, count_numbers(task.model), task.config.classes)
     guessed = layperson.guess(test)
     known = test.label != NO_LABEL
     return GameResult(
@@ -168,7 +196,7 @@ def _play_one(task: TextTask, table: GameTexts, name: str, score: Score, most: i
         most,
         float(communication_success(guessed, test.decided)),
         float(communication_success(guessed[known], test.label[known])),
-        len(test.words) / len(test.starts),
+        float(test.told.double().mean()),
         len(train.starts),
         len(test.starts),
         penalty,

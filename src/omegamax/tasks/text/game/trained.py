@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
-from omegamax.models.text import TextClassifier, WordsConfig
+from omegamax.models.text import EntailmentClassifier, TextClassifier, WordsConfig
+from omegamax.tasks.text.game.explainers import Batch, Classifier, read_attention, take_words
+from omegamax.tasks.text.game.messages import count_numbers, number_words
 
-Epoch = Callable[[int], Iterable[Mapping[str, Any]]]
+Epoch = Callable[[int], Iterable[Batch]]
 _RATE = 1e-2  # of Adam
 
 
 def train_explainer(
-    classifier: TextClassifier, epoch: Epoch, *, epochs: int = 5, faithful: float = 0.0, seed: int = 0
-) -> TextClassifier:
+    classifier: Classifier, epoch: Epoch, *, epochs: int = 5, faithful: float = 0.0, seed: int = 0
+) -> Classifier:
     r"""Return a network whose attention, 1.5-entmax, says which words to tell a layperson of a classifier's decision.
 
     Explainer and layperson are trained together, the classifier stays as it is:
@@ -27,11 +28,12 @@ def train_explainer(
               + \lambda \frac1{BD} \|\tilde h_b - h_b\|^2
 
     While they train, a message is a bag of words in which each counts by its weight p. The explainer sees the text and
-    not the decision; since it may infer that one, the two can still agree on words that merely stand for a class.
+    not the decision; since it may infer that one, the two can still agree on words that merely stand for a class. Of
+    pairs it reads both sentences, aligned by 1.5-entmax; the layperson has the mean W of the second sentence besides.
 
     Args:
         classifier: in evaluation mode.
-        epoch: from the index of an epoch to its batches with ``words [B, L]``.
+        epoch: from the index of an epoch to its batches with ``words [B, L]``, and ``second [B, M]`` for pairs.
         epochs: how many.
         faithful: :math:`\lambda`, how much the explainer must also guess the state h that the classifier decided by,
             ``[B, D]``, which is what it returns as logits.
@@ -41,22 +43,19 @@ def train_explainer(
     """
     check_integer("train_explainer", "epochs", epochs, least=1)
     check_number("train_explainer", "faithful", faithful, least=0)
-    config, weight = classifier.config, classifier.classify.weight
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        explainer = TextClassifier(
-            config.replace(classes=config.state_dim, dropout=0.0, attention=WordsConfig("entmax"))
-        )
-    explainer.to(weight)
-    told = torch.zeros(config.words, config.classes, device=weight.device, dtype=weight.dtype, requires_grad=True)
+    weight = classifier.embedding.weight
+    explainer = make_explainer(classifier, seed)
+    told = torch.zeros(count_numbers(classifier), classifier.config.classes).to(weight).requires_grad_()
     bias = torch.zeros_like(told[0], requires_grad=True)
     optimiser = torch.optim.Adam([*explainer.parameters(), told, bias], _RATE)
     for index in range(epochs):
-        for batch in epoch(index):
-            words = batch["words"].to(weight.device)
-            decided, h = read_state(classifier, words)
-            answer = explainer({"words": words})
-            guess = bias + torch.einsum("bl,blc->bc", answer.attention.weights, F.embedding(words, told))
+        for given in epoch(index):
+            batch = take_words(given, weight.device)
+            decided, h = read_state(classifier, batch)
+            answer = explainer(batch)
+            first, second = number_words(batch, classifier.config.words)
+            guess = bias + torch.einsum("bl,blc->bc", read_attention(answer), F.embedding(first, told))
+            guess = guess if second is None else guess + average_words(second, told)
             loss = F.cross_entropy(guess, decided) + faithful * F.mse_loss(answer.logits, h)
             optimiser.zero_grad()
             loss.backward()
@@ -64,13 +63,35 @@ def train_explainer(
     return explainer.eval()
 
 
+def make_explainer(classifier: Classifier, seed: int) -> Classifier:
+    """Return a network like a classifier, drawn from a seed, with 1.5-entmax, which returns a state in place of logits.
+
+    Of pairs its alignment is by 1.5-entmax.
+    """
+    config = classifier.config.replace(dropout=0.0, rationale=None, attention=WordsConfig("entmax"))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        explainer: Classifier
+        if isinstance(classifier, EntailmentClassifier):
+            explainer = EntailmentClassifier(config.replace(classes=4 * config.score_dim, alignment="entmax15"))
+        else:
+            explainer = TextClassifier(config.replace(classes=config.state_dim))
+    return explainer.to(classifier.embedding.weight)
+
+
+def average_words(numbers: Tensor, table: Tensor) -> Tensor:
+    """Return the mean of the rows ``[B, C]`` of a table that words ``[B, M]`` have, 0 being padding."""
+    there = (numbers != 0).to(table.dtype).unsqueeze(-1)
+    return (F.embedding(numbers, table) * there).sum(1) / there.sum(1).clamp(min=1)
+
+
 @torch.no_grad()
-def read_state(classifier: TextClassifier, words: Tensor) -> tuple[Tensor, Tensor]:
+def read_state(classifier: Classifier, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return the decisions ``[B]`` of a classifier, and the states ``[B, D]`` that it took them by."""
     states: list[Tensor] = []
     hook = classifier.classify.register_forward_pre_hook(lambda module, inputs: states.append(inputs[0]))
     try:
-        logits = classifier({"words": words}).logits
+        logits = classifier(batch).logits
     finally:
         hook.remove()
     return logits.argmax(-1), states[0]

@@ -1,4 +1,4 @@
-"""``omegamax vqa features``: grid features of pictures, with any backbone."""
+"""``omegamax features``: grid features of pictures, with any backbone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SUMMARY = "extract grid features of pictures with a torchvision, transformers or
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``omegamax vqa features``."""
+    """Add the arguments of ``omegamax features``."""
     add = parser.add_argument
     add("sources", nargs="+", metavar="FOLDER|ZIP|FILE", help="pictures: folders, zip archives, files")
     add(
         "--backbone",
         required=True,
         metavar="SPEC",
-        help="torchvision:NAME[@WEIGHTS], transformers:FOLDER_OR_ID, gridcnn:FILE.safetensors, "
-        "python:MODULE:FACTORY or python:MODULE:FACTORY('x', y=1)",
+        help="torchvision:NAME[@WEIGHTS], transformers:FOLDER_OR_ID, efficientnet_lite:0[@SIZE], "
+        "gridcnn:FILE.safetensors, python:MODULE:FACTORY or python:MODULE:FACTORY('x', y=1)",
     )
     add("--out", required=True, type=Path, metavar="FOLDER", help="where the features go, a file for each picture")
     add("--weights", type=Path, metavar="FILE", help="weights of the backbone, .safetensors or a torch state dict")
@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from omegamax.data import DataError
-    from omegamax.tasks.vqa.features import extract, find_pictures
-    from omegamax.tasks.vqa.features.backbones import BackboneError, load_backbone
+    from omegamax.tasks.features import extract, find_pictures
+    from omegamax.tasks.features.backbones import BackboneError, load_backbone
 
     start = time.perf_counter()
     check_folder(options.out)
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     except BackboneError as error:
         raise CommandError(_with_options(error)) from error
     except (DataError, OSError) as error:
-        print(f"omegamax vqa features: {_with_options(error)}", file=sys.stderr)
+        print(f"omegamax features: {_with_options(error)}", file=sys.stderr)
         return 1
     except ValueError as error:
         raise CommandError(_with_options(error)) from error

@@ -12,8 +12,8 @@ from torch import nn
 from omegamax.data import DataError
 from omegamax.data.skip import BrokenSampleWarning
 from omegamax.data.vqa2 import GridFeatures, read_grid
-from omegamax.tasks.vqa.features.backbones import BackboneError, load_backbone
-from omegamax.tasks.vqa.features.extract import extract, find_pictures
+from omegamax.tasks.features.backbones import BackboneError, load_backbone
+from omegamax.tasks.features.extract import extract, find_pictures
 
 pytest.importorskip("PIL", reason="reads pictures, for which pillow is not installed")
 

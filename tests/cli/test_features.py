@@ -1,13 +1,13 @@
-"""``omegamax vqa features``, as the command line runs it."""
+"""``omegamax features``, as the command line runs it."""
 
 import argparse
 
 import pytest
 from torch import nn
 
+from omegamax.cli import features
 from omegamax.cli._checks import CommandError
 from omegamax.cli.main import main
-from omegamax.cli.vqa import features
 from omegamax.data.vqa2 import read_grid
 
 pytest.importorskip("PIL", reason="reads pictures, for which pillow is not installed")
@@ -19,7 +19,7 @@ def small():
 
 
 def command(*arguments):
-    parser = argparse.ArgumentParser(prog="omegamax vqa features")
+    parser = argparse.ArgumentParser(prog="omegamax features")
     features.add_arguments(parser)
     return features.run(parser.parse_args([str(argument) for argument in arguments]))
 
@@ -106,8 +106,8 @@ def test_interrupted_run_says_that_it_goes_on(folder, tmp_path, monkeypatch, cap
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("omegamax.tasks.vqa.features.extract", stop)
-    assert main(["vqa", "features", *map(str, [folder, *BACKBONE, "--out", tmp_path / "out"])]) == 130
+    monkeypatch.setattr("omegamax.tasks.features.extract", stop)
+    assert main(["features", *map(str, [folder, *BACKBONE, "--out", tmp_path / "out"])]) == 130
     assert "the same command goes on from here" in capsys.readouterr().err
 
 

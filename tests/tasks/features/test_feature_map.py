@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from omegamax.tasks.vqa.features.feature_map import FeatureMap, as_map
+from omegamax.tasks.features.feature_map import FeatureMap, as_map
 
 
 class Residual(nn.Module):

@@ -1,0 +1,67 @@
+"""Write the tables of README.md from the rows in ``results``, between the lines that name them.
+
+python experiments/memory/tables.py [PAGE]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from job import HERE, count_last, runs_of
+from network import KINDS
+from resolution import LAYERS, rows_of
+
+from omegamax.tasks.tables import fill, mean, paired_difference, table
+
+NAMES = {
+    "none": "none: the last segment alone",
+    "cache": "the last vectors",
+    "average": "averages of neighbours",
+    "signal": "signal, moments predicted",
+    "matched": "signal, moments matched",
+}
+Rows = list[dict[str, str]]
+
+
+def accuracy_table(rows: Rows) -> str:
+    """Return the accuracy of every memory by the length of the sequences, and of counting without a network."""
+    sizes = sorted({(int(row["length"]), int(row["segment"]), int(row["slots"])) for row in rows})
+    head, lines = ["memory"], [[NAMES[kind]] for kind in KINDS]
+    for size in sizes:
+        mine = [row for row in rows if (int(row["length"]), int(row["segment"]), int(row["slots"])) == size]
+        head += ["L = {}, segments of {}, N = {}".format(*size), "above averages"]
+        others = [row for row in mine if row["kind"] == "average"]
+        for line, kind in zip(lines, KINDS, strict=True):
+            own = [row for row in mine if row["kind"] == kind]
+            line += [mean(own, "accuracy"), "" if kind == "average" else paired_difference(own, others, "accuracy")]
+    counted = ["counting the last segment, no network"]
+    for length, segment, _ in sizes:
+        counted += [f"{100 * count_last(length, segment):.1f}", ""]
+    return table(head, [*lines, counted])
+
+
+def resolution_table(rows: Rows) -> str:
+    """Return accuracy and time of both kinds of attention by the number of pixels."""
+    lines = []
+    for side in sorted({int(row["side"]) for row in rows}):
+        line = [f"{side} x {side}"]
+        for layer in LAYERS:
+            mine = [row for row in rows if (row["layer"], int(row["side"])) == (layer, side)]
+            line += [mean(mine, "accuracy"), mean(mine, "milliseconds", 1, 2)]
+        lines.append(line)
+    names = {"functions": "between functions", "positions": "between pixels"}
+    head = [text for layer in LAYERS for text in (f"{names[layer]}, accuracy", "ms")]
+    return table(["pixels", *head], lines)
+
+
+def main() -> None:
+    """Fill the tables of the page."""
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "README.md"
+    results = HERE / "results"
+    sorted_rows, digits = runs_of(results).rows(), rows_of(results).rows()
+    fill(page, {"accuracy": accuracy_table(sorted_rows), "resolution": resolution_table(digits)})
+
+
+if __name__ == "__main__":
+    main()

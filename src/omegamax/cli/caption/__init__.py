@@ -1,0 +1,1 @@
+"""The commands of ``omegamax caption``, one file for each."""

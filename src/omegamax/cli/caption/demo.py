@@ -1,0 +1,102 @@
+"""``omegamax caption demo``: kinds of attention that write captions, trained in a minute or two on scenes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import time
+from pathlib import Path
+
+from omegamax.cli import _table
+from omegamax.cli._bars import show_bars
+from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
+from omegamax.cli._program import program
+from omegamax.cli._stop import advise_on_stop
+from omegamax.cli.explanation import drawing
+
+SUMMARY = "train small networks that write captions of coloured shapes, and see where each word is read from"
+_DPI = 140
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``omegamax caption demo``."""
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("caption-demo"), metavar="FOLDER", help="where to write (caption-demo)")
+    add("--seed", type=at_least(0), default=0, help="of pictures, captions and networks (0)")
+    add("--steps", type=at_least(1), metavar="N", help="of training for each network (as many as fit into a minute)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the pictures, train, measure, and write a strip of one of them."""
+    require(TRAIN)
+    check_folder(options.out)
+    from omegamax.tasks.finite import NotFiniteError
+    from omegamax.tasks.threads import one_thread
+
+    advice = f"what is done is in {options.out}; the same command starts anew"
+    with drawing(), one_thread(), advise_on_stop(lambda: advice):
+        try:
+            return _demo(options)
+        except NotFiniteError as error:
+            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from omegamax.data.captions import SceneCaptions
+    from omegamax.tasks.captioning import CaptionTask, demo
+    from omegamax.tasks.captioning.explain import draw, explain
+    from omegamax.tasks.run_task import load_tasks
+    from omegamax.viz.style import pyplot
+
+    start = time.perf_counter()
+    recipe = demo.CaptionRecipe() if options.steps is None else demo.CaptionRecipe(steps=options.steps)
+    runs = options.out / "runs"
+    for name in demo.KINDS:  # and nothing else that may be there
+        shutil.rmtree(runs / name, ignore_errors=True)
+    data = recipe.data(options.seed)
+    print(f"drawing {sum(recipe.samples):,} pictures, each with five captions", flush=True)
+    for split in ("train", "val", "test"):
+        data.split(split)
+    print(f"training features of cells, then {len(demo.KINDS)} networks that differ in their attention", flush=True)
+    with show_bars({demo.FEATURES: recipe.feature_steps, **dict.fromkeys(demo.KINDS, recipe.steps)}) as tell:
+        data.featurise(demo.train_features(recipe, runs, options.seed, tell))
+        for name in demo.KINDS:
+            demo.train(recipe, data, name, runs, options.seed, tell)
+    tasks = load_tasks(CaptionTask, [runs / name for name in demo.KINDS])
+    rows = []
+    for name, task in tasks.items():
+        found = demo.measure(task, data)
+        shares = [f"{100 * found[each]:.1f} %" for each in demo.MEASURES[:-1]]
+        rows.append([name, *shares, f"{found['js']:.2f}"])
+    headers = ["BLEU-1", "BLEU-4", "things named", "attention on them", "without any", "JS between words"]
+    _table.show(["attention", *headers], rows)
+    sharp = SceneCaptions(
+        recipe.samples[2],
+        options.seed,
+        "test",
+        image_size=256,
+        shapes=recipe.shapes,
+        colours=recipe.colours,
+    )
+    sample = sharp[0]
+    assert sample.image is not None
+    figure = draw(sample.image, {name: explain(task, sample.image) for name, task in tasks.items()})
+    picture = options.out / "strip.png"
+    figure.savefig(picture, dpi=_DPI)
+    pyplot().close(figure)
+    shown = options.out / "picture.png"
+    _save(shown, sharp[1].image)
+    trained = shlex.join(str(runs / name) for name in demo.KINDS)
+    print(f"\n{time.perf_counter() - start:.0f} s. Where they looked for each word: {picture}\nNow show them another:")
+    mine = shlex.quote(str(options.out / "mine.png"))
+    print(f"  {program()} caption explain {shlex.quote(str(shown))} --checkpoint {trained} --out {mine}")
+    return 0
+
+
+def _save(path: Path, image: object) -> None:
+    from PIL import Image
+    from torch import Tensor
+
+    assert isinstance(image, Tensor)
+    Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(path)

@@ -1,6 +1,0 @@
-"""Grid features of pictures, with any backbone at hand."""
-
-from omegamax.tasks.vqa.features.backbones import Backbone as Backbone
-from omegamax.tasks.vqa.features.backbones import load_backbone as load_backbone
-from omegamax.tasks.vqa.features.extract import extract as extract
-from omegamax.tasks.vqa.features.extract import find_pictures as find_pictures

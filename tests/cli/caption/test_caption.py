@@ -1,0 +1,126 @@
+"""``omegamax caption``: runs, their files, what is refused, captions of pictures and the demonstration."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from omegamax.cli.main import main
+from omegamax.tasks.captioning import CaptionPredictions, CaptionTask
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SIZES = {"word_dim": 8, "hidden_dim": 8, "image_dim": 8, "feature_dim": 8, "score_dim": 8, "grid": "[2,3]"}
+TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=2"]
+
+
+def run_in(out, *more, kind="tvmax"):
+    sets = ["--data.samples=[6,3,4]", "--data.batch_size=10", "--data.image_size=32", "--data.grid=[2,3]"]
+    network = [f"--model.network.{name}={value}" for name, value in SIZES.items()]
+    network += [f"--model.network.attention.kind={kind}", "--model.rate.peak=0.01", "--model.max_length=6"]
+    return [*sets, *network, *(f"--trainer.{each}" for each in TRAINER), f"--out={out}", *more]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A run on the embedded set."""
+    out = tmp_path_factory.mktemp("run") / "tvmax"
+    assert main(["caption", "fit", *run_in(out)]) == 0
+    return out
+
+
+def curve(out):
+    return json.loads((out / "curve.json").read_text())
+
+
+def test_run_leaves_its_files(done):
+    files = {str(path.relative_to(done)) for path in done.rglob("*") if path.is_file()}
+    assert {"config.yaml", "curve.json", "model.safetensors", "checkpoints/last.ckpt"} <= files
+    wanted = {"train_loss", "val_loss", "val_bleu1", "val_bleu4", "val_inside", "val_rep", "val_words"}
+    assert [point["step"] for point in curve(done)] == [3, 6] and all(wanted <= point.keys() for point in curve(done))
+
+
+def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path, monkeypatch):
+    whole, count = CaptionTask.training_step, []
+
+    def training_step(self, batch, index):
+        count.append(index)
+        if len(count) == 5:
+            raise KeyError("stopped")
+        return whole(self, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CaptionTask, "training_step", training_step)
+        with pytest.raises(KeyError):
+            main(["caption", "fit", *run_in(tmp_path)])
+    assert main(["caption", "fit", *run_in(tmp_path, "--ckpt_path=last")]) == 0
+    assert curve(tmp_path) == curve(done)
+
+
+def test_captions_are_written_to_files_that_are_read_again(done, capsys):
+    assert main(["caption", "test", f"--config={done / 'config.yaml'}"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"test_{name}" in shown for name in ("bleu4", "loss", "rep", "rate", "inside", "exact"))
+    assert main(["caption", "predict", f"--config={done / 'config.yaml'}"]) == 0
+    assert f"4 captions: {done / 'captions.jsonl'}" in capsys.readouterr().out
+    found = CaptionPredictions.load(done)
+    assert found.images == tuple(f"scenes-0-test-{i}" for i in range(4))
+    for each in found:
+        assert len(each.references) == 5 and each.caption == " ".join(each.tokens) and len(each.tokens) <= 6
+        assert each.maps.shape == (len(each.tokens), 2, 3) and each.log_probability <= 0
+        assert np.allclose(each.maps.sum((1, 2)), 1, atol=2e-3)
+
+
+def refused(capsys, *arguments):
+    try:
+        code = main(["caption", *map(str, arguments)])
+    except SystemExit as exit:
+        code = exit.code
+    shown = capsys.readouterr().err
+    assert code == 2 and "Traceback" not in shown
+    return shown
+
+
+@pytest.mark.parametrize(
+    "setting, said",
+    [
+        ("--model.network.attention.kind=sharpmax", "sharpmax"),
+        ("--model.network.decoder=gru", "decoder must be one of 'lstm', 'transformer'"),
+        ("--model.beam=0", "beam must be"),
+        ("--data.grid=[4,4]", "data.grid is (4, 4) and model.network.grid (2, 3)"),
+        ("--model.network.pixels=false", "give --data.features"),
+        ("--data=Postcards", "there is no such set; known: SceneCaptionsData"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(tmp_path, capsys, setting, said):
+    assert said in refused(capsys, "fit", *run_in(tmp_path, setting))
+
+
+def test_explain_writes_a_strip_of_several_networks(done, tmp_path, capsys):
+    other = tmp_path / "softmax"
+    assert main(["caption", "fit", *run_in(other, "--trainer.max_epochs=1", kind="softmax")]) == 0
+    picture, out = tmp_path / "photo.jpg", tmp_path / "strip.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(picture)
+    capsys.readouterr()
+    asked = ["caption", "explain", str(picture), "--checkpoint", str(done), str(other), "--out", str(out)]
+    assert main(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["attention", "caption", "log-probability"]
+    assert lines[1].startswith("tvmax ") and lines[2].startswith("softmax ")
+    assert out.read_bytes()[:4] == b"\x89PNG"
+    assert main([*asked, "--zeros", "transparent", "--beam", "1"]) == 0
+    picture.write_bytes(b"no picture")
+    assert "is damaged or not a picture" in refused(capsys, *asked[1:])
+    assert "does not exist" in refused(capsys, "explain", tmp_path / "no.jpg", *asked[3:])
+    np.savez(tmp_path / "cells.npz", x=np.zeros((4, 5), np.float32))
+    assert "features must be [h, w, 8]" in refused(capsys, "explain", tmp_path / "cells.npz", *asked[3:])
+
+
+@pytest.mark.slow
+def test_demo_ends_with_a_strip(tmp_path, capsys):
+    assert main(["caption", "demo", "--out", str(tmp_path / "demo"), "--steps", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "continuous sparsemax" in shown and "caption explain" in shown
+    assert (tmp_path / "demo" / "strip.png").is_file() and (tmp_path / "demo" / "picture.png").is_file()
