@@ -62,7 +62,7 @@ def test_command_is_understood(page, words, capsys):
         assert set(re.findall(r"\[(\w+)\]", arguments[-1])) <= extras.keys()
     elif program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    elif program == "omegamax" and arguments[1:2] and arguments[1] in ("fit", "validate", "test", "predict"):
+    elif program == "omegamax" and arguments[0] in APPLICATIONS and arguments[1] in APPLICATIONS[arguments[0]].stages:
         if any(word.startswith("runs/") and word.endswith(".yaml") for word in arguments):
             return  # the settings that a run has saved
         files = [str(ROOT / word) if word.startswith("experiments/") else word for word in arguments]
