@@ -38,7 +38,6 @@ class StackedStep:
 
     def __init__(self, tasks: Sequence[VQATask], clip: float) -> None:
         self.folded, self.clip = Folded(tasks, EACH), clip
-        self.network: torch.nn.Module = self.folded
         self.task = cast(VQATask, self.folded.make)
         self.size, weights, first = len(tasks), self.folded.weights, tasks[0]
         self.peak = max(task.rate.peak for task in tasks)

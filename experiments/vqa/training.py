@@ -6,7 +6,6 @@ for nothing, a GPU is handed all of them at once, as a CUDA graph.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from torch import Tensor
 from omegamax.data import Ready
 from omegamax.nn import MultimodalAttention
 from omegamax.tasks.batches import Order
+from omegamax.tasks.captured import CapturedStep
 from omegamax.tasks.vqa import VQATask
 from omegamax.tasks.vqa.scores import Scores
 
 Batch = dict[str, Any]
 LEARNT_FROM = ("question", "features", "feature_mask", "sizes", "grid", "image", "answers")
 CHUNK = 500  # questions that are answered at once
-_WARM = 3  # steps before a capture, which make what later ones find ready
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class Step:
 
     def __init__(self, task: VQATask, clip: float) -> None:
         self.task, self.clip = task, clip
-        self.network: torch.nn.Module = task.model  # what it changes
         self.learnt = [p for p in task.parameters() if p.requires_grad]
         device = self.learnt[0].device
         self.capturable = device.type == "cuda"
@@ -84,43 +82,26 @@ class Steps(Protocol):
     """What can be captured: steps that change a network by an optimiser."""
 
     task: VQATask  # one that computes: of several networks, that of all
-    network: torch.nn.Module
     optimiser: torch.optim.Optimizer
 
     def run(self, batch: Batch) -> Tensor: ...
 
 
 class Captured:
-    """A step as a CUDA graph, and the batch that it reads: samples are copied there.
-
-    The network and its optimiser are left as they were found.
-    """
+    """A step as a CUDA graph: samples are copied to the batch that it reads."""
 
     def __init__(self, step: Steps, batch: Batch) -> None:
-        self.batch = {key: value.clone() if isinstance(value, Tensor) else value for key, value in batch.items()}
-        before = copy.deepcopy(step.network.state_dict())
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM):
-                step.run(self.batch)
-        torch.cuda.current_stream().wait_stream(side)
-        step.optimiser.zero_grad(set_to_none=True)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.loss = step.run(self.batch)
-        step.network.load_state_dict(before)
-        for state in step.optimiser.state.values():
-            for value in state.values():
-                value.zero_()
+        self.names = [key for key, value in batch.items() if isinstance(value, Tensor)]
+        others = {key: value for key, value in batch.items() if key not in self.names}
+
+        def run(*tensors: Tensor) -> Tensor:
+            return step.run({**others, **dict(zip(self.names, tensors, strict=True))})
+
+        self.step = CapturedStep(run, [batch[name] for name in self.names], step.optimiser)
 
     def run(self, batch: Batch) -> Tensor:
         """Learn from a batch; return the tensor that holds the loss until the next."""
-        for key, value in batch.items():
-            if isinstance(value, Tensor):
-                self.batch[key].copy_(value)
-        self.graph.replay()
-        return self.loss
+        return self.step(*(batch[name] for name in self.names))
 
 
 class CapturedEach:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 _WARM = 3  # steps before the capture, in which kernels are compiled and memory is found
 
 
-class CapturedStep:
+class CapturedStep(Generic[T]):
     """A step that reads some tensors and changes weights, captured once and replayed with other contents.
 
-    Weights, what the optimiser knows of them, and random states are left as they were found.
+    Weights and random states are left as they were found, and the optimiser as if it had made no step.
 
     Args:
-        step: of the tensors ``inputs``; it must make no choice by values that are on the device.
+        step: of the tensors ``inputs``; it must make no choice by values that are on the device. What it returns, a
+            tensor or nothing, is returned by each replay, and is overwritten by the next.
         inputs: of the shapes that all steps have.
         optimiser: with ``capturable``, whose weights the step changes.
         generators: on the device, from which the step draws besides the default one.
@@ -24,7 +27,7 @@ class CapturedStep:
 
     def __init__(
         self,
-        step: Callable[..., None],
+        step: Callable[..., T],
         inputs: Sequence[Tensor],
         optimiser: torch.optim.Optimizer,
         generators: Sequence[torch.Generator] = (),
@@ -45,7 +48,7 @@ class CapturedStep:
         for generator in generators:
             self._graph.register_generator_state(generator)
         with torch.cuda.graph(self._graph):
-            step(*self._inputs)
+            self._found = step(*self._inputs)
         with torch.no_grad():
             for weight, value in zip(weights, before, strict=True):
                 weight.copy_(value)
@@ -56,8 +59,9 @@ class CapturedStep:
         for generator, state in zip(generators, random[1], strict=True):
             generator.set_state(state)
 
-    def __call__(self, *inputs: Tensor) -> None:
+    def __call__(self, *inputs: Tensor) -> T:
         """Make the step with these contents."""
         for own, given in zip(self._inputs, inputs, strict=True):
             own.copy_(given)
         self._graph.replay()
+        return self._found
