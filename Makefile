@@ -64,6 +64,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench_transforms.py
 	$(BIN)/python benchmarks/bench_continuous.py
 	$(BIN)/python benchmarks/bench_mixtures.py
+	$(BIN)/python benchmarks/bench_text.py
 	-$(PIP) prox-tv
 	$(BIN)/python benchmarks/bench_structured.py
 
