@@ -13,7 +13,6 @@ from omegamax.tasks.rate import Rate
 from omegamax.tasks.text import SentencePairsData, SICKData, TextTask
 from omegamax.tasks.text.explain import explain
 from omegamax.tasks.text.explain_pair import draw_pairs, explain_pair
-from omegamax.tasks.text.game import play
 from omegamax.tasks.weights_file import write_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec.*deprecated")
@@ -75,8 +74,6 @@ def test_a_pair_is_explained():
     assert explain_pair(task, "dog", "").second == ("<empty>",)
     with pytest.raises(ValueError, match="ask explain_pair"):
         explain(task, "the dog")
-    with pytest.raises(ValueError, match="sparsemax alignment: the network must read single texts"):
-        play(task, SentencePairsData((6, 6, 6)), ["attention"])
     with pytest.raises(ValueError, match="must have an alignment"):
         explain_pair(TextTask(VOCABULARY).eval(), "the dog", "the cat")
 
