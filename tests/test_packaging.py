@@ -20,7 +20,17 @@ from omegamax.cli.maps import markdown
 PAGES = ("attention", "extending", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
 ROOT = Path(__file__).parents[1]
 ASSETS = {
-    "tasks/report/assets": ("report.css", "answers.js", "common.js", "curves.js", "explorer.js", "tables.js"),
+    "tasks/captioning/report/assets": ("strips.css", "strips.js"),
+    "tasks/rating/assets": ("rating.css", "answers.js", "rating.js"),
+    "tasks/report/assets": (
+        "report.css",
+        "answers.js",
+        "common.js",
+        "curves.js",
+        "explorer.js",
+        "maps.js",
+        "tables.js",
+    ),
     "tasks/text/report/assets": ("words.css", "alignment.js", "texts.js", "words.js"),
     "tasks/vqa/report/assets": ("pictures.css", "key.js", "looks.js", "panel.js", "sheet.js"),
 }

@@ -20,14 +20,14 @@ class Lexicon:
     .. math:: P(e \mid f) \propto \prod_j \sum_{i=0}^{m} t(e_j \mid f_i)
 
     with an empty word :math:`f_0` for what no source word has said. EM starts from equal probabilities, and each of its
-    steps raises the likelihood; the problem is convex enough to need no other start.
+    steps raises the likelihood; its logarithm is concave, so no other start is needed.
 
     Args:
         pairs: tokens of sentences and of their translations, without end tokens.
         size: number of target tokens.
         iterations: of EM.
 
-    >>> lexicon = Lexicon([([4, 5], [6, 7]), ([4], [6]), ([5, 4], [7, 6])], size=8, iterations=10)
+    >>> lexicon = Lexicon([([4, 5], [6, 7]), ([4], [6]), ([5], [7])], size=8, iterations=10)
     >>> lexicon.align([5, 4], [6, 7])
     [(0, 1), (1, 0)]
 
