@@ -43,10 +43,10 @@ class CaptionRecipe:
         image_size, grid: pixels along a side of a picture, and cells.
     """
 
-    samples: tuple[int, int, int] = (2000, 100, 200)
-    pictures: int = 1500
-    feature_steps: int = 250
-    steps: int = 250
+    samples: tuple[int, int, int] = (1600, 50, 150)
+    pictures: int = 1200
+    feature_steps: int = 200
+    steps: int = 210
     image_size: int = 64
     grid: tuple[int, int] = (8, 8)
     shapes: tuple[str, ...] = ("circle", "triangle", "cross", "ring", "bar")
