@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import time
 from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
-from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._program import program
-from omegamax.cli._stop import advise_on_stop
-from omegamax.cli.explanation import drawing
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
 
 SUMMARY = "train small networks that write captions of coloured shapes, and see where each word is read from"
 _DPI = 140
@@ -21,25 +18,12 @@ _DPI = 140
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax caption demo``."""
-    add = parser.add_argument
-    add("--out", type=Path, default=Path("caption-demo"), metavar="FOLDER", help="where to write (caption-demo)")
-    add("--seed", type=at_least(0), default=0, help="of pictures, captions and networks (0)")
-    add("--steps", type=at_least(1), metavar="N", help="of training for each network (as many as fit into a minute)")
+    add_demo_arguments(parser, "caption", "pictures, captions and networks", "two minutes")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the pictures, train, measure, and write a strip of one of them."""
-    require(TRAIN)
-    check_folder(options.out)
-    from omegamax.tasks.finite import NotFiniteError
-    from omegamax.tasks.threads import one_thread
-
-    advice = f"what is done is in {options.out}; the same command starts anew"
-    with drawing(), one_thread(), advise_on_stop(lambda: advice):
-        try:
-            return _demo(options)
-        except NotFiniteError as error:
-            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+    return run_demo(options, _demo)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -51,9 +35,7 @@ def _demo(options: argparse.Namespace) -> int:
 
     start = time.perf_counter()
     recipe = demo.CaptionRecipe() if options.steps is None else demo.CaptionRecipe(steps=options.steps)
-    runs = options.out / "runs"
-    for name in demo.KINDS:  # and nothing else that may be there
-        shutil.rmtree(runs / name, ignore_errors=True)
+    runs = clear_runs(options.out, demo.KINDS)
     data = recipe.data(options.seed)
     print(f"drawing {sum(recipe.samples):,} pictures, each with five captions", flush=True)
     for split in ("train", "val", "test"):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import time
-from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
-from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._program import program
-from omegamax.cli._stop import advise_on_stop
-from omegamax.cli.explanation import drawing
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
 
 SUMMARY = "train small networks that translate, see what each can say next and where it looks"
 ASK = "heute hat die alte frau im garten den roten ball nicht gefunden , weil sie müde war ."
@@ -22,25 +18,12 @@ _DPI = 140
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax translate demo``."""
-    add = parser.add_argument
-    add("--out", type=Path, default=Path("translate-demo"), metavar="FOLDER", help="where to write (translate-demo)")
-    add("--seed", type=at_least(0), default=0, help="of sentences and networks (0)")
-    add("--steps", type=at_least(1), metavar="N", help="of training for each network (as many as fit into two minutes)")
+    add_demo_arguments(parser, "translate", "sentences and networks", "two minutes")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the sentences, train, measure, and write a picture of one of them."""
-    require(TRAIN)
-    check_folder(options.out)
-    from omegamax.tasks.finite import NotFiniteError
-    from omegamax.tasks.threads import one_thread
-
-    advice = f"what is done is in {options.out}; the same command starts anew"
-    with drawing(), one_thread(), advise_on_stop(lambda: advice):
-        try:
-            return _demo(options)
-        except NotFiniteError as error:
-            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+    return run_demo(options, _demo)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -51,9 +34,7 @@ def _demo(options: argparse.Namespace) -> int:
 
     start = time.perf_counter()
     recipe = demo.TranslationRecipe() if options.steps is None else demo.TranslationRecipe(steps=options.steps)
-    runs = options.out / "runs"
-    for name in demo.KINDS:  # and nothing else that may be there
-        shutil.rmtree(runs / name, ignore_errors=True)
+    runs = clear_runs(options.out, demo.KINDS)
     data = recipe.data(options.seed)
     count = f"{recipe.samples[0]:,} pairs of sentences to learn from, {recipe.samples[2]:,} to measure on"
     print(f"training {len(demo.KINDS)} networks that differ in attention and output; {count}", flush=True)

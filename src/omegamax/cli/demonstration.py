@@ -1,0 +1,50 @@
+"""What the demonstrations of all applications have in common: their arguments, and how they begin and stop."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
+from omegamax.cli._stop import advise_on_stop
+from omegamax.cli.explanation import drawing
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser, task: str, made: str, time: str) -> None:
+    """Add the arguments of ``omegamax <task> demo``.
+
+    Args:
+        parser: of the command.
+        task: the name of the application, and of the folder that is written by default.
+        made: what the seed decides, "reviews and networks".
+        time: that the default number of steps takes, "a minute".
+    """
+    add = parser.add_argument
+    add("--out", type=Path, default=Path(f"{task}-demo"), metavar="FOLDER", help=f"where to write ({task}-demo)")
+    add("--seed", type=at_least(0), default=0, help=f"of {made} (0)")
+    add("--steps", type=at_least(1), metavar="N", help=f"of training for each network (as many as fit into {time})")
+
+
+def run_demo(options: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
+    """Check what the demonstration needs, do its work on one thread, and return the exit status."""
+    require(TRAIN)
+    check_folder(options.out)
+    from omegamax.tasks.finite import NotFiniteError
+    from omegamax.tasks.threads import one_thread
+
+    advice = f"what is done is in {options.out}; the same command starts anew"
+    with drawing(), one_thread(), advise_on_stop(lambda: advice):
+        try:
+            return work(options)
+        except NotFiniteError as error:
+            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+
+
+def clear_runs(out: Path, names: Iterable[str]) -> Path:
+    """Remove networks of an earlier demonstration, and nothing else that may be there; return their folder."""
+    runs = out / "runs"
+    for name in names:
+        shutil.rmtree(runs / name, ignore_errors=True)
+    return runs
