@@ -46,6 +46,7 @@ class Case(Enum):
     NORM_ABOVE_64 = "alpha > 64"
     SCALARS = "bounds and sum are numbers"
     TENSORS = "a bound or the sum is a tensor"
+    SHORT = "half precision, keys <= 256, features <= 64"
     LISTS = "alpha >= 1.42, many keys, no mask by query"
     DENSE = "otherwise"
 
@@ -148,6 +149,7 @@ RULES = (
     Rule("entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_vjp_kernel",)),
     Rule("soft_entmax_loss", _ALPHAS, FAST, None, ("entmax_loss_soft_kernel",)),
     Rule("soft_entmax_loss_vjp", _ALPHAS, FAST, None, ("entmax_loss_soft_vjp_kernel",)),
+    Rule("attention", (Case.SHORT,), FAST, None, ("attention_short_kernel",)),
     Rule("attention", (Case.LISTS,), FAST, None, _LISTS),
     Rule("attention", (Case.DENSE,), FAST, None, ("attention_dense_kernel",)),
 )

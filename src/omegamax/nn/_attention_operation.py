@@ -35,6 +35,7 @@ def attend(
     scale: float,
     deterministic: bool,
     support: bool,
+    dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor | None]:
     """Outputs ``[B, H, L, W]`` and, if asked for, the counts of ``omegamax::attention_support``.
 
@@ -45,29 +46,34 @@ def attend(
         slopes: ``[H]``; scores lose that much for each key that lies between.
         lengths: ``[B]``, keys that are there.
         window: offset of the queries, and how many keys before and after its own position a query sees.
+        dropout: share of the weights that are dropped, the same ones in both passes; torch's generator decides.
     """
     by_head, number = (alpha.float(), 0.0) if isinstance(alpha, Tensor) else (None, float(alpha))
     slopes = None if slopes is None else slopes.float()
     lengths = None if lengths is None else lengths.to(torch.int32)
+    # Drawn on the device: nothing waits, and a captured graph draws anew each time it is replayed.
+    seed = torch.randint(1 << 62, (1,), device=q.device) if dropout > 0 else None
     # Broadcast inside: a compiler need not keep the strides of what it passes.
-    options = (by_head, mask, slopes, lengths, number, *window, float(scale), deterministic)
+    options = (by_head, mask, slopes, lengths, seed, number, *window, float(scale), deterministic, float(dropout))
     out, t, *_ = _attention(q, k, v, *options)
     return out, _support(q, k, v, t.detach(), *options) if support else None
 
 
-def _call(q, k, v, alphas, mask, slopes, lengths, alpha, offset, left, right, scale, deterministic) -> AttentionCall:
+def _call(
+    q, k, v, alphas, mask, slopes, lengths, seed, alpha, offset, left, right, scale, deterministic, dropout
+) -> AttentionCall:
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     if mask is not None:
         mask = mask.expand(*q.shape[:3], k.shape[-2])
     alphas, slopes, lengths = (None if x is None else x.contiguous() for x in (alphas, slopes, lengths))
     return AttentionCall(
-        q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic=deterministic
+        *(q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic, dropout, seed)
     )
 
 
 OPTIONS = (
-    "Tensor? alphas, Tensor? mask, Tensor? slopes, Tensor? lengths, float alpha, SymInt offset, SymInt left, "
-    "SymInt right, float scale, bool deterministic"
+    "Tensor? alphas, Tensor? mask, Tensor? slopes, Tensor? lengths, Tensor? seed, float alpha, SymInt offset, "
+    "SymInt left, SymInt right, float scale, bool deterministic, float dropout"
 )
 
 
@@ -102,15 +108,15 @@ def _counts(q, k, v, t, *options):
 
 
 def _save(ctx, inputs, results):
-    *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic = inputs
+    *tensors, ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic, ctx.dropout = inputs
     ctx.mark_non_differentiable(*results[1:])
     return [*results[1:], *tensors]
 
 
 def _backward(ctx, g, *_):
-    numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic)
+    numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic, ctx.dropout)
     dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
-    return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 9
+    return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 11
 
 
 _jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')

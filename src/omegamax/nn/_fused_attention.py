@@ -34,12 +34,12 @@ class FusedCall(NamedTuple):
     scale: float
     shape: tuple[int, ...]
 
-    def __call__(self, deterministic: bool, support: bool) -> tuple[Tensor, AttentionSupport | None]:
+    def __call__(self, deterministic: bool, support: bool, dropout: float) -> tuple[Tensor, AttentionSupport | None]:
         pairs = self.pairs
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
         window = (pairs.offset, pairs.left, pairs.right)
         options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, window, self.scale, deterministic, support)
-        out, counts = operation.attend(self.q, self.k, self.v, *options)
+        out, counts = operation.attend(self.q, self.k, self.v, *options, dropout)
         out = out.reshape(*self.shape, out.shape[-1])
         if counts is None:
             return out, None
@@ -58,7 +58,7 @@ def find_fused_call(
     """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
     if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
         return None
-    if not _differentiated_plainly(q, k, v, pairs):
+    if not is_differentiated_plainly(q, k, v, pairs):
         return None
     q, k, v = _cast(q, k, v)
     widest = max(q.shape[-1], v.shape[-1])
@@ -85,7 +85,7 @@ def find_fused_call(
     return FusedCall(q, k, v, alpha, pairs, scale, tuple(shape[:-1]))
 
 
-def _differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:
+def is_differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:
     """Tell whether gradients are asked for in reverse mode if at all, and not those of masks and slopes."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
         return False
@@ -116,11 +116,11 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
         alpha = transform.alpha
     else:
         return None
-    if isinstance(transform, torch.nn.Module) and _has_hooks(transform):
+    if isinstance(transform, torch.nn.Module) and has_hooks(transform):
         return None
     if isinstance(alpha, Alpha):
         axis = -3 if alpha.axis is None or alpha.axis == rank - 3 else alpha.axis
-        inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not _has_hooks(alpha)
+        inside = alpha.low >= 1 and alpha.high <= 2 and axis == -3 and not has_hooks(alpha)
         return _by_head(alpha.value, heads) if inside else None
     if not isinstance(alpha, Tensor):
         return float(alpha) if operation.LOWEST <= alpha <= 2 else None
@@ -129,7 +129,7 @@ def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float |
     return _by_head(alpha, heads) if _inside(alpha) else None
 
 
-def _has_hooks(module: torch.nn.Module) -> bool:
+def has_hooks(module: torch.nn.Module) -> bool:
     """Tell whether hooks listen to its calls."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks

@@ -67,9 +67,10 @@ def locate(out: Tensor, n: int) -> tuple[Tensor, Tensor]:
     a, s, u = out.split([n, n, out.shape[-1] - 2 * n], -1)
     # Below the rounding of the location a variance means nothing; at zero there would be no density.
     deviations = (F.softplus(s) + torch.finfo(s.dtype).eps ** 2).sqrt()
+    if n == 1:
+        return a.sigmoid(), deviations.unsqueeze(-1)
     rows = torch.diag_embed(torch.ones_like(a))
-    if n > 1:
-        i, j = torch.tril_indices(n, n, -1, device=out.device)
-        rows[..., i, j] = u
-        rows = F.normalize(rows, dim=-1)
+    i, j = torch.tril_indices(n, n, -1, device=out.device)
+    rows[..., i, j] = u
+    rows = F.normalize(rows, dim=-1)
     return a.sigmoid(), rows * deviations.unsqueeze(-1)

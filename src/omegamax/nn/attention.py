@@ -9,12 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._arguments import check_interval
 from omegamax._checks import check_floating
 from omegamax.maps import Omega
 from omegamax.nn._certified import Certificate, attend_to_cache, check_cache_arguments
 from omegamax.nn._fused_attention import find_fused_call
 from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
 from omegamax.nn._support import AttentionSupport, measure_support
+from omegamax.nn._torch_attention import attend_by_torch
 from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import apply, resolve
 
@@ -154,7 +156,7 @@ def attention(
         alibi: a slope for each head, ``[H]``; times the distance between ``i + offset`` and j it is subtracted.
         lengths: how many keys are there, ``[B]``, or the shape of all axes before the heads.
         offset: place of the first query among the keys; ``S - L`` where queries continue cached keys.
-        dropout: probability with which a weight is dropped, whenever it is called.
+        dropout: probability with which a weight is dropped, whenever it is called; torch's generator decides.
         return_weights: also return the weights that met the values, ``[*, H, L, S]``.
         return_support: also return a :class:`~omegamax.nn.AttentionSupport`: shares of entries and blocks that are 0.
         deterministic: gradients that are the same to the last bit in every run; so does
@@ -197,13 +199,19 @@ def attention(
         shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         raise ValueError(f"attention: enable_gqa needs q, k and v with an axis of heads, [*, H, L, D], got {shapes}")
     pairs = check_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
+    if dropout:
+        check_interval("attention", "dropout", dropout, "[0, 1]")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     omega = resolve("attention", transform)
-    if not return_weights and dropout <= 0:
+    if not return_weights:
         call = find_fused_call(q, k, v, omega, pairs, scale, shape)
         if call is not None:
-            out, support = call(deterministic, return_support)
+            out, support = call(deterministic, return_support, dropout)
             return out if support is None else (out, support)
+        if not (return_support or deterministic):
+            by_torch = attend_by_torch(q, k, v, omega, pairs, scale, dropout)
+            if by_torch is not None:
+                return by_torch
     return _plain(q, k, v, omega, pairs, scale, dropout, return_weights, return_support)
 
 

@@ -11,11 +11,12 @@ from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
 from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.attention.triton.short import attention_short_kernel, short_vjp_kernel
 from omegamax.kernels.kinds import Kind
 
 HOPPER = GPUTarget("cuda", 90, 32)
 INTEGERS = {"heads", "tiles", "first_tile", "queries"}
-FULL = call.LOCAL | call.LEFT | call.ADD | call.ALIBI  # every option of the scores but one
+FULL = call.LOCAL | call.LEFT | call.ADD | call.ALIBI | call.DROPOUT  # every option of the scores but one
 
 
 def types(dtype: str, options: bool) -> dict[str, object]:
@@ -28,6 +29,7 @@ def types(dtype: str, options: bool) -> dict[str, object]:
     named |= {name: f"*{dtype}" for name in ("out_ptr", "dq_ptr")}
     named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
     named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16", "wanted_ptr": "*i32"}
+    named["drop"] = ("fp32", "*i64" if options else "constexpr")
     return named | {name: "i32" for name in INTEGERS}
 
 
@@ -55,6 +57,9 @@ def main() -> None:
         compiled(attend_lists_kernel, dtype, options, 1, **sizes, LENGTH=128, WORDS=256, C=8)
         blocks = {**sizes, "BN": 32, "PART": 2, "EXACT": dtype == "fp32"}
         compiled(attention_dense_kernel, dtype, options, 4, **blocks, WIDE=2)
+        short = {name: blocks[name] for name in ("KIND", "N", "FLAGS", "EXACT", "DEPTH", "D", "WIDTH", "W", "BM")}
+        compiled(attention_short_kernel, dtype, options, 4, **short, BN=64)
+        compiled(short_vjp_kernel, dtype, options, 4, **short, BN=64)
         compiled(dense_queries_vjp_kernel, dtype, options, 4, **blocks)
         compiled(dense_keys_vjp_kernel, dtype, options, 4, **blocks)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}

@@ -38,6 +38,7 @@ def fused(monkeypatch, run_time_loops):
         return attend(q, k, v, alpha, mask, *options)
 
     monkeypatch.setattr(_attention_operation, "attend", spy)
+    monkeypatch.setattr(call, "SHORT_KEYS", {})  # or all keys here would be few
     if not GPU:
         tiling = call.AttentionCall.tiling.fget
         small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
@@ -46,6 +47,12 @@ def fused(monkeypatch, run_time_loops):
         monkeypatch.setattr(kernels, "COUNT_BLOCK", 32)
         monkeypatch.setattr(plain_support, "BLOCK", 32)
     return calls
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """One block for all keys."""
+    monkeypatch.setattr(call, "SHORT_KEYS", {2: 256, 4: 64})
 
 
 @pytest.fixture
@@ -111,6 +118,19 @@ def test_options_with_lists(name, fused, listed):
     check(heads(), fused, 2e-6, **OPTIONS[name]())
 
 
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_with_few_keys(name, fused, short):
+    check(heads(), fused, 2e-6, **OPTIONS[name]())
+
+
+def test_few_keys_of_shared_heads(fused, short):
+    check(heads(2, 4, 2, depth=5, width=12), fused, 2e-6, is_causal=True)
+
+
+def test_half_precision_with_few_keys(fused, short):
+    check(heads(dtype=torch.float16), fused, 2e-3, is_causal=True)
+
+
 def test_lists_of_some_tiles_at_a_time(fused, listed, monkeypatch):
     monkeypatch.setattr(kernels, "MARK_BYTES", 1)
     check(heads(2), fused, 2e-6, is_causal=True)
@@ -133,6 +153,72 @@ def test_lists_are_tried_where_they_are_short_and_keys_many(keys, options, wante
     q = torch.empty(1, 2, keys, 64, device="meta")
     numbers = {"alpha": 1.5, "alphas": None, "mask": None, "slopes": None, "lengths": None, "offset": 0, "scale": 1.0}
     assert call.AttentionCall(q, q, q, **{**numbers, "left": call.UNLIMITED, "right": 0, **options}).listed == wanted
+
+
+def read_kept(transform, rate, seed, **options):
+    """Return queries, keys, weights ``p`` and which of them the kernels kept, read off values that are unit vectors."""
+    q, k, _ = heads()
+    v = torch.eye(KEYS, device=DEVICE).expand(1, 1, KEYS, KEYS)
+    p = attention(q, k, v, transform, return_weights=True, **options)[1]
+    torch.manual_seed(seed)
+    dropped = attention(q, k, v, transform, dropout=rate, **options)
+    return q, k, p, dropped
+
+
+@pytest.mark.parametrize("name", ["causal", "learnt alphas, slopes, lengths", "mask"])
+def test_dropout_with_few_keys(name, fused, short):
+    check_dropout(fused, **OPTIONS[name]())
+
+
+@pytest.mark.parametrize("name", ["causal", "learnt alphas, slopes, lengths", "mask"])
+def test_dropout_drops_the_same_weights_in_both_passes(name, fused):
+    check_dropout(fused, **OPTIONS[name]())
+
+
+def check_dropout(fused, **options):
+    """Outputs and gradients against those of the definition, with the weights dropped that the kernels dropped."""
+    transform, rate = options.pop("transform", "entmax15"), 0.4
+    q, k, p, dropped = read_kept(transform, rate, 3, **options)
+    kept = (dropped > 0).double()
+    torch.testing.assert_close(dropped, (p * kept / (1 - rate)).float(), rtol=0, atol=3e-6)
+    assert 0 < kept.sum() < (p > 0).sum()
+    v = heads()[2]
+    torch.manual_seed(3)
+    out = attention(q, k, v, transform, dropout=rate, **options)
+    g = torch.randn_like(out)
+    learnt = list(transform.parameters()) if isinstance(transform, nn.Entmax) else []
+    got = torch.autograd.grad(out, [q, k, v, *learnt], g)
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    p = attention(*wide, transform, return_weights=True, **options)[1]
+    wanted = torch.autograd.grad(p * kept / (1 - rate) @ wide[2], [*wide, *learnt], g.double())
+    for ours, exact in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours.double(), exact.double(), rtol=0, atol=2e-6 * (1 + exact.abs().max().item()))
+    assert len(fused) == 2
+
+
+def test_dropout_follows_the_seed_and_its_rate(fused):
+    torch.manual_seed(5)
+    q = torch.zeros(2, 2, 32, 8, device=DEVICE)
+    v = torch.eye(128, device=DEVICE).expand(2, 2, 128, 128)
+    k = torch.zeros(2, 2, 128, 8, device=DEVICE)
+
+    def kept(seed, rate):
+        torch.manual_seed(seed)
+        return attention(q, k, v, "sparsemax", dropout=rate) > 0
+
+    first = kept(1, 0.25)
+    assert first.equal(kept(1, 0.25)) and not first.equal(kept(2, 0.25))
+    # Shares of 16,384 independent draws, over all, over a key, over a query: within five standard deviations.
+    for share, draws in ((first.float().mean(), first.numel()), (first.float().mean((0, 1, 2)), 128)):
+        assert ((share - 0.75).abs() < 5 * math.sqrt(0.75 * 0.25 / draws)).all()
+    # Neighbours in any direction, and the draws of another seed, are independent.
+    x = (first.float() - 0.75) / math.sqrt(0.75 * 0.25)
+    other = (kept(2, 0.25).float() - 0.75) / math.sqrt(0.75 * 0.25)
+    products = [x * other, x[:, :1] * x[:, 1:], x[:1] * x[1:]]
+    products += [x[..., :-n, :] * x[..., n:, :] for n in (1, 2)] + [x[..., :-n] * x[..., n:] for n in (1, 2, 16, 64)]
+    for product in products:
+        assert abs(product.mean().item()) < 5 / math.sqrt(product.numel())
+    assert not kept(1, 1.0).any()
 
 
 def test_whole_powers(fused):
@@ -250,7 +336,8 @@ def test_compiles_to_one_graph(fused):
 def test_operations_keep_the_rules_of_torch(fused):
     q, k, v = heads(queries=2, keys=3)
     alphas = torch.tensor([1.3, 1.7], device=DEVICE, requires_grad=True)
-    arguments = (q, k, v, alphas, None, None, None, 0.0, 0, call.UNLIMITED, 0, 0.5, False)
+    seed = torch.tensor([7], device=DEVICE)
+    arguments = (q, k, v, alphas, None, None, None, seed, 0.0, 0, call.UNLIMITED, 0, 0.5, False, 0.2)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(torch.ops.omegamax.attention.default, arguments, test_utils=tests)
     state = torch.ops.omegamax.attention(*arguments)
@@ -285,7 +372,7 @@ def test_maps_over_calls_and_batches_of_gradients(fused):
     torch.testing.assert_close(mapped[0], attention(q, k, v), rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("reason", ["softmax", "alpha", "rows", "slope", "scale", "forward", "hook", "wide", "dropout"])
+@pytest.mark.parametrize("reason", ["softmax", "alpha", "rows", "slope", "scale", "forward", "hook", "wide"])
 def test_the_plain_way_is_taken(reason, fused):
     q, k, v = heads(queries=17, keys=3, width=300 if reason == "wide" else 8)
     options, transform = {}, "entmax15"

@@ -21,12 +21,16 @@ ADD = 8  # a mask of floats, added
 BY_KEY = 16  # the mask is the same for all queries
 ALIBI = 32  # a slope times the distance, subtracted
 RAW = 64  # products as they are, not yet times the scale: for comparisons
+DROPOUT = 128  # some weights are dropped before they meet the values
 
 LIST_LENGTH = 128  # keys; a query with more candidates makes its tile a dense one
 MIN_SEEN_KEYS = 1536  # keys that a query sees on average, from which lists are tried
 MIN_SEEN_KEYS_NEAR_2 = 512  # the same from alpha = 1.75 on, where lists are short
 NEAR_2 = 1.75
 MIN_LISTED_ALPHA = 1.42  # alpha from which lists are tried: below it they would be long
+SHORT_KEYS = {2: 256}  # by bytes of an entry: keys, at most, that one block holds, with their gradients
+SHORT_FEATURES = 64  # of queries and values, at most, for that
+SHORT_QUERIES = 1024  # that share a head of keys, at most: one program computes the gradients of all
 UNLIMITED = 1 << 30  # a distance between query and key that limits nothing
 
 
@@ -49,11 +53,22 @@ class Tiling(NamedTuple):
     back_registers: int | None = None
 
 
+class ShortTiling(NamedTuple):
+    """How the work is divided where one block holds all keys."""
+
+    block: int  # keys, at least as many as there are
+    rows: int  # queries at a time
+    warps: int
+    back_rows: int  # the same in the backward pass
+    back_warps: int
+
+
 class AttentionCall(NamedTuple):
     """Tensors ``q [B, H, L, D]``, ``k [B, G, S, D]``, ``v [B, G, S, W]`` and all that makes the scores.
 
     ``alphas [H]`` overrides ``alpha``; ``mask`` is expanded to ``[B, H, L, S]``, bool or float; ``slopes [H]`` and
     ``lengths [B]`` may be None. A query at position ``i + offset`` sees keys ``left`` before it to ``right`` after it.
+    Where there is a ``seed [1]``, an integer of 64 bits, it decides which weights are dropped, a share of ``dropout``.
     """
 
     q: Tensor
@@ -69,6 +84,8 @@ class AttentionCall(NamedTuple):
     right: int
     scale: float
     deterministic: bool = False
+    dropout: float = 0.0
+    seed: Tensor | None = None
 
     @property
     def tiling(self) -> Tiling:
@@ -89,13 +106,30 @@ class AttentionCall(NamedTuple):
     @property
     def listed(self) -> bool:
         """Whether lists of keys are worth a try. Their gradients are accumulated in no fixed order."""
-        if self.deterministic or (self.mask is not None and self.mask.stride(-2) != 0):
+        if (
+            self.short
+            or self.deterministic
+            or self.seed is not None
+            or (self.mask is not None and self.mask.stride(-2) != 0)
+        ):
             return False
         seen = min(self.k.shape[-2], self.left + self.right + 1)
         if self.right < self.left and seen == self.k.shape[-2]:
             seen //= 2  # causal
         least = MIN_SEEN_KEYS if self.alpha < NEAR_2 else MIN_SEEN_KEYS_NEAR_2
         return seen >= least and (self.alphas is not None or self.alpha >= MIN_LISTED_ALPHA)
+
+    @property
+    def short(self) -> ShortTiling | None:
+        """The tiling, measured on Hopper, where all keys fit into one block; None where they do not."""
+        keys = self.k.shape[-2]
+        if keys > SHORT_KEYS.get(self.q.element_size(), 0):
+            return None
+        shared = self.q.shape[1] // max(self.k.shape[1], 1) * self.q.shape[2]
+        if shared > SHORT_QUERIES or max(self.q.shape[-1], self.v.shape[-1]) > SHORT_FEATURES:
+            return None
+        block = pad_to_power_of_2(keys, 16)
+        return ShortTiling(block, 64, 4, 64, 4) if block <= 128 else ShortTiling(block, 64, 4, 32, 8)
 
     @property
     def tiles(self) -> int:
@@ -135,6 +169,8 @@ class AttentionCall(NamedTuple):
             flags |= BY_KEY if self.mask.stride(-2) == 0 else 0
         if self.slopes is not None:
             flags |= ALIBI
+        if self.seed is not None:
+            flags |= DROPOUT
         return flags
 
     @property
@@ -148,6 +184,11 @@ class AttentionCall(NamedTuple):
         window = (self.offset, self.left, self.right, self.scale)
         scalars = (self.alpha, self.alphas, self.slopes, self.lengths, *shape, *window)
         return with_strides(self.q), with_strides(self.k), with_strides(self.v), (mask, *strides), scalars
+
+    @property
+    def drop(self) -> tuple[float, Tensor | None]:
+        """The share of weights that are dropped and the seed that says which, as the kernels take them."""
+        return self.dropout, self.seed
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.attention.triton.dropout import keep_factors, row_words
 from omegamax.kernels.attention.triton.powers import (
     exceeds_rounding,
     first_threshold,
@@ -18,6 +19,7 @@ from omegamax.kernels.attention.triton.powers import (
 from omegamax.kernels.attention.triton.scores import (
     ADD,
     ALIBI,
+    DROPOUT,
     RAW,
     batch_and_head,
     head_view,
@@ -40,6 +42,7 @@ def attention_dense_kernel(
     t_ptr,
     block_ptr,
     dense_ptr,
+    drop,
     KIND: tl.constexpr,
     N: tl.constexpr,
     FLAGS: tl.constexpr,
@@ -88,6 +91,8 @@ def attention_dense_kernel(
     last = last_threshold(tl.where(top > float("-inf"), top, 0.0), e, tl.maximum(last_key - first_key, 1), KIND)
 
     v_ptr = v[0] + b * v[1] + (h // extra[5]) * v[2]
+    if DROPOUT & FLAGS:
+        words = row_words(drop, head, row)
     out = tl.zeros([BM, W], tl.float32)
     total = tl.zeros([BM, 1], tl.float32)
     overshot = tl.zeros([BM, 1], tl.float32)
@@ -123,8 +128,10 @@ def attention_dense_kernel(
             w = score_block(queries, view, row, start, edge, FLAGS, DEPTH, D, BN)
             p = probability(w, t, e, KIND, N, EXACT)
             values = load_rows(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
-            out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
             s = row_sum(p)
+            if DROPOUT & FLAGS:
+                p *= keep_factors(drop, words, start, BN)
+            out = tl.dot(p.to(values.dtype), values, out, input_precision="tf32x3")
             these = start // BN * WIDE + tl.arange(0, WIDE)
             tl.store(block_ptr + these, (tl.max(s) > 0.0).to(tl.int8), mask=these < blocks)
             total += s

@@ -5,8 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.attention.triton.dropout import keep_factors, row_words
 from omegamax.kernels.attention.triton.powers import alpha_slope, probability_and_slope
 from omegamax.kernels.attention.triton.scores import (
+    DROPOUT,
     LOCAL,
     batch_and_head,
     head_view,
@@ -33,6 +35,7 @@ def dense_queries_vjp_kernel(
     block_ptr,
     dense_ptr,
     wanted_ptr,
+    drop,
     KIND: tl.constexpr,
     N: tl.constexpr,
     FLAGS: tl.constexpr,
@@ -79,6 +82,8 @@ def dense_queries_vjp_kernel(
     dq = tl.zeros([BM, D], tl.float32)
     weighted_keys = tl.zeros([BM, D], tl.float32)
     wanted_ptr += (head.to(tl.int64) * tiles + tile) * tl.cdiv(keys, BN)
+    if DROPOUT & FLAGS:
+        words = row_words(drop, head, row)
     count = list_nonzero(wanted_ptr, block_ptr, 1, first_key // BN, tl.cdiv(last_key, BN), None, PART)
     for i in range(0, count):
         start = tl.load(wanted_ptr + i) * BN
@@ -90,6 +95,8 @@ def dense_queries_vjp_kernel(
         s = probability_and_slope(w, t, e, KIND, N, EXACT)[1]
         values = load_rows(v_ptr, v[3], start + tl.arange(0, BN), size, True, WIDTH, W)
         dp = tl.dot(incoming, tl.trans(values), input_precision="tf32x3")
+        if DROPOUT & FLAGS:
+            dp *= keep_factors(drop, words, start, BN)
         a, c = row_sum2(s, s * dp)
         weight += a
         moved += c
@@ -126,6 +133,7 @@ def dense_keys_vjp_kernel(
     dense_ptr,
     tiles,
     wanted_ptr,
+    drop,
     KIND: tl.constexpr,
     N: tl.constexpr,
     FLAGS: tl.constexpr,
@@ -183,7 +191,12 @@ def dense_keys_vjp_kernel(
                 product = mask_invisible(product, view, row, start, FLAGS)
             w = scores_of_products(product, view, row, start, FLAGS)
             p, s = probability_and_slope(w, t, e, KIND, N, EXACT)
-            ds = s * (tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3") - mean)
+            dp = tl.dot(incoming, tl.trans(v_block), input_precision="tf32x3")
+            if DROPOUT & FLAGS:
+                kept = keep_factors(drop, row_words(drop, head, row), start, BN)
+                p *= kept
+                dp *= kept
+            ds = s * (dp - mean)
             dv = tl.dot(tl.trans(p.to(incoming.dtype)), incoming, dv, input_precision="tf32x3")
             dk = tl.dot(tl.trans(ds.to(queries.dtype)), queries, dk, input_precision="tf32x3")
     dk *= extra[11]

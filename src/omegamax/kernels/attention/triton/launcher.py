@@ -1,8 +1,9 @@
 """Launch the kernels of entmax attention, forward and backward.
 
-Two methods share the work, tile by tile of queries: lists of the few keys that can be above the threshold
-(`candidates`, `lists`), and all keys in blocks (`dense`) where the support is wide or nothing is known of it. Neither
-stores anything of size queries x keys: candidates are marked for some tiles at a time.
+Where all keys fit into one block, a tile's scores are computed once (`short`). Otherwise two methods share the work,
+tile by tile of queries: lists of the few keys that can be above the threshold (`candidates`, `lists`), and all keys in
+blocks (`dense`) where the support is wide or nothing is known of it. None stores anything of size queries x keys:
+candidates are marked for some tiles at a time.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ import torch
 import triton
 from torch import Tensor
 
-from omegamax.kernels.attention.call import ADD, ALIBI, LIST_LENGTH, RAW, AttentionCall, empty_state, with_strides
+from omegamax.kernels.attention.call import (
+    ADD,
+    ALIBI,
+    LIST_LENGTH,
+    RAW,
+    AttentionCall,
+    ShortTiling,
+    empty_state,
+    with_strides,
+)
 from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel, mark_candidates_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel, count_zeros_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
 from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.attention.triton.short import attention_short_kernel, short_vjp_kernel
 from omegamax.kernels.choice import Case, choose
 from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled, on_device
 
@@ -29,18 +40,12 @@ COUNT_BLOCK = 64  # queries and keys of a tile in which zeros are counted
 def forward(call: AttentionCall, learnt: bool = False) -> list[Tensor]:
     """Return outputs ``[B, H, L, W]``, and the state that :func:`backward` takes; ``learnt``: it will be called."""
     state = empty_state(call)
-    out, t, blocks, dense = state[:4]
+    out, t = state[:2]
     if not out.numel():
         return state
     with on_device(call.q):
-        constants = _dense_constants(call)
-        only = dense if call.listed else None
-        case = Case.LISTS if call.listed else Case.DENSE
-        kernels = choose("attention", case, call.q.itemsize, call.k.shape[-2])
-        launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
-        tensors = (*call.tensors, out, t, blocks, only)
-        launches.append(PlannedLaunch(attention_dense_kernel, (call.parts, blocks.shape[0]), tensors, constants))
-        key = (learnt, *_compile_key(call, constants))
+        launches = _plan_forward(call, *state)
+        key = (learnt, *_compile_key(call, launches[-1].constants))
         if not is_compiled(key):
             # Stand-ins of the right types: nothing is read or written.
             wide = t if call.listed else out
@@ -92,6 +97,35 @@ def count_zeros(call: AttentionCall, t: Tensor) -> Tensor:
     return found.sum(-1)
 
 
+def _short_constants(call: AttentionCall, rows: int, warps: int) -> dict[str, Any]:
+    """Return the constants of the kernels that hold all keys."""
+    assert call.short is not None
+    constants = {**call.formula, "FLAGS": call.flags, "EXACT": call.q.dtype == torch.float32, **call.sizes}
+    return constants | {"BM": rows, "BN": call.short.block, "num_warps": warps}
+
+
+def _plan_short(call: AttentionCall, tiling: ShortTiling, out: Tensor, t: Tensor) -> PlannedLaunch:
+    """Return the launch of the forward pass where one block holds all keys."""
+    grid = (-(-call.q.shape[-2] // tiling.rows), call.q.shape[0] * call.q.shape[1])
+    tensors = (*call.tensors, out, t, call.drop)
+    return PlannedLaunch(attention_short_kernel, grid, tensors, _short_constants(call, tiling.rows, tiling.warps))
+
+
+def _plan_forward(call: AttentionCall, *state: Tensor) -> list[PlannedLaunch]:
+    """Return the launches of the forward pass: of the queries that have lists, if any, then of the dense tiles."""
+    out, t, blocks, dense = state[:4]
+    if call.short:
+        return [_plan_short(call, call.short, out, t)]
+    case = Case.LISTS if call.listed else Case.DENSE
+    kernels = choose("attention", case, call.q.itemsize, call.k.shape[-2])
+    constants = _dense_constants(call)
+    only = dense if call.listed else None
+    launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
+    tensors = (*call.tensors, out, t, blocks, only, call.drop)
+    launches.append(PlannedLaunch(attention_dense_kernel, (call.parts, blocks.shape[0]), tensors, constants))
+    return launches
+
+
 def _plan_backward(
     call: AttentionCall, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
 ) -> list[PlannedLaunch]:
@@ -100,6 +134,10 @@ def _plan_backward(
     batch, heads, rows = call.q.shape[:3]
     t, blocks, dense = state[:3]
     dalpha = None if call.alphas is None else dalpha
+    if call.short:
+        constants = _short_constants(call, call.short.back_rows, call.short.back_warps)
+        given = (*call.tensors, incoming, t, dq, dk, dv, dalpha, call.drop)
+        return [PlannedLaunch(short_vjp_kernel, (call.k.shape[0] * call.k.shape[1],), given, constants)]
     only, launches = None, []
     if call.listed:
         constants = {"KIND": call.kind.value, **call.sizes, "LENGTH": LIST_LENGTH, "C": call.tiling.chunk}
@@ -109,9 +147,9 @@ def _plan_backward(
     mean = torch.empty_like(t)
     constants = _dense_constants(call, backward=True)
     wanted = torch.empty_like(blocks, dtype=torch.int32)
-    tensors = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted)
+    tensors = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted, call.drop)
     launches.append(PlannedLaunch(dense_queries_vjp_kernel, (call.parts, blocks.shape[0]), tensors, constants))
-    tensors = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted)
+    tensors = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted, call.drop)
     grid = (blocks.shape[-1], call.k.shape[0] * call.k.shape[1])
     launches.append(PlannedLaunch(dense_keys_vjp_kernel, grid, tensors, constants))
     return launches

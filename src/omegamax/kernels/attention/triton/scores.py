@@ -18,6 +18,7 @@ ADD = tl.constexpr(call.ADD)
 BY_KEY = tl.constexpr(call.BY_KEY)
 ALIBI = tl.constexpr(call.ALIBI)
 RAW = tl.constexpr(call.RAW)
+DROPOUT = tl.constexpr(call.DROPOUT)
 
 
 @triton.jit
