@@ -139,6 +139,16 @@ def check_vectors(name: str, argument: str, value: Any, letter: str = "n") -> Te
     return value
 
 
+def check_predictions(name: str, p: Any) -> None:
+    """Refuse what are not probabilities ``[*, V]``."""
+    check_vectors(name, "p", p, "V")
+    if readable(p) and p.numel():
+        low, high = p.min(), p.max()
+        if not (bool(low >= 0) and bool(high <= 1 + 1e-2)):  # bfloat16 rounds by as much
+            wanted = "probabilities, not scores or logarithms"
+            raise ValueError(f"{name}: p must hold {wanted}, got values from {low.item():g} to {high.item():g}")
+
+
 def check_matrices(name: str, argument: str, value: Tensor, wanted: str, rows: int | None = None) -> None:
     """Refuse what is not a floating-point tensor with two axes or more, ``rows`` long along the last but one."""
     check_floating(name, argument, value)

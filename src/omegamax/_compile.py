@@ -1,4 +1,4 @@
-"""Functions that torch.compile must not look into, marked without loading the compiler."""
+"""What torch.compile must not look into, or must take for a constant; without loading the compiler."""
 
 from __future__ import annotations
 
@@ -21,3 +21,15 @@ def disable_compile(function: Function) -> Function:
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def fix_number(value: float) -> float:
+    """Return the same number, which the compiler takes for a constant from then on, and compiles anew for another.
+
+    A float that differs from one module to the next becomes a symbol. What special functions make of a symbol cannot be
+    guarded. As the key of a dict it has to have a value.
+
+    >>> fix_number(1.5)
+    1.5
+    """
+    return next(iter({value: None}))

@@ -34,6 +34,11 @@ def working_dtype(z: Tensor) -> torch.dtype:
     return torch.promote_types(z.dtype, torch.float32)
 
 
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """Return float64, where the device has it: sums of many logarithms are compared."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def returned_dtype(z: Tensor) -> torch.dtype:
     """Return the dtype of results for ``z``: its own, but float32 for half precision under autocast."""
     if z.dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(z.device.type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -237,6 +238,9 @@ class RidgeFit(torch.nn.Module):
 
     def _operator(self, where: BatchPositions, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the operator, without a batch where all examples are of one size."""
+        if where.counts is not None and where.fixed and not self._is_live():
+            make = partial(self._solve_once, dtype=dtype, device=device)
+            return self._cache.every(where.counts, where.width, (dtype, device, *self._settings()), make)
         if not where.fixed or where.sizes is None:
             if self.padding:
                 raise ValueError("RidgeFit: padding needs a regular grid, got positions or a mask in the call")
@@ -244,15 +248,13 @@ class RidgeFit(torch.nn.Module):
             operator = self._solve(design, None, where.present, dtype).to(dtype)
             return operator if where.present is None else torch.where(where.present.unsqueeze(-2), operator, 0.0)
         sizes, width, live = where.sizes, where.width, self._is_live()
-        setting = (dtype, device, self.penalty, self.padding, self.mean)
+        setting = (dtype, device, *self._settings())
 
         def solve(size: Size) -> Tensor:
             return self._solve(*self._rows(size, device), None, dtype).to(device, dtype)
 
         def solve_once(size: Size) -> Tensor:
-            # What is kept must be of use to a later call with gradients, whatever the mode of this one.
-            with torch.inference_mode(False), torch.no_grad():
-                return solve(size)
+            return self._solve_once(size, dtype, device)
 
         if len(set(sizes)) == 1:
             operator = solve(sizes[0]) if live else self._cache.one(sizes[0], setting, solve_once)
@@ -265,6 +267,15 @@ class RidgeFit(torch.nn.Module):
         else:
             gathered = self._cache.many(sizes, width, setting, solve_once)
         return gathered.reshape(*where.batch, *gathered.shape[1:])
+
+    def _settings(self) -> tuple[float, bool, bool]:
+        """Return what an operator depends on besides its size."""
+        return self.penalty, self.padding, self.mean
+
+    def _solve_once(self, size: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return an operator to keep: of use to a later call with gradients, whatever the mode of this one."""
+        with torch.inference_mode(False), torch.no_grad():
+            return self._solve(*self._rows(size, device), None, dtype).to(device, dtype)
 
     def _rows(self, size: Size, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Return the basis at an example of this size, ``[l, J]``, and where zeros are fitted, ``[m, J]``."""

@@ -18,11 +18,14 @@ _MOST_ENTRIES = 2**28
 _BAND = 256  # positions; sizes of one band share a table, so that no short one is padded to the longest there is
 
 
+_STEP = 128  # positions; tables of all lengths are as wide as a multiple of it
+
+
 class OperatorCache:
     """Operators ``[J, l]`` by size, and tables ``[U, J, L]`` of them with zero columns behind, from which rows come.
 
     ``setting`` is whatever else an operator depends on: dtype, device, penalty. A table holds sizes of about as many
-    positions: the first 256, the next 256, and so on.
+    positions: the first 256, the next 256, and so on; and those of the band below that came with them.
     """
 
     def __init__(self) -> None:
@@ -50,15 +53,33 @@ class OperatorCache:
         bands: dict[int, list[int]] = {}
         for place, size in enumerate(sizes):
             bands.setdefault(max(0, math.prod(size) - 1) // _BAND, []).append(place)
+        if len(bands) == 2 and max(bands) - min(bands) == 1:  # texts of about one length: one table has them all
+            bands = {max(bands): list(range(len(sizes)))}
         parts = []
         for band, places in bands.items():
             part = self._gather([sizes[i] for i in places], width, (setting, band), make)
-            parts.append(pad(part, (0, width - part.shape[-1])))
+            parts.append(part if part.shape[-1] == width else pad(part, (0, width - part.shape[-1])))
         if len(parts) == 1:
             return parts[0]
-        order = torch.tensor([place for places in bands.values() for place in places]).argsort()
+        order = sorted(range(len(sizes)), key=[place for places in bands.values() for place in places].__getitem__)
         whole = torch.cat(parts)
-        return whole.index_select(0, order.to(whole.device, non_blocking=True))
+        return whole.index_select(0, torch.tensor(order).to(whole.device, non_blocking=True))
+
+    def every(self, counts: Tensor, width: int, setting: Hashable, make: Callable[[Size], Tensor]) -> Tensor:
+        """Return the operators for numbers of cells of a line ``[*]`` that are on a device, ``[*, J, width]``.
+
+        Nobody waits for them, since those of all lengths are kept: the first call takes long, and a CUDA graph can hold
+        the later ones.
+        """
+        reach = -(-max(width, 1) // _STEP) * _STEP
+
+        def tabulate(size: Size) -> Tensor:
+            rows = [make((length,)) for length in range(size[0] + 1)]
+            return torch.stack([pad(row, (0, size[0] - row.shape[-1])) for row in rows])
+
+        table = self.one((reach,), ("every", setting), tabulate)
+        found = table[..., :width].index_select(0, counts.flatten())
+        return found.reshape(*counts.shape, *found.shape[1:])
 
     def _gather(
         self, sizes: list[Size], width: int, key: tuple[Hashable, int], make: Callable[[Size], Tensor]

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_sizes
-from omegamax._checks import check_batches, check_floating, check_presence
+from omegamax._checks import check_batches, check_floating, check_presence, is_plain
+from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import working_dtype
 
 F64 = torch.float64
 Size = tuple[int, ...]
 Lengths = Tensor | int | Sequence
+LONGEST = 1024  # cells of a line up to which all operators can be kept: 256 MB with 64 functions
 
 
 def grid_positions(
@@ -182,6 +184,11 @@ class Positions(torch.nn.Module):
         around = mesh_points([cell_centres(k, k // 2, F64, device) for k in size])
         return around[((around < 0) | (around > 1)).any(-1)]
 
+    def _stays_on_device(self, lengths: Tensor, width: int) -> bool:
+        """Tell whether lengths are used where they are: on a GPU, for cells of a line that is not too long."""
+        known = self.dimension == 1 and self.points is None and width <= LONGEST
+        return known and lengths.device.type != "cpu" and is_plain(lengths)
+
     def locate(
         self,
         name: str,
@@ -201,6 +208,10 @@ class Positions(torch.nn.Module):
                 here = torch.arange(width, device=device) < _as_integers(lengths).to(device).unsqueeze(-1)
             present = _join(name, {"positions": given.shape[:-2]}, here, mask)
             return BatchPositions(self.dimension, width, (), None, given, present, False)
+        if isinstance(lengths, Tensor) and self._stays_on_device(lengths, width):
+            lengths = _as_integers(lengths).to(device)
+            present = _join(name, {}, torch.arange(width, device=device) < lengths.unsqueeze(-1), mask)
+            return BatchPositions(1, width, lengths.shape, None, None, present, mask is None, counts=lengths)
         batch: Sequence[int] = ()
         here = points = None
         if lengths is None:
@@ -231,6 +242,7 @@ class BatchPositions:
     present: Tensor | None  # [*, L], True where there is a value; None: everywhere
     fixed: bool  # whether the sizes say all: neither positions nor a mask came with the call
     extents: Tensor | None = None  # [*, L, n], sides of the boxes that the values fill; None: cells, or points
+    counts: Tensor | None = None  # [*], cells of a line, where they were not read from a device; sizes is None then
 
     def coordinates(self, like: Tensor) -> list[Tensor]:
         """Return n coordinates ``[*, L]``; finite, though meaningless, where there is no value."""
@@ -239,6 +251,10 @@ class BatchPositions:
             if self.present is not None:
                 points = torch.where(self.present.unsqueeze(-1), points, 0.5)
             return list(points.unbind(-1))
+        if self.dimension == 1:  # few operations: of a short text they take longer than what they compute
+            odd = torch.arange(1, 2 * self.width + 1, 2, dtype=like.dtype, device=like.device)
+            (cell,) = self._cells(like.device, twice=True)
+            return [odd / (cell.unsqueeze(-1) if isinstance(cell, Tensor) else cell)]
         index = torch.arange(self.width, device=like.device)
         axes: list[Tensor] = []
         for k in reversed(self._cells(like.device)):  # the last axis of the array runs fastest: the first coordinate
@@ -255,6 +271,15 @@ class BatchPositions:
 
     def cell_variance(self, like: Tensor) -> Tensor:
         """Return the variance of a uniform density over one cell, ``[*, n]``; points share the unit cube equally."""
+        if self.counts is not None:
+            return (12 * self.counts.clamp(min=1).to(like.dtype).square()).reciprocal().unsqueeze(-1)
+        if self.points is None and self.dimension == 1:
+            assert self.sizes is not None
+            each = [1 / (12 * max(k, 1) ** 2) for (k,) in self.sizes]
+            if len(set(each)) == 1:
+                return like.new_full((1,), each[0])
+            table = torch.tensor(each, dtype=like.dtype).to(like.device, non_blocking=True)
+            return table.reshape(*self.batch, 1)
         if self.points is None:
             # Filled in there: a number that is copied to a GPU waits, and no CUDA graph can hold it.
             counts = [
@@ -279,6 +304,9 @@ class BatchPositions:
         Sums of products and no matmul: autocast and TF32 would round the coordinates.
         """
         coordinates = self.coordinates(p)
+        if self.points is None and self.dimension == 1 and has_first_order(p):
+            mean, variance = FirstOrder.apply(_find_moments, _pull_moments_back, _take_moments, p, coordinates[0])
+            return mean, variance.unsqueeze(-1)
         means = [(p * x).sum(-1) for x in coordinates]
         # Centred first: the difference of two raw moments is all rounding where the weights are concentrated.
         centred = [x - m.unsqueeze(-1) for x, m in zip(coordinates, means, strict=True)]
@@ -288,13 +316,47 @@ class BatchPositions:
         rows = [torch.stack([lower[max(i, j), min(i, j)] for j in range(n)], -1) for i in range(n)]
         return torch.stack(means, -1), torch.stack(rows, -2)
 
-    def _cells(self, device: torch.device) -> Sequence[int | Tensor]:
-        """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ."""
+    def equal_shares(self, like: Tensor) -> float | Tensor | None:
+        """Return one over the number of values of each example, ``[*, 1]``; None where that is 0, or not known."""
+        if not self.fixed or self.sizes is None or self.points is not None:
+            return None
+        counts = [math.prod(size) for size in self.sizes]
+        if not counts or min(counts) == 0:
+            return None
+        if len(set(counts)) == 1:
+            return 1 / counts[0]
+        table = torch.tensor([1 / count for count in counts], dtype=like.dtype).to(like.device, non_blocking=True)
+        return table.reshape(*self.batch, 1)
+
+    def _cells(self, device: torch.device, twice: bool = False) -> Sequence[int | Tensor]:
+        """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ.
+
+        Or ``twice`` as many, two at least.
+        """
+        if self.counts is not None:
+            return [2 * self.counts.clamp(min=1) if twice else self.counts]
         assert self.sizes is not None
-        if len(set(self.sizes)) == 1:
-            return list(self.sizes[0])
-        table = _send(self.sizes, device).reshape(*self.batch, self.dimension)
+        sizes = [tuple(2 * max(k, 1) for k in size) for size in self.sizes] if twice else self.sizes
+        if len(set(sizes)) == 1:
+            return list(sizes[0])
+        table = _send(sizes, device).reshape(*self.batch, self.dimension)
         return list(table.unbind(-1))
+
+
+def _take_moments(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and variance ``[*, 1]`` of coordinates under p, both ``[*, L]``."""
+    mean = (p * x).sum(-1, keepdim=True)
+    return mean, (p * (x - mean).square()).sum(-1, keepdim=True)
+
+
+def _find_moments(p: Tensor, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    mean = (p * x).sum(-1, keepdim=True)
+    square = (x - mean).square_()
+    return (mean, (p * square).sum(-1, keepdim=True)), (x, square)
+
+
+def _pull_moments_back(x: Tensor, square: Tensor, of_mean: Tensor, of_variance: Tensor) -> tuple[Tensor, None]:
+    return torch.addcmul(of_mean * x, of_variance, square), None  # coordinates have no gradient
 
 
 def _send(numbers: Sequence[Any], device: torch.device) -> Tensor:

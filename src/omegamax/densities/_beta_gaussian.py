@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_above
 from omegamax._numerics import log_ratio, log_volume, log_volume_slope, phi
@@ -62,8 +63,14 @@ class BetaGaussian(Quadratic):
         self._g: Any = self._cast(1 + e * (n / 2))
         self._spread: Any = self._cast(1 + e * (n / 2 + 1))
         self._delta: Any = self._cast(log_volume(e, n))
-        self._log_peak = (self._delta - _gaussian_volume(root, n)) / self._g
-        self._dilation = (self._e * self._log_peak).exp()
+
+    @lazy_property
+    def _log_peak(self) -> Tensor:
+        return (self._delta - _gaussian_volume(self._root, self.dimension)) / self._g
+
+    @lazy_property
+    def _dilation(self) -> Tensor:
+        return (self._e * self._log_peak).exp()
 
     @classmethod
     def from_moments(
@@ -89,6 +96,12 @@ class BetaGaussian(Quadratic):
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
         root = root_of_scale(name, "covariance", covariance, n, mean, cls._validates(validate_args))
         e = _wide(alpha) - 1
+        if n == 1 and not isinstance(e, Tensor):  # the same as below, in few operations: a power of the deviation
+            if e == 0:
+                return cls._from_root(mean, root, alpha, validate_args)
+            log_factor = (1 + e / 2) * math.log(1 + 1.5 * e) - e * (log_volume(e, 1) - 0.5 * math.log(2 * math.pi))
+            values = math.exp(0.5 * log_factor) * root.values.pow(1 + e / 2)
+            return cls._from_root(mean, Root(values, True), alpha, validate_args)
         # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
         constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.values)
         log_factor = constant + _like(e, root.values) * _gaussian_volume(root, n)

@@ -220,7 +220,9 @@ class Root:
 
     def tril(self) -> Tensor:
         """Return ``L`` in full, ``[*, n, n]``."""
-        return torch.diag_embed(self.values) if self.diagonal else self.values
+        if not self.diagonal:
+            return self.values
+        return self.values.unsqueeze(-1) if self.values.shape[-1] == 1 else torch.diag_embed(self.values)
 
     def gram(self) -> Tensor:
         """Return ``L L'``, ``[*, n, n]``."""
@@ -340,7 +342,7 @@ def root_of_scale(
         return Root(like.new_full((n,), math.sqrt(scale)), True, like.new_full((n,), scale))
     scale = _as_floating(name, argument, scale, like)
     if scale.dim() == 0 or (scale.dim() >= 2 and scale.shape[-2:] == (1, 1)):
-        diagonal = scale.expand(n) if scale.dim() == 0 else scale[..., 0].expand((*scale.shape[:-2], n))
+        diagonal = scale.expand(n) if scale.dim() == 0 else scale.squeeze(-1).expand((*scale.shape[:-2], n))
         return Root(diagonal.sqrt(), True, diagonal)
     _check_shape(name, argument, scale, (n, n))
     if validate:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_number
 from omegamax._checks import check_batches, check_floating, check_matrices, check_shape, readable
+from omegamax._compile import fix_number
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis.positions import BatchPositions, Lengths
@@ -77,7 +78,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
         where = self._fill(self.fit.locate(self._name, lengths, positions, mask, width, device), extents)
         p, lost = normalise_weights(self._name, weights, where.present, width)
-        return self._match(share_equally(p, lost, where.present), where)
+        return self._match(share_equally(p, lost, where), where)
 
     def attend(self, coefficients: Tensor, density: Density) -> Tensor:
         """Return the context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
@@ -115,7 +116,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             lost = None
         else:
             assert p is not None and lost is not None  # weights are the only source left
-            density = self._match(share_equally(p, lost, where.present), where)
+            density = self._match(share_equally(p, lost, where), where)
         with disable_autocast(device):
             r = self._expect(density)
             dtype = torch.promote_types(r.dtype, working_dtype(values))
@@ -147,7 +148,8 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
     def _moments(self, p: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor]:
         """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under p, the floor added."""
         mean, covariance = where.moments(p)
-        return mean, covariance + torch.diag_embed(self._floor(p, where))
+        floor = self._floor(p, where)
+        return mean, covariance + (floor.unsqueeze(-1) if floor.shape[-1] == 1 else torch.diag_embed(floor))
 
     def _floor(self, p: Tensor, where: BatchPositions) -> Tensor:
         """Return the variance to add along each axis, ``[*, n]``."""
@@ -309,6 +311,8 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
 def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
     """Return the density with this location and covariance or scale. Validating it would wait for a GPU."""
     kind: Any = BetaGaussian
+    if torch.compiler.is_compiling() and not isinstance(alpha, Tensor):
+        alpha = fix_number(alpha)
     settings: dict[str, Any] = {"alpha": alpha, "validate_args": False}
     if not isinstance(alpha, Tensor) and alpha == 1:
         kind = Gaussian
@@ -333,7 +337,10 @@ def normalise_weights(name: str, weights: Tensor, present: Tensor | None, width:
     return torch.where(lost, 0 * total.detach(), weights / torch.where(lost, 1.0, total)), lost
 
 
-def share_equally(p: Tensor, lost: Tensor, present: Tensor | None) -> Tensor:
+def share_equally(p: Tensor, lost: Tensor, where: BatchPositions) -> Tensor:
     """Return p with the rows that are ``lost`` replaced by equal weights of what is present; of all, if nothing is."""
+    present, share = where.present, where.equal_shares(p)
+    if share is not None:
+        return torch.where(lost, share if present is None else present * share, p)
     equal = torch.ones_like(p) if present is None else (present | ~present.any(-1, keepdim=True)).to(p.dtype)
     return torch.where(lost, equal / equal.sum(-1, keepdim=True), p)

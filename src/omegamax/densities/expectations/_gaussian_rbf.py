@@ -9,13 +9,16 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import readable
+from omegamax._first_order import has_first_order
 from omegamax._numerics import log_volume
 from omegamax.basis import GaussianRBF
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
+from omegamax.densities._quadratic import Root
 from omegamax.densities.expectations._chord import integrate_chords
 from omegamax.densities.expectations._contour import integrate_contour
 from omegamax.densities.expectations._frame import make_frame, widen
+from omegamax.densities.expectations._line import expect_on_line, expect_under_gaussian, expect_under_parabola
 from omegamax.densities.expectations._product import to_double_precision
 from omegamax.densities.expectations._student import integrate_student
 from omegamax.densities.expectations._windows import ORDERS, Bell, find_order, gauss_legendre, to_double
@@ -38,6 +41,9 @@ def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     tensors: quicker than the contour where that is not compiled.
     """
     alpha = density.alpha
+    if not isinstance(alpha, Tensor) and alpha in (1, 2) and density.dimension == 1 and _is_usual(density, basis):
+        value = _expect_on_line(density, basis)
+        return value if basis.normalised else (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
     if isinstance(alpha, Tensor):
         value = _each_alpha(density, basis, alpha.double())
     elif density.dimension == 1 and alpha > 1 and find_order(alpha) is not None:
@@ -45,6 +51,38 @@ def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     else:
         value = _one_alpha(density, basis, alpha)
     return (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
+
+
+def _is_usual(density: BetaGaussian, basis: GaussianRBF) -> bool:
+    """Tell whether first derivatives in location and scale are what there may be, outside of any tracing."""
+    if any(t.requires_grad for t in (*basis.parameters(), *basis.buffers())):
+        return False
+    return has_first_order(density._loc, density._root.values, basis.centers)
+
+
+def _expect_on_line(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+    """Return ``E_p[psi_j]`` in one dimension for alpha 1 or 2, of normalised functions, ``[*, J]``: one operation."""
+    centers = basis.centers[:, 0]
+    variance = basis.covariance[:, 0, 0] if basis.variance is None else basis.variance
+    if density.alpha == 2:
+
+        def integrate(loc: Tensor, root: Tensor) -> Tensor:
+            return integrate_interval(BetaGaussian._from_root(loc, Root(root, True), 2.0, False), basis, False)
+
+        root = density.scale_tril.squeeze(-1)
+        return expect_on_line(expect_under_parabola, integrate, density.loc, root, centers, variance)
+
+    def compute(loc: Tensor, scale: Tensor) -> Tensor:
+        wide = to_double(variance) + to_double(scale)
+        delta = to_double(centers) - to_double(loc)
+        return log_normal(delta.unsqueeze(-1), wide[..., None, None]).exp().to(loc.dtype)
+
+    given, diagonal = density._root.square, density._root.diagonal
+    if given is None:
+        scale = density.scale_tril.squeeze(-1).square()
+    else:
+        scale = density.scale_diag if diagonal else density.scale.squeeze(-1)
+    return expect_on_line(expect_under_gaussian, compute, density.loc, scale, centers, variance)
 
 
 def _one_alpha(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tensor:
@@ -144,7 +182,7 @@ def log_normal(delta: Tensor, covariance: Tensor) -> Tensor:
     return -total / 2
 
 
-def integrate_interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
+def integrate_interval(density: BetaGaussian, basis: GaussianRBF, weighted: bool = True) -> Tensor:
     r"""Return ``E_p[psi_j]`` in one dimension where :func:`find_order` of alpha is m, ``[*, J]``.
 
     .. math:: E = \frac{1}{a \, B(\frac12, m + 1)} \int_{-1}^1 (1 - s^2)^m N(s; s_0, w^2) \, ds, \qquad
@@ -155,7 +193,8 @@ def integrate_interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     .. math:: M_r = \int_{-1}^1 s^r N(s; s_0, w^2) \, ds
               = s_0 M_{r-1} + (r - 1) w^2 M_{r-2} - w^2 \bigl[s^{r-1} N(s; s_0, w^2)\bigr]_{-1}^1,
 
-    wide ones by Gauss-Legendre nodes. Absolute error below 1e-14 / a.
+    wide ones by Gauss-Legendre nodes. Absolute error below 1e-14 / a. Functions that are not ``weighted`` are those
+    that integrate to one.
 
     Reference: Martins et al. (NeurIPS 2020), Eq. 50 for alpha = 2.
     """
@@ -179,7 +218,8 @@ def integrate_interval(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
             narrow, _sum_moments(m, s0, torch.where(narrow, w, 0.1)), _sum_nodes(m, s0, torch.where(narrow, 1.0, w))
         )
     scale = math.gamma(m + 1.5) / math.gamma(m + 1) / math.sqrt(math.pi)  # 1 / B(1/2, m + 1)
-    return (value * (scale / half) * to_double(basis.log_weight).exp()).to(density.loc.dtype)
+    value = value * (scale / half)
+    return (value * to_double(basis.log_weight).exp() if weighted else value).to(density.loc.dtype)
 
 
 def _sum_moments(m: int, s0: Tensor, w: Tensor) -> Tensor:
