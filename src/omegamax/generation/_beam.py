@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
+from omegamax._numerics import exact_dtype
 from omegamax.generation._ranking import Entries, FinishedSequences, cut, expansions
 from omegamax.generation._sequences import Beams
-from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start, exact_dtype
+from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start
 from omegamax.maps import Omega
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax._arguments import check_type
+from omegamax._numerics import exact_dtype
 from omegamax.generation._sequences import Sequences
-from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start, exact_dtype
+from omegamax.generation._stepper import Reorder, Step, Stepper, check_count, check_ending, check_start
+from omegamax.generation._truncation import Truncation
 from omegamax.maps import Omega
 
 
@@ -24,6 +27,7 @@ def sample(
     max_length: int = 100,
     min_length: int = 0,
     temperature: float = 1.0,
+    truncation: Truncation | None = None,
     state: Any = None,
     reorder: Reorder | None = None,
     generator: torch.Generator | None = None,
@@ -46,6 +50,7 @@ def sample(
         max_length: tokens after which a sequence is cut, without the start.
         min_length: tokens before which ``eos`` is ruled out; the map shares its probability out.
         temperature: by which scores are divided.
+        truncation: what predictions lose before a token is drawn; None: nothing.
         state: what the model keeps of its B sequences (a cache, the encoded source): tensors whose first axis is B,
             in tuples, lists and dicts. Then ``step(tokens, state) -> (scores, state)``; empty, ``{}``, if the first
             step is to make it.
@@ -65,6 +70,8 @@ def sample(
     tokens = check_start(name, start)
     check_count(name, "samples", samples, 1)
     fill = check_ending(name, min_length, max_length, eos, pad)
+    if truncation is not None:
+        check_type(name, "truncation", truncation, Truncation)
     step_of = Stepper(name, step, state, reorder, omega, temperature, eos, min_length)
 
     batch, prompt, device = *tokens.shape, tokens.device
@@ -78,6 +85,7 @@ def sample(
             break
         log_p = step_of(tokens[alive], length)
         _check_alive(name, log_p, tokens[alive])
+        log_p = log_p if truncation is None else truncation(log_p)
         drawn = _draw(log_p, generator)
         log_probs[alive] += log_p.gather(1, drawn[:, None])[:, 0]
         column = tokens.new_full((len(tokens), 1), fill)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax._arguments import is_number
 from omegamax._checks import check_above
-from omegamax._numerics import working_dtype
+from omegamax._numerics import exact_dtype, working_dtype
 from omegamax.generation._log_probabilities import distribution, log_rows
 from omegamax.maps import Omega
 
@@ -97,11 +97,6 @@ class Stepper:
             first = tokens[int(bad.nonzero()[0])].tolist()
             given = f"NaN or +inf for {int(bad.sum())} of {count} sequences, the first after {first[-8:]}"
             raise ValueError(f"{name}: step must return scores that are finite or -inf, got {given}")
-
-
-def exact_dtype(device: torch.device) -> torch.dtype:
-    """Return float64, where the device has it: sums of many logarithms are compared."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def check_start(name: str, start: Any) -> Tensor:

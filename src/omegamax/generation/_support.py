@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_vectors, readable
+from omegamax._checks import check_predictions
 
 
 class Support(NamedTuple):
@@ -45,13 +45,3 @@ def support(p: Tensor) -> Support:
     values, tokens = p.sort(dim=-1, descending=True, stable=True)
     values, tokens = values[..., :width], tokens[..., :width]
     return Support(torch.where(values > 0, tokens, -1), values, sizes)
-
-
-def check_predictions(name: str, p: Tensor) -> None:
-    """Refuse what are not probabilities ``[*, V]``."""
-    check_vectors(name, "p", p, "V")
-    if readable(p) and p.numel():
-        low, high = p.min(), p.max()
-        if not (bool(low >= 0) and bool(high <= 1 + 1e-2)):  # bfloat16 rounds by as much
-            wanted = "probabilities, not scores or logarithms"
-            raise ValueError(f"{name}: p must hold {wanted}, got values from {low.item():g} to {high.item():g}")

@@ -39,6 +39,7 @@ class TokenOutput(torch.nn.Module):
         label_smoothing: epsilon, in [0, 1].
         bias: whether there is b.
         weight: W to share with an embedding, ``[V, dim]``; None: its own.
+        chunk: tokens whose scores the loss holds at a time; None: few. Many take more memory, and less time on a GPU.
 
     ``forward(hidden [*, dim])`` returns the scores ``[*, V]``; :meth:`loss` the loss; :attr:`omega` is the map for
     :mod:`omegamax.generation`.
@@ -67,6 +68,7 @@ class TokenOutput(torch.nn.Module):
         label_smoothing: float = 0.0,
         bias: bool = True,
         weight: torch.nn.Parameter | None = None,
+        chunk: int | None = None,
     ):
         super().__init__()
         name = "TokenOutput"
@@ -81,6 +83,7 @@ class TokenOutput(torch.nn.Module):
         if weight is not None and tuple(weight.shape) != (size, dim):
             raise ValueError(f"{name}: weight must have shape ({size}, {dim}), got {tuple(weight.shape)}")
         self.dim, self.size, self.transform, self.label_smoothing = dim, size, transform, float(label_smoothing)
+        self.chunk = None if chunk is None else check_integer(name, "chunk", chunk, least=1)
         if transform == "normmax":
             self.alpha = check_number(name, "alpha", 2.0 if alpha is None else alpha, above=1)
         else:
@@ -101,7 +104,7 @@ class TokenOutput(torch.nn.Module):
         settings = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": self.label_smoothing}
         if self.transform != "normmax":
             alpha = self.alpha.value if isinstance(self.alpha, Alpha) else self.alpha
-            return losses.linear_entmax_loss(hidden, self.weight, target, alpha, bias=self.bias, **settings)  # type: ignore[arg-type]
+            return losses.linear_entmax_loss(hidden, self.weight, target, alpha, self.chunk, bias=self.bias, **settings)  # type: ignore[arg-type]
         z = self(hidden).reshape(-1, self.size)
         found = losses.normmax_loss(z, target.reshape(-1), self.alpha, **settings)  # type: ignore[arg-type]
         return found.reshape(target.shape) if reduction == "none" else found

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omegamax
-from omegamax.generation import best_epsilon, epsilon_perplexity, jensen_shannon_score, sparsemax_score
-from omegamax.metrics import jensen_shannon
+from omegamax.metrics import best_epsilon, epsilon_perplexity, jensen_shannon, jensen_shannon_score, sparsemax_score
 
 F64 = torch.float64
 
@@ -167,7 +166,11 @@ def test_scores_have_gradients_and_precisions(score):
             "best_epsilon: target must hold at least one",
         ),
         (lambda p, x: best_epsilon(x, vocabulary=4), TypeError, "best_epsilon: p must be a floating-point tensor"),
-        (lambda p, x: best_epsilon(p, vocabulary=0), ValueError, "best_epsilon: vocabulary must be at least 1, got 0"),
+        (
+            lambda p, x: best_epsilon(p, vocabulary=0),
+            ValueError,
+            "best_epsilon: vocabulary must be an integer >= 1, got 0",
+        ),
     ],
 )
 def test_errors_name_function_argument_wanted_and_given(call, error, message):

@@ -7,12 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice, is_number
-from omegamax._checks import check_integers, readable
-from omegamax._numerics import working_dtype
-from omegamax.generation._stepper import check_count, exact_dtype
-from omegamax.generation._support import check_predictions
-from omegamax.metrics import jensen_shannon
+from omegamax._arguments import check_choice, check_integer, is_number
+from omegamax._checks import check_integers, check_predictions, readable
+from omegamax._numerics import exact_dtype, working_dtype
+from omegamax.metrics._jensen_shannon import jensen_shannon
 
 REDUCTIONS = ("mean", "sum", "none")
 # Halvings of [0, 1]: beyond what float64 tells apart above 1e-14.
@@ -34,7 +32,7 @@ def epsilon_perplexity(
     The perplexity itself, at epsilon = 0, is infinite if one true token of a corpus has probability zero. Smoothing is
     the mixture :math:`(1 - \lambda) p + \lambda / V` with :math:`\lambda = \epsilon V / (1 + \epsilon V)`: between p
     and the uniform distribution, at infinity, whose perplexity is V. Different maps have different best epsilons,
-    :func:`~omegamax.generation.best_epsilon`, to be found on other data.
+    :func:`~omegamax.metrics.best_epsilon`, to be found on other data.
 
     Args:
         p: probabilities ``[*, V]``; or those of the true tokens alone, ``[*]``, without ``target``, for corpora whose
@@ -82,7 +80,7 @@ def best_epsilon(
     uniform ones.
 
     Args:
-        p, target, vocabulary, ignore_index: as for :func:`~omegamax.generation.epsilon_perplexity`.
+        p, target, vocabulary, ignore_index: as for :func:`~omegamax.metrics.epsilon_perplexity`.
 
         >>> p = torch.tensor([[0.75, 0.25, 0.0, 0.0], [0.0, 0.5, 0.5, 0.0]])
         >>> round(best_epsilon(p, torch.tensor([0, 3])), 6)
@@ -151,7 +149,7 @@ def jensen_shannon_score(
 
     Args:
         base: of the logarithm, nats by default; with 2 the largest value is 1.
-        p, target, ignore_index, reduction: as for :func:`~omegamax.generation.sparsemax_score`.
+        p, target, ignore_index, reduction: as for :func:`~omegamax.metrics.sparsemax_score`.
 
         >>> p = torch.tensor([[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
         >>> jensen_shannon_score(p, torch.tensor([0, 1, 2]), base=2, reduction="none")
@@ -166,6 +164,21 @@ def jensen_shannon_score(
     others = p.scatter(-1, index, 0.0).sum(-1)
     two = torch.stack([p.gather(-1, index)[..., 0], others], -1)
     return _reduce(jensen_shannon(two, two.new_tensor([1.0, 0.0]), base=base), kept, reduction)
+
+
+def support_size(p: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    r"""Return how many tokens could have come at a step, :math:`|\{v : p_v > 0\}|`; the mean over steps by default.
+
+    Args:
+        p, target, ignore_index, reduction: as for :func:`~omegamax.metrics.sparsemax_score`; of the targets only those
+            that are ignored matter.
+
+        >>> p = torch.tensor([[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.2, 0.3, 0.5]])
+        >>> support_size(p, torch.tensor([0, 1, -100]))
+        tensor(1.5000)
+    """
+    p, _, kept = _pairs("support_size", p, target, ignore_index, reduction)
+    return _reduce((p > 0).sum(-1).to(p.dtype), kept, reduction)
 
 
 def _pairs(name: str, p: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,7 +205,7 @@ def _true(
         raise ValueError(f"{name}: give target, or vocabulary with p of the true tokens; got both or neither")
     if target is None:
         check_predictions(name, p)
-        true, size = p.flatten(), check_count(name, "vocabulary", vocabulary, 1)
+        true, size = p.flatten(), check_integer(name, "vocabulary", vocabulary, 1)
     else:
         p, index, kept = _pairs(name, p, target, ignore_index, "none")
         true, size = p.gather(-1, index)[..., 0][kept], p.shape[-1]

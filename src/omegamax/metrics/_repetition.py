@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_integer
 from omegamax._checks import check_integers
-from omegamax.generation._stepper import check_count
 
 WINDOWS = (16, 32, 128, 512)
 
@@ -52,7 +51,7 @@ def wrep(
     *,
     lengths: Tensor | None = None,
 ) -> Tensor:
-    r"""Count as :func:`~omegamax.generation.rep` does, but wrong predictions only: the text's repetitions are none.
+    r"""Count as :func:`~omegamax.metrics.rep` does, but wrong predictions only: the text's repetitions are none.
 
     .. math:: \frac1n \sum_t \bigl[\hat x_t \in \{x_{t - \ell}, \dots, x_{t - 1}\} \wedge \hat x_t \ne x_t\bigr]
 
@@ -81,7 +80,7 @@ def ngram_repetition(tokens: Tensor, n: int = 4, *, lengths: Tensor | None = Non
 
     Reference: Welleck et al., "Neural text generation with unlikelihood training" (ICLR 2020).
     """
-    grams, row, shape = _ngrams("ngram_repetition", tokens, n, lengths)
+    grams, row, shape = find_ngrams("ngram_repetition", tokens, n, lengths)
     own = torch.cat([row[:, None], grams], 1).unique(dim=0)[:, 0] if len(grams) else row
     count = math.prod(shape)
     share = own.bincount(minlength=count).double() / row.bincount(minlength=count)
@@ -91,7 +90,7 @@ def ngram_repetition(tokens: Tensor, n: int = 4, *, lengths: Tensor | None = Non
 def distinct(tokens: Tensor, n: int = 1, *, lengths: Tensor | None = None, per: str = "ngrams") -> Tensor:
     r"""Return how many of the n-grams of a whole set of sequences are distinct (distinct-n), in [0, 1]; a scalar.
 
-    Unlike in :func:`~omegamax.generation.ngram_repetition`, sequences that repeat each other count as well.
+    Unlike in :func:`~omegamax.metrics.ngram_repetition`, sequences that repeat each other count as well.
 
     Args:
         tokens: sequences ``[*, T]``.
@@ -107,7 +106,7 @@ def distinct(tokens: Tensor, n: int = 1, *, lengths: Tensor | None = None, per: 
     """
     name = "distinct"
     check_choice(name, "per", per, ("ngrams", "tokens"))
-    grams, *_ = _ngrams(name, tokens, n, lengths)
+    grams, *_ = find_ngrams(name, tokens, n, lengths)
     found = len(grams.unique(dim=0)) if len(grams) else 0
     if per == "ngrams":
         total = len(grams)
@@ -124,36 +123,47 @@ def _rep(
     lengths: Tensor | None,
     wrong: bool,
 ) -> Tensor:
-    windows = window if isinstance(window, tuple | list) else (window,)
+    several = isinstance(window, tuple | list)
+    counts, total = count_repeated(name, predictions, targets, tuple(window) if several else (window,), lengths, wrong)  # type: ignore[arg-type]
+    shares = counts / total.double()
+    return shares if several else shares[0]
+
+
+def count_repeated(
+    name: str,
+    predictions: Tensor,
+    targets: Tensor | None,
+    windows: tuple[int, ...],
+    lengths: Tensor | None,
+    wrong: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return how many predictions occur among the true tokens of each window, ``[windows]``, and how many there are."""
     if not windows:
         raise ValueError(f"{name}: window must name at least one length, got none")
     for size in windows:
-        check_count(name, "window", size, 1)
+        check_integer(name, "window", size, 1)
     _check_tokens(name, "predictions", predictions)
     targets = predictions if targets is None else targets
     _check_tokens(name, "targets", targets)
     if targets.shape != predictions.shape:
         wanted = f"targets of the predictions' shape {tuple(predictions.shape)}"
         raise ValueError(f"{name}: wanted {wanted}, got {tuple(targets.shape)}")
-    counted = _inside(name, predictions, lengths)
-    if wrong:
-        counted = counted & (predictions != targets)
+    inside = _inside(name, predictions, lengths)
+    counted = inside & (predictions != targets) if wrong else inside
     steps = predictions.shape[-1]
     # How many tokens back a prediction is seen first; padding stands behind, and is never looked back at.
     back = torch.full_like(predictions, steps, dtype=torch.long)
     for offset in range(min(max(windows), steps - 1), 0, -1):
         back[..., offset:][predictions[..., offset:] == targets[..., :-offset]] = offset
-    total = _inside(name, predictions, lengths).sum().double()
-    shares = torch.stack([(counted & (back <= min(size, steps - 1))).sum() for size in windows]) / total
-    return shares if isinstance(window, tuple | list) else shares[0]
+    return torch.stack([(counted & (back <= min(size, steps - 1))).sum() for size in windows]), inside.sum()
 
 
-def _ngrams(name: str, tokens: Tensor, n: int, lengths: Tensor | None) -> tuple[Tensor, Tensor, torch.Size]:
+def find_ngrams(name: str, tokens: Tensor, n: int, lengths: Tensor | None) -> tuple[Tensor, Tensor, torch.Size]:
     """Return all n-grams ``[M, n]``, which sequence each is of, ``[M]``, and the shape of the sequences."""
     _check_tokens(name, "tokens", tokens)
-    check_count(name, "n", n, 1)
-    inside = _inside(name, tokens, lengths).flatten(0, -2) if tokens.dim() > 1 else _inside(name, tokens, lengths)[None]
-    rows = tokens.reshape(-1, tokens.shape[-1])
+    check_integer(name, "n", n, 1)
+    inside = _inside(name, tokens, lengths)
+    rows, inside = (t.flatten(0, -2) if t.dim() > 1 else t[None] for t in (tokens, inside))
     if rows.shape[1] < n:
         return rows.new_zeros(0, n), rows.new_zeros(0, dtype=torch.long), tokens.shape[:-1]
     row, at = inside[:, n - 1 :].nonzero(as_tuple=True)  # an n-gram counts if its last token does

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omegamax.generation import distinct, ngram_repetition, rep, wrep
+from omegamax.metrics import distinct, ngram_repetition, rep, wrep
 
 
 @st.composite
@@ -84,12 +84,12 @@ def test_what_lies_behind_the_end_does_not_count():
     [
         (lambda x: rep(x.double()), TypeError, "rep: predictions must be a tensor of tokens, got torch.float64"),
         (lambda x: wrep(x, x[:, 1:]), ValueError, "wrep: wanted targets of the predictions' shape (2, 5), got (2, 4)"),
-        (lambda x: rep(x, window=0), ValueError, "rep: window must be at least 1, got 0"),
+        (lambda x: rep(x, window=0), ValueError, "rep: window must be an integer >= 1, got 0"),
         (lambda x: rep(x, window=()), ValueError, "rep: window must name at least one length, got none"),
         (lambda x: rep(x, lengths=torch.tensor([9, 1])), ValueError, "rep: lengths must lie in [0, 5]"),
         (lambda x: rep(x, lengths=torch.tensor([1])), ValueError, "rep: lengths must have shape (2,), got (1,)"),
         (lambda x: rep(x, lengths=[1, 2]), TypeError, "rep: lengths must be a tensor of integers, got list"),
-        (lambda x: distinct(x, 0), ValueError, "distinct: n must be at least 1, got 0"),
+        (lambda x: distinct(x, 0), ValueError, "distinct: n must be an integer >= 1, got 0"),
         (
             lambda x: distinct(x, per="words"),
             ValueError,

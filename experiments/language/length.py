@@ -1,0 +1,152 @@
+"""Trained on short texts, asked about long ones: maps of attention on tasks whose answers are known at any length.
+
+    python experiments/language/length.py                                # all that has no row yet, three seeds
+    python experiments/language/length.py --tasks two_back --kinds softmax entmax15 --steps 200 --longest 4 --seeds 0
+
+Networks see questions of up to ``--length`` symbols in training, and of 1, 2, 4, ... up to ``--longest`` times that in
+the test. Rows are added to ``results/length.csv`` as they are done; what is there is not run again. No data are needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from training import Place, autocast, train
+
+from omegamax.data.language import count_tokens, draw_task
+from omegamax.data.language.lengths import TASKS
+from omegamax.models.language import Decoder, LanguageConfig
+from omegamax.tasks.experiment import Arguments, name_device, tell_end
+from omegamax.tasks.trials import Trials
+
+HERE = Path(__file__).parent
+KEYS = ("task", "kind", "positions", "trained", "seed", "times")
+COLUMNS = (
+    *KEYS,
+    "length",
+    "tokens_right",
+    "texts_right",
+    "tested",
+    "steps",
+    "batch",
+    "dim",
+    "rate",
+    "seconds",
+    "device",
+)
+KINDS: dict[str, dict[str, Any]] = {
+    "softmax": {"attention": "softmax"},
+    "softmax, scale": {"attention": "softmax", "length_scale": True},
+    "entmax15": {"attention": "entmax15"},
+    "entmax15, scale": {"attention": "entmax15", "length_scale": True},
+    "learnt, scale": {"attention": "entmax", "learn_alpha": True, "length_scale": True},
+}
+_TOKENS = 1 << 15  # of a test batch, and its square at most 64 times as much for each text
+
+
+def rows_of(folder: Path) -> Trials:
+    """Return the rows of the curves."""
+    return Trials(folder / "length.csv", COLUMNS, KEYS)
+
+
+def run(job: Mapping[str, Any], place: Place, dim: int, longest: int, test: int) -> list[dict[str, Any]]:
+    """Train one network on short texts, and measure it on longer and longer ones; return a row for each length."""
+    torch.set_num_threads(1)
+    torch.manual_seed(job["seed"])
+    task, keys = job["task"], place.length * longest // 2
+    config = LanguageConfig(
+        count_tokens(task, keys),
+        dim=dim,
+        hidden_dim=4 * dim,
+        layers=4,
+        heads=8,
+        dropout=0.0,
+        positions=job["positions"],
+        sink=True,
+        **KINDS[job["kind"]],
+    )
+    model = Decoder(config).to(place.device)
+    generator = torch.Generator(place.device).manual_seed(1000 + job["seed"])
+    sizes = torch.Generator().manual_seed(job["seed"])
+
+    def draw() -> tuple[Tensor, Tensor]:
+        least = max(8, place.length // 4)
+        length = int(torch.randint(least, place.length + 1, (), generator=sizes))
+        return draw_task(task, place.batch, length, generator, keys=keys)
+
+    def loss(texts: tuple[Tensor, Tensor]) -> Tensor:
+        scores = model(texts[0])
+        return F.cross_entropy(scores.float().flatten(0, 1), texts[1].flatten(), ignore_index=0)
+
+    seconds = train(model, place, draw, loss)
+    about = {"steps": place.steps, "batch": place.batch, "dim": dim, "rate": place.rate}
+    about |= {"seconds": round(seconds, 1), "device": name_device(place.device)}
+    rows, times = [], 1
+    while times <= longest:
+        found = measure(model, task, place, times * place.length, keys, test)
+        rows.append({**job, "times": times, "length": times * place.length, **found, **about})
+        times *= 2
+    return rows
+
+
+@torch.no_grad()
+def measure(model: Decoder, task: str, place: Place, length: int, keys: int, test: int) -> dict[str, Any]:
+    """Return the shares of tokens, and of whole texts, that are foretold right, given the true tokens before them."""
+    generator = torch.Generator(place.device).manual_seed(length)
+    batch = max(1, min(test, _TOKENS // (2 * length)))
+    right = asked = whole = seen = 0
+    while seen < test:
+        tokens, target = draw_task(task, min(batch, test - seen), length, generator, keys=keys)
+        with autocast(place.device):
+            said = model(tokens).argmax(-1)
+        there = target != 0
+        right += int(((said == target) & there).sum())
+        asked += int(there.sum())
+        whole += int(((said == target) | ~there).all(1).sum())
+        seen += len(tokens)
+    return {"tokens_right": round(right / asked, 5), "texts_right": round(whole / seen, 5), "tested": seen}
+
+
+def main() -> int:
+    """Run what has no row yet."""
+    parser = Arguments(__doc__, HERE / "results", workers=1, needs_data=False)
+    add = parser.add_argument
+    add("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    add("--positions", default="alibi", help="alibi, rotary or none (alibi: half of the heads see distances)")
+    add("--length", type=int, default=32, help="symbols of a question in training, at most (32)")
+    add("--longest", type=int, default=64, help="how many times that in the test, a power of 2 (64)")
+    add("--steps", type=int, default=4000)
+    add("--batch", type=int, default=128, help="texts in a step (128)")
+    add("--rate", type=float, default=1e-3, help="of learning, at most (0.001)")
+    add("--dim", type=int, default=128)
+    add("--test", type=int, default=64, help="texts of each length (64)")
+    options = parser.parse_args()
+    place = Place(options.device, options.steps, options.batch, options.length, options.rate)
+    jobs = [
+        {
+            "task": task,
+            "kind": kind,
+            "positions": options.positions,
+            "trained": options.length,
+            "seed": seed,
+            "times": 1,
+        }
+        for seed in options.seeds
+        for task in options.tasks
+        for kind in options.kinds
+    ]
+    table = rows_of(options.results)
+    work = partial(run, place=place, dim=options.dim, longest=options.longest, test=options.test)
+    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

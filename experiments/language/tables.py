@@ -1,0 +1,131 @@
+"""Write the tables of README.md from the rows in ``results``, between the lines that name them, and the picture.
+
+python experiments/language/tables.py [PAGE]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+
+import length
+import memory
+from run import HERE, OUTPUTS, RULES, runs_of
+
+from omegamax import viz
+from omegamax.tasks.tables import fill, mean, table
+from omegamax.tasks.trials import Trials
+from omegamax.viz.style import pyplot
+
+Rows = list[dict[str, str]]
+NAMES = {"two_back": "two back", "recall": "recall by keys"}
+_MEASURES = (
+    ("epsilon_perplexity", "ε-perplexity", 1, 2),
+    ("sparsemax_score", "sparsemax score, %", 100, 2),
+    ("jensen_shannon", "JS", 1, 4),
+    ("accuracy", "right, %", 100, 1),
+    ("support", "possible", 1, 1),
+    ("rep", "REP, %", 100, 1),
+    ("wrep", "WREP, %", 100, 1),
+    ("distinct_2", "distinct-2, %", 100, 1),
+)
+
+
+def outputs_table(rows: Rows) -> str:
+    """Return the measures of every output, and of softmax with what rules leave of it."""
+    lines = []
+    for attention in sorted({row["attention"] for row in rows}, reverse=True):
+        for output in OUTPUTS:
+            for decoding in ("none", *RULES):
+                mine = [row for row in rows if _is(row, output=output, attention=attention, decoding=decoding)]
+                if not mine:
+                    continue
+                name = output if decoding == "none" else f"{output}, {'/'.join(sorted({row['rule'] for row in mine}))}"
+                name += "" if attention == "softmax" else f"; {attention} in attention"
+                lines.append([name, *(mean(mine, key, scale, digits) for key, _, scale, digits in _MEASURES)])
+    return table(["output", *(title for _, title, _, _ in _MEASURES)], lines)
+
+
+def length_table(rows: Rows) -> str:
+    """Return the share of texts that are right, all of their tokens, by how many times they are longer than before."""
+    times = sorted({int(row["times"]) for row in rows})
+    lines = []
+    for task, trained in dict.fromkeys((row["task"], row["trained"]) for row in rows):
+        for kind in length.KINDS:
+            mine = [row for row in rows if _is(row, task=task, kind=kind, trained=trained)]
+            if mine:
+                cells = [mean([row for row in mine if int(row["times"]) == n], "texts_right") for n in times]
+                lines.append([f"{NAMES.get(task, task)} up to {trained}: {kind}", *cells])
+    return table(["task and length in training: attention", *(f"{n}x" for n in times)], lines)
+
+
+def memory_table(rows: Rows) -> str:
+    """Return the perplexity of each memory by the place in the review."""
+    places = sorted({(int(row["since"]), int(row["until"])) for row in rows})
+    lines = []
+    for kind in memory.KINDS:
+        mine = [row for row in rows if row["kind"] == kind]
+        cells = [mean([row for row in mine if int(row["until"]) == until], "perplexity", 1, 2) for _, until in places]
+        if mine:
+            lines.append([kind, *cells])
+    return table(["kept of the past", *(f"tokens {since + 1} to {until}" for since, until in places)], lines)
+
+
+def pages_table(rows: Rows) -> str:
+    """Return the mean share of pages that trained heads have to read, and the least and most of a head."""
+    lines = []
+    for keys in sorted({int(row["keys"]) for row in rows}):
+        shares = [float(row["share"]) for row in rows if int(row["keys"]) == keys]
+        numbers = (statistics.mean(shares), min(shares), max(shares))
+        lines.append([f"{keys}", *(f"{100 * number:.1f}" for number in numbers)])
+    return table(["keys", "pages read, %", "least of a head", "most of a head"], lines)
+
+
+def draw_lengths(rows: Rows, path: Path) -> None:
+    """Draw the share of right texts against length, a panel for each task; of networks trained on the longest."""
+    longest = max({row["trained"] for row in rows}, key=int)
+    rows = [row for row in rows if row["trained"] == longest]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    kinds = [kind for kind in length.KINDS if any(row["kind"] == kind for row in rows)]
+    with viz.style():
+        size = (2.6 * len(tasks), 2.9)
+        figure, axes = pyplot().subplots(1, len(tasks), figsize=size, sharey=True, layout="constrained", squeeze=False)
+        for ax, task in zip(axes[0], tasks, strict=True):
+            for kind in kinds:
+                mine = [row for row in rows if _is(row, task=task, kind=kind)]
+                times = sorted({int(row["times"]) for row in mine})
+                values = [statistics.mean(float(r["texts_right"]) for r in mine if int(r["times"]) == n) for n in times]
+                style = "--" if "scale" in kind else "-"
+                colour = viz.colour("entmax" if "learnt" in kind else kind.split(",")[0])
+                ax.plot(times, values, style, marker="o", markersize=3, color=colour, label=kind)
+            ax.set_xscale("log", base=2)
+            ax.set(title=NAMES.get(task, task), xlabel="times as long as in training", ylim=(-0.03, 1.03))
+        axes[0, 0].set_ylabel("texts right")
+        axes[0, -1].legend(fontsize=7)
+        figure.savefig(path, dpi=130)
+        pyplot().close(figure)
+
+
+def _is(row: dict[str, str], **wanted: str) -> bool:
+    return all(row[name] == value for name, value in wanted.items())
+
+
+def main() -> None:
+    """Fill the tables of the page of which there are rows."""
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "README.md"
+    results = HERE / "results"
+    columns = ("output", "attention", "seed", "keys", "layer", "head", "share")
+    found = {
+        "outputs": (outputs_table, runs_of(results).rows()),
+        "length": (length_table, length.rows_of(results).rows()),
+        "memory": (memory_table, memory.rows_of(results).rows()),
+        "pages": (pages_table, Trials(results / "pages.csv", columns, columns[:-1]).rows()),
+    }
+    fill(page, {name: make(rows) for name, (make, rows) in found.items() if rows})
+    if rows := found["length"][1]:
+        draw_lengths(rows, results / "length.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of ``omegamax lm``, one file for each."""

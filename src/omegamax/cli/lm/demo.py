@@ -1,0 +1,77 @@
+"""``omegamax lm demo``: language models with several outputs, trained in two minutes on reviews made on the spot."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import time
+from pathlib import Path
+
+from omegamax.cli._bars import show_bars
+from omegamax.cli._program import program
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
+
+SUMMARY = "train small language models, see how many words each holds for possible, and what they write"
+ASK = "i thought the plot was"
+ABOUT = (
+    "Small networks learn the language of reviews of films that were made on the spot. They differ in the map at the "
+    "output alone: softmax holds every word for possible at every step, the others the few that they give any "
+    "probability. All texts are drawn as the networks were trained, and nothing is cut."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``omegamax lm demo``."""
+    add_demo_arguments(parser, Path("lm-demo"), "reviews and networks", "two minutes")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the reviews, train, measure, let all write, and write the page."""
+    return run_demo(options, _demo)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from omegamax.cli.lm.compare import write
+    from omegamax.tasks.language import LanguageTask, WriteConfig, demo
+    from omegamax.tasks.language.compare import compare
+    from omegamax.tasks.report import load_contenders
+
+    start = time.perf_counter()
+    recipe = demo.LanguageRecipe() if options.steps is None else demo.LanguageRecipe(steps=options.steps)
+    runs = clear_runs(options.out, demo.KINDS)
+    data = recipe.data(options.seed)
+    count = f"{recipe.samples[0]:,} reviews to learn from, {recipe.samples[2]:,} to measure on"
+    print(f"training {len(demo.KINDS)} networks that differ in their output; {count}", flush=True)
+    with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
+        for name in demo.KINDS:
+            demo.train(recipe, data, name, runs, options.seed, tell)
+    print("measuring, and letting them write\n", flush=True)
+    loaded = load_contenders(LanguageTask, [runs / name for name in demo.KINDS])
+    contenders = dict(zip(demo.KINDS, loaded.values(), strict=True))
+    comparison = compare(
+        contenders,
+        data,
+        examples=8,
+        prompt=5,
+        config=WriteConfig(samples=3, max_length=40),
+        seed=options.seed,
+        rounds=5,
+        title=f"What {len(demo.KINDS)} language models hold for possible",
+        about=ABOUT,
+        settings={
+            "command": f"omegamax lm demo --seed {options.seed}"
+            + ("" if options.steps is None else f" --steps {options.steps}"),
+            "reviews": count,
+            "training": f"{recipe.steps} steps of 32 windows of 64 words",
+            "chosen by hand": "reviews, their number, steps and rates, with test results of seed 0 known",
+            "seeds": "one; small differences may be chance",
+        },
+    )
+    write(comparison, options.out)
+    one = shlex.quote(str(runs / "sparsemax"))
+    trained = shlex.join(str(runs / name) for name in demo.KINDS)
+    print(f"{time.perf_counter() - start:.0f} s. Now let one write, reading as little of its cache as it can:")
+    print(f'  {program()} lm generate "{ASK}" --checkpoint {one} --samples 5 --page 8')
+    print("or compare networks, these or your own, on the same text:")
+    print(f"  {program()} lm compare {trained} --out {shlex.quote(str(options.out / 'comparison'))}")
+    return 0

@@ -1,0 +1,87 @@
+"""Language models of transformers with the output, the loss and the decoding of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import transformers
+from torch import Tensor
+
+from omegamax.integrations.transformers import PREFIX, register
+from omegamax.models.language.config import LanguageConfig
+from omegamax.models.language.network import LanguageModel, State
+from omegamax.models.token_output import make_output
+
+
+class TransformersLanguageModel(LanguageModel):
+    """A network of transformers, made from a configuration, any map in its attention and any at the output.
+
+    Args:
+        config: sizes; its ``architecture`` is a decoder's type in transformers, ``"llama"``, ``"gpt2"``, ``"qwen3"``...
+
+        >>> import torch
+        >>> model = TransformersLanguageModel(LanguageConfig.tiny(30, architecture="llama", attention="entmax15"))
+        >>> tokens = torch.randint(4, 30, (2, 7))
+        >>> model(tokens).shape, model.loss(tokens).shape
+        (torch.Size([2, 7, 30]), torch.Size([]))
+    """
+
+    def __init__(self, config: LanguageConfig) -> None:
+        super().__init__()
+        self.config = config
+        if config.architecture not in transformers.CONFIG_MAPPING:
+            known = "a decoder of transformers, 'llama' or 'gpt2', or 'decoder'"
+            raise ValueError(f"LanguageConfig: architecture must be {known}, got {config.architecture!r}")
+        name = _name_attention(config)
+        register(name)
+        groups = config.heads if config.groups is None else config.groups
+        # The names that types have for the same sizes; each takes those that it knows.
+        sizes = {
+            ("hidden_size", "n_embd"): config.dim,
+            ("intermediate_size", "n_inner"): config.hidden_dim,
+            ("num_hidden_layers", "n_layer"): config.layers,
+            ("num_attention_heads", "n_head"): config.heads,
+            ("num_key_value_heads",): groups,
+            ("head_dim",): config.dim // config.heads,
+            ("attention_dropout", "attn_pdrop"): 0.0,
+        }
+        made = transformers.AutoConfig.for_model(config.architecture)
+        settings = {key: value for keys, value in sizes.items() for key in keys if hasattr(made, key)}
+        plain = transformers.AutoConfig.for_model(
+            config.architecture,
+            **settings,
+            vocab_size=config.vocabulary,
+            pad_token_id=None,
+            bos_token_id=None,
+            eos_token_id=None,
+            attn_implementation=PREFIX + name,
+        )
+        self.body = transformers.AutoModel.from_config(plain)
+        self.output = make_output(
+            config.output, config.dim, config.vocabulary, self.body.get_input_embeddings() if config.tied else None
+        )
+
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        cache = state.get("cache")
+        if cache is None and not self.training:
+            cache = transformers.DynamicCache()
+        found = self.body(input_ids=tokens, past_key_values=cache, use_cache=cache is not None)
+        return found.last_hidden_state, {**state, "cache": found.past_key_values}
+
+    @staticmethod
+    def reorder(state: Any, index: Tensor) -> Any:
+        """Return the state of the sequences ``index``."""
+        if state.get("cache") is not None:
+            state["cache"].reorder_cache(index)
+        return state
+
+
+def _name_attention(config: LanguageConfig) -> str:
+    """Return the map of attention as :func:`~omegamax.integrations.transformers.register` calls it."""
+    unknown = {"sink": config.sink, "length_scale": config.length_scale, "memory": config.memory is not None}
+    if given := [name for name, is_given in unknown.items() if is_given]:
+        raise ValueError(f"LanguageConfig: {given[0]} goes with architecture='decoder', got {config.architecture!r}")
+    if config.learn_alpha:
+        return f"{config.attention}:learnable"
+    options = list(config.attention_options.values())
+    return config.attention + (f":{options[0]}" if options else "")

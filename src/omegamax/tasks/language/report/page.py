@@ -1,0 +1,81 @@
+"""The page about language models: one HTML file with its texts, style and script inside."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from omegamax.tasks.language.report.records import LanguageComparison
+from omegamax.tasks.language.report.table import columns
+from omegamax.tasks.report.page import (
+    Assets,
+    make_comparison_page,
+    make_curves_section,
+    make_explorer_section,
+    make_settings_section,
+    make_table_section,
+    write_page,
+)
+from omegamax.tasks.report.payload import describe_models
+from omegamax.tasks.report.table import make_csv, make_table
+
+_ASSETS = Assets("omegamax.tasks.language.report", ("written.css",), ("written.js",))
+
+
+def write_report(comparison: LanguageComparison, path: str | PathLike[str]) -> Path:
+    """Write the page of ``comparison`` to ``path``, an HTML file that opens without a server; return the path."""
+    return write_page(path, page(comparison))
+
+
+def page(comparison: LanguageComparison) -> str:
+    """Return the HTML of the page; without examples it has no explorer."""
+    return make_comparison_page(
+        comparison.title,
+        comparison.about,
+        "".join(
+            [
+                _explorer(comparison),
+                _table(comparison),
+                make_curves_section(comparison.rows),
+                make_settings_section(comparison.settings),
+            ]
+        ),
+        describe(comparison),
+        _ASSETS,
+        "The table is here; the curves and the texts need JavaScript.",
+    )
+
+
+def describe(comparison: LanguageComparison) -> dict[str, Any]:
+    """Return the data of the page: numbers, words, lists and dicts."""
+    examples = []
+    for example in comparison.examples:
+        looks = [example.looks.get(row.name) for row in comparison.rows]  # in the order of the models
+        texts = [None if look is None else {"texts": [asdict(text) for text in look]} for look in looks]
+        examples.append({**asdict(example), "looks": texts})
+    return {"models": describe_models(comparison.rows), "baseline": None, "examples": examples}
+
+
+def _table(comparison: LanguageComparison) -> str:
+    rows, shown = comparison.rows, columns(comparison.rows)
+    about = (
+        "Perplexity is infinite, and left out, where a true token had no probability; with epsilon added to all it is "
+        "not. The sparsemax score and the Jensen&ndash;Shannon divergence from the true token need no such help. REP: "
+        "drawn tokens that had been among the last 16 to 512; WREP: and were wrong. The best of each column is bold."
+    )
+    return make_table_section(about, make_table(rows, shown), "", make_csv(rows, shown))
+
+
+def _explorer(comparison: LanguageComparison) -> str:
+    if not comparison.examples:
+        return ""
+    content = """<div id="shown">
+<div id="asked" aria-live="polite"></div>
+<div id="key" role="group" aria-label="Key"></div>
+<div id="looks"></div>
+</div>
+<p class="muted hint">Left and right keys: other prompts. The pointer on a piece of text tells how many tokens could
+have stood in its place. The address of the page keeps what is chosen, for a link to share.</p>"""
+    return make_explorer_section("How they go on", {"ending": "texts"}, content)

@@ -1,0 +1,44 @@
+"""What tasks that write text share: the optimiser, its rate over time, and a running mean of the weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from omegamax._arguments import check_interval, check_number
+from omegamax.tasks.rate import Rate
+from omegamax.tasks.run_task import RunTask
+
+
+class SequenceTask(RunTask):
+    """A network that is trained by AdamW.
+
+    Args:
+        rate: learning rate over time.
+        weight_decay: of the optimiser.
+        betas: of the optimiser.
+        average: decay of a running mean of the weights, from one step to the next, that stands in for them in
+            validation, test and files; 0: the weights themselves.
+    """
+
+    def __init__(self, rate: Rate, weight_decay: float, betas: tuple[float, float], average: float) -> None:
+        super().__init__()
+        name = type(self).__name__
+        check_number(name, "weight_decay", weight_decay, least=0)
+        check_interval(name, "average", average, "[0, 1)")
+        self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
+        self.average = average
+
+    def configure_callbacks(self) -> list[Any]:
+        if not self.average:
+            return []
+        from lightning.pytorch.callbacks import EMAWeightAveraging
+
+        return [EMAWeightAveraging(decay=self.average)]
+
+    def configure_optimizers(self) -> Any:
+        optimiser = torch.optim.AdamW(
+            self.parameters(), self.rate.peak, betas=self.betas, weight_decay=self.weight_decay
+        )
+        return self.rate.schedule(optimiser, self.trainer)
