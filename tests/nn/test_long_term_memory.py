@@ -273,7 +273,6 @@ def test_old_vectors_keep_their_outline_and_lose_their_detail():
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"sticky": 1.0, "alpha": 1.5, "moments": "matched", "heads": 2}])
 def test_compiles_without_a_break(settings):
-    torch._dynamo.reset()  # an alpha that has changed would be a symbol to it
     memory = make(**settings)
     state, _ = fill(memory)
 
@@ -349,3 +348,14 @@ def test_wrong_arguments_are_named():
         memory(torch.zeros(2, 1, 4), torch.zeros(2))
     with pytest.raises(ValueError, match="observe needs sticky > 0"):
         memory.observe(state, memory(torch.zeros(2, 1, 4), state)[1])
+
+
+@pytest.mark.slow
+def test_memories_of_several_alphas_compile_in_one_process():
+    torch.manual_seed(0)
+    query, hidden = torch.randn(2, 3, 8), torch.randn(2, 6, 8)
+    for alpha in (1.0, 2.0, 1.5, 1.25):
+        memory = LongTermMemory(8, functions=8, alpha=alpha)
+        state = memory.update(memory.initial_state(2), hidden)
+        compiled = torch.compile(lambda q, s, memory=memory: memory(q, s)[0], fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(query, state), memory(query, state)[0], atol=1e-6, rtol=0)

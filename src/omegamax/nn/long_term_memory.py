@@ -8,21 +8,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._arguments import check_choice, check_count, check_interval, check_number, is_number
-from omegamax._checks import check_bools, check_floating, check_integers, check_shape, readable
+from omegamax._arguments import check_choice, check_count, check_interval, check_number
+from omegamax._checks import check_bools, check_floating, check_shape
 from omegamax._numerics import disable_autocast, working_dtype
-from omegamax.basis import Basis, GaussianRBF
+from omegamax.basis import Basis
 from omegamax.basis.positions import cell_centres
 from omegamax.densities import BetaGaussian
 from omegamax.maps import Omega
 from omegamax.nn._contraction import Contraction, place_quantiles
 from omegamax.nn._head import DensityHead, locate
+from omegamax.nn._memory_arguments import NAME, check_lengths, check_state, make_basis
 from omegamax.nn.alpha import Alpha, hold_alpha
 from omegamax.nn.continuous import make_density
 from omegamax.nn.memory_state import MemoryState
 from omegamax.nn.transforms import apply, resolve
-
-NAME = "LongTermMemory"
 
 
 class LongTermMemory(torch.nn.Module):
@@ -110,7 +109,7 @@ class LongTermMemory(torch.nn.Module):
         self.dim, self.heads = check_count(NAME, "dim", dim), check_count(NAME, "heads", heads)
         if dim % heads:
             raise ValueError(f"{NAME}: dim must be a multiple of heads, got {dim} and {heads}")
-        basis = _make_basis(functions, device)
+        basis = make_basis(functions, device)
         self.functions = len(basis)
         check_interval(NAME, "contraction", contraction, "(0, 1)")
         samples = 4 * self.functions if samples is None else check_count(NAME, "samples", samples)
@@ -153,9 +152,9 @@ class LongTermMemory(torch.nn.Module):
 
     def update(self, state: MemoryState, hidden: Tensor, lengths: Tensor | None = None) -> MemoryState:
         """Return the state after hidden vectors ``[B, L, D]``, of which the first ``lengths [B]`` are there."""
-        batch, width = self._check(state, "hidden", hidden), hidden.shape[-2]
+        batch, width = check_state(state, "hidden", hidden, self.functions, self.dim), hidden.shape[-2]
         if lengths is not None:
-            lengths = _check_lengths(lengths, batch, width).to(hidden.device)
+            lengths = check_lengths(lengths, batch, width).to(hidden.device)
         if width == 0:
             return state
         if self.gate is not None:
@@ -172,7 +171,7 @@ class LongTermMemory(torch.nn.Module):
 
     def forward(self, query: Tensor, state: MemoryState) -> tuple[Tensor, BetaGaussian]:
         """Return the context ``[B, Q, D]`` of queries ``[B, Q, D]``, and the density, of batch ``[B, H, Q]``."""
-        self._check(state, "query", query)
+        check_state(state, "query", query, self.functions, self.dim)
         signal = state.coefficients.to(self.key.weight.dtype)
         q = self._split(self.query(query))
         if self.moments == "matched":
@@ -246,38 +245,6 @@ class LongTermMemory(torch.nn.Module):
         """Return ``[B, L, D]`` as ``[B, H, L, d]``."""
         return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
 
-    def _check(self, state: MemoryState, argument: str, value: Tensor) -> int:
-        """Refuse what is not ``[B, *, D]`` for a state of this memory; return B."""
-        check_floating(NAME, argument, value)
-        if not isinstance(state, tuple) or len(state) != 3:
-            raise TypeError(f"{NAME}: state must be a MemoryState, got {type(state).__name__}")
-        batch = state[0].shape[0]
-        check_shape(NAME, "state.coefficients", state[0], batch, self.functions, self.dim)
-        if value.dim() != 3 or value.shape[0] != batch or value.shape[-1] != self.dim:
-            shape = tuple(value.shape)
-            raise ValueError(f"{NAME}: {argument} must be [{batch}, *, {self.dim}] for this state, got shape {shape}")
-        return batch
-
     def extra_repr(self) -> str:
         alpha = "" if isinstance(self.alpha, torch.nn.Module) else f", alpha={self.alpha}"
         return f"{self.dim}, heads={self.heads}{alpha}, moments={self.moments!r}, sticky={self.sticky:g}"
-
-
-def _make_basis(functions: int | Basis, device: torch.device | str | None) -> Basis:
-    """Return the basis of the signal: the one given, or bumps with peak 1."""
-    if isinstance(functions, Basis):
-        if functions.dimension != 1:
-            raise ValueError(f"{NAME}: functions must be a basis over one dimension, got {functions.dimension}")
-        return functions
-    if not is_number(functions):
-        raise TypeError(f"{NAME}: functions must be an int or a basis, got {type(functions).__name__}")
-    check_count(NAME, "functions", functions, least=2)
-    # As wide as they are apart: narrower ones leave gaps, wider ones are hard to tell from each other.
-    return GaussianRBF.grid(functions, 1, (functions - 1) ** -2, False, device=device)
-
-
-def _check_lengths(lengths: Tensor, batch: int, width: int) -> Tensor:
-    check_shape(NAME, "lengths", check_integers(NAME, "lengths", lengths), batch)
-    if readable(lengths) and lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= width:
-        raise ValueError(f"{NAME}: lengths must lie in [0, {width}], got {lengths.tolist()}")
-    return lengths

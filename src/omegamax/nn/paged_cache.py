@@ -72,6 +72,22 @@ class PagedCache:
             self._measure(first // self.page)
 
     @torch.no_grad()
+    def select(self, index: Tensor) -> PagedCache:
+        """Return a cache with the examples ``index [M]`` of the first axis, such as the sequences that go on.
+
+        >>> cache = PagedCache(page=4)
+        >>> cache.append(torch.randn(3, 2, 10, 8), torch.randn(3, 2, 10, 8))
+        >>> cache.select(torch.tensor([2, 0])).keys.shape
+        torch.Size([2, 2, 10, 8])
+        """
+        chosen = PagedCache(self.page)
+        chosen._length = self._length
+        for name in ("_keys", "_values", "_low", "_high", "_radius"):
+            room = getattr(self, name)
+            setattr(chosen, name, None if room is None else room.index_select(0, index.to(room.device)))
+        return chosen
+
+    @torch.no_grad()
     def bound(self, q: Tensor) -> Tensor:
         """Return what no score ``<q, k>`` of a page exceeds, rounding included, ``[*, G, L, pages]``.
 

@@ -16,10 +16,11 @@ from omegamax.models.mcan import ImageGrid
 
 @dataclass(frozen=True, eq=False)
 class ImageMemory:
-    """Features ``values [B, L, D]`` of the cells of B images."""
+    """Features ``values [B, L, D]`` of the cells of B images, and what a decoder computed of them beforehand."""
 
     values: Tensor
     grid: ImageGrid
+    keys: tuple[Tensor, ...] = ()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -28,7 +29,7 @@ class ImageMemory:
         """Return the images of these numbers, ``[N]``."""
         grid = self.grid
         parts = (None if part is None else part[rows] for part in (grid.mask, grid.given))
-        return ImageMemory(self.values[rows], ImageGrid(grid.shape, *parts))
+        return ImageMemory(self.values[rows], ImageGrid(grid.shape, *parts), tuple(key[rows] for key in self.keys))
 
     def mean(self) -> Tensor:
         """Return the mean over the cells that are there, ``[B, D]``."""

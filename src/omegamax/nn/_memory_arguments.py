@@ -1,0 +1,47 @@
+"""What a long-term memory takes, and what it refuses."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax._arguments import check_count, is_number
+from omegamax._checks import check_floating, check_integers, check_shape, readable
+from omegamax.basis import Basis, GaussianRBF
+from omegamax.nn.memory_state import MemoryState
+
+NAME = "LongTermMemory"
+
+
+def check_state(state: MemoryState, argument: str, value: Tensor, functions: int, dim: int) -> int:
+    """Refuse what is not ``[B, *, D]`` for a state of N functions; return B."""
+    check_floating(NAME, argument, value)
+    if not isinstance(state, tuple) or len(state) != 3:
+        raise TypeError(f"{NAME}: state must be a MemoryState, got {type(state).__name__}")
+    batch = state[0].shape[0]
+    check_shape(NAME, "state.coefficients", state[0], batch, functions, dim)
+    if value.dim() != 3 or value.shape[0] != batch or value.shape[-1] != dim:
+        shape = tuple(value.shape)
+        raise ValueError(f"{NAME}: {argument} must be [{batch}, *, {dim}] for this state, got shape {shape}")
+    return batch
+
+
+def make_basis(functions: int | Basis, device: torch.device | str | None) -> Basis:
+    """Return the basis of the signal: the one given, or bumps with peak 1."""
+    if isinstance(functions, Basis):
+        if functions.dimension != 1:
+            raise ValueError(f"{NAME}: functions must be a basis over one dimension, got {functions.dimension}")
+        return functions
+    if not is_number(functions):
+        raise TypeError(f"{NAME}: functions must be an int or a basis, got {type(functions).__name__}")
+    check_count(NAME, "functions", functions, least=2)
+    # As wide as they are apart: narrower ones leave gaps, wider ones are hard to tell from each other.
+    return GaussianRBF.grid(functions, 1, (functions - 1) ** -2, False, device=device)
+
+
+def check_lengths(lengths: Tensor, batch: int, width: int) -> Tensor:
+    """Refuse what are not lengths ``[B]`` of up to ``width`` vectors; return them."""
+    check_shape(NAME, "lengths", check_integers(NAME, "lengths", lengths), batch)
+    if readable(lengths) and lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= width:
+        raise ValueError(f"{NAME}: lengths must lie in [0, {width}], got {lengths.tolist()}")
+    return lengths
