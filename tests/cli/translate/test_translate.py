@@ -98,3 +98,67 @@ def test_demonstration_runs_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert main(["translate", "demo", "--out", str(tmp_path / "demo"), "--steps", "2"]) == 0
     shown = capsys.readouterr().out
     assert "words that can follow" in shown and (tmp_path / "demo" / "alignment.png").stat().st_size > 5000
+
+
+def test_networks_are_compared_in_a_table_and_a_page(done, tmp_path, capsys):
+    out = tmp_path / "comparison"
+    options = ["--rounds", "0", "--examples", "2", "--beam", "2", "--max-length", "6", "--out", str(out)]
+    assert main(["translate", "compare", str(done), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "DROP" in shown and "BLEU" in shown
+    assert json.loads((out / "comparison.json").read_text())["format"] == "omegamax translation comparison 1"
+    assert "Where they looked" in (out / "report.html").read_text()
+
+
+def test_page_for_typing_is_served_until_it_is_interrupted(done, capsys, monkeypatch):
+    import signal
+
+    from omegamax.cli._stop import Stopped
+    from omegamax.tasks.translation.typing import TypingServer
+
+    asked = []
+
+    def serve(server):
+        asked.append(server.address)
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr(TypingServer, "serve_forever", serve)
+    assert main(["translate", "type", "der hund", "--checkpoint", str(done), "--no-browser"]) == 0
+    assert asked[0].startswith("http://127.0.0.1:") and asked[0] in capsys.readouterr().out
+    assert main(["translate", "type", "--checkpoint", str(done), "--no-browser", "--port", "99999"]) == 2
+
+
+def test_alphas_are_told_and_drawn(done, tmp_path, capsys):
+    network = ["dim=8", "hidden_dim=8", "layers=2", "heads=2", "attention=entmax", "learn_alpha=true"]
+    settings = ["--data.samples=[16,4,4]", f"--out={tmp_path / 'run'}", *(f"--trainer.{each}" for each in TRAINER)]
+    assert main(["translate", "fit", *settings, *(f"--model.network.{each}" for each in network)]) == 0
+    capsys.readouterr()
+    assert main(["translate", "alphas", "--checkpoint", str(tmp_path / "run"), "--out", str(tmp_path / "a.png")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("decoder, the source") == 2 and (tmp_path / "a.png").stat().st_size > 10_000
+    assert main(["translate", "alphas", "--checkpoint", str(done)]) == 2
+    assert "has no heads whose alphas are learnt" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_run_that_was_cut_off_goes_on_as_if_it_had_not_been(tmp_path):
+    """With a running mean of the weights, and words that are cut anew in each epoch."""
+    from omegamax.tasks.weights_file import load_plain
+
+    network = ["dim=8", "hidden_dim=8", "layers=1", "heads=2"]
+    settings = ["--model.average=0.8", "--data.samples=[40,4,4]", "--data.subwords=bpe", "--data.size=60"]
+    settings += ["--data.dropout=0.3", "--data.batch_size=16", *(f"--model.network.{each}" for each in network)]
+    settings += [f"--trainer.{each}" for each in TRAINER[:-1]]
+    for name, parts in (("whole", [3]), ("cut", [1, 3])):
+        for number, epochs in enumerate(parts):
+            more = ["--ckpt_path=last"] if number else []
+            place = [f"--out={tmp_path / name}", f"--trainer.max_epochs={epochs}"]
+            assert main(["translate", "fit", *settings, *place, *more]) == 0
+    whole, cut = (
+        load_plain(tmp_path / name / "checkpoints" / "last.ckpt", "translate", "cpu") for name in ("whole", "cut")
+    )
+    for key in ("state_dict", "current_model_state"):
+        assert whole[key].keys() == cut[key].keys()
+        for name, weight in whole[key].items():
+            assert weight.equal(cut[key][name]), (key, name)
+    assert not all(w.equal(whole["current_model_state"][name]) for name, w in whole["state_dict"].items())

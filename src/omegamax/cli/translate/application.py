@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from omegamax.cli.application import Application
-from omegamax.cli.translate import demo, explain, predict
+from omegamax.cli.translate import alphas, compare, demo, explain, predict, type_words
 
 TRANSLATE = Application(
     name="translate",
-    summary="translation with exact zeros, of the papers or your own: fit, validate, test, predict, explain, demo",
+    summary="translation with exact zeros, of the papers or your own: fit, test, predict, explain, compare, type, demo",
     task="omegamax.tasks.translation:TranslationTask",
     data="omegamax.tasks.translation:TranslationData",
     default_data="TinyPairsData",
@@ -22,5 +22,12 @@ TRANSLATE = Application(
         "validate": "measure greedy translations of a trained network on the validation part",
         "test": "measure translations of a trained network on the test part, and write them",
     },
-    commands={"predict": predict, "explain": explain, "demo": demo},
+    commands={
+        "predict": predict,
+        "explain": explain,
+        "compare": compare,
+        "alphas": alphas,
+        "type": type_words,
+        "demo": demo,
+    },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
@@ -18,7 +19,7 @@ _DPI = 140
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax translate demo``."""
-    add_demo_arguments(parser, "translate", "sentences and networks", "two minutes")
+    add_demo_arguments(parser, Path("translate-demo"), "sentences and networks", "two minutes")
 
 
 def run(options: argparse.Namespace) -> int:

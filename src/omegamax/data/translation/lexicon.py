@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer
 from omegamax.data.files import DataError
+from omegamax.data.ragged import RaggedRows
 
 Rows = tuple[Sequence[int], Sequence[int]]  # tokens of a sentence and of its translation
 _NULL = 0  # padding stands for the word that is not there, which every sentence has
@@ -38,7 +40,7 @@ class Lexicon:
         check_integer("Lexicon", "size", size, least=1)
         check_integer("Lexicon", "iterations", iterations, least=1)
         self.size = size
-        source, target, slot = _link(pairs)
+        source, target, slot, *_ = _link(pairs)
         if not len(source):
             raise DataError("there is no pair of words to learn a lexicon from; check the part that training takes")
         self._keys, entry = torch.unique(source * size + target, return_inverse=True)
@@ -64,37 +66,76 @@ class Lexicon:
 
         A target word whose likeliest source is the empty word, or none, has no pair. Of equals the first counts.
         """
-        if not len(source) or not len(target):
-            return []
-        f, e = torch.tensor([_NULL, *source]), torch.tensor(list(target))
-        t = self.probability(f.unsqueeze(0).expand(len(e), -1), e.unsqueeze(-1).expand(-1, len(f)))
-        best, place = t.max(-1)
-        return sorted((i - 1, j) for j, (p, i) in enumerate(zip(best.tolist(), place.tolist(), strict=True)) if p and i)
+        return self.align_all([(source, target)])[0]
+
+    def align_all(self, pairs: Iterable[Rows]) -> list[list[tuple[int, int]]]:
+        """Return what :meth:`align` does of each pair, many at a time."""
+        links = _link(pairs)
+        found: list[list[tuple[int, int]]] = [[] for _ in range(links.pairs)]
+        for pair, i, j in zip(*(each.tolist() for each in self._best(links)), strict=True):
+            found[pair].append((i, j))
+        return [sorted(each) for each in found]
 
     def fertilities(self, pairs: Iterable[Rows], size: int, default: float) -> Tensor:
         """Return the most words that each source token was ever aligned with, ``[size]``; ``default`` if never seen."""
-        found = torch.full((size,), -1.0, dtype=torch.float64)
-        for source, target in pairs:
-            counts = [0] * len(source)
-            for i, _ in self.align(source, target):
-                counts[i] += 1
-            for token, count in zip(source, counts, strict=True):
-                found[token] = max(float(found[token]), count)
-        return torch.where(found < 0, default, found).float()
+        links = _link(pairs)
+        pair, i, _ = self._best(links)
+        first = links.begin[pair] + 1  # the empty word is before it
+        counts = torch.bincount(first + i, minlength=len(links.tokens))
+        counts[links.begin] = -1
+        found = torch.full((size,), -1, dtype=torch.long)
+        there = counts >= 0
+        found.scatter_reduce_(0, links.tokens[there], counts[there], "amax")
+        return torch.where(found < 0, default, found.double()).float()
+
+    def _best(self, links: Links) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the pair, the source word and the target word of each target word that has a source word."""
+        t = self.probability(links.source, links.target)
+        slots = len(links.owner)
+        most = t.new_zeros(slots).scatter_reduce_(0, links.slot, t, "amax")
+        place = torch.where(t == most[links.slot], links.place, len(links.tokens))
+        first = torch.full((slots,), len(links.tokens)).scatter_reduce_(0, links.slot, place, "amin")
+        kept = ((most > 0) & (first > 0)).nonzero().squeeze(-1)
+        pair = links.owner[kept]
+        return pair, first[kept] - 1, kept - links.slots[pair]
 
 
-def _link(pairs: Iterable[Rows]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source and target tokens of all links of all pairs, and the number of each target word."""
-    source: list[Tensor] = []
-    target: list[Tensor] = []
-    slot: list[Tensor] = []
-    first = 0
-    for ours, theirs in pairs:
-        f, e = torch.tensor([_NULL, *ours]), torch.tensor(list(theirs), dtype=torch.long)
-        source.append(f.repeat(len(e)))
-        target.append(e.repeat_interleave(len(f)))
-        slot.append(torch.arange(first, first + len(e)).repeat_interleave(len(f)))
-        first += len(e)
-    if not first:
-        return torch.zeros(0), torch.zeros(0), torch.zeros(0)
-    return torch.cat(source), torch.cat(target), torch.cat(slot)
+class Links(NamedTuple):
+    """Every source word of every pair, the empty one included, with every target word: L links of N target words.
+
+    Args:
+        source, target: tokens of each link, ``[L]``.
+        slot: the target word of each link, counted over all pairs, ``[L]``; ``place``: its source word, within its
+            sentence, 0 for the empty one.
+        owner: the pair of each target word, ``[N]``; ``slots``: the first target word of each pair.
+        tokens: of all sources, an empty word before each; ``begin``: where each source begins.
+    """
+
+    source: Tensor
+    target: Tensor
+    slot: Tensor
+    place: Tensor
+    owner: Tensor
+    slots: Tensor
+    tokens: Tensor
+    begin: Tensor
+
+    @property
+    def pairs(self) -> int:
+        """Return how many pairs there are."""
+        return len(self.begin)
+
+
+def _link(pairs: Iterable[Rows]) -> Links:
+    """Return all links of all pairs."""
+    ours, theirs = RaggedRows("i"), RaggedRows("i")
+    for source, target in pairs:
+        ours.add([_NULL, *source])
+        theirs.add(target)
+    (f, begin), (e, slots) = ours.tensors(), theirs.tensors()
+    owner = torch.arange(theirs.count).repeat_interleave(slots.diff())
+    counts = begin.diff()[owner]  # links of each target word
+    slot = torch.arange(len(owner)).repeat_interleave(counts)
+    place = torch.arange(len(slot)) - (counts.cumsum(0) - counts)[slot]
+    f, e = f.long(), e.long()
+    return Links(f[begin[owner][slot] + place], e[slot], slot, place, owner, slots[:-1], f, begin[:-1])

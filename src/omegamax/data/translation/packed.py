@@ -14,8 +14,9 @@ from torch.utils.data import Dataset
 from omegamax._arguments import check_integer
 from omegamax.data.files import DataError
 from omegamax.data.ragged import RaggedRows, get_row
+from omegamax.data.subwords import EOS, PAD
+from omegamax.data.translation.draws import SubwordDraws
 from omegamax.data.translation.pair import SentencePair
-from omegamax.data.translation.subwords import EOS, PAD
 from omegamax.data.translation.vocabulary import PairVocabulary
 
 _AT_ONCE = 4096  # sentences that go to the tokenizer together
@@ -38,6 +39,8 @@ class PackedPairs(Dataset[dict[str, Any]]):
         length: most tokens of a side, the end included; None: as many as there are.
         training: whether pairs may be left out.
         what: name of the part, for messages.
+        dropout: share of the merges of subwords that is left out at random, anew with each :meth:`draw`.
+        seed: of these.
 
     >>> pairs = [SentencePair("ein hund", "a dog", "1"), SentencePair("hund", "dog", "2")]
     >>> packed = PackedPairs(pairs, PairVocabulary.learn(pairs, kind="words", joint=False))
@@ -52,6 +55,8 @@ class PackedPairs(Dataset[dict[str, Any]]):
         length: int | None = None,
         training: bool = False,
         what: str = "pairs",
+        dropout: float = 0.0,
+        seed: int = 0,
     ) -> None:
         if length is not None:
             check_integer("PackedPairs", "length", length, least=2)
@@ -72,16 +77,35 @@ class PackedPairs(Dataset[dict[str, Any]]):
         if not self.pairs:
             raise DataError(f"{what}: there is no pair to take; check the files, or take a larger share for this part")
         self._source, self._target = (side.tensors() for side in sides)
+        self._lengths = torch.maximum(self._source[1].diff(), self._target[1].diff())
+        self._draws = None
+        if dropout:
+            source = (vocabulary.form(pair.source) for pair in self.pairs)
+            target = (vocabulary.form(pair.target) for pair in self.pairs)
+            self._draws = (
+                SubwordDraws(vocabulary.source, source, dropout, 2 * seed),
+                SubwordDraws(vocabulary.target, target, dropout, 2 * seed + 1),
+            )
         done = "left out" if training else "kept"
         if empty:
             _warn(f"{what}: {empty:,} pairs have a sentence without words, and are {done}")
         if long:
             _warn(f"{what}: {long:,} pairs have {length:,} tokens or more, and are {'left out' if training else 'cut'}")
 
+    def draw(self, epoch: int) -> None:
+        """Cut the words of all sentences anew, if merges are left out; :attr:`lengths` stay those without."""
+        if self._draws is not None:
+            self._source, self._target = (each.draw(epoch) for each in self._draws)
+
+    @property
+    def sides(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return source and target, each as all tokens and where each sentence begins and ends."""
+        return self._source, self._target
+
     @property
     def lengths(self) -> Tensor:
         """Return the numbers of tokens of the longer side of each pair, ``[N]``."""
-        return torch.maximum(self._source[1].diff(), self._target[1].diff())
+        return self._lengths
 
     def rows(self) -> Iterator[tuple[list[int], list[int]]]:
         """Yield the tokens of each pair, without the ends."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
+from omegamax.data.subwords import EOS, Subwords
 from omegamax.data.translation.form import TextForm
 from omegamax.data.translation.pair import SentencePair
-from omegamax.data.translation.subwords import EOS, Subwords
 
 
 class PairVocabulary:

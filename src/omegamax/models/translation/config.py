@@ -9,28 +9,12 @@ from typing import Any
 from omegamax._arguments import check_choice, check_integer, check_interval, check_number
 from omegamax._checks import check_above
 from omegamax.maps import get
+from omegamax.models.token_output import TokenOutputConfig
 
 ARCHITECTURES = ("transformer", "recurrent")
 CELLS = ("gru", "lstm")
 DENSITIES = {"continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
 FERTILITIES = ("constant", "table", "predicted")
-
-
-@dataclass(frozen=True)
-class TokenOutputConfig:
-    """How scores of tokens become probabilities, see :class:`~omegamax.nn.TokenOutput`.
-
-    Args:
-        transform: ``"softmax"``, ``"entmax15"``, ``"sparsemax"``, ``"entmax"`` or ``"normmax"``.
-        alpha: of entmax (1.5 by default) or normmax (2).
-        learnable: learn alpha of entmax, in (1, 2).
-        label_smoothing: in [0, 1].
-    """
-
-    transform: str = "softmax"
-    alpha: float | None = None
-    learnable: bool = False
-    label_smoothing: float = 0.1
 
 
 @dataclass(frozen=True)

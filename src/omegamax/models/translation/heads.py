@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -32,15 +33,12 @@ class Heads(torch.nn.Module):
         for each in (self.query, self.pair, self.out):
             torch.nn.init.xavier_uniform_(each.weight)
             torch.nn.init.zeros_(each.bias)
-        self.transform = _make_map(config)
+        self.transform = make_map(config.attention, config.attention_options, config.learn_alpha, config.heads)
 
     @property
     def alpha(self) -> Tensor | None:
         """Return the alpha of each head, ``[H]``; None of a map that has none."""
-        if isinstance(self.transform, nn.Entmax) and isinstance(self.transform.alpha, nn.Alpha):
-            return self.transform.alpha.value
-        alpha = getattr(self.transform, "alpha", None)
-        return None if alpha is None else torch.full((self.heads,), float(alpha))
+        return read_alpha(self.transform, self.heads)
 
     def keep(self, x: Tensor) -> Cache:
         """Return the keys and values of states."""
@@ -70,8 +68,16 @@ class Heads(torch.nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
-def _make_map(config: TranslatorConfig) -> Omega | torch.nn.Module:
-    if config.learn_alpha:
-        start = config.attention_options.get("alpha", 1.5)
-        return nn.Entmax(start, learnable=True, per=config.heads)
-    return get(config.attention, **config.attention_options)
+def make_map(attention: str, options: Mapping[str, Any], learn_alpha: bool, heads: int) -> Omega | torch.nn.Module:
+    """Return the map of all heads, or entmax with an alpha to learn for each of them."""
+    if learn_alpha:
+        return nn.Entmax(options.get("alpha", 1.5), learnable=True, per=heads)
+    return get(attention, **options)
+
+
+def read_alpha(transform: Omega | torch.nn.Module, heads: int) -> Tensor | None:
+    """Return the alpha of each head, ``[heads]``; None of a map that has none."""
+    if isinstance(transform, nn.Entmax) and isinstance(transform.alpha, nn.Alpha):
+        return transform.alpha.value
+    alpha = getattr(transform, "alpha", None)
+    return None if alpha is None else torch.full((heads,), float(alpha))

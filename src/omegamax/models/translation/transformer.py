@@ -85,8 +85,8 @@ class TransformerTranslator(Translator):
 
     def _embed(self, embedding: torch.nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         x = embedding(tokens) * math.sqrt(self.config.dim)
-        positions = encode_positions(first + tokens.shape[1], self.config.dim)[first:]
-        return self.dropout(x + positions.to(x))
+        positions = encode_positions(first + tokens.shape[1], self.config.dim, x.device)[first:]
+        return self.dropout(x + positions.to(x.dtype))
 
 
 class EncoderLayer(torch.nn.Module):

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import nn
 from omegamax._checks import readable
 from omegamax.densities import Density
 from omegamax.maps import Omega
+from omegamax.models.token_output import make_output
 from omegamax.models.translation.config import TranslatorConfig
 
 PAD, BOS, EOS, UNK = range(4)
@@ -53,17 +53,7 @@ class Translator(torch.nn.Module, abc.ABC):
         self.embedding = _make_embedding(config.target, dim)
         self.source_embedding = self.embedding if config.joint else _make_embedding(config.source, dim)
         self.dropout = torch.nn.Dropout(config.dropout)
-        shared = self.embedding.weight if config.tied else None
-        assert shared is None or isinstance(shared, torch.nn.Parameter)
-        self.output = nn.TokenOutput(
-            config.dim,
-            config.target,
-            config.output.transform,
-            alpha=config.output.alpha,
-            learnable=config.output.learnable,
-            label_smoothing=config.output.label_smoothing,
-            weight=shared,
-        )
+        self.output = make_output(config.output, config.dim, config.target, self.embedding if config.tied else None)
 
     @abc.abstractmethod
     def encode(self, source: Tensor) -> State:
@@ -109,7 +99,8 @@ class Translator(torch.nn.Module, abc.ABC):
         """
         hidden, state = self.advance(state, tokens)
         scores = self.output(hidden)
-        scores[:, [PAD, BOS, UNK]] = -math.inf
+        for token in (PAD, BOS, UNK):  # a list of them would be sent to a GPU, and waited for
+            scores[:, token] = -math.inf
         return scores, state
 
     def align(self, source: Tensor, target: Tensor) -> Alignment:

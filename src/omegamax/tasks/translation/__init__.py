@@ -1,7 +1,9 @@
 """Translation: networks trained, measured, searched and looked into."""
 
 from omegamax.tasks.translation.bleu import BLEUReport as BLEUReport
+from omegamax.tasks.translation.bleu import compare_bleu as compare_bleu
 from omegamax.tasks.translation.bleu import measure_bleu as measure_bleu
+from omegamax.tasks.translation.coverage import WordAligner as WordAligner
 from omegamax.tasks.translation.data import TranslationData as TranslationData
 from omegamax.tasks.translation.search import Hypothesis as Hypothesis
 from omegamax.tasks.translation.search import SearchConfig as SearchConfig

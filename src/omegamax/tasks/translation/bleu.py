@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,3 +54,24 @@ def measure_bleu(hypotheses: Sequence[str], references: Sequence[str], form: Tex
     found = metric.corpus_score(list(hypotheses), [list(references)])
     brevity = found.sys_len / max(1, found.ref_len)
     return BLEUReport(found.score, str(metric.get_signature()), form.label, len(references), brevity)
+
+
+def compare_bleu(
+    first: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]], form: TextForm, samples: int = 1000
+) -> tuple[float, float]:
+    """Return the BLEU of translations less that of others, in points, and the p-value of sacrebleu's paired bootstrap.
+
+    Args:
+        first, other: translation and reference by the ids of the sentences, the same for both.
+        form: of the sentences.
+        samples: of the bootstrap.
+    """
+    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+    from sacrebleu.significance import PairedTest
+
+    systems = [("first", [first[id][0] for id in first]), ("other", [other[id][0] for id in first])]
+    references = [[first[id][1] for id in first]]
+    metrics = {"BLEU": BLEU(lowercase=form.lowercase, force=True)}
+    found: Any = PairedTest(systems, metrics, references, "bs", samples)()[1]["BLEU"]  # type: ignore[arg-type]
+    before, after = found
+    return after.score - before.score, float(after.p_value)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
 
-from omegamax._arguments import check_choice, check_integer
+from omegamax._arguments import check_choice, check_integer, check_interval
 from omegamax.data import DataError
 from omegamax.data.files import read_json
+from omegamax.data.subwords import KINDS, MOST_TOKENS
 from omegamax.data.text.texts import SPLITS
 from omegamax.data.translation import PackedPairs, PairVocabulary, ParallelCorpus, TextForm, collate_pairs
-from omegamax.data.translation.subwords import KINDS, MOST_TOKENS
 from omegamax.tasks.batches import Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit, RunData
@@ -30,6 +30,8 @@ class TranslationData(RunData):
         size: most subwords, of both languages together if they share them.
         joint: let both languages share their subwords, and networks their embedding.
         least: how often a pair must occur to be merged, or a word to be known.
+        dropout: share of the merges of BPE that is left out at random in training, so that words are cut in other ways
+            in each epoch.
         lowercase: lower-case all sentences; the score is then against lower-cased references, and says so.
         normalise: ``"none"``, ``"NFC"`` or ``"NFKC"``.
         punctuation: write quotation marks, dashes and dots as keyboards have them.
@@ -45,6 +47,7 @@ class TranslationData(RunData):
         "size": Limit(5, MOST_TOKENS),
         "length": Limit(2, 1 << 16),
         "batch_tokens": Limit(1, 1 << 24),
+        "dropout": Limit(0, 1, real=True),
     }
 
     def __init__(
@@ -53,6 +56,7 @@ class TranslationData(RunData):
         size: int = 8000,
         joint: bool = True,
         least: int = 2,
+        dropout: float = 0.0,
         lowercase: bool = False,
         normalise: str = "NFC",
         punctuation: bool = False,
@@ -67,8 +71,11 @@ class TranslationData(RunData):
         self.check({"size": size, "length": length, "batch_tokens": batch_tokens})
         check_choice(name, "subwords", subwords, KINDS)
         check_integer(name, "least", least, least=1)
+        check_interval(name, "dropout", dropout, "[0, 1)")
+        if dropout and subwords != "bpe":
+            raise ValueError(f"{name}: dropout goes with subwords='bpe', got {subwords!r}")
         self.form = TextForm(lowercase, normalise, punctuation)
-        self.subwords, self.size, self.joint, self.least = subwords, size, joint, least
+        self.subwords, self.size, self.joint, self.least, self.dropout = subwords, size, joint, least, dropout
         self.lowercase, self.normalise, self.punctuation = lowercase, normalise, punctuation
         self.length, self.batch_tokens, self.vocabulary_file = length, batch_tokens, vocabulary_file
         self._vocabulary: PairVocabulary | None = None
@@ -100,7 +107,9 @@ class TranslationData(RunData):
         check_choice(type(self).__name__, "split", name, SPLITS)
         if name not in self._splits:
             pairs = progress(self.read(name), f"reading {name}")
-            self._splits[name] = PackedPairs(pairs, self.vocabulary, self.length, name == "train", name)
+            share = self.dropout if name == "train" else 0.0
+            settings = {"what": name, "dropout": share, "seed": self.seed}
+            self._splits[name] = PackedPairs(pairs, self.vocabulary, self.length, name == "train", **settings)  # type: ignore[arg-type]
         return self._splits[name]
 
     @property
@@ -110,4 +119,16 @@ class TranslationData(RunData):
     def order(self, samples: Dataset[Any], seed: int | None, processes: int, rank: int) -> Order:
         assert isinstance(samples, PackedPairs)
         settings = {"most": self.batch_size, "processes": processes, "rank": rank}
-        return TokenOrder(samples.lengths, self.batch_tokens, seed, **settings)  # type: ignore[arg-type]
+        return PairOrder(samples, self.batch_tokens, seed, **settings)  # type: ignore[arg-type]
+
+
+class PairOrder(TokenOrder):
+    """Which pairs make batches; with each epoch their words are cut anew, if merges are left out."""
+
+    def __init__(self, samples: PackedPairs, tokens: int, seed: int | None = None, **settings: Any) -> None:
+        super().__init__(samples.lengths, tokens, seed, **settings)
+        self.samples = samples
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        self.samples.draw(epoch)

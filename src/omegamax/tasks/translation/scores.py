@@ -13,7 +13,9 @@ from omegamax.data.translation import BOS, PAD, UNK, TextForm
 from omegamax.generation import Beams
 from omegamax.metrics import rep_score
 from omegamax.tasks.translation.bleu import BLEUReport, measure_bleu
+from omegamax.tasks.translation.coverage import WordAligner
 
+Line = tuple[str, str, str]  # translation, reference, source
 _MEANS = ("loss", "support", "exact", "complete", "empty", "repeated", "length")
 
 
@@ -24,17 +26,18 @@ class TranslationScores(torch.nn.Module):
     there; ``exact`` and ``complete``, the shares of searches that are proven to have found the best translation, or all
     there are; ``empty``, the share of translations without words; ``repeated``, of those that say a word, or four
     words, twice in a row; ``length``, tokens of a translation; ``rep``, see :func:`~omegamax.metrics.rep_score`, of
-    words in lower case; and ``bleu``.
+    words in lower case; ``drop``, see :func:`~omegamax.metrics.drop_score`, if there is an aligner; and ``bleu``.
 
     Args:
         form: of the sentences, stated beside the score.
+        aligner: of source words and translations; None: ``drop`` is not measured.
     """
 
-    def __init__(self, form: TextForm) -> None:
+    def __init__(self, form: TextForm, aligner: WordAligner | None = None) -> None:
         super().__init__()
-        self.form = form
+        self.form, self.aligner = form, aligner
         self.means = torch.nn.ModuleDict({name: MeanMetric() for name in _MEANS})
-        self.lines: dict[str, tuple[str, str]] = {}
+        self.lines: dict[str, Line] = {}
 
     def update(
         self,
@@ -45,6 +48,7 @@ class TranslationScores(torch.nn.Module):
         found: Beams,
         texts: Sequence[str],
         references: Sequence[str],
+        sources: Sequence[str],
     ) -> None:
         """Add a batch: its loss, probabilities ``[B, T, V]`` of the target ``[B, T]``, and what a search found."""
         there = target != PAD
@@ -57,12 +61,12 @@ class TranslationScores(torch.nn.Module):
         self._mean("length").update(found.lengths[:, 0].float())
         self._mean("empty").update(torch.tensor([float(not text.strip()) for text in texts]).to(loss.device))
         self._mean("repeated").update(torch.tensor([float(repeats(text)) for text in texts]).to(loss.device))
-        self.lines |= {id: pair for id, pair in zip(ids, zip(texts, references, strict=True), strict=True)}
+        self.lines |= dict(zip(ids, zip(texts, references, sources, strict=True), strict=True))
 
-    def gather(self) -> dict[str, tuple[str, str]]:
-        """Return translations and references of all processes, by the ids of the pairs."""
+    def gather(self) -> dict[str, Line]:
+        """Return translations, references and sources of all processes, by the ids of the pairs."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            parts: list[dict[str, tuple[str, str]]] = [{}] * torch.distributed.get_world_size()
+            parts: list[dict[str, Line]] = [{}] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(parts, self.lines)
             return {id: pair for part in parts for id, pair in part.items()}
         return self.lines
@@ -70,11 +74,14 @@ class TranslationScores(torch.nn.Module):
     def compute(self) -> tuple[dict[str, float], BLEUReport]:
         """Return the means over all pairs so far, and the BLEU score."""
         lines = self.gather()
-        texts, references = ([pair[side] for pair in lines.values()] for side in (0, 1))
+        texts, references, sources = ([line[side] for line in lines.values()] for side in (0, 1, 2))
         report = measure_bleu(texts, references, self.form)
         values = {name: float(self._mean(name).compute()) for name in _MEANS}
         said, wanted = ([split_words(self.form(text).lower()) for text in side] for side in (texts, references))
-        return {**values, "rep": float(rep_score(said, wanted)), "bleu": report.score}, report
+        values["rep"] = float(rep_score(said, wanted))
+        if self.aligner is not None:
+            values["drop"] = self.aligner.measure_drop(sources, texts, references)
+        return {**values, "bleu": report.score}, report
 
     def reset(self) -> None:
         """Forget all pairs."""

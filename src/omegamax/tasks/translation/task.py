@@ -9,17 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_interval, check_number, is_integer
+from omegamax._arguments import check_integer, is_integer
 from omegamax.data import DataError
 from omegamax.data.files import short
 from omegamax.data.translation import Lexicon, PackedPairs, PairVocabulary
 from omegamax.models.translation import RecurrentTranslator, TranslatorConfig, make_translator
 from omegamax.models.translation.translator import Translator
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.sequence_task import SequenceTask
 from omegamax.tasks.translation.bleu import BLEUReport
+from omegamax.tasks.translation.coverage import WordAligner
 from omegamax.tasks.translation.data import TranslationData
-from omegamax.tasks.translation.scores import TranslationScores
+from omegamax.tasks.translation.scores import Line, TranslationScores
 from omegamax.tasks.translation.search import SearchConfig, search_tokens
 from omegamax.tasks.weights_file import remedy
 from omegamax.tasks.whole import whole_file
@@ -31,7 +32,7 @@ _LIMITS = {"layers": 1000, "functions": 1 << 16, "heads": 1 << 16}
 _LENGTH = 256  # tokens of a line that are read, where the data does not say
 
 
-class TranslationTask(RunTask):
+class TranslationTask(SequenceTask):
     """A :class:`~omegamax.models.translation.Translator`, its loss, its optimiser, and what is measured of it.
 
     Logged are ``train_loss``; ``val_loss``, ``val_bleu`` and the other measures of
@@ -49,6 +50,8 @@ class TranslationTask(RunTask):
         average: decay of a running mean of the weights, from one step to the next, that stands in for them in
             validation, test and files; 0: the weights themselves.
         search: how a test looks for translations.
+        aligned: training pairs from which a test learns which words belong together, to tell how many source words
+            translations leave out (``test_drop``); 0: it does not.
 
     Example:
         >>> from omegamax.data.translation import TinyPairs
@@ -71,17 +74,16 @@ class TranslationTask(RunTask):
         betas: tuple[float, float] = (0.9, 0.98),
         average: float = 0.0,
         search: SearchConfig = SearchConfig(),  # noqa: B008, frozen
+        aligned: int = 50_000,
     ) -> None:
-        super().__init__()
-        check_number("TranslationTask", "weight_decay", weight_decay, least=0)
-        check_interval("TranslationTask", "average", average, "[0, 1)")
+        super().__init__(rate, weight_decay, betas, average)
         self.vocabulary = vocabulary
         sizes = {"source": len(vocabulary.source), "target": len(vocabulary.target), "joint": vocabulary.joint}
         self.config = network.replace(**sizes)
         self.network = {"vocabulary": vocabulary, "network": self.config}
         self.model = make_translator(self.config)
-        self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
-        self.average, self.search = average, search
+        self.search = search
+        self.aligned = check_integer("TranslationTask", "aligned", aligned, least=0)
 
     @property
     def label(self) -> str:
@@ -90,9 +92,8 @@ class TranslationTask(RunTask):
         attention = config.attention if not config.learn_alpha else "learnt entmax"
         if config.density is not None:
             attention = f"{attention} + {config.density}"
-        output = config.output.transform if not config.output.learnable else "learnt entmax"
         kind = "" if config.architecture == "transformer" else f", {config.architecture}"
-        return f"{attention} attention, {output} output{kind}".replace("_", " ")
+        return f"{attention} attention, {config.output.label} output{kind}".replace("_", " ")
 
     @property
     def length(self) -> int:
@@ -120,18 +121,13 @@ class TranslationTask(RunTask):
     def forward(self, batch: Batch) -> Tensor:
         return self.model(batch)
 
-    def configure_callbacks(self) -> list[Any]:
-        if not self.average:
-            return []
-        from lightning.pytorch.callbacks import EMAWeightAveraging
-
-        return [EMAWeightAveraging(decay=self.average)]
-
     def setup(self, stage: str) -> None:
         # Only a trainer measures: a network that is asked has none of these. The trainer moves them to its device.
         self.scores = torch.nn.ModuleDict({name: TranslationScores(self.vocabulary.form) for name in PREFIXES})
         super().setup(stage)
         data = getattr(self.trainer, "datamodule", None)
+        if stage == "test" and data is not None and self.aligned:
+            self._scores("test_").aligner = WordAligner(data.read("train"), self.vocabulary.form, self.aligned)
         if stage == "fit" and data is not None and self.config.fertility is not None:
             if self.config.fertility.kind == "table":
                 self._fill_table(data.split("train"))
@@ -150,10 +146,10 @@ class TranslationTask(RunTask):
         return loss
 
     def validation_step(self, batch: Batch, index: int) -> None:
-        self._score("val_", batch, SearchConfig(beam=1, max_length=self.search.max_length))
+        self.score(self._scores("val_"), batch, SearchConfig(beam=1, max_length=self.search.max_length))
 
     def test_step(self, batch: Batch, index: int) -> None:
-        self._score("test_", batch, self.search)
+        self.score(self._scores("test_"), batch, self.search)
 
     def on_validation_epoch_end(self) -> None:
         self._report("val_")
@@ -164,18 +160,13 @@ class TranslationTask(RunTask):
         if self.trainer.is_global_zero:
             self._write(lines, report)
 
-    def configure_optimizers(self) -> Any:
-        optimiser = torch.optim.AdamW(
-            self.parameters(), self.rate.peak, betas=self.betas, weight_decay=self.weight_decay
-        )
-        return self.rate.schedule(optimiser, self.trainer)
-
-    def _score(self, prefix: str, batch: Batch, search: SearchConfig) -> None:
+    def score(self, scores: TranslationScores, batch: Batch, search: SearchConfig) -> None:
+        """Translate a batch, and add what is measured of it to scores."""
         p = self.model.omega.argmax(self(batch).float())
         found: Any = search_tokens(self.model, batch["source"], search)
         texts = [self.vocabulary.decode(row[0]) for row in found.lists()]
         loss = self.model.loss(batch)
-        self._scores(prefix).update(batch["id"], loss, p, batch["target"], found, texts, batch["reference"])
+        scores.update(batch["id"], loss, p, batch["target"], found, texts, batch["reference"], batch["text"])
 
     def _report(self, prefix: str) -> BLEUReport:
         scores = self._scores(prefix)
@@ -185,7 +176,7 @@ class TranslationTask(RunTask):
         scores.reset()
         return report
 
-    def _write(self, lines: dict[str, tuple[str, str]], report: BLEUReport) -> None:
+    def _write(self, lines: dict[str, Line], report: BLEUReport) -> None:
         """Write translations, references and the score, in the order of the corpus."""
         folder = Path(self.trainer.default_root_dir)
         samples: Any = getattr(getattr(self.trainer.test_dataloaders, "loader", None), "dataset", None)
