@@ -1,27 +1,33 @@
 """Train and measure: every kind of attention from several seeds, on features of the photographs of Flickr8k.
 
-    omegamax features flickr8k/images_*.zip --backbone efficientnet_lite:0@320 --layer _blocks.15 --dtype float16 \
+    omegamax features flickr8k/images_*.zip --backbone efficientnet_lite:2@256 --layer _blocks.20 --dtype float16 \
         --out flickr8k-features
     python experiments/captioning/run.py --data FOLDER --features flickr8k-features
+    python experiments/captioning/score.py --data FOLDER
 
-``FOLDER`` holds ``flickr8k``. Rows are added to ``results/runs.csv`` as they are done; what is there is not run again.
+``FOLDER`` holds ``flickr8k``. First softmax, of one seed, with several dropouts, smoothings and rates; then the other
+kinds with what was best for the captions of the validation part, each with several rates; then all kinds with the rate
+that was best for each, from the other seeds. Rows are added to ``results/runs.csv`` as they are done; what is there is
+not run again. Captions go to ``results/captions``, and with ``--networks`` weights and maps of the first seed to a
+folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from job import HERE, KINDS, MEASURED, Place, run
+from job import COLUMNS, HERE, KEYS, KINDS, Place, run
 
 from omegamax.tasks.experiment import Arguments, tell_end
-from omegamax.tasks.trials import Trials
+from omegamax.tasks.trials import Job, Trials
 
-KEYS = ("kind", "seed", "peak", "dropout")
-COLUMNS = (*KEYS, *MEASURED, "val_bleu4", "epochs", "parameters", "seconds", "device")
+PEAKS, DROPOUTS, SMOOTHINGS = (5e-4, 1e-3), (0.3, 0.5), (0.0, 0.1)
 
 
 def runs(folder: Path) -> Trials:
@@ -35,25 +41,58 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--features", required=True, help="folder with the features of the photographs")
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    add("--epochs", type=int, default=20, help="of each network (20)")
-    add("--peak", type=float, default=4e-4, help="the highest learning rate (0.0004)")
-    add("--dropout", type=float, default=0.3, help="of embeddings and of what words are read from (0.3)")
-    add("--precision", default="32-true", help="as Lightning's trainer takes it (32-true)")
-    add("--runs", type=Path, help="folder of the trained networks (none is kept)")
+    add("--epochs", type=int, default=15, help="of each network (15)")
+    add("--peaks", nargs="+", type=float, default=PEAKS, help="highest learning rates to choose from")
+    add("--dropouts", nargs="+", type=float, default=DROPOUTS, help="dropouts to choose from")
+    add("--smoothings", nargs="+", type=float, default=SMOOTHINGS, help="label smoothings to choose from")
+    add("--networks", type=Path, help="folder for weights and maps of the first seed (they are not kept)")
+    add("--plain", action="store_true", help="capture no steps as CUDA graphs")
     return parser.parse_args()
+
+
+def best(rows: list[dict[str, str]], kind: str, seed: int, names: tuple[str, ...]) -> dict[str, float]:
+    """Return the settings with which captions of the validation part were best.
+
+    >>> rows = [{"kind": "tvmax", "seed": "0", "peak": p, "val_bleu4": b} for p, b in (("0.1", "0.2"), ("1.0", "0.1"))]
+    >>> best(rows, "tvmax", 0, ("peak",))
+    {'peak': 0.1}
+    """
+    own = [row for row in rows if row["kind"] == kind and row["seed"] == str(seed)]
+    found = max(own, key=lambda row: float(row["val_bleu4"]))
+    return {name: float(found[name]) for name in names}
 
 
 def main() -> int:
     """Run what has no row yet."""
     options = parse()
-    folder = str(Path(options.data) / "flickr8k")
-    place = Place(folder, options.features, options.device, options.epochs, options.precision)
-    same = {"peak": options.peak, "dropout": options.dropout}
-    jobs = [{"kind": kind, "seed": seed, **same} for seed in options.seeds for kind in options.kinds]
-    table = runs(options.results)
+    table, first, base = runs(options.results), options.seeds[0], options.kinds[0]
     with tempfile.TemporaryDirectory() as scratch:
-        work = functools.partial(run, place=place, out=options.runs or Path(scratch))
-        failed = table.run(jobs, work, options.workers)
+        place = Place(
+            str(Path(options.data) / "flickr8k"),
+            options.features,
+            options.device,
+            options.epochs,
+            str(options.results),
+            str(options.networks or scratch),
+            options.plain,
+        )
+        work = functools.partial(run, place=place)
+        failed: list[Job] = []
+
+        def do(jobs: list[dict[str, Any]]) -> None:
+            failed.extend(table.run(jobs, work, options.workers))
+
+        grid = itertools.product(options.dropouts, options.smoothings, options.peaks)
+        do([{"kind": base, "seed": first, "peak": p, "dropout": d, "smoothing": s} for d, s, p in grid])
+        if not any(row["kind"] == base for row in table.rows()):
+            return tell_end(table, failed)
+        same = best(table.rows(), base, first, ("dropout", "smoothing"))
+        others = [kind for kind in options.kinds if kind != base]
+        do([{"kind": kind, "seed": first, "peak": p, **same} for p in options.peaks for kind in others])
+        for seed in options.seeds[1:]:
+            rows = table.rows()
+            tried = [kind for kind in options.kinds if any(row["kind"] == kind for row in rows)]
+            do([{"kind": kind, "seed": seed, **best(rows, kind, first, ("peak",)), **same} for kind in tried])
     return tell_end(table, failed)
 
 

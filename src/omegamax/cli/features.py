@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--weights", type=Path, metavar="FILE", help="weights of the backbone, .safetensors or a torch state dict")
     add("--layer", metavar="NAME", help="take this layer's output (the last feature map)")
     add("--size", type=_size, metavar="N|HxW", help="pixels that pictures are brought to (the backbone's own, or 448)")
+    help = "more sizes at which the whole picture is seen; maps are averaged"
+    add("--scales", nargs="+", type=_size, default=[], metavar="N|HxW", help=help)
+    help = "see N x N pieces of a picture, each in full size, for N times as many rows and columns (1)"
+    add("--crops", type=_positive, default=1, metavar="N", help=help)
+    add("--mirror", action="store_true", help="see mirror images, too, and average")
     add("--normalise", choices=["imagenet", "half", "none"], help="of colours (as the backbone wants, or imagenet)")
     add("--grid", nargs=2, type=_positive, metavar=("ROWS", "COLUMNS"), help="average to this many cells (as they are)")
     add("--channels", type=_positive, metavar="D", help="keep the first D principal components (all channels)")
@@ -77,6 +82,9 @@ def run(options: argparse.Namespace) -> int:
                 pictures,
                 options.out,
                 size=options.size,
+                scales=options.scales,
+                crops=options.crops,
+                mirror=options.mirror,
                 grid=tuple(options.grid) if options.grid else None,
                 channels=options.channels,
                 format=options.format,

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
 from omegamax.tasks.captioning import CaptionPredictions, CaptionTask
@@ -73,16 +74,6 @@ def test_captions_are_written_to_files_that_are_read_again(done, capsys):
         assert np.allclose(each.maps.sum((1, 2)), 1, atol=2e-3)
 
 
-def refused(capsys, *arguments):
-    try:
-        code = main(["caption", *map(str, arguments)])
-    except SystemExit as exit:
-        code = exit.code
-    shown = capsys.readouterr().err
-    assert code == 2 and "Traceback" not in shown
-    return shown
-
-
 @pytest.mark.parametrize(
     "setting, said",
     [
@@ -95,7 +86,7 @@ def refused(capsys, *arguments):
     ],
 )
 def test_settings_that_make_no_sense_are_named(tmp_path, capsys, setting, said):
-    assert said in refused(capsys, "fit", *run_in(tmp_path, setting))
+    assert said in refused(capsys, "caption", "fit", *run_in(tmp_path, setting))
 
 
 def test_explain_writes_a_strip_of_several_networks(done, tmp_path, capsys):
@@ -112,10 +103,10 @@ def test_explain_writes_a_strip_of_several_networks(done, tmp_path, capsys):
     assert out.read_bytes()[:4] == b"\x89PNG"
     assert main([*asked, "--zeros", "transparent", "--beam", "1"]) == 0
     picture.write_bytes(b"no picture")
-    assert "is damaged or not a picture" in refused(capsys, *asked[1:])
-    assert "does not exist" in refused(capsys, "explain", tmp_path / "no.jpg", *asked[3:])
+    assert "is damaged or not a picture" in refused(capsys, "caption", *asked[1:])
+    assert "does not exist" in refused(capsys, "caption", "explain", tmp_path / "no.jpg", *asked[3:])
     np.savez(tmp_path / "cells.npz", x=np.zeros((4, 5), np.float32))
-    assert "features must be [h, w, 8]" in refused(capsys, "explain", tmp_path / "cells.npz", *asked[3:])
+    assert "features must be [h, w, 8]" in refused(capsys, "caption", "explain", tmp_path / "cells.npz", *asked[3:])
 
 
 @pytest.mark.slow

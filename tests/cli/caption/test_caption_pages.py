@@ -8,6 +8,7 @@ import re
 
 import pytest
 import torch
+from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
 from omegamax.data.captions import CaptionVocabulary
@@ -40,11 +41,6 @@ def write_run(folder, kind):
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     return [write_run(folder / kind, kind) for kind in ("softmax", "sparsemax")]
-
-
-def refused(capsys, *arguments):
-    assert main(["caption", *map(str, arguments)]) == 2
-    return capsys.readouterr().err.splitlines()[-1]
 
 
 def test_compare_writes_table_and_page(runs, tmp_path, capsys):
@@ -86,13 +82,13 @@ def test_captions_alone_need_to_know_where_the_photographs_are(runs, tmp_path, c
     alone = tmp_path / "mine"
     CaptionPredictions.load(runs[0]).save(alone)
     out = ["--out", tmp_path / "rating.html"]
-    assert "it is not known where the photographs are" in refused(capsys, "rate", "--runs", alone, *out)
+    assert "it is not known where the photographs are" in refused(capsys, "caption", "rate", "--runs", alone, *out)
     assert main(["caption", "compare", str(alone), "--out", str(tmp_path / "out"), "--examples", "0"]) == 0
     network = runs[0] / "model.safetensors"
     stamp = network.stat().st_mtime
     try:
         os.utime(network, (stamp + 1e6, stamp + 1e6))
-        assert "older than its network" in refused(capsys, "rate", "--runs", runs[0], *out)
+        assert "older than its network" in refused(capsys, "caption", "rate", "--runs", runs[0], *out)
     finally:
         os.utime(network, (stamp, stamp))
-    assert "is named twice" in refused(capsys, "compare", alone, alone, "--out", tmp_path / "out")
+    assert "is named twice" in refused(capsys, "caption", "compare", alone, alone, "--out", tmp_path / "out")

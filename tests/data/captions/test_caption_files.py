@@ -26,7 +26,7 @@ def test_flickr8k(tmp_path):
     found = read_flickr8k(tmp_path, "val")
     assert [entry.image for entry in found] == ["b.jpg", "a.jpg"]
     assert found[1].captions == (("a", "dog", "runs"), ("the", "dog", "s", "ball"))
-    assert found[1].references == ("a dog runs", "the dog s ball")
+    assert found[1].references == ("A dog runs .", "The dog 's ball")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,9 @@ def test_karpathy(tmp_path):
     path = tmp_path / "dataset_coco.json"
     path.write_text(json.dumps(karpathy()))
     assert [entry.image for entry in read_karpathy(path, "train")] == ["1.jpg", "val2014/2.jpg"]
-    assert read_karpathy(path, "test") == [CaptionEntry("3.jpg", (("a", "dog"),))]
+    assert read_karpathy(path, "test") == [CaptionEntry("3.jpg", (("a", "dog"),), texts=("A dog.",))]
+    path.write_text(json.dumps(karpathy(sentences=[{"tokens": ["a", "dog"]}])))
+    assert read_karpathy(path, "test")[0].references == ("a dog",)
     with pytest.raises(DataError, match="no pictures of the part 'val'"):
         read_karpathy(path, "val")
 
@@ -98,8 +100,9 @@ def write_coco(folder, image_id=7, category=3):
 def test_coco(tmp_path):
     captions, instances = write_coco(tmp_path)
     words = (("a", "dog"), ("a", "puppy"))
-    assert read_coco(captions) == [CaptionEntry("COCO_7.jpg", words)]
-    assert read_coco(captions, [instances]) == [CaptionEntry("COCO_7.jpg", words, ("sports ball", "dog"))]
+    texts = ("A Dog.", "a puppy")
+    assert read_coco(captions) == [CaptionEntry("COCO_7.jpg", words, texts=texts)]
+    assert read_coco(captions, [instances]) == [CaptionEntry("COCO_7.jpg", words, ("sports ball", "dog"), texts)]
 
 
 def test_broken_coco_is_refused(tmp_path):

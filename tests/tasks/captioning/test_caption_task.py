@@ -61,7 +61,7 @@ def test_flickr8k_from_its_folder(tmp_path):
     Image.fromarray(np.zeros((10, 20, 3), np.uint8)).save(tmp_path / "images" / "a.jpg")
     batch = next(iter(data.train_dataloader()))
     assert sorted(map(tuple, batch["caption"].tolist())) == [(2, 4, 5, 1, 3), (2, 4, 5, 3, 0)]
-    assert batch["image"].shape == (2, 3, 8, 8) and batch["references"][0] == ["a dog runs", "a dog"]
+    assert batch["image"].shape == (2, 3, 8, 8) and batch["references"][0] == ["A dog runs .", "A dog"]
     with pytest.raises(FileNotFoundError, match=r"no picture b\.jpg"):
         data.split("test")
 
@@ -73,6 +73,13 @@ def test_settings_beyond_limits_are_refused():
         SceneCaptionsData(least=0)
     with pytest.raises(FileNotFoundError, match="vocabulary_file"):
         _ = CocoCaptionsData("no.json", "no.json", vocabulary_file="no.json").vocabulary
+
+
+def test_references_as_people_wrote_them_are_compared_by_words():
+    measures = CaptionMeasures()
+    measures.add_captions([("a", "dog", "runs", "a", "dog")], [["A Dog runs , a dog ."]], [[]])
+    found = measures.compute()
+    assert found["bleu4"] == pytest.approx(1) and found["rep"] == 0
 
 
 def test_measures_are_those_of_their_definitions():
@@ -101,6 +108,24 @@ def test_network_is_saved_and_loaded(tmp_path):
     one, other = explain(task, image), explain(read, image)
     assert one.tokens == other.tokens and torch.equal(one.maps, other.maps) and read.label == "tvmax"
     assert one.log_probability == other.log_probability <= 0
+    assert (read.beam, read.max_length, read.length_penalty) == (5, 5, 0.0)
+
+
+def test_how_captions_are_written_is_in_the_file_and_no_part_of_the_network(tmp_path):
+    task, path = make_task(), tmp_path / "model.safetensors"
+    task.beam, task.max_length, task.length_penalty = 2, 3, 0.5
+    record = task.describe()
+    write_weights(path, task.kind, record, task.model.state_dict())
+    read = CaptionTask.load(path)
+    assert (read.beam, read.max_length, read.length_penalty) == (2, 3, 0.5)
+    make_task().on_load_checkpoint({"caption": record})  # goes on from it with another beam
+    del record["writing"]
+    write_weights(path, task.kind, record, task.model.state_dict())
+    assert CaptionTask.load(path).beam == 5  # as files say that were written before
+    for wrong in ({"beam": 10**9}, {"beam": "five"}, {"max_length": 0}, {"length_penalty": -1}, {"width": 1}, [1]):
+        write_weights(path, task.kind, {**record, "writing": wrong}, task.model.state_dict())
+        with pytest.raises(DataError):
+            CaptionTask.load(path)
 
 
 @pytest.mark.parametrize(

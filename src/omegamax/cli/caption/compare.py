@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omegamax.cli import _table
 from omegamax.cli._checks import at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.caption._runs import add_data_arguments, find_settings, name_runs
-from omegamax.cli.comparison import find_data, write_comparison
+from omegamax.cli.comparison import describe_networks, find_data, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _compare(options: argparse.Namespace) -> int:
         themed=options.themed,
         seed=options.seed,
         title="Where networks look while they write",
-        about=f"{len(runs)} network{'s' if len(runs) > 1 else ''} on the {options.split} part.",
+        about=describe_networks(len(runs), options.split),
         settings={
             **({"data": settings["class"]} if settings else {}),
             "split": options.split,
@@ -76,7 +77,7 @@ def _compare(options: argparse.Namespace) -> int:
 def write(comparison: CaptionComparison, out: Path) -> None:
     """Print the table, write ``report.html`` and ``comparison.json``, and say where they are."""
     from omegamax.tasks.captioning.report import write_report
-    from omegamax.tasks.captioning.report.table import columns
+    from omegamax.tasks.captioning.report.table import columns, difference_columns
 
     shown = columns(comparison.rows)
     rows = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in shown)] for row in comparison.rows]
@@ -85,6 +86,12 @@ def write(comparison: CaptionComparison, out: Path) -> None:
     page = partial(write_report, comparison)
     headers = ["attention", *(column.title for column in shown)]
     write_comparison(out, headers, rows, " ".join(said), comparison.save, page, "photographs")
+    away = difference_columns(comparison.rows)
+    if away:
+        first, *others = comparison.rows
+        print(f"\nMinus {first.name} on the same photographs, with 95 % intervals; BLEU-4 over words in lower case:\n")
+        lines = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in away)] for row in others]
+        _table.show(["attention", *(column.title for column in away)], lines)
 
 
 def _collect(name: str, path: Path, task: Any, data: Any, options: argparse.Namespace) -> CaptionRun:

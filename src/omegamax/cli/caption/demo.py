@@ -18,7 +18,7 @@ _DPI = 140
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax caption demo``."""
-    add_demo_arguments(parser, "caption", "pictures, captions and networks", "two minutes")
+    add_demo_arguments(parser, Path("caption-demo"), "pictures, captions and networks", "two minutes")
 
 
 def run(options: argparse.Namespace) -> int:

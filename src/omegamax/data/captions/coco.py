@@ -22,16 +22,20 @@ def read_coco(captions: FilePath, instances: Sequence[FilePath] = ()) -> list[Ca
     with many_objects():
         content = read_json(path)
         names = _read_names(path, content)
-        texts: dict[int, list[tuple[str, ...]]] = {key: [] for key in names}
+        texts: dict[int, list[str]] = {key: [] for key in names}
+        words: dict[int, list[tuple[str, ...]]] = {key: [] for key in names}
         for number, each in enumerate(value(str(path), content, "annotations", list)):
             place = f"{path}: annotations[{number}]"
             key = value(place, each, "image_id", int)
             if key not in texts:
                 raise DataError(f"{place}: image_id {key} is not among the images of the file; get it again")
-            texts[key].append(split_caption(place, value(place, each, "caption", str)))
+            texts[key].append(value(place, each, "caption", str).strip())
+            words[key].append(split_caption(place, texts[key][-1]))
         objects = {key: names for each in instances for key, names in read_objects(each).items()}
     entries = [
-        CaptionEntry(name, tuple(texts[key]), tuple(objects.get(key, ()))) for key, name in names.items() if texts[key]
+        CaptionEntry(name, tuple(words[key]), tuple(objects.get(key, ())), tuple(texts[key]))
+        for key, name in names.items()
+        if texts[key]
     ]
     return check_entries(path, entries, "captions")
 

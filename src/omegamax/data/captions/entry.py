@@ -16,16 +16,18 @@ class CaptionEntry(NamedTuple):
         image: file name, with the folder that the set gives it, if any.
         captions: the words of each.
         objects: names of the categories of things in the picture that were marked, each once.
+        texts: the captions as people wrote them; none: words are all that is known.
     """
 
     image: str
     captions: tuple[tuple[str, ...], ...]
     objects: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @property
     def references(self) -> tuple[str, ...]:
         """Return the captions as texts."""
-        return tuple(" ".join(words) for words in self.captions)
+        return self.texts or tuple(" ".join(words) for words in self.captions)
 
 
 def split_caption(place: object, text: str) -> tuple[str, ...]:

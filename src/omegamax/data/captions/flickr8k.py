@@ -34,16 +34,18 @@ def read_flickr8k(folder: FilePath, split: str) -> list[CaptionEntry]:
         image = line.strip()
         if image not in captions:
             raise DataError(f"{place}: {image[:80]} has no caption in {texts.name}; get the files again")
-        entries.append(CaptionEntry(image, tuple(captions[image])))
+        words, said = zip(*captions[image], strict=True)
+        entries.append(CaptionEntry(image, words, texts=said))
     return check_entries(part, entries, "pictures")
 
 
-def _read_captions(path: Path) -> dict[str, list[tuple[str, ...]]]:
-    found: dict[str, list[tuple[str, ...]]] = {}
+def _read_captions(path: Path) -> dict[str, list[tuple[tuple[str, ...], str]]]:
+    """Return words and text of each caption, by the names of the pictures."""
+    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for place, line in read_lines(path):
         key, tab, text = line.partition("\t")
         image, hash_, number = key.rpartition("#")
         if not tab or not hash_ or not number.isdecimal():
             raise DataError(f"{place} must be NAME#NUMBER, a tab and a caption, got {line[:60]!r}; get the file again")
-        found.setdefault(image, []).append(split_caption(place, text))
+        found.setdefault(image, []).append((split_caption(place, text), text.strip()))
     return found

@@ -31,13 +31,15 @@ def read_karpathy(path: FilePath, split: str) -> list[CaptionEntry]:
                 continue
             name = value(place, each, "filename", str)
             folder = value(place, each, "filepath", str) if "filepath" in each else ""
-            captions = []
+            captions, texts = [], []
             for sentence in value(place, each, "sentences", list):
                 words = value(place, sentence, "tokens", list)
                 if not words or not all(isinstance(word, str) and word for word in words):
                     raise DataError(f"{place}: 'tokens' must be a list of words, got {words!r:.60}; mend or remove it")
                 captions.append(tuple(words))
+                texts.append(value(place, sentence, "raw", str).strip() if "raw" in sentence else " ".join(words))
             if not captions:
                 raise DataError(f"{place} has no sentences; mend or remove it")
-            entries.append(CaptionEntry(f"{folder}/{name}" if folder else name, tuple(captions)))
+            image = f"{folder}/{name}" if folder else name
+            entries.append(CaptionEntry(image, tuple(captions), texts=tuple(texts)))
     return check_entries(path, entries, f"pictures of the part {split!r}")

@@ -51,7 +51,7 @@ class CaptionedPictures(Dataset[CaptionSample]):
 
     def __getitem__(self, index: int) -> CaptionSample:
         entry = self.entries[index]
-        settings: Any = {"captions": entry.captions, "objects": entry.objects}
+        settings: Any = {"captions": entry.captions, "objects": entry.objects, "texts": entry.texts}
         if self.features is not None:
             return CaptionSample(entry.image, features=self.read_features(entry.image), **settings)
         return CaptionSample(entry.image, image=self.read_picture(entry.image), **settings)

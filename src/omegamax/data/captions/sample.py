@@ -22,6 +22,7 @@ class CaptionSample:
         masks: of K things in the picture, the pixels that each covers, bool ``[K, H, W]``; None where nothing is known.
         mentions: for each caption and each of its words, the indices of the things that the word is about; empty for a
             word about none.
+        texts: the captions as people wrote them; none: words are all that is known.
     """
 
     id: str
@@ -31,6 +32,7 @@ class CaptionSample:
     objects: tuple[str, ...] = ()
     masks: Tensor | None = field(default=None, repr=False)
     mentions: tuple[Mentions, ...] = ()
+    texts: tuple[str, ...] = ()
 
     boxes = None  # features are those of grids
 
@@ -40,11 +42,14 @@ class CaptionSample:
             raise ValueError(f"sample {self.id!r}: give either image or features, got {given}")
         if self.mentions and [len(each) for each in self.mentions] != [len(words) for words in self.captions]:
             raise ValueError(f"sample {self.id!r}: mentions must have an entry for each word of each caption")
+        if self.texts and len(self.texts) != len(self.captions):
+            given = f"{len(self.texts)} for {len(self.captions)}"
+            raise ValueError(f"sample {self.id!r}: texts must have one for each caption, got {given}")
 
     @property
     def references(self) -> tuple[str, ...]:
         """Return the captions as texts."""
-        return tuple(" ".join(words) for words in self.captions)
+        return self.texts or tuple(" ".join(words) for words in self.captions)
 
     def region(self, caption: int, word: int) -> Tensor | None:
         """Return the pixels that a word of a caption is about, bool ``[H, W]``; None where that is not known."""

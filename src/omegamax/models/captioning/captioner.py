@@ -125,8 +125,8 @@ class Captioner(torch.nn.Module):
             max_length: words after which a caption is cut, its end counted.
             length_penalty: see there; 0 ranks by probability, 1 by that of a word.
         """
-        memory = self.encoder(batch)
         decoder = cast(Any, self.decoder)
+        memory = decoder.prepare(self.encoder(batch))
         rows = torch.arange(len(memory), device=memory.values.device)
         start = torch.full((len(memory), 1), START, device=rows.device)
 

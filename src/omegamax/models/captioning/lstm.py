@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -106,27 +107,38 @@ class LSTMDecoder(torch.nn.Module):
         hidden, cell = torch.tanh(self.start(memory.mean())).chunk(2, -1)
         return LSTMState(hidden.contiguous(), cell.contiguous())
 
+    def prepare(self, memory: ImageMemory) -> ImageMemory:
+        """Return the memory with what both attentions need of it, computed once for all words."""
+        looks = (self.input, self.output)
+        return replace(memory, keys=tuple(look.score.keys(memory.values) for look in looks))
+
     def forward(self, memory: ImageMemory, tokens: Tensor) -> tuple[Tensor, Tensor, Density | None]:
+        return self.look(memory, self.run(memory, tokens))
+
+    def run(self, memory: ImageMemory, tokens: Tensor) -> Tensor:
+        """Return the hidden state after each token, ``[B, T, d]``: the part that goes from word to word."""
         state, words = self.begin(memory), self.dropout(self.embedding(tokens))
-        keys = self.input.score.keys(memory.values)
+        keys = memory.keys[0] if memory.keys else self.input.score.keys(memory.values)
         states = []
         for word in words.unbind(1):
             state = self._advance(memory, keys, word, state)
             states.append(state.hidden)
-        return self._see(memory, torch.stack(states, 1))
+        return torch.stack(states, 1)
+
+    def look(self, memory: ImageMemory, hidden: Tensor) -> tuple[Tensor, Tensor, Density | None]:
+        """Return what :meth:`forward` does from the states ``[B, T, d]``, for all words at once."""
+        keys = memory.keys[1] if memory.keys else self.output.score.keys(memory.values)
+        context, weights, density = self.output(memory.values, keys, memory.grid, hidden)
+        return self.dropout(torch.cat([torch.tanh(self.read(context)), hidden], -1)), weights, density
 
     def step(self, memory: ImageMemory, tokens: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         """Return what the next word is read from, ``[N, output_dim]``, and the state, after the last of the tokens."""
+        memory = memory if memory.keys else self.prepare(memory)
         word = self.dropout(self.embedding(tokens[:, -1]))
-        state = self._advance(memory, self.input.score.keys(memory.values), word, state)
-        seen, _, _ = self._see(memory, state.hidden.unsqueeze(1))
+        state = self._advance(memory, memory.keys[0], word, state)
+        seen, _, _ = self.look(memory, state.hidden.unsqueeze(1))
         return seen.squeeze(1), state
 
     def _advance(self, memory: ImageMemory, keys: Tensor, word: Tensor, state: LSTMState) -> LSTMState:
         seen, _, _ = self.input(memory.values, keys, memory.grid, state.hidden)
         return LSTMState(*self.cell(torch.cat([word, seen], -1), (state.hidden, state.cell)))
-
-    def _see(self, memory: ImageMemory, hidden: Tensor) -> tuple[Tensor, Tensor, Density | None]:
-        keys = self.output.score.keys(memory.values)
-        context, weights, density = self.output(memory.values, keys, memory.grid, hidden)
-        return self.dropout(torch.cat([torch.tanh(self.read(context)), hidden], -1)), weights, density

@@ -112,6 +112,10 @@ class TransformerDecoder(torch.nn.Module):
             density = regroup(density, lambda part: part.unflatten(0, (-1, words)))
         return self.norm(x), weights.unflatten(0, (-1, self.heads)).mean(1), density
 
+    def prepare(self, memory: ImageMemory) -> ImageMemory:
+        """Return the memory as it is: nothing is computed of it beforehand."""
+        return memory
+
     def begin(self, memory: ImageMemory) -> tuple[()]:
         """Return the state before the first word: there is none."""
         return ()

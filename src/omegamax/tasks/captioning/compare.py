@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from omegamax.data import DataError
+from omegamax.data.vocabulary import tokenise
 from omegamax.metrics import find_tokeniser, jensen_shannon, missing_scores, rep_score, zero_area
-from omegamax.tasks.captioning.measures import CaptionMeasures
+from omegamax.tasks.captioning.differences import find_differences
+from omegamax.tasks.captioning.measures import CaptionMeasures, gather_reasons
 from omegamax.tasks.captioning.predictions import CaptionPrediction, CaptionPredictions
 from omegamax.tasks.captioning.report import CaptionComparison, CaptionExample, CaptionLook, CaptionRow
 from omegamax.tasks.progress import progress
@@ -69,6 +71,7 @@ def compare(
     """
     images = _check_same(runs)
     known = dict(objects or {})
+    away = find_differences({name: run.predictions for name, run in runs.items()}, seed=seed)
     rows = [
         CaptionRow(
             name,
@@ -76,6 +79,7 @@ def compare(
             {**measure_captions(run.predictions, known), "rate": run.rate},
             run.parameters,
             [dict(point) for point in run.curve],
+            differences=away.get(name, {}),
         )
         for name, run in progress(list(runs.items()), "measuring")
     ]
@@ -90,13 +94,13 @@ def compare(
     scored = any(each.references for run in runs.values() for each in run.predictions)
     missing = {name: why for name, why in missing_scores().items() if scored and name not in _BY_WORDS}
     told = {**(settings or {}), **({"tokeniser": describe_tokeniser()} if scored else {})}
-    return CaptionComparison(title, about, rows, shown, told, _gather(missing))
+    return CaptionComparison(title, about, rows, shown, told, gather_reasons(missing))
 
 
 def describe_tokeniser() -> str:
     """Say how captions are cut into words for the scores that can be had here."""
     if "BLEU-1" in missing_scores():
-        return "none, BLEU by torchmetrics over words as the set has them"
+        return "none, BLEU by torchmetrics over words in lower case"
     return "plain, as there is no Java" if find_tokeniser() == "plain" else "Penn Treebank"
 
 
@@ -105,7 +109,7 @@ def measure_captions(
 ) -> dict[str, float | None]:
     """Return all measures of captions that can be had, by the names of :class:`CaptionMeasures`.
 
-    BLEU-1 and BLEU-4 are always among them: without pycocoevalcap by torchmetrics, over words as the set has them.
+    BLEU-1 and BLEU-4 are always among them: without pycocoevalcap by torchmetrics, over words in lower case.
     Scores against references are over the photographs that have some; objects over those whose things are known.
     """
     known = objects or {}
@@ -187,7 +191,7 @@ def _look(said: CaptionPrediction, vmax: float) -> CaptionLook:
 def _repeat(said: CaptionPrediction) -> float | None:
     if not said.references:
         return None
-    return float(rep_score([said.tokens], [[text.split() for text in said.references]]))
+    return float(rep_score([said.tokens], [[tokenise(text) for text in said.references]]))
 
 
 def _check_same(runs: Mapping[str, CaptionRun]) -> list[str]:
@@ -205,11 +209,3 @@ def _check_same(runs: Mapping[str, CaptionRun]) -> list[str]:
             where = f"{len(other)} photographs, {ahead} of {len(images)}; {strange} is of one alone"
             raise DataError(f"{name} has captions of {where}; let all caption the same part of a set")
     return list(runs[ahead].predictions.images)
-
-
-def _gather(missing: Mapping[str, str]) -> dict[str, str]:
-    """Return reasons once, by the names of all scores that are missing for them."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in missing.items():
-        reasons.setdefault(reason, []).append(name)
-    return {", ".join(names): reason for reason, names in reasons.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 from torchmetrics.text import BLEUScore
 
+from omegamax.data.vocabulary import tokenise
 from omegamax.metrics import (
     CaptionScores,
     JensenShannon,
@@ -27,7 +28,7 @@ from omegamax.metrics import (
 class CaptionMeasures(torch.nn.Module):
     """Measures of a split, collected over batches and processes; ``compute()`` gives a dict.
 
-    Of captions: ``bleu1`` and ``bleu4`` in [0, 1], over words as the set has them; ``rep``, see
+    Of captions: ``bleu1`` and ``bleu4`` in [0, 1], over words in lower case; ``rep``, see
     :func:`~omegamax.metrics.rep_score`; ``words``, the mean length; ``objects``, the share of things marked in the
     pictures that are mentioned; ``exact``, the share of captions proven to be the likeliest there are; ``rate``, words
     written in a second. Of maps, those of the captions written: ``zero``, the share of cells without attention; ``js``,
@@ -54,11 +55,12 @@ class CaptionMeasures(torch.nn.Module):
     ) -> None:
         """Add the captions of a batch as lists of words, with the texts that people wrote."""
         texts = [" ".join(words) for words in candidates]
+        known = [[tokenise(text) for text in several] for several in references]
         for metric in (self.bleu1, self.bleu4):
-            metric.update(texts, references)
+            metric.update(texts, [[" ".join(words) for words in several] for several in known])
         if self.full is not None:
             self.full.update(texts, references)
-        self.rep.update(candidates, [[text.split() for text in several] for several in references])
+        self.rep.update(candidates, known)
         self.words.update(torch.tensor([float(len(words)) for words in candidates]).to(self.words.device))
         marked = [which for which, names in enumerate(objects) if names]
         if marked:
@@ -93,3 +95,15 @@ class CaptionMeasures(torch.nn.Module):
         """Forget all captions."""
         for metric in self.children():
             metric.reset()  # type: ignore[operator]
+
+
+def gather_reasons(missing: Mapping[str, str]) -> dict[str, str]:
+    """Return reasons why scores are missing once, by the names of all that are missing for them.
+
+    >>> gather_reasons({"METEOR": "no Java", "BLEU-1": "no package", "SPICE": "no Java"})
+    {'METEOR, SPICE': 'no Java', 'BLEU-1': 'no package'}
+    """
+    reasons: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        reasons.setdefault(reason, []).append(name)
+    return {", ".join(names): reason for reason, names in reasons.items()}

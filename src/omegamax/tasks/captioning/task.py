@@ -6,17 +6,19 @@ import time
 from typing import Any, NamedTuple
 
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
-from omegamax._arguments import check_integer, check_interval, check_number, is_integer
+from omegamax._arguments import check_integer, check_interval, check_number, is_integer, is_number
 from omegamax.data import DataError
 from omegamax.data.captions import CaptionVocabulary
 from omegamax.data.captions.vocabulary import START
 from omegamax.data.files import short
 from omegamax.data.vocabulary import PADDING
+from omegamax.metrics import missing_scores
 from omegamax.models.captioning import CaptionConfig, Captioner
 from omegamax.tasks.captioning.data import CaptionData
-from omegamax.tasks.captioning.measures import CaptionMeasures
+from omegamax.tasks.captioning.measures import CaptionMeasures, gather_reasons
 from omegamax.tasks.cnn_weights import take_cnn
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -25,6 +27,7 @@ from omegamax.tasks.weights_file import remedy
 Batch = dict[str, Any]
 # What a file may ask for that none of its weights shows.
 _LIMITS = {"functions": 256, "max_components": 1000, "restarts": 1000, "k": 1_000_000}
+_WRITING = {"beam": (1, 10_000), "max_length": (1, 10_000), "length_penalty": (0, 100)}
 PAPER_RATE = Rate(1e-4, warmup=0, fall="steps", milestones=tuple(range(10, 50)), factor=0.99)
 
 
@@ -133,7 +136,9 @@ class CaptionTask(RunTask):
 
     def describe(self) -> dict[str, Any]:
         plain = {"vocabulary": list(self.vocabulary.words), "network": self.config.to_dict()}
-        return {**super().describe(), "network": plain}
+        # Beside the network, which is the same however it writes.
+        writing = {"beam": self.beam, "max_length": self.max_length, "length_penalty": self.length_penalty}
+        return {**super().describe(), "network": plain, "writing": writing}
 
     @classmethod
     def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class CaptionTask(RunTask):
                 whole = is_integer(value) or (key == "k" and isinstance(value, float))
                 if not whole or value > most:
                     raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
-        return {"vocabulary": vocabulary, "network": config}
+        return {"vocabulary": vocabulary, "network": config, **_check_writing(record.get("writing", {}), path)}
 
     def forward(self, batch: Batch) -> Any:
         return self.model(batch)
@@ -185,6 +190,10 @@ class CaptionTask(RunTask):
 
     def test_step(self, batch: Batch, index: int) -> None:
         self._measure("test_", batch, beam=self.beam)
+
+    def on_test_start(self) -> None:
+        for names, reason in gather_reasons(missing_scores()).items():
+            rank_zero_info(f"no {names}: {reason}")
 
     def on_validation_epoch_end(self) -> None:
         self._report("val_")
@@ -252,3 +261,15 @@ class CaptionTask(RunTask):
         measures = self.measures[prefix]
         assert isinstance(measures, CaptionMeasures)
         return measures
+
+
+def _check_writing(record: Any, path: Any) -> dict[str, Any]:
+    """Return how captions are written from the record of a file, which may say nothing of it."""
+    if not isinstance(record, dict) or set(record) - set(_WRITING):
+        raise DataError(f"{path} has a record of writing that cannot be read ({short(record)}); {remedy('caption')}")
+    for key, value in record.items():
+        least, most = _WRITING[key]
+        right = is_number(value) if key == "length_penalty" else is_integer(value)
+        if not right or not least <= value <= most:
+            raise DataError(f"{path}: {key} must be from {least} to {most:,}, got {short(value)}; {remedy('caption')}")
+    return dict(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import DataLoader, Dataset
 
 from omegamax.data.files import DataError, FilePath, read_json
-from omegamax.data.pictures import Size, resize
+from omegamax.data.pictures import Size
 from omegamax.data.skip import BrokenSampleWarning
 from omegamax.tasks.features.backbones import Backbone, BackboneError
 from omegamax.tasks.features.pictures import Picture
 from omegamax.tasks.features.pictures import find_pictures as find_pictures
 from omegamax.tasks.features.principal import Moments, Principal
+from omegamax.tasks.features.views import Views
 
 SETTINGS, PROJECTION = "features.json", "projection.safetensors"
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -50,6 +50,9 @@ def extract(
     out: FilePath,
     *,
     size: Size | None = None,
+    scales: Sequence[Size] = (),
+    crops: int = 1,
+    mirror: bool = False,
     grid: Size | None = None,
     channels: int | None = None,
     format: str = "npz",
@@ -71,6 +74,8 @@ def extract(
         out: made if it is not there.
         size: height and width that each picture is brought to, whatever its proportions, so that the cells cover all
             of it; None for those of the backbone, or 448 x 448.
+        scales, crops, mirror: more views of each picture, see :class:`~omegamax.tasks.features.views.Views`: other
+            sizes, pieces that are seen in ``size`` each, mirror images.
         grid: rows and columns; cells of the map are averaged. None leaves the map as it is.
         channels: how many principal components of the features are kept, computed from up to 500 of these pictures
             in the first run and stored in the folder; None keeps the features as they are.
@@ -84,9 +89,10 @@ def extract(
     out, size = Path(out), size or backbone.size or (448, 448)
     if format not in ("npz", "pth") or dtype not in DTYPES:
         raise ValueError(f"extract: format must be npz or pth and dtype {' or '.join(DTYPES)}; got {format}, {dtype}")
+    views = Views(size, tuple(scales), crops, mirror)
     fingerprint = backbone.fingerprint()
     backbone = backbone.to(device)
-    shape = _maps(backbone, torch.zeros(1, 3, *size, dtype=torch.uint8), device, grid).shape
+    shape = _maps(backbone, views, [torch.zeros(1, 3, *each, dtype=torch.uint8) for each in views.sizes], grid).shape
     if format == "npz" and shape[2] != shape[3]:
         raise ValueError(f"a grid of {shape[2]} x {shape[3]} needs the format pth, or give a square one")
     if channels is not None and not 1 <= channels <= shape[1]:
@@ -96,6 +102,7 @@ def extract(
         "layer": backbone.layer,
         "weights": fingerprint,
         "size": list(size),
+        "views": views.describe(),
         "grid": list(shape[2:]),
         "dim": channels or shape[1],
         "principal_of": shape[1] if channels else None,
@@ -112,13 +119,13 @@ def extract(
     def batches(chosen: list[Picture], what: str) -> Iterator[tuple[list[int], Tensor]]:
         seen = 0
         report(what, 0, len(chosen))
-        for batch in DataLoader(_Images(chosen, size), **loading):  # type: ignore[arg-type]
+        for batch in DataLoader(_Images(chosen, views), **loading):  # type: ignore[arg-type]
             for index, message in ((i, image) for i, image in batch if isinstance(image, str)):
                 _describe_broken(done, chosen[index], message, skip_broken, len(pictures))
-            read = [(index, image) for index, image in batch if isinstance(image, Tensor)]
+            read = [(index, image) for index, image in batch if not isinstance(image, str)]
             if read:
-                images = torch.stack([image for _, image in read])
-                yield [index for index, _ in read], _maps(backbone, images, device, grid)
+                images = [torch.stack(several) for several in zip(*(image for _, image in read), strict=True)]
+                yield [index for index, _ in read], _maps(backbone, views, images, grid)
             seen += len(batch)
             report(what, seen, len(chosen))
 
@@ -155,34 +162,39 @@ def write_features(path: Path, features: Tensor) -> None:
         temporary.unlink(missing_ok=True)
 
 
-class _Images(Dataset[tuple[int, "Tensor | str"]]):
-    """Pictures in one size by index; for one that cannot be read, the reason."""
+class _Images(Dataset[tuple[int, "list[Tensor] | str"]]):
+    """Views of pictures by index; for one that cannot be read, the reason."""
 
-    def __init__(self, pictures: list[Picture], size: Size) -> None:
-        self.pictures, self.size = pictures, size
+    def __init__(self, pictures: list[Picture], views: Views) -> None:
+        self.pictures, self.views = pictures, views
 
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def __getitem__(self, index: int) -> tuple[int, Tensor | str]:
+    def __getitem__(self, index: int) -> tuple[int, list[Tensor] | str]:
         picture = self.pictures[index]
         try:
-            return index, resize(picture.source[picture.name], self.size)
+            return index, self.views.make(picture.source[picture.name])
         except (DataError, FileNotFoundError) as error:
             return index, str(error)
 
 
-def _maps(backbone: Backbone, images: Tensor, device: str | torch.device, grid: Size | None) -> Tensor:
+def _maps(backbone: Backbone, views: Views, images: Sequence[Tensor], grid: Size | None) -> Tensor:
+    seen: list[Tensor] = []
+
+    def look(part: Tensor) -> Tensor:
+        seen[:] = [part]
+        return backbone(part)
+
     try:
-        maps = backbone(images.to(device).float() / 255)
+        return views.see(look, [each.to(backbone.mean.device).float() / 255 for each in images], grid)
     except (RuntimeError, ValueError, AssertionError, TypeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
-        size, reason = " x ".join(map(str, images.shape[2:])), str(error).splitlines()
+        size, reason = " x ".join(map(str, seen[0].shape[2:])), str(error).splitlines()
         remedy = "; give the size it was made for" if "layer" not in str(error) else ""
         why = reason[0] if reason else type(error).__name__
         raise BackboneError(f"{backbone.name} cannot take pictures of {size}: {why}{remedy}") from error
-    return maps if grid is None else adaptive_avg_pool2d(maps, grid)
 
 
 def _agree(out: Path, settings: dict[str, Any], files: list[Path]) -> None:
@@ -192,6 +204,7 @@ def _agree(out: Path, settings: dict[str, Any], files: list[Path]) -> None:
         before = read_json(path)
         if not isinstance(before, dict):
             raise DataError(f"{path} must be an object {{...}}; give another folder")
+        before.setdefault("views", Views((1, 1)).describe())  # what was written before there were several
         differ = [key for key in settings if before.get(key) != settings[key]]
         if differ:
             parts = "; ".join(f"{key} {before.get(key)!r}, now {settings[key]!r}" for key in differ)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
 
 from omegamax.data.files import DataError, FilePath, read_json, value
-from omegamax.data.pictures import resize
 from omegamax.tasks.features.backbones import load_backbone
 from omegamax.tasks.features.extract import PROJECTION, SETTINGS
 from omegamax.tasks.features.principal import Principal
+from omegamax.tasks.features.views import Views
 
 
 class FolderFeatures:
@@ -43,13 +42,19 @@ class FolderFeatures:
             numbers = torch.tensor(value(place, settings, name, list), dtype=torch.float32)
             getattr(self.backbone, name).copy_(numbers.reshape(3, 1, 1))
         size, grid = (value(place, settings, name, list) for name in ("size", "grid"))
-        self.size, self.grid = (int(size[0]), int(size[1])), (int(grid[0]), int(grid[1]))
+        self.grid = int(grid[0]), int(grid[1])
+        views = value(place, settings, "views", dict) if "views" in settings else {}
+        try:
+            self.views = Views.of((int(size[0]), int(size[1])), views)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{path} has views that cannot be read ({error}); extract the features") from error
         reduced = settings.get("principal_of") is not None
         self.principal = Principal.load(Path(folder) / PROJECTION) if reduced else None
 
     @torch.no_grad()
     def __call__(self, image: Tensor) -> Tensor:
-        maps = adaptive_avg_pool2d(self.backbone(resize(image, self.size).unsqueeze(0).float() / 255), self.grid)
+        images = [each.unsqueeze(0).float() / 255 for each in self.views.make(image)]
+        maps = self.views.see(self.backbone, images, self.grid)
         if self.principal is not None:
             maps = self.principal(maps)
         return maps[0].permute(1, 2, 0).contiguous()

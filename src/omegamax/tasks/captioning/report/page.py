@@ -9,36 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.tasks.captioning.report.records import CaptionComparison, CaptionExample
-from omegamax.tasks.captioning.report.table import columns
+from omegamax.tasks.captioning.report.table import columns, difference_columns
 from omegamax.tasks.rating.stop_words import find_content_words
 from omegamax.tasks.report.maps import list_shades
 from omegamax.tasks.report.page import (
-    HERE,
-    SCRIPTS,
+    Assets,
+    make_comparison_page,
     make_curves_section,
     make_explorer_section,
-    make_page,
     make_settings_section,
     make_table_section,
-    read_asset,
+    write_page,
 )
 from omegamax.tasks.report.payload import describe_models, png_address
 from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.viz.picture import LABEL, scale_picture
 
-_HERE = "omegamax.tasks.captioning.report"
+_ASSETS = Assets("omegamax.tasks.captioning.report", ("strips.css",), ("strips.js",), ("maps.js",))
 
 
 def write_report(comparison: CaptionComparison, path: str | PathLike[str]) -> Path:
     """Write the page of ``comparison`` to ``path``, an HTML file that opens without a server; return the path."""
-    path = Path(path)
-    path.write_text(page(comparison), encoding="utf-8")
-    return path
+    return write_page(path, page(comparison))
 
 
 def page(comparison: CaptionComparison) -> str:
     """Return the HTML of the page; without examples it has no explorer."""
-    return make_page(
+    return make_comparison_page(
         comparison.title,
         comparison.about,
         "".join(
@@ -50,8 +47,7 @@ def page(comparison: CaptionComparison) -> str:
             ]
         ),
         describe(comparison),
-        [read_asset(HERE, "report.css"), read_asset(_HERE, "strips.css")],
-        [*(read_asset(HERE, name) for name in (*SCRIPTS, "maps.js")), read_asset(_HERE, "strips.js")],
+        _ASSETS,
         "The table is here; the curves and the photographs need JavaScript.",
     )
 
@@ -87,7 +83,28 @@ def _table(comparison: CaptionComparison) -> str:
         about += f" Tokeniser: {escape(comparison.settings['tokeniser'])}."
     for name, reason in comparison.missing.items():
         about += f" No {escape(name)}: {escape(reason)}."
-    return make_table_section(about, make_table(rows, shown), "", make_csv(rows, shown))
+    return make_table_section(about, make_table(rows, shown) + _differences(comparison), "", make_csv(rows, shown))
+
+
+def _differences(comparison: CaptionComparison) -> str:
+    """Return the table of differences from the first network; nothing where none is known."""
+    rows, shown = comparison.rows[1:], difference_columns(comparison.rows)
+    if not shown:
+        return ""
+    heads = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in shown)
+    lines = "".join(
+        f'<tr><th scope="row"><span class="name">{escape(row.name)}</span></th>'
+        + "".join(f'<td class="number">{column.shown(row)}</td>' for column in shown)
+        + "</tr>\n"
+        for row in rows
+    )
+    first = escape(comparison.rows[0].name)
+    return (
+        f'<p class="muted differences">Minus {first}, on the same photographs, with 95 % intervals (paired bootstrap; '
+        "BLEU-4 over words in lower case). An interval tells of other photographs, not of another training.</p>\n"
+        '<div class="scroll" tabindex="0" role="region" aria-label="Differences"><table id="differences">\n'
+        f'<thead><tr><th scope="col">minus {first}</th>{heads}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n'
+    )
 
 
 def _explorer(comparison: CaptionComparison) -> str:

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field, settle_row
+from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field
+from omegamax.tasks.report.scored_row import ScoredRow
 
 CAPTION_FORMAT = "omegamax caption comparison 1"
 
 
 @dataclass(frozen=True)
-class CaptionRow:
-    """One network of the table. A number that is not finite counts as not known: it is kept as None.
+class CaptionRow(ScoredRow):
+    """One network of the table; its scores are those of :func:`~omegamax.tasks.captioning.report.table.columns`.
 
     Args:
-        name, kind, curve: as in :class:`~omegamax.tasks.report.records.ModelRow`.
-        scores: numbers by name, see :func:`~omegamax.tasks.captioning.report.table.columns`; those that are not known
-            may be missing.
-        parameters: how many the network learns; 0 where that is not known.
-        accuracy, step_ms, difference: likewise as there; captions are neither right nor wrong, and have none.
+        differences: of scores from those of the first row on the same photographs, by name, each with the ends of its
+            95 % interval; one that is not finite is left out.
 
     >>> CaptionRow("softmax", "softmax", {"BLEU-4": 0.2, "METEOR": float("nan")}).scores
     {'BLEU-4': 0.2, 'METEOR': None}
     """
 
-    name: str
-    kind: str
-    scores: dict[str, float | None]
-    parameters: int = 0
-    curve: list[dict[str, float | None]] = field(default_factory=list)
-    accuracy: dict[str, float | None] = field(default_factory=dict)
-    step_ms: float | None = None
-    difference: tuple[float, float, float] | None = None
+    differences: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        settle_row(self, ("step_ms",))
-        set_field(self, "scores", {str(name): plain_number(value) for name, value in self.scores.items()})
+        super().__post_init__()
+        ends = {str(name): tuple(map(float, three)) for name, three in self.differences.items()}
+        known = {name: three for name, three in ends.items() if len(three) == 3 and all(map(math.isfinite, three))}
+        set_field(self, "differences", known)
 
 
 @dataclass(frozen=True)
@@ -135,12 +129,13 @@ class CaptionComparison:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> CaptionComparison:
         """Read what :meth:`save` wrote."""
-        try:
-            data = load_record(CAPTION_FORMAT, path)
-            rows, examples = data.pop("rows"), data.pop("examples")
-            return cls(rows=[CaptionRow(**row) for row in rows], examples=[_example(each) for each in examples], **data)
-        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"CaptionComparison.load: {path} is not a saved comparison: {error}") from error
+        return load_record(
+            cls, CAPTION_FORMAT, path, rows=_rows, examples=lambda given: [_example(each) for each in given]
+        )
+
+
+def _rows(given: list[dict[str, Any]]) -> list[CaptionRow]:
+    return [CaptionRow(**row) for row in given]
 
 
 def _example(data: dict[str, Any]) -> CaptionExample:

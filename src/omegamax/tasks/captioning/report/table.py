@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omegamax.tasks.captioning.report.records import CaptionRow
-from omegamax.tasks.report.table import Column, percent
+from omegamax.tasks.report.table import DASH, Column, percent
 
 CAPTIONS, SAID, LOOKED, COST = "against what people wrote", "what they say", "where they look", "cost"
 
@@ -42,6 +42,32 @@ _COLUMNS = (
     Column("words / s", "rate", lambda row: row.scores.get("rate"), "{:,.0f}".format, max, "Written in a second", COST),
     Column("parameters", "parameters", lambda row: row.parameters or None, "{:,}".format, group=COST),
 )
+
+
+# How differences are told: their unit in the table, and digits.
+_DIFFERENCES = {"BLEU-4": (100.0, 1), "rep": (1.0, 2), "words": (1.0, 1), "js": (1.0, 3), "zero": (100.0, 1)}
+
+
+class DifferenceColumn(Column):
+    """The difference of a score from that of the first row, shown with its interval."""
+
+    def shown(self, row: CaptionRow) -> str:  # type: ignore[override]
+        """Return the difference with the ends of its interval, a dash if it is not known."""
+        if self.key not in row.differences:
+            return DASH
+        scale, digits = _DIFFERENCES[self.key]
+        value, low, high = (f"{scale * number:+.{digits}f}" for number in row.differences[self.key])
+        return f"{value} [{low}, {high}]"
+
+
+def difference_columns(rows: Sequence[CaptionRow]) -> list[Column]:
+    """List the columns of differences that some row has, with the titles of their scores."""
+    titles = {column.key: column.title for column in _COLUMNS}
+    return [
+        DifferenceColumn(titles[key], key, lambda row, key=key: row.differences.get(key, (None,))[0], str)  # type: ignore[misc]
+        for key in _DIFFERENCES
+        if any(key in row.differences for row in rows)
+    ]
 
 
 def columns(rows: Sequence[CaptionRow]) -> list[Column]:
