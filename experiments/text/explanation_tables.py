@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from alignments import ALIGNMENTS
 from alignments import runs as alignment_runs
-from fit import HERE
+from fit import HERE, SETS
 from game import KINDS
 from game import runs as game_runs
 from rationales import FULL, SELECTORS, SHARES
@@ -17,6 +17,7 @@ from omegamax.tasks.text.game import EXPLAINERS
 
 Rows = Sequence[dict[str, str]]
 RESULTS = HERE / "results"
+ALIGNMENT_SEEDS = 5
 
 
 def of(rows: Rows, **wanted: object) -> list[dict[str, str]]:
@@ -29,23 +30,47 @@ def table_alignments(rows: Rows) -> str:
     lines = []
     for alignment in ALIGNMENTS:
         own, softmax = of(rows, alignment=alignment), of(rows, alignment="softmax")
-        line = [alignment, mean(own, "accuracy")]
+        line = [alignment, mean(own, "accuracy", seeds=ALIGNMENT_SEEDS)]
         line.append("" if alignment == "softmax" else paired_difference(own, softmax, "accuracy"))
-        lines.append([*line, *(mean(own, column) for column in ("same", "same_top", "zero"))])
+        lines.append([*line, *(mean(own, column, seeds=ALIGNMENT_SEEDS) for column in ("same", "same_top", "zero"))])
     head = ["alignment", "accuracy", "to softmax", "mass on the same lemma", "most on it", "pairs exactly 0"]
     return table(head, lines)
 
 
-def table_game(rows: Rows, name: str, column: str) -> str:
-    """Return success of explainers by the network's attention."""
-    lines = [
-        [
-            explainer.replace("_", " "),
-            *(mean(of(rows, set=name, kind=kind, explainer=explainer), column) for kind in KINDS),
+def table_game(rows: Rows, name: str) -> str:
+    """Return success of explainers by the network's attention, and what attention is better or worse by."""
+    lines = []
+    for explainer in EXPLAINERS:
+        found = [of(rows, set=name, kind=kind, explainer=explainer) for kind in KINDS]
+        line = [explainer.replace("_", " "), *(mean(own, "success") for own in found)]
+        told = [float(row["words"]) for own in found for row in own]
+        line.append(f"{min(told):.1f} to {max(told):.1f}" if told else "-")
+        lines.append([*line, "" if explainer == "attention" else compare_with_attention(rows, name, explainer)])
+    return table(["explainer", *KINDS, "words", "attention less this"], lines)
+
+
+def compare_with_attention(rows: Rows, name: str, explainer: str) -> str:
+    """Return by how much attention's success is more, paired by network (kind and seed)."""
+    both = [of(rows, set=name, explainer=each) for each in ("attention", explainer)]
+    keyed = [[{**row, "network": f"{row['kind']} {row['seed']}"} for row in own] for own in both]
+    return paired_difference(*keyed, "success", by="network")
+
+
+def table_students(rows: Rows, name: str) -> str:
+    """Return how often students agree with the network, by whose words they learn; and without any."""
+    lines = []
+    for explainer in EXPLAINERS:
+        own = [of(rows, set=name, kind=kind, explainer=explainer) for kind in KINDS]
+        lines.append([explainer.replace("_", " "), *(mean(each, "student") for each in own)])
+        gains = [
+            {"network": f"{row['kind']} {row['seed']}", "student": row["student"], "none": row["student_alone"]}
+            for each in own
+            for row in each
         ]
-        for explainer in EXPLAINERS
-    ]
-    return table(["explainer", *KINDS], lines)
+        none = [{**row, "student": row["none"]} for row in gains]
+        lines[-1].append(paired_difference(gains, none, "student", by="network"))
+    alone = [mean(of(rows, set=name, kind=kind, explainer="all"), "student_alone") for kind in KINDS]
+    return table(["explainer", *KINDS, "less none"], [*lines, ["none", *alone, ""]])
 
 
 def table_rationales(rows: Rows, name: str) -> str:
@@ -60,16 +85,28 @@ def table_rationales(rows: Rows, name: str) -> str:
     return table(["selector", *(f"{100 * share:g} %" for share in (*SHARES, 1.0))], lines)
 
 
+def table_selectors(rows: Rows, name: str) -> str:
+    """Return the difference in accuracy of each selector to k-subsets, paired by seed, for each share of words."""
+    lines = []
+    for selector in SELECTORS:
+        if selector != "k_subsets":
+            line = [selector.replace("_", " ")]
+            for share in SHARES:
+                both = [of(rows, set=name, selector=each, share=share) for each in (selector, "k_subsets")]
+                line.append(paired_difference(*both, "accuracy"))
+            lines.append(line)
+    return table(["less k subsets", *(f"{100 * share:g} %" for share in SHARES)], lines)
+
+
 def main() -> None:
     """Fill the page."""
     games, chosen = game_runs(RESULTS).rows(), rationale_runs(RESULTS).rows()
     made = {"alignments": table_alignments(alignment_runs(RESULTS).rows())}
-    for name in ("imdb", "sst2"):
-        made |= {
-            f"game {name}": table_game(games, name, "success"),
-            f"student {name}": table_game(games, name, "student"),
-        }
-        made[f"rationales {name}"] = table_rationales(chosen, name)
+    for name in SETS:
+        made |= {f"game {name}": table_game(games, name), f"student {name}": table_students(games, name)}
+    for name in ("sst2", "imdb"):
+        made |= {f"rationales {name}": table_rationales(chosen, name)}
+        made |= {f"selectors {name}": table_selectors(chosen, name)}
     fill(HERE / "explanations.md", made)
 
 

@@ -24,6 +24,7 @@ from omegamax.tasks.text import TextTask
 
 HERE = Path(__file__).parent
 FUNCTIONS = (32, 64, 128)
+TRIED_FUNCTIONS = 64  # with which settings of continuous attention are chosen
 DISCRETE: dict[str, dict[str, Any]] = {
     "softmax": {"kind": "softmax"},
     "sparsemax": {"kind": "sparsemax"},
@@ -91,8 +92,9 @@ class Settings:
 def grid(name: str, kind: str) -> list[Settings]:
     """List what is tried on a set."""
     if name == "imdb":
-        starts = (VECTORS, LANGUAGE_MODEL)
-        return [Settings(s, r, d) for s in starts for r in (1e-3, 2e-3) for d in (0.3, 0.5)]
+        tried = [Settings(start, rate, 0.3) for start in (VECTORS, LANGUAGE_MODEL) for rate in (1e-3, 2e-3, 4e-3, 8e-3)]
+        more = [Settings(start, rate, 0.5) for start in (VECTORS, LANGUAGE_MODEL) for rate in (1e-3, 2e-3)]
+        return [*tried, *more] if kind == "softmax" else tried
     rates = (3e-4, 1e-3) if kind in TRANSFORMERS else (1e-3, 3e-3)
     return [Settings(VECTORS, rate, 0.5, freeze) for rate in rates for freeze in (False, True)]
 

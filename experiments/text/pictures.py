@@ -1,4 +1,4 @@
-"""Draw where the alphas of the transformer's heads went: ``alphas.png``.
+"""Draw where the alphas of heads went, ``alphas.png``, and accuracy by the length of rationales, ``rationales.png``.
 
 python experiments/text/pictures.py
 """
@@ -6,16 +6,21 @@ python experiments/text/pictures.py
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import mean, stdev
 
 import matplotlib
 
 matplotlib.use("agg")
 
+import torch
 from job import HERE
+from rationales import FULL, SELECTORS, SHARES
+from rationales import runs as rationale_runs
 from run import Files
 from sets import SENTENCES
 from tables import TITLES
 
+from omegamax.viz import alphas
 from omegamax.viz.style import panels, style
 
 
@@ -26,18 +31,57 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         figure, axes = panels(len(names), len(names), size=(1.9, 2.4), share=True)
         for ax, name in zip(axes, names, strict=True):
             own = [row for row in rows if row["set"] == name]
-            seeds = sorted({row["seed"] for row in own})
-            for row in own:
-                side = (seeds.index(row["seed"]) - (len(seeds) - 1) / 2) * 0.18
-                ax.plot(int(row["layer"]) + 1 + side, float(row["alpha"]), "o", ms=5, alpha=0.7, color="#c0421a")
-            for height, label in ((1.0, "softmax"), (1.5, "start"), (2.0, "sparsemax")):
-                ax.axhline(height, color="#bbbbbb", lw=0.8, ls="-" if height != 1.5 else ":", zorder=0)
-                if ax is axes[0]:
-                    ax.annotate(label, (0.52, height), (0, 2), textcoords="offset points", fontsize=7, color="#777777")
-            ax.set(title=TITLES[name], xlim=(0.5, 2.5), ylim=(0.95, 2.08), xticks=(1, 2), xlabel="layer")
-        axes[0].set_ylabel("alpha of a head")
+            alphas(_stack(own), start=1.5, title=TITLES[name], ax=ax, names=ax is axes[0])
+            ax.set_ylabel("alpha of a head" if ax is axes[0] else "")
         figure.savefig(path, dpi=150)
 
 
+def _stack(rows: list[dict[str, str]]) -> torch.Tensor:
+    """Return the alphas of one set, ``[seeds, layers, heads]``."""
+    found = {(int(row["seed"]), int(row["layer"]), int(row["head"])): float(row["alpha"]) for row in rows}
+    seeds, layers, heads = (sorted(set(each)) for each in zip(*found, strict=True))
+    return torch.tensor([[[found[s, n, h] for h in heads] for n in layers] for s in seeds])
+
+
+def draw_rationales(rows: list[dict[str, str]], path: Path) -> None:
+    """Draw a panel for each set: words read below, accuracy above, deviations over seeds as bars; all words dashed."""
+    with style():
+        figure, axes = panels(2, 2, size=(3.6, 2.8))
+        for ax, name in zip(axes, ("sst2", "imdb"), strict=True):
+            for place, selector in enumerate(SELECTORS):
+                found = {share: _accuracies(rows, name, selector, share) for share in SHARES}
+                known = [share for share in SHARES if found[share]]
+                if known:
+                    bars = [stdev(found[share]) if len(found[share]) > 1 else 0.0 for share in known]
+                    at = [100 * share * 1.04 ** (place - 1.5) for share in known]  # side by side
+                    heights = [mean(found[share]) for share in known]
+                    ax.errorbar(
+                        at,
+                        heights,
+                        bars,
+                        color=f"C{place}",
+                        marker="o",
+                        ms=3,
+                        capsize=2,
+                        label=selector.replace("_", " "),
+                    )
+            whole = _accuracies(rows, name, FULL, 1.0)
+            if whole:
+                ax.axhline(mean(whole), ls="--", lw=1, color="0.5", label="all words")
+            ax.set_xscale("log")
+            ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:g}" for share in SHARES])
+            ax.minorticks_off()
+            ax.set(title=TITLES[name], xlabel="words read, %", ylabel="test accuracy, %" if ax is axes[0] else "")
+        axes[0].legend(fontsize="small", frameon=False)
+        figure.savefig(path, dpi=150)
+
+
+def _accuracies(rows: list[dict[str, str]], name: str, selector: str, share: float) -> list[float]:
+    """Return the accuracies of all seeds, in percent."""
+    keys = name, selector, str(share)
+    return [100 * float(row["accuracy"]) for row in rows if (row["set"], row["selector"], row["share"]) == keys]
+
+
 if __name__ == "__main__":
+    draw_rationales(rationale_runs(HERE / "results").rows(), HERE / "rationales.png")
     draw(Files(HERE / "results").alphas.rows(), HERE / "alphas.png")

@@ -23,6 +23,7 @@ from job import (
     ALPHA_COLUMNS,
     ALPHA_KEYS,
     COLUMNS,
+    CONTINUOUS,
     HERE,
     KEYS,
     KINDS,
@@ -33,6 +34,7 @@ from job import (
     TRANSFORMERS,
     TRIAL_COLUMNS,
     TRIAL_KEYS,
+    TRIED_FUNCTIONS,
     Place,
     Settings,
     grid,
@@ -71,14 +73,18 @@ class Files:
         return result["run"]
 
 
-def tried_kind(kind: str) -> str:
-    """Return the kind whose trials a kind takes its settings from."""
-    return "transformer" if kind in TRANSFORMERS else "softmax"
+def tried_kind(name: str, kind: str) -> str:
+    """Return the kind whose trials a kind has its settings from: on IMDB its own, of one number of basis functions."""
+    if kind in TRANSFORMERS:
+        return "transformer"
+    if name != "imdb":
+        return "softmax"
+    return f"{kind.rpartition('_')[0]}_{TRIED_FUNCTIONS}" if kind in CONTINUOUS else kind
 
 
 def choose(rows: list[dict[str, str]], name: str, kind: str) -> Settings:
     """Return the settings with the best validation, by accuracy, then by loss; the default ones without trials."""
-    own = [row for row in rows if (row["set"], row["kind"]) == (name, tried_kind(kind))]
+    own = [row for row in rows if (row["set"], row["kind"]) == (name, tried_kind(name, kind))]
     best = max(own, key=lambda row: (float(row["val_accuracy"]), -float(row["val_loss"])), default=None)
     return Settings() if best is None else Settings.of(best)
 
@@ -98,14 +104,15 @@ def list_jobs(options: argparse.Namespace, files: Files) -> list[Work]:
             wanted = [{"set": name, "kind": kind, "seed": seed} for kind in kinds_of(name, options.kinds)]
             runs += [{"what": "run", **job} for job in files.runs.missing(wanted)]
     for name in dict.fromkeys(job["set"] for job in runs):
-        for kind in dict.fromkeys(tried_kind(job["kind"]) for job in runs if job["set"] == name):
+        for kind in dict.fromkeys(tried_kind(name, job["kind"]) for job in runs if job["set"] == name):
             wanted = [{"set": name, "kind": kind, **settings.columns} for settings in grid(name, kind)]
             trials += [{"what": "trial", **job} for job in files.trials.missing(wanted)]
-    # What others wait for first.
-    trials.sort(key=lambda job: (job["set"] != "imdb", job["start"] == LANGUAGE_MODEL))
-    chosen = [choose(files.trials.rows(), name, "softmax").start for name in options.sets]
+    # What others wait for first, and of that what takes longest.
+    trials.sort(key=lambda job: (job["set"] != "imdb", job["kind"] not in CONTINUOUS))
+    rows = files.trials.rows()
+    chosen = [choose(rows, job["set"], job["kind"]).start for job in runs]
     needs = LANGUAGE_MODEL in (*chosen, *(job["start"] for job in trials))
-    return [*([START] if needs and "imdb" in options.sets else []), *trials, *runs]
+    return [*([START] if needs and "imdb" in options.sets else []), *trials, *([] if options.trials else runs)]
 
 
 class Progress:
@@ -126,8 +133,12 @@ class Progress:
         there = Path(self.place.cache, LM_FILE).exists()
         if job["what"] == "trial":
             return there or job["start"] != LANGUAGE_MODEL
+        if job["what"] == "run" and not there:
+            rows = self.files.trials.rows()
+            if choose(rows, job["set"], job["kind"]).start == LANGUAGE_MODEL:
+                return False
         if job["what"] == "run":
-            return self.waits.get((job["set"], tried_kind(job["kind"])), 0) == 0
+            return self.waits.get((job["set"], tried_kind(job["set"], job["kind"])), 0) == 0
         return True
 
     def note(self, job: Work, result: Any) -> None:
@@ -168,6 +179,7 @@ def parse() -> argparse.Namespace:
     add("--sets", nargs="+", choices=SETS, default=list(SETS))
     add("--kinds", nargs="+", choices=[*KINDS, *TRANSFORMERS], help="by default all of a set")
     add("--cache", default=str(HERE / "cache"), help="folder of the sets as numbers")
+    add("--trials", action="store_true", help="validate settings, and end")
     add("--pack", action="store_true", help="read the sets from --data into --cache, and end")
     add("--half", action="store_true", help="half precision on a GPU")
     add("--texts", type=int, help="of each part at most, for a trial of the script")

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import mean as average
 
 import numpy as np
-from job import CONTINUOUS, DISCRETE, FUNCTIONS, HERE, KINDS, SHORT, TRANSFORMERS, Settings, unpack_bits
-from run import Files, choose
+from job import CONTINUOUS, DISCRETE, FUNCTIONS, HERE, KINDS, SHORT, TRANSFORMERS, Settings, grid, unpack_bits
+from run import Files, choose, tried_kind
 from sets import HUMAN, SENTENCES, SETS
 
 from omegamax.tasks.tables import fill, mean, paired_difference, table
@@ -198,6 +198,22 @@ def trials(rows: Rows) -> str:
     return table(["set", "chosen", "all, with validation accuracy"], lines)
 
 
+def rates(rows: Rows) -> str:
+    """Validation of what was tried on IMDB for each attention: what networks start from, and the rate."""
+    settings = grid("imdb", "sparsemax")
+    lines = []
+    for kind in KINDS:
+        if tried_kind("imdb", kind) != kind:
+            continue
+        own = {Settings.of(row): float(row["val_accuracy"]) for row in of(rows, "imdb", kind)}
+        best = choose(list(rows), "imdb", kind)
+        cells = [f"{100 * own[each]:.1f}" if each in own else "-" for each in settings]
+        lines.append(
+            [NAMES[kind], *(f"**{c}**" if each == best else c for each, c in zip(settings, cells, strict=True))]
+        )
+    return table(["attention", *(say(each).rpartition(",")[0] for each in settings)], lines)
+
+
 def say(settings: Settings) -> str:
     """Settings in a few words."""
     start = "" if settings.start == "vectors" else "LM, "
@@ -219,6 +235,7 @@ def make(folder: Path) -> dict[str, Callable[[], str]]:
         "people": lambda: people(human, "100words"),
         "people differences": lambda: people_differences(human),
         "trials": lambda: trials(files.trials.rows()),
+        "rates": lambda: rates(files.trials.rows()),
     }
 
 

@@ -105,6 +105,21 @@ def test_infinite_scores_and_nan():
     assert found[0] == 1 and found[1].isnan() and found[2] == 0.5
 
 
+def test_nan_spoils_the_mean_of_a_class_and_texts_without_marks_do_not():
+    scores = torch.tensor([[0.5, 0.2], [math.nan, 0.1], [math.nan, 0.1]])
+    for name, function in (("AUPRC", auprc), ("RocAUC", roc_auc)):
+        metric = getattr(metrics, name)()
+        for row, marked in enumerate(([1, 0], [0, 0])):  # the second has nothing marked
+            metric.update(scores[row], torch.tensor(marked))
+        assert metric.compute() == 1 == function(scores[:2], torch.tensor([[1, 0], [0, 0]])) and metric.skipped == 1
+        metric.update(scores[2:], torch.tensor([[1, 0]]))
+        assert math.isnan(metric.compute()) and metric.skipped == 1
+    for name in ("Comprehensiveness", "Sufficiency"):
+        metric = getattr(metrics, name)()
+        metric.update(torch.tensor([[0.5, 0.5], [math.nan, 0.5]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]]))
+        assert math.isnan(metric.compute()) and metric.skipped == 0
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int64])
 def test_scores_of_any_type(dtype):
     scores, marked, _ = draw(5)

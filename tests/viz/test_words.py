@@ -1,11 +1,13 @@
 """Words with the attention over them: places, colours, what is refused."""
 
+import warnings
+
 import pytest
 import torch
 
 from omegamax.densities import Gaussian, TruncatedParaboloid
 from omegamax.viz import marks_of, words
-from omegamax.viz.words import PALE, count_lines, place_words
+from omegamax.viz.words import PALE, count_lines, place_words, write_words
 
 TEXT = ["the", "film", "was", "not", "boring", "."]
 
@@ -13,6 +15,24 @@ TEXT = ["the", "film", "was", "not", "boring", "."]
 def test_words_are_placed_in_lines():
     assert place_words(["好看", "x"], 6) == [(0, 0, 4), (0, 5, 1)]
     assert count_lines(["a" * 20, "b"], 10) == 2 and count_lines(["word"] * 9, 14) == 3
+
+
+def test_words_have_the_room_of_what_is_written():
+    """An escape has the room it takes, a mark on top of a letter has none, and no word has more than a line."""
+    nobody = "\U000f1234"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that no font has it
+        assert write_words([nobody, "e\u0301", "a" * 50], 20) == ["\\U000f1234", "e\u0301", "a" * 19 + "\u2026"]
+        places = place_words(write_words([nobody, "x"], 20), 20)
+    assert places == [(0, 0, 10), (0, 11, 1)]
+    assert place_words(["e\u0301", "x"], 20) == [(0, 0, 1), (0, 2, 1)]
+
+
+def test_a_text_that_is_written_from_right_to_left_runs_that_way():
+    ax = words(["\u05e9\u05dc\u05d5\u05dd", "film"], torch.tensor([0.75, 0.25]))
+    left, right = ax.get_xlim()
+    assert left > right and {text.get_ha() for text in ax.texts} == {"right"}
+    assert [text.get_position()[0] for text in ax.texts] == [0, 5] == [patch.get_x() for patch in ax.patches]
 
 
 def test_words_without_attention_are_grey_and_have_no_bar():

@@ -11,21 +11,28 @@ from torchmetrics import Metric
 from omegamax._arguments import check_number
 from omegamax.metrics._communication import communication_success, simulatability
 from omegamax.metrics._erasure import comprehensiveness, sufficiency
-from omegamax.metrics._rationales import auprc, harmonic_mean, match_spans, roc_auc, token_f1
+from omegamax.metrics._rationales import auprc, harmonic_mean, has_marks, match_spans, roc_auc, token_f1
 from omegamax.metrics._torchmetrics import _Mean
 
 
 class _TextMean(_Mean):
-    """The mean of a measure of two tensors over texts; those without a value are left out, and counted."""
+    """The mean of a measure over texts; a NaN in what is given makes it NaN."""
 
     is_differentiable = False
     higher_is_better = True
 
     def __init__(self, **options: Any):
-        super().__init__("skip", options)
+        super().__init__("nan", options)
 
 
-class TokenF1(_TextMean):
+class _MarkedMean(_TextMean):
+    """The same for texts with marked words; those without any are left out, and counted in ``skipped``."""
+
+    def _add_texts(self, values: Tensor, marked: Tensor, mask: Tensor | None, both: bool = False) -> None:
+        self._add(values, ~has_marks(marked, mask, both))
+
+
+class TokenF1(_MarkedMean):
     """The mean F1 score of chosen words, see :func:`~omegamax.metrics.token_f1`: ``update(chosen, marked, mask=None)``.
 
     >>> metric = TokenF1()
@@ -35,10 +42,10 @@ class TokenF1(_TextMean):
 
     def update(self, chosen: Tensor, marked: Tensor, mask: Tensor | None = None) -> None:
         """Add a batch of texts."""
-        self._add(token_f1(chosen, marked, mask, reduction="none"))
+        self._add_texts(token_f1(chosen, marked, mask, reduction="none"), marked, mask)
 
 
-class AUPRC(_TextMean):
+class AUPRC(_MarkedMean):
     """The mean area under precision over recall, see :func:`~omegamax.metrics.auprc`.
 
     ``update(scores, marked, mask=None)``.
@@ -49,10 +56,10 @@ class AUPRC(_TextMean):
 
     def update(self, scores: Tensor, marked: Tensor, mask: Tensor | None = None) -> None:
         """Add a batch of texts."""
-        self._add(auprc(scores, marked, mask, reduction="none"))
+        self._add_texts(auprc(scores, marked, mask, reduction="none"), marked, mask)
 
 
-class RocAUC(_TextMean):
+class RocAUC(_MarkedMean):
     """How often a marked word scores more than another, see :func:`~omegamax.metrics.roc_auc`.
 
     ``update(scores, marked, mask=None)``.
@@ -63,7 +70,7 @@ class RocAUC(_TextMean):
 
     def update(self, scores: Tensor, marked: Tensor, mask: Tensor | None = None) -> None:
         """Add a batch of texts."""
-        self._add(roc_auc(scores, marked, mask, reduction="none"))
+        self._add_texts(roc_auc(scores, marked, mask, reduction="none"), marked, mask, both=True)
 
 
 class Comprehensiveness(_TextMean):

@@ -42,7 +42,8 @@ def words(
     """Write the words of a text in lines, with bars of their weights or a density drawn above them.
 
     Each word has as much of the unit interval as any other: over it stands its piece of the density, stretched to its
-    letters. A word with exactly no attention is grey.
+    letters. A word with exactly no attention is grey. A word that is longer than a line is cut. A text that begins in a
+    script written from right to left runs that way, with all that is drawn.
 
     Args:
         text: L words.
@@ -60,24 +61,48 @@ def words(
         shapes = f"batch shape {tuple(density.batch_shape)}, event shape {tuple(density.event_shape)}"
         raise ValueError(f"words: density must be a single density over one dimension, got {shapes}")
     new = ax is None
-    places = place_words(text, columns)
+    written = write_words(text, columns)
+    places = place_words(written, columns)
+    leftwards = runs_leftwards(text)
     ax = axes_or_new(ax)
     if new:
-        ax.figure.figure.set_size_inches(columns * _LETTER + 0.4, LINE * count_lines(text, columns) + 0.4)
+        ax.figure.figure.set_size_inches(columns * _LETTER + 0.4, LINE * (places[-1][0] + 1) + 0.4)
     if empty is None:
         empty = torch.zeros(length, dtype=torch.bool) if weights is None else weights == 0
-    for word, (line, start, _), none in zip(text, places, empty.tolist(), strict=True):
+    for word, (line, start, _), none in zip(written, places, empty.tolist(), strict=True):
         look: Any = {"family": ["DejaVu Sans Mono", *families(word)], "fontsize": 9, "va": "center"}
-        ax.text(start, -line, legible(word), color=PALE if none else INK, **look)
+        look["ha"] = "right" if leftwards else "left"
+        # The axes are as wide as a line: a layout need not measure every word.
+        ax.text(start, -line, word, color=PALE if none else INK, **look).set_in_layout(False)
     if weights is not None:
         _draw_bars(ax, weights.detach().double().cpu(), places, colour, 0.3 if density is not None else 0.85)
     if density is not None:
         _draw_curve(ax, density, places, colour)
-    ax.set_xlim(-0.5, columns)
+    ax.set_xlim(*((columns, -0.5) if leftwards else (-0.5, columns)))
     ax.set_ylim(-places[-1][0] - 0.4, _UP + _HEIGHT + 0.1)
     ax.axis("off")
     found = [Mark("word", "word with exactly no attention", PALE)] if bool(empty.any()) else []
     return finish(ax, title, found, key=key, grow=new)
+
+
+def write_words(text: Sequence[str], columns: int = COLUMNS) -> list[str]:
+    """Return what is written for each word: characters that no font has as escapes, and at most a line of it.
+
+    >>> write_words(["a", "good", "unforgettable"], columns=8)
+    ['a', 'good', 'unforge\u2026']
+    """
+    shown = [legible(word[: columns + 1]) for word in text]
+    return [word if _measure(word) <= columns else word[: max(columns - 1, 1)] + "\u2026" for word in shown]
+
+
+def runs_leftwards(text: Sequence[str]) -> bool:
+    """Tell whether the first letter of a text is of a script that is written from right to left.
+
+    >>> runs_leftwards(["1", "\u05e9\u05dc\u05d5\u05dd"]), runs_leftwards(["peace"])
+    (True, False)
+    """
+    directions = (unicodedata.bidirectional(c) for word in text for c in word)
+    return next((each for each in directions if each in ("L", "R", "AL")), "L") != "L"
 
 
 def place_words(text: Sequence[str], columns: int = COLUMNS) -> list[tuple[int, int, int]]:
@@ -88,7 +113,7 @@ def place_words(text: Sequence[str], columns: int = COLUMNS) -> list[tuple[int, 
     """
     places, line, column = [], 0, 0
     for word in text:
-        width = max(1, sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in word))
+        width = _measure(word)
         if column and column + width > columns:
             line, column = line + 1, 0
         places.append((line, column, width))
@@ -96,9 +121,16 @@ def place_words(text: Sequence[str], columns: int = COLUMNS) -> list[tuple[int, 
     return places
 
 
+def _measure(word: str) -> int:
+    """Return how many columns a word takes: two for a wide character, none for a mark that goes on top of another."""
+    marks = sum(unicodedata.category(c) in ("Mn", "Me", "Cf") for c in word)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in word)
+    return max(1, len(word) + wide - marks)
+
+
 def count_lines(text: Sequence[str], columns: int = COLUMNS) -> int:
     """Tell how many lines a text takes."""
-    return place_words(text, columns)[-1][0] + 1
+    return place_words(write_words(text, columns), columns)[-1][0] + 1
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
-"""``omegamax text compare``, and the page of ``omegamax text explain``."""
+"""``omegamax text compare`` and ``alphas``, and the page of ``omegamax text explain``."""
 
 import pytest
-from tests.cli.text.test_text import refused
+from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
 from omegamax.models.text import TextConfig, WordsConfig
@@ -40,13 +40,15 @@ def test_compare_prints_a_table_and_writes_a_page(tmp_path, capsys):
     assert [row.name for row in found.rows] == ["softmax", "sparsemax"] and len(found.examples) >= 3
     assert found.rows[1].zero > 0 and found.rows[1].difference is not None
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert "ReviewsData has no folder; leave --folder out" in refused(capsys, "compare", runs[0], "--folder", "x")
+    assert "ReviewsData has no folder; leave --folder out" in refused(
+        capsys, "text", "compare", runs[0], "--folder", "x"
+    )
 
 
 def test_networks_of_texts_and_of_pairs_are_not_compared(tmp_path, capsys):
     texts, pairs = ReviewsData(samples=(24, 4, 4)), SentencePairsData(samples=(24, 4, 4))
     runs = [*write_runs(tmp_path, texts, texts={}), *write_runs(tmp_path, pairs, pairs={"alignment": "matching"})]
-    said = refused(capsys, "compare", *runs, "--out", str(tmp_path / "made"))
+    said = refused(capsys, "text", "compare", *runs, "--out", str(tmp_path / "made"))
     assert "matching alignment knows other words or classes than the data" in said
     assert not (tmp_path / "made").exists()
 
@@ -62,3 +64,14 @@ def test_explain_writes_a_page(tmp_path, capsys):
     pairs = write_runs(tmp_path, SentencePairsData(samples=(24, 4, 4)), pair={"alignment": "matching"})
     assert main(["text", "explain", "a dog", "the dog", "--checkpoint", *pairs, "--out", str(out)]) == 0
     assert "Which words they compared" in out.read_text(encoding="utf-8")
+
+
+def test_alphas_of_heads_are_told_and_drawn(tmp_path, capsys):
+    data = ReviewsData(samples=(24, 4, 4))
+    sizes = {"encoder": "transformer", "layers": 2, "heads": 2, "alpha": 1.25}
+    runs = write_runs(tmp_path, data, learnt=sizes, plain={})
+    out = tmp_path / "alphas.png"
+    assert main(["text", "alphas", "--checkpoint", runs[0], "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("1.250  1.250") == 2 and str(out) in shown and out.read_bytes()[:4] == b"\x89PNG"
+    assert "has no heads whose alphas are learnt" in refused(capsys, "text", "alphas", "--checkpoint", runs[1])

@@ -1,7 +1,8 @@
 """``omegamax text`` with pairs of sentences: a run, a test, and the picture of an alignment."""
 
 import pytest
-from tests.cli.text.test_text import SMALL, TRAINER, refused
+from tests.cli.refusals import refused
+from tests.cli.text.test_text import SMALL, TRAINER
 
 from omegamax.cli.main import main
 from omegamax.data import Vocabulary
@@ -31,14 +32,16 @@ def test_pairs_from_fit_to_explain(tmp_path, capsys):
     task, single = TextTask(Vocabulary(["good"], ["0", "1"])), tmp_path / "single.safetensors"
     write_weights(single, task.kind, task.describe(), task.model.state_dict())
     more = ["--out", str(picture), "--checkpoint"]
-    assert "reads two sentences, got 1" in refused(capsys, "explain", FIRST, *more, trained[0])
-    assert "reads one text, got 2" in refused(capsys, "explain", FIRST, SECOND, *more, str(single))
-    assert "has no words" in refused(capsys, "explain", FIRST, " ", *more, trained[0])
+    assert "reads two sentences, got 1" in refused(capsys, "text", "explain", FIRST, *more, trained[0])
+    assert "reads one text, got 2" in refused(capsys, "text", "explain", FIRST, SECOND, *more, str(single))
+    assert "has no words" in refused(capsys, "text", "explain", FIRST, " ", *more, trained[0])
 
 
 def test_data_and_network_must_both_be_of_pairs_or_of_texts(tmp_path, capsys):
     assert fit_pairs(tmp_path / "a") == 2
     assert "for these the network must have an alignment" in capsys.readouterr().err
     single = ["fit", "--data=ReviewsData", "--model.network.alignment=matching", "--data.samples=[8,4,4]"]
-    said = refused(capsys, *single, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={tmp_path / 'b'}")
+    said = refused(
+        capsys, "text", *single, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={tmp_path / 'b'}"
+    )
     assert "reads pairs, got single texts; for these, set no alignment" in said

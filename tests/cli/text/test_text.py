@@ -9,6 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
+from tests.cli.refusals import refused
 from tests.tasks.text.test_text_data import table_rows, write_table
 
 from omegamax.cli.main import main
@@ -89,16 +90,6 @@ def test_file_of_ones_own_from_fit_to_predict(tmp_path, capsys):
     assert {entry["answer"] for entry in found} <= {"no", "yes"}
 
 
-def refused(capsys, *arguments):
-    try:
-        code = main(["text", *arguments])
-    except SystemExit as exit:
-        code = exit.code
-    shown = capsys.readouterr().err
-    assert code == 2 and "Traceback" not in shown
-    return shown
-
-
 @pytest.mark.parametrize(
     "setting, said",
     [
@@ -111,12 +102,12 @@ def refused(capsys, *arguments):
     ],
 )
 def test_settings_that_make_no_sense_are_named(tmp_path, capsys, setting, said):
-    assert said in refused(capsys, "fit", *run_in(tmp_path, setting))
+    assert said in refused(capsys, "text", "fit", *run_in(tmp_path, setting))
 
 
 def test_checkpoint_of_another_network_is_refused_by_setting(done, tmp_path, capsys):
     other = ["--model.loss=sparsemax", f"--ckpt_path={done / 'checkpoints/best.ckpt'}"]
-    said = refused(capsys, "test", *run_in(tmp_path, *other))
+    said = refused(capsys, "text", "test", *run_in(tmp_path, *other))
     assert "the checkpoint is of another configuration" in said and "loss: 'softmax', not 'sparsemax'" in said
 
 
@@ -133,12 +124,12 @@ def test_explain_prints_words_and_draws_them(done, tmp_path, capsys):
     said = explain(task, text)
     assert lines[0] == f"sparsemax: {said.classes[0][0]}"
     wanted = [
-        word if none else f"{word}[{weight:.2f}]".replace("[0.", "[.")
+        word if none else f"{word}[<.01]" if weight < 0.01 else f"{word}[{weight:.2f}]".replace("[0.", "[.")
         for word, weight, none in zip(said.words, said.weights.tolist(), said.empty.tolist(), strict=True)
     ]
     assert lines[1].split() == wanted
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    assert "has no words" in refused(capsys, "explain", " ", "--checkpoint", str(done), "--out", str(picture))
+    assert "has no words" in refused(capsys, "text", "explain", " ", "--checkpoint", str(done), "--out", str(picture))
 
 
 def test_explain_prints_colours_in_a_terminal(done, monkeypatch, capsys):
@@ -161,8 +152,8 @@ def test_explain_prints_colours_in_a_terminal(done, monkeypatch, capsys):
 def test_files_that_are_no_networks_are_named(tmp_path, capsys):
     torch.save({"state_dict": {}, "vqa": {}}, tmp_path / "other.ckpt")
     command = ["explain", "a film", "--out", str(tmp_path / "a.png"), "--checkpoint"]
-    assert "is no checkpoint of `omegamax text`" in refused(capsys, *command, str(tmp_path / "other.ckpt"))
-    assert "holds no trained network" in refused(capsys, *command, str(tmp_path))
+    assert "is no checkpoint of `omegamax text`" in refused(capsys, "text", *command, str(tmp_path / "other.ckpt"))
+    assert "holds no trained network" in refused(capsys, "text", *command, str(tmp_path))
 
 
 @pytest.fixture(scope="module")

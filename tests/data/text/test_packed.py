@@ -112,7 +112,7 @@ def test_what_cannot_be_packed_is_refused():
         PackedTexts([], vocabulary, what="val")
     with pytest.raises(DataError, match="two texts have the id 'a'"):
         PackedTexts([texts()[0]] * 2, vocabulary)
-    with pytest.raises(ValueError, match="unknown answer 'x'"):
+    with pytest.raises(DataError, match="is of the class 'x', of which no text to learn from is"):
         PackedTexts([TextSample.of("a", "x", "1")], vocabulary)
     mixed = [texts()[0], TextSample(("a",), "1", "z", (1.0,))]
     with pytest.raises(DataError, match="1 of 2 texts have marks; all must, or none"):

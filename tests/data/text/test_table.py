@@ -91,7 +91,8 @@ def test_wrong_columns_are_named(tmp_path):
     path = write(tmp_path / "a.csv", head=("review", "stars"))
     assert "has no column 'text', it has 'review', 'stars'" in refuse(path)
     assert "has no column 'label'" in refuse(path, text="review")
-    assert "another delimiter, perhaps" in refuse(write(tmp_path / "b.csv", delimiter=";"), text="text")
+    other = refuse(write(tmp_path / "b.csv", delimiter=";"), text="text")
+    assert "if another character is between its cells (';'?), give it as delimiter (--data.delimiter)" in other
     assert "2 columns called 'text'" in refuse(write(tmp_path / "c.csv", head=("text", "text", "label"), rows=[]))
     both = write_lines(tmp_path / "a.jsonl", [{"text": "a", "label": 1}, {"text": "b"}])
     assert "line 2 has no 'label', it has 'text'" in refuse(both)
@@ -149,7 +150,7 @@ def test_rows_are_read_one_at_a_time(tmp_path):
 def test_classes_are_those_that_occur(tmp_path):
     path = write(tmp_path / "a.csv", [("a", "10"), ("a", "9"), ("a", "-1"), ("a", "b"), ("a", "B")])
     assert collect_vocabulary(TextTable(path)).answers == ("-1", "9", "10", "B", "b")
-    with pytest.raises(DataError, match="two classes at least, got '1'"):
+    with pytest.raises(DataError, match="two classes at least, got '1' alone; texts that validation takes"):
         collect_vocabulary(TextTable(write(path, [("a", "1")])))
     with pytest.raises(DataError, match="no text with words"):
         collect_vocabulary(TextTable(write(path, [("", "1")])))

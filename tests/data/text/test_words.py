@@ -26,6 +26,13 @@ from omegamax.data.text import EMPTY, TextSample, split_words
         ("re-imagining", ["re", "-", "imagining"]),
         ("cafe\u0301", ["caf\u00e9"]),
         ("\u0939\u093f\u0928\u094d\u0926\u0940 \u0905\u091a\u094d\u091b\u0940", None),
+        ("I \u2764\ufe0f it\U0001f44d\U0001f3fd!", ["I", "\u2764\ufe0f", "it", "\U0001f44d\U0001f3fd", "!"]),
+        ("\U0001f3f3\ufe0f\u200d\U0001f308\U0001f600", ["\U0001f3f3\ufe0f\u200d\U0001f308", "\U0001f600"]),
+        (
+            "\U0001f1ec\U0001f1e7\U0001f1eb\U0001f1f7 1\ufe0f\u20e3",
+            ["\U0001f1ec\U0001f1e7", "\U0001f1eb\U0001f1f7", "1\ufe0f\u20e3"],
+        ),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", None),
         ("\u597d\u770b\u3002\u5f88\u597d", ["\u597d\u770b", "\u3002", "\u5f88\u597d"]),
     ],
 )

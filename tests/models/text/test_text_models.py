@@ -5,8 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from omegamax.models.attention_kind import CONTINUOUS
 from omegamax.models.text import TextAttention, TextClassifier, TextConfig, WordsConfig
-from omegamax.models.text.config import CONTINUOUS, DISCRETE
+from omegamax.models.text.config import DISCRETE
 
 KINDS = [
     *(WordsConfig(kind, k=2) for kind in DISCRETE),

@@ -79,7 +79,7 @@ def test_part_without_a_text_is_told(tmp_path):
 def test_class_that_training_has_not_is_told(tmp_path):
     new = write_table(tmp_path / "b.csv", [("a film", "maybe")])
     data = TableData(write_table(tmp_path / "a.csv", table_rows(20)), new)
-    with pytest.raises(ValueError, match=r"unknown answer 'maybe'; there are 2 answers: 'no', 'yes'"):
+    with pytest.raises(DataError, match=r"val: b.csv:\d+ is of the class 'maybe', .* 2 answers: 'no', 'yes'"):
         data.split("val")
 
 
@@ -109,3 +109,11 @@ def test_sets_are_read_from_their_folders(tmp_path):
     assert data.split("test")[0]["marks"].tolist() == [1.0, 0.5, 0.5]
     with pytest.raises(ValueError, match="all reviews are for a test, and none for 'train'"):
         data.split("train")
+
+
+def test_pairs_of_ones_own_have_a_second_column(tmp_path):
+    rows = [(f"a dog {i}", f"the animal {i} runs", "yes" if i % 2 else "no") for i in range(20)]
+    data = TableData(write_table(tmp_path / "a.csv", rows, ("one", "two", "label")), text="one", second="two")
+    assert data.settings["second"] == "two" and data.split("train").pairs and data.title == "a.csv"
+    batch = next(iter(data.train_dataloader()))
+    assert batch["words"].shape[1] == 3 and batch["second"].shape[1] == 4

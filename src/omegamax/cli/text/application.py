@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from omegamax.cli.application import Application
-from omegamax.cli.text import compare, demo, explain, game
+from omegamax.cli.text import alphas, compare, demo, explain, game
 
 TEXT = Application(
     name="text",
-    summary="classes of texts, of the papers or your own: fit, validate, test, predict, explain, compare, game, demo",
+    summary="classes of texts, yours or papers': fit, validate, test, predict, explain, compare, alphas, game, demo",
     task="omegamax.tasks.text:TextTask",
     data="omegamax.tasks.text:TextData",
     default_data="ReviewsData",
@@ -22,5 +22,5 @@ TEXT = Application(
         "test": "measure answers and attention of a trained network on the test part",
         "predict": "tell the classes of the texts of the test part, into answers.json in the run's folder",
     },
-    commands={"explain": explain, "compare": compare, "game": game, "demo": demo},
+    commands={"explain": explain, "compare": compare, "alphas": alphas, "game": game, "demo": demo},
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from omegamax.cli._checks import at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import find_data, show_number, write_comparison
+from omegamax.cli.comparison import describe_networks, find_trained_data, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -33,17 +33,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from omegamax.data import DataError
     from omegamax.tasks.report import load_contenders
     from omegamax.tasks.text import TextData, TextTask
     from omegamax.tasks.text.compare import compare
 
     check_folder(options.out)
     runs = load_contenders(TextTask, options.runs)
-    settings = next(iter(runs.values())).task.data_settings
-    if not settings:
-        raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax text fit")
-    data = find_data(TextData, settings, {"folder": options.folder} if options.folder else {})
+    first = next(iter(runs.values())).task
+    data = find_trained_data(TextData, options.runs[0], first, {"folder": options.folder})
     for each in runs.values():
         move(each.task, options.device)
     comparison = compare(
@@ -53,9 +50,9 @@ def _compare(options: argparse.Namespace) -> int:
         examples=options.examples,
         themed=options.themed,
         rounds=options.rounds,
-        title=f"Attention on {settings['class'].removesuffix('Data')}",
-        about=f"{len(runs)} network{'s' if len(runs) > 1 else ''} on the {options.split} part.",
-        settings={"data": settings["class"], "split": options.split, "runs": " ".join(map(str, options.runs))},
+        title=f"Attention on {data.title}",
+        about=describe_networks(len(runs), options.split),
+        settings={"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))},
     )
     write(comparison, options.out)
     return 0

@@ -23,7 +23,7 @@ _DPI = 140
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax text demo``."""
-    add_demo_arguments(parser, "text", "reviews and networks", "a minute")
+    add_demo_arguments(parser, Path("text-demo"), "reviews and networks", "a minute")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SUMMARY = "ask trained networks for the class of a text: their answers, and which words each looked at"
 TASK = "omegamax.tasks.text:TextTask"
 _SHADES = ((0.5, "bold white on #9a2a4c"), (0.2, "#1f2933 on #e58f9b"), (0.05, "#1f2933 on #f6d5d9"), (0.0, ""))
+_LETTERS = 40  # of a word in a message
 _NONE = "bright_black"  # grey, on light and dark terminals
 
 
@@ -50,7 +51,6 @@ def _wants_page(out: Path) -> bool:
 
 
 def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation:
-    from omegamax.data.errors import printable
     from omegamax.data.text import split_words
     from omegamax.tasks.text.explain import draw, explain, find_unknown_words
     from omegamax.tasks.text.explain_pair import draw_pairs, explain_pair
@@ -65,7 +65,7 @@ def _ask(tasks: dict[str, TextTask], options: argparse.Namespace) -> Explanation
             raise ValueError(f"{name} reads {('one text', 'two sentences')[wanted - 1]}, got {len(texts)}")
         strange = find_unknown_words(task, " ".join(texts))
         if strange:
-            shown = ", ".join(map(printable, strange[:12])) + (", ..." if len(strange) > 12 else "")
+            shown = ", ".join(_shorten(word) for word in strange[:12]) + (", ..." if len(strange) > 12 else "")
             print(f"{name}: words it was not trained with: {shown}", file=sys.stderr)
     if options.second is not None:
         pairs = {name: explain_pair(task, options.text, options.second, options.top) for name, task in tasks.items()}
@@ -100,6 +100,13 @@ def _show(tasks: Mapping[str, TextTask], said: Any, out: Path, draw: Callable[[A
         f"{len(rows)} network{'s' if len(rows) > 1 else ''} asked for the class of one {'pair' if pairs else 'text'}."
     )
     return partial(write_report, TextComparison(title, about, rows, [make_example("text", said)]))
+
+
+def _shorten(word: str) -> str:
+    """Return a word for a message: without what would move a terminal, and not longer than a line."""
+    from omegamax.data.errors import printable
+
+    return printable(word if len(word) <= _LETTERS else f"{word[:_LETTERS]}...")
 
 
 def _tell_of_cut(name: str, texts: Sequence[str], read: Sequence[Sequence[str]]) -> None:
@@ -137,7 +144,7 @@ def show_words(name: str, said: TextExplanation) -> None:
         shade = _NONE if none else next(style for least, style in _SHADES if weight / top >= least)
         line.append(printable(word), style=shade)
         if not console.is_terminal and not none:
-            line.append(f"[{weight:.2f}]".replace("[0.", "[."))
+            line.append("[<.01]" if weight < 0.01 else f"[{weight:.2f}]".replace("[0.", "[."))
         line.append(" ")
     console.print(line, soft_wrap=not console.is_terminal)
     console.print()

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from omegamax.cli import _table
 from omegamax.cli._checks import CommandError, at_least, check_file
 from omegamax.cli._device import move
-from omegamax.cli.comparison import find_data
+from omegamax.cli.comparison import find_trained_data
 from omegamax.cli.explanation import add_checkpoint, drawing
 
 if TYPE_CHECKING:
-    from omegamax.tasks.text import TextTask
     from omegamax.tasks.text.game import GameResult
 
 SUMMARY = "play the explanation game: how often do a few words of a text tell what a network says of it?"
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _play(options: argparse.Namespace) -> int:
     from omegamax.tasks.run_task import load_tasks
-    from omegamax.tasks.text import TextTask
+    from omegamax.tasks.text import TextData, TextTask
     from omegamax.tasks.text.game import EXPLAINERS, play
 
     names = tuple(dict.fromkeys(options.explainers or EXPLAINERS))
@@ -62,7 +61,7 @@ def _play(options: argparse.Namespace) -> int:
     settings = {name: getattr(options, name) for name in ("seed", "epochs", "faithful")}
     found: dict[str, list[GameResult]] = {}
     for name, task in load_tasks(TextTask, options.runs).items():
-        data = _find_data(name, task, options.folder)
+        data = find_trained_data(TextData, name, task, {"folder": options.folder})
         move(task, options.device)
         found[name] = play(task, data, names, k=options.k, texts=options.texts, **settings)
     rows = [
@@ -78,15 +77,6 @@ def _play(options: argparse.Namespace) -> int:
 
 def _percent(*shares: float) -> list[str]:
     return ["-" if math.isnan(share) else f"{100 * share:.1f} %" for share in shares]
-
-
-def _find_data(name: str, task: TextTask, folder: str | None) -> Any:
-    from omegamax.tasks.text import TextData
-
-    settings = task.data_settings
-    if not settings:
-        raise CommandError(f"{name} does not say which data it was trained on; train it with omegamax text fit")
-    return find_data(TextData, settings, {"folder": folder} if folder else {})
 
 
 def write_results(path: Path, found: dict[str, list[GameResult]], settings: dict[str, Any]) -> None:

@@ -43,9 +43,14 @@ class IMDB(Texts):
         self._source = find("IMDB", self.folder, [*(f"{self._part}.jsonl{end}" for end in endings), self._part])
 
     def __iter__(self) -> Iterator[TextSample]:
+        for label, id, text in self.read():
+            yield TextSample.of(text, label, id)
+
+    def read(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the class, the id and the text of each review, as it is written."""
         for label, id, text in self._folders() if self._source.is_dir() else self._lines():
             if self.split == "test" or self._held_out.takes(text, self.split):
-                yield TextSample.of(text, label, id)
+                yield label, id, text
 
     def _lines(self) -> Iterator[tuple[str, str, str]]:
         for number, row in read_rows(self._source, ("id", "label", "text"), format="jsonl"):

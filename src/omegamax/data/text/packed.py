@@ -58,7 +58,9 @@ def collect_vocabulary(
         raise DataError("there is no text with words to learn from; check the part that training takes")
     classes = sorted(found, key=_rank_label) if labels is None else labels
     if len(classes) < 2:
-        raise DataError(f"there must be two classes at least, got {', '.join(map(repr, classes)) or 'none'}")
+        there = f"{classes[0]!r} alone" if classes else "none"
+        rest = "texts that validation takes (held_out) are not among them"
+        raise DataError(f"the texts to learn from must be of two classes at least, got {there}; {rest}")
     return Vocabulary.of_counts(count, classes, least, most)
 
 
@@ -106,7 +108,7 @@ class PackedTexts(Dataset[dict[str, Any]]):
                 marks.add(sample.marks[:length])
             cut += length is not None and max(len(sample.words), len(sample.second or ())) > length
             empty += sample.empty
-            label.append(NO_LABEL if sample.label is None else vocabulary.answer_index(sample.label))
+            label.append(NO_LABEL if sample.label is None else _find_class(what, sample, vocabulary))
         count = len(self.ids)
         if not count:
             raise DataError(f"{what}: there is no text; check the files, or take a larger share for this part")
@@ -143,6 +145,16 @@ class PackedTexts(Dataset[dict[str, Any]]):
         if self.pairs:
             item["second"] = get_row(self._second, index).long()
         return item
+
+
+def _find_class(what: str, sample: TextSample, vocabulary: Vocabulary) -> int:
+    """Return the index of a text's class; refuse one that the network cannot tell."""
+    assert sample.label is not None
+    try:
+        return vocabulary.answer_index(sample.label)
+    except ValueError as error:
+        reason = f"{what}: {sample.id} is of the class {sample.label!r}, of which no text to learn from is"
+        raise DataError(f"{reason} ({error}); mend the class, or have texts of it in the training part") from None
 
 
 def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:

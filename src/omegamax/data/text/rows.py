@@ -117,8 +117,12 @@ def _find_columns(
     there = ", ".join(repr(name) for name in names[:20])
     for name in columns:
         if name not in names:
-            other = "; another delimiter, perhaps" if len(names) == 1 else ""
-            raise DataError(f"{path} has no column {name!r}, it has {short(there)[1:-1]}{other}; name those to read")
+            remedy = "name those to read"
+            if len(names) == 1:
+                mark = next((each for each in ",;|\t" if each != delimiter and each in names[0]), None)
+                hint = "" if mark is None else f" ({mark!r}?)"
+                remedy = f"if another character is between its cells{hint}, give it as delimiter (--data.delimiter)"
+            raise DataError(f"{path} has no column {name!r}, it has {short(there)[1:-1]}; {remedy}")
     for name, times in Counter(names).items():
         if times > 1 and (name in columns or name in optional):
             raise DataError(f"{path} has {times} columns called {name!r}; rename one, so that it is clear which counts")

@@ -14,9 +14,9 @@ def split_words(text: str) -> list[str]:
     """Return the words of a text, with numbers and punctuation, in their order.
 
     Letters with their accents, and digits, make a word; so do the endings *n't*, *'s*, *'ll* and their like, decimal
-    numbers, and a punctuation mark; full stops, dashes, question and exclamation marks in a row are one. An underscore
-    separates, and so does what a page writes for a new line, ``<br />``. Scripts without spaces between words are one
-    word from one punctuation mark to the next.
+    numbers, and a punctuation mark or an emoji; full stops, dashes, question and exclamation marks in a row are one. An
+    underscore separates, and so does what a page writes for a new line, ``<br />``. Scripts without spaces between
+    words are one word from one punctuation mark to the next.
 
     >>> split_words("It's great, isn't it?!<br />10.5 out of 10...")
     ['It', "'s", 'great', ',', 'is', "n't", 'it', '?!', '10.5', 'out', 'of', '10', '...']
@@ -37,18 +37,27 @@ def _split_not(word: str) -> tuple[str, ...]:
 def _pattern(ascii: bool) -> re.Pattern[str]:
     """Compile the pattern of a word."""
     # Python's \\w has letters and digits, but not the accents and vowels that a script writes apart from its letters.
-    letter = r"\w" if ascii else rf"[\w{_list_marks()}]"
+    marks = "" if ascii else _list_marks()
+    letter = rf"[\w{marks}]"
+    word = rf"{letter}+" if ascii else rf"{letter}+(?:[\u200c\u200d]{letter}+)*"  # joiners, inside of Persian words
+    symbol = r"[^\w\s]" if ascii else _make_symbol(marks)
     return re.compile(
         r"\d+(?:[.,]\d+)+"  # 10.5 and 1,000
-        rf"|{letter}+(?:'[tT](?!{letter}))?"  # isn't
+        rf"|{word}(?:'[tT](?!{letter}))?"  # isn't
         rf"|'(?:[sSmMdD]|[lL]{{2}}|[rRvV][eE])(?!{letter})"
-        r"|\.+|-+|[?!]+|[^\w\s]"
+        rf"|\.+|-+|[?!]+|{symbol}"
     )
+
+
+def _make_symbol(marks: str) -> str:
+    """Return the pattern of a symbol with its marks: a flag, an emoji with its tone, or several joined to one."""
+    one = rf"[^\w\s][{marks}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]*"
+    return rf"[\U0001f1e6-\U0001f1ff]{{2}}|{one}(?:\u200d{one})*"
 
 
 def _list_marks() -> str:
     """Return the marks of the first 65,536 characters as ranges of a pattern."""
-    marks = [c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
+    marks = [c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in ("Mn", "Mc", "Me")]
     ranges: list[list[int]] = []
     for c in marks:
         if ranges and ranges[-1][1] == c - 1:

@@ -89,7 +89,8 @@ class TextAttention(torch.nn.Module):
     A discrete kind maps the scores z of the words to weights p; a continuous one has a density p over the unit interval
     that the text fills, from the moments of weights or from a CNN, and takes the mean of the function V that ridge
     regression puts through the states h. Its matrix is computed once for each length; ``forward`` takes the lengths as
-    a list, ``counts``, too, so that a GPU need not be asked for them.
+    a list, ``counts``, too, so that a GPU need not be asked for them. Without these, on a GPU, the matrices of all
+    lengths are computed in the first call, and a CUDA graph can hold the step.
 
     Args:
         dim: features D of a word.
@@ -129,12 +130,12 @@ class TextAttention(torch.nn.Module):
         if self.density is None:
             assert weights is not None
             return torch.einsum("bl,bld->bd", weights.to(h.dtype), h), WordAttention(lengths, mask, weights)
-        # By these the matrices of the regression are found.
-        cpu = lengths.cpu() if counts is None else torch.tensor(counts, dtype=torch.long)
+        # By these the matrices of the regression are found; where they are on a GPU, nobody waits for them.
+        known = lengths if counts is None else torch.tensor(counts, dtype=torch.long)
         if self.encode is not None:
-            context, density = self.density(h, query=self.encode(h, mask), lengths=cpu)
+            context, density = self.density(h, query=self.encode(h, mask), lengths=known)
         else:
-            context, density = self.density(h, weights, lengths=cpu)
+            context, density = self.density(h, weights, lengths=known)
         return context, WordAttention(lengths, mask, weights, density, self.config.combined)
 
     def _weigh(self, z: Tensor, mask: Tensor) -> Tensor:
@@ -164,9 +165,10 @@ class MaxPoolCNN(torch.nn.Module):
         self.convolve = torch.nn.Conv1d(dim, filters, kernel_size=3, padding=1)
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        there = mask.unsqueeze(1)
-        x = self.convolve(h.transpose(1, 2).masked_fill(~there, 0.0)).relu()  # >= 0, which padding is, too
-        return x.masked_fill(~there, 0.0).amax(-1)
+        absent = ~mask.unsqueeze(1)
+        x = self.convolve(h.transpose(1, 2).masked_fill(absent, 0.0))
+        # The largest of what relu leaves is what it leaves of the largest; padding, 0, is never more.
+        return x.masked_fill(absent, 0.0).max(-1).values.relu()
 
 
 def _make_transform(config: WordsConfig) -> Any:

@@ -200,13 +200,13 @@ class TransformerEncoder(torch.nn.Module):
         return h
 
 
-def encode_positions(length: int, dim: int) -> Tensor:
+def encode_positions(length: int, dim: int, device: torch.device | None = None) -> Tensor:
     """Return sines and cosines of positions, ``[length, dim]``.
 
     >>> encode_positions(2, 4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    rates = torch.exp(torch.arange(0, dim, 2) * (-math.log(10000.0) / dim))
-    angles = torch.arange(length).unsqueeze(-1) * rates
+    rates = torch.exp(torch.arange(0, dim, 2, device=device) * (-math.log(10000.0) / dim))
+    angles = torch.arange(length, device=device).unsqueeze(-1) * rates
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[:, :dim]

@@ -8,20 +8,17 @@ from typing import Any
 
 from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
+from omegamax.models.attention_kind import AttentionKind
 from omegamax.models.text.rationale_config import RationaleConfig
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequential_k_subsets")
-CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 ENCODERS = ("bilstm", "transformer")
 SOURCES = ("weights", "cnn")
 ALIGNMENTS = ("softmax", "sparsemax", "entmax15", "sequence", "matching")
-# Alpha of the kinds that have one: as set by their name, or by default.
-_SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
-_DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
 
 
 @dataclass(frozen=True)
-class WordsConfig:
+class WordsConfig(AttentionKind):
     r"""The attention over the words that a class is read from.
 
     Scores of the words come from the same network in every kind, and no kind has parameters of its own, so that all
@@ -82,15 +79,10 @@ class WordsConfig:
 
     def __post_init__(self) -> None:
         name = "WordsConfig"
-        check_choice(name, "kind", self.kind, DISCRETE + CONTINUOUS)
-        check_choice(name, "discrete", self.discrete, ("softmax", "sparsemax", "entmax15"))
+        self.check_kind(DISCRETE, "fusedmax")
         check_choice(name, "source", self.source, SOURCES)
-        if self.alpha is not None and self.kind not in _DEFAULT:
-            raise ValueError(f"{name}: alpha goes with {', '.join(_DEFAULT)}, got alpha={self.alpha} for {self.kind!r}")
-        if self.learnable and self.kind not in (*_DEFAULT, "fusedmax"):
-            raise ValueError(f"{name}: learnable goes with {', '.join(_DEFAULT)} and fusedmax, got {self.kind!r}")
-        if self.combined and (not self.continuous or self.source == "cnn"):
-            raise ValueError(f"{name}: combined goes with a continuous kind whose source is the weights")
+        if self.combined and self.source == "cnn":
+            raise ValueError(f"{name}: combined goes with a density whose source is the weights, got source='cnn'")
         if self.source == "cnn" and (not self.continuous or self.kind == "multimodal"):
             raise ValueError(f"{name}: source='cnn' goes with one density, a continuous kind, got {self.kind!r}")
         for argument in ("k", "functions", "filters", "max_components"):
@@ -103,16 +95,6 @@ class WordsConfig:
         if not self.widths or self.functions % len(self.widths):
             given = f"{self.functions} and {self.widths}"
             raise ValueError(f"{name}: functions must be a multiple of the number of widths, got {given}")
-
-    @property
-    def exponent(self) -> float | None:
-        """Alpha; None for the kinds that have none."""
-        return _SET.get(self.kind, _DEFAULT.get(self.kind)) if self.alpha is None else self.alpha
-
-    @property
-    def continuous(self) -> bool:
-        """Tell whether there is a density."""
-        return self.kind in CONTINUOUS
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,14 @@ import torch
 from omegamax.data import DataError
 from omegamax.data.text import NO_LABEL, TextSample
 from omegamax.tasks.progress import progress
-from omegamax.tasks.report.contenders import Contender, compare_paired, move_batch, time_steps
+from omegamax.tasks.report.contenders import (
+    SAME_DATA,
+    Contender,
+    check_vocabulary,
+    compare_paired,
+    move_batch,
+    time_steps,
+)
 from omegamax.tasks.text.data import TextData
 from omegamax.tasks.text.explain import explain_words
 from omegamax.tasks.text.explain_pair import explain_word_pair
@@ -47,10 +54,10 @@ def compare(
         rounds: training steps of each network to time, in turns, so that all see the same machine; 0: none.
         title, about, settings: of the page.
     """
-    first = next(iter(_loader(data, split)))
+    first = next(iter(data.loader(split)))
     for name, contender in contenders.items():
         _check(name, contender.task, data, first)
-    if any(bool((batch["label"] == NO_LABEL).any()) for batch in _loader(data, split)):
+    if any(bool((batch["label"] == NO_LABEL).any()) for batch in data.loader(split)):
         raise DataError(f"there are texts without a class in the {split} part; take another part, --split val")
     tasks = {name: each.task for name, each in contenders.items()}
     times = time_steps(tasks, first, rounds, lambda task, batch: task.training_loss(batch))
@@ -98,13 +105,11 @@ def _ask(tasks: Mapping[str, TextTask], sample: TextSample, length: int, theme: 
 
 def _check(name: str, task: TextTask, data: TextData, batch: Mapping[str, Any]) -> None:
     """Refuse a network that the data are not for, by its name."""
-    same = "compare networks that were trained on the same data"
-    if task.vocabulary != data.vocabulary:
-        known = f"{task.vocabulary}, not {data.vocabulary}"
-        raise DataError(f"{name} knows other words or classes than the data: {known}; {same}")
+    check_vocabulary(name, task, data, "classes")
     if (task.config.alignment is not None) != ("second" in batch):
         reads = "single texts" if task.config.alignment is None else "pairs of sentences"
-        raise DataError(f"{name} reads {reads}, and the data have {'pairs' if 'second' in batch else 'none'}; {same}")
+        have = "pairs" if "second" in batch else "none"
+        raise DataError(f"{name} reads {reads}, and the data have {have}; {SAME_DATA}")
 
 
 @torch.no_grad()
@@ -118,7 +123,7 @@ def _row(
 ) -> TextRow:
     task = contender.task.eval()
     scores = TextScores(len(task.vocabulary.answers), support=True).to(task.device)
-    for batch in progress(_loader(data, split), name):
+    for batch in progress(data.loader(split), name):
         batch = move_batch(batch, task.device)
         answer = task(batch)
         scores.update(answer, task.label_loss(answer.logits, batch), batch)
@@ -142,7 +147,3 @@ def name_kind(task: TextTask) -> str:
     if task.config.alignment is not None:
         return task.config.alignment
     return task.config.attention.kind if task.config.rationale is None else task.config.rationale.selector
-
-
-def _loader(data: TextData, split: str) -> Iterable[dict[str, Any]]:
-    return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()

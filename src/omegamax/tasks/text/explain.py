@@ -12,6 +12,7 @@ from torch import Tensor
 from omegamax.data.text import EMPTY, split_words
 from omegamax.densities import Density
 from omegamax.models.text import WordAttention
+from omegamax.tasks.report.colours import choose_colours
 from omegamax.tasks.text.task import TextTask
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def draw(said: Mapping[str, TextExplanation]) -> Figure:
             layout="constrained",
             squeeze=False,
         )
-        for ax, (name, each) in zip(axes[:, 0], said.items(), strict=True):
-            shade = viz.colour(each.kind)
+        shades = choose_colours([each.kind for each in said.values()])
+        for ax, shade, (name, each) in zip(axes[:, 0], shades, said.items(), strict=True):
             viz.words(each.words, each.discrete, density=each.density, empty=each.empty, colour=shade, ax=ax, key=False)
             ax.set_title(name, color=shade)
             ax.set_title(f"{each.classes[0][0]} {each.classes[0][1]:.2f}", loc="right", fontweight="normal")

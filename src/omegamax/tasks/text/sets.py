@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from omegamax.data.text import IMDB, Reviews, Sentences, Texts, TextTable, YelpHAT
@@ -143,6 +144,7 @@ class TableData(TextData):
         test: file to measure on, or to predict; None: that for validation.
         text: name of the column of texts.
         label: name of the column of classes.
+        second: name of the column with the second sentences of pairs; None: texts are single.
         labelled: whether ``test`` has classes; without, it can be predicted, and not measured on.
         held_out: share that validation takes where it has no file.
         split_seed: of which these are.
@@ -158,6 +160,7 @@ class TableData(TextData):
         test: str | None = None,
         text: str = "text",
         label: str = "label",
+        second: str | None = None,
         labelled: bool = True,
         held_out: float = 0.1,
         split_seed: int = 0,
@@ -166,8 +169,13 @@ class TableData(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.train, self.val, self.test, self.text, self.label, self.labelled = train, val, test, text, label, labelled
+        self.train, self.val, self.test, self.labelled = train, val, test, labelled
+        self.text, self.label, self.second = text, label, second
         self.held_out, self.split_seed, self.delimiter, self.encoding = held_out, split_seed, delimiter, encoding
+
+    @property
+    def title(self) -> str:
+        return Path(self.train).name
 
     def read(self, split: str) -> Texts:
         if split == "test" and self.test is not None:
@@ -180,5 +188,5 @@ class TableData(TextData):
         return self._table(self.train, part, held_out=self.held_out, seed=self.split_seed)
 
     def _table(self, path: str, split: str, **settings: Any) -> TextTable:
-        columns = {"text": self.text, "label": self.label, "delimiter": self.delimiter, "encoding": self.encoding}
-        return TextTable(path, split, **columns, **settings)  # type: ignore[arg-type]
+        columns: dict[str, Any] = {name: getattr(self, name) for name in ("text", "label", "second")}
+        return TextTable(path, split, **columns, delimiter=self.delimiter, encoding=self.encoding, **settings)

@@ -59,6 +59,25 @@ def test_leaving_out_is_brute_force_over_single_texts(model):
         assert scores[len(words) :].isneginf().all()
 
 
+def test_variation_is_brute_force_over_single_texts(model):
+    found = explainers.score_by_variation(model, BATCH)
+    for row, scores in zip(WORDS, found, strict=True):
+        words = list_words(row)
+        with torch.no_grad():
+            p, *rests = (
+                model({"words": torch.tensor([each])}).logits[0].softmax(-1) if each else None
+                for each in (words, *(words[:i] + words[i + 1 :] for i in range(len(words))))
+            )
+        wanted = [0.0 if rest is None else float((p - rest).clamp(min=0).sum()) for rest in rests]
+        assert scores[: len(words)].tolist() == pytest.approx(wanted, abs=1e-9, rel=0)
+        assert scores[len(words) :].isneginf().all()
+
+
+def test_gradients_leave_recurrent_layers_in_their_mode(model):
+    explainers.score_by_gradient(model, BATCH)
+    assert not any(each.training for each in model.modules())
+
+
 def test_leaving_out_reads_in_parts_what_does_not_fit(model, monkeypatch):
     whole = explainers.score_by_leaving_out(model, BATCH)
     monkeypatch.setattr(explainers, "_WORDS", {"cpu": 10})

@@ -50,7 +50,7 @@ def succeed(classifier, explain, lessons):
 
 
 def test_explainer_finds_the_words_that_decide_and_students_learn_from_them(classifier):
-    explainer = train_scaffold(classifier, make_epoch, epochs=12)
+    explainer = train_scaffold(classifier, make_epoch, epochs=12, explainer_rate=1e-2)
     test = make_texts(torch.Generator().manual_seed(1000), 300)
     with torch.no_grad():
         inside = (read_attention(explainer(test)) * (test["words"] < KEYS)).sum(-1)
@@ -119,6 +119,6 @@ def test_student_does_not_look_at_padding(classifier):
 
 
 def test_settings_that_make_no_sense_are_refused(classifier):
-    for settings in ({"epochs": 0}, {"steps": 0}, {"rate": 0.0}, {"strength": -1.0}):
+    for settings in ({"epochs": 0}, {"steps": 0}, {"rate": 0.0}, {"strength": -1.0}, {"explainer_rate": 0.0}):
         with pytest.raises(ValueError, match=f"train_scaffold: {next(iter(settings))} must be"):
             train_scaffold(classifier, make_epoch, **settings)

@@ -5,7 +5,7 @@ import torch
 
 from omegamax.models.text import TextClassifier, TextConfig
 from omegamax.tasks.text.game import train_explainer
-from omegamax.tasks.text.game.trained import read_state
+from omegamax.tasks.text.game.trained import make_explainer, read_state
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_faithful_explainer_guesses_the_state_and_the_other_does_not(classifier)
     _, state = read_state(classifier, batch)
     faults = []
     for faithful in (0.0, 10.0):
-        explainer = train_explainer(classifier, make_epoch, epochs=6, faithful=faithful)
+        explainer = train_explainer(classifier, make_epoch, epochs=6, faithful=faithful, rate=1e-2)
         assert not explainer.training
         with torch.no_grad():
             faults.append(float((explainer(batch).logits - state).square().mean()))
@@ -51,8 +51,21 @@ def test_training_is_a_function_of_the_seed_and_draws_nothing_else(classifier):
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_explainer_starts_from_what_the_classifier_reads_by(classifier):
+    made = make_explainer(classifier, 7)
+    own, given = made.state_dict(), classifier.state_dict()
+    shared = [name for name in given if not name.startswith("classify.")]
+    assert "attention.score.0.weight" in shared and "encoder.onward.weight_hh_l0" in shared
+    assert all(torch.equal(own[name], given[name]) for name in shared)
+    assert own["classify.weight"].shape == (classifier.config.state_dim,) * 2
+    made.embedding.weight.data.zero_()
+    assert classifier.embedding.weight.any()  # a copy
+
+
 def test_settings_that_make_no_sense_are_refused(classifier):
     with pytest.raises(ValueError, match="train_explainer: epochs must be"):
         train_explainer(classifier, make_epoch, epochs=0)
     with pytest.raises(ValueError, match="train_explainer: faithful must be"):
         train_explainer(classifier, make_epoch, faithful=-1.0)
+    with pytest.raises(ValueError, match="train_explainer: rate must be"):
+        train_explainer(classifier, make_epoch, rate=0.0)

@@ -52,3 +52,10 @@ def pairs():
     }
     example = TextExample("pair", ["a", "big", "dog"], "yes", looks, second=["a", "cat"])
     return TextComparison("Pairs", "", rows, [example])
+
+
+def leftward():
+    """One text alone that is written from right to left, of a class that nobody knows."""
+    looks = {DENSE: look([0.7, 0.3], "positive", None, [1, 0.8, 0.6, 0.3, 0], 2)}
+    example = TextExample("text", ["\u05e9\u05dc\u05d5\u05dd", "film"], None, looks)
+    return TextComparison("One text", "", [TextRow(DENSE, "continuous_sparsemax", {}, 10)], [example])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from omegamax.tasks.text.report import write_report
-from tasks.text.report.cases import DENSE, NAMES, NASTY, SOFT, SPARSE, comparison, pairs
+from tasks.text.report.cases import DENSE, NAMES, NASTY, SOFT, SPARSE, comparison, leftward, pairs
 
 pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
 from selenium.webdriver.common.by import By
@@ -22,7 +22,7 @@ def opened(tmp_path_factory) -> Iterator[dict[str, Page]]:
         yield {name: Page(driver, path.as_uri(), folder / "saved") for name, path in made.items()}
 
 
-KINDS = {"texts": comparison, "pairs": pairs}
+KINDS = {"texts": comparison, "pairs": pairs, "leftward": leftward}
 
 
 @pytest.fixture
@@ -33,6 +33,11 @@ def page(opened) -> Iterator[Page]:
 @pytest.fixture
 def paired(opened) -> Iterator[Page]:
     yield from _fresh(opened["pairs"])
+
+
+@pytest.fixture
+def alone(opened) -> Iterator[Page]:
+    yield from _fresh(opened["leftward"])
 
 
 def _fresh(page: Page) -> Iterator[Page]:
@@ -114,6 +119,14 @@ def test_alignments_are_tables_of_words(paired):
     ]
     assert paired.one("#question").text == "a big dog \u2192 a cat"
     assert not paired.one("#strip").is_displayed()  # there is one example
+
+
+def test_a_text_alone_that_is_written_from_right_to_left(alone):
+    first, second = (word.rect["x"] for word in alone.panels()[DENSE].find_elements(By.CSS_SELECTOR, ".word"))
+    assert first > second
+    piece = "return getComputedStyle(document.querySelector('.above')).transform"
+    assert alone.driver.execute_script(piece) == "matrix(-1, 0, 0, 1, 0, 0)"
+    assert alone.one("#asked .muted").text == "2 words" and not alone.one(".hint").is_displayed()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,7 +8,8 @@ Of pairs of sentences the words of the first are scored, and the batch has the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -78,14 +79,30 @@ def score_by_gradient(model: Classifier, batch: Batch) -> Tensor:
     words = batch["words"]
     mask = words != 0
     x = model.embedding(words).detach().requires_grad_()
-    # Kernels of cuDNN have no gradient for recurrent networks outside of training.
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+    with torch.enable_grad(), _differentiable(model):
         if isinstance(model, EntailmentClassifier):
             logits = model.read(x, mask, model.embedding(batch["second"]).detach(), batch["second"] != 0).logits
         else:
             logits = model.read(x, mask).logits
         (gradient,) = torch.autograd.grad(compute_log_odds(logits, logits.argmax(-1)).sum(), x)
     return (gradient * x.detach()).sum(-1).abs().masked_fill(~mask, -torch.inf)
+
+
+@contextmanager
+def _differentiable(model: Classifier) -> Iterator[None]:
+    """Let recurrent layers have gradients, for which cuDNN wants training: the same, unless they drop something out."""
+    layers = [each for each in model.modules() if isinstance(each, torch.nn.RNNBase) and not each.training]
+    if any(each.dropout for each in layers):
+        with torch.backends.cudnn.flags(enabled=False):
+            yield
+        return
+    try:
+        for each in layers:
+            each.training = True
+        yield
+    finally:
+        for each in layers:
+            each.training = False
 
 
 @torch.no_grad()
@@ -100,26 +117,46 @@ def score_by_leaving_out(model: Classifier, batch: Batch, decided: Tensor | None
         model, batch: as above.
         decided: classes whose odds are meant, ``[B]``; None: those that the classifier decides for.
     """
+
+    def compare(whole: Tensor, without: Tensor, texts: Tensor) -> Tensor:
+        best = whole.argmax(-1) if decided is None else decided[texts]
+        return compute_log_odds(whole, best) - compute_log_odds(without, best)
+
+    return _leave_out(model, batch, compare)
+
+
+@torch.no_grad()
+def score_by_variation(model: Classifier, batch: Batch) -> Tensor:
+    r"""Return how far the probabilities of the classes move, in any direction, when a word is taken out of the text.
+
+    .. math:: \tfrac12 \sum_c |p_c(x) - p_c(x_1, \dots, x_{l - 1}, x_{l + 1}, \dots, x_L)|
+
+    The total variation distance: a word that speaks against the decision counts as much as one that speaks for it. The
+    only word of a text has the score 0.
+    """
+    return _leave_out(
+        model, batch, lambda whole, without, _: (whole.softmax(-1) - without.softmax(-1)).abs().sum(-1) / 2
+    )
+
+
+def _leave_out(model: Classifier, batch: Batch, compare: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+    """Return for each word what compares the logits ``[N, C]`` with it, those without it, and the rows of texts."""
     words = batch["words"]
     mask = words != 0
     scores = torch.full(words.shape, -torch.inf, dtype=model.embedding.weight.dtype, device=words.device)
     scores[mask] = 0.0
-    several = mask & (mask.sum(-1, keepdim=True) > 1)
-    if not several.any():
+    text, place = (mask & (mask.sum(-1, keepdim=True) > 1)).nonzero(as_tuple=True)
+    if not len(text):
         return scores
-    rows = several.any(-1)
-    logits = model(_take_rows(batch, rows)).logits
-    whole = torch.zeros_like(scores[:, 0])
-    best = logits.new_zeros(len(words), dtype=torch.int64)
-    best[rows] = logits.argmax(-1) if decided is None else decided[rows]
-    whole[rows] = compute_log_odds(logits, best[rows])
-    text, place = several.nonzero(as_tuple=True)
+    rows, row = text.unique(return_inverse=True)
+    whole = model(_take_rows(batch, rows)).logits
     at_once = max(1, _WORDS.get(words.device.type, _WORDS["cpu"]) // words.shape[1])
-    without = [
-        compute_log_odds(model({**_take_rows(batch, b), "words": remove_word(words[b], i)}).logits, best[b])
-        for b, i in zip(*(each.split(at_once) for each in (text, place)), strict=True)
+    parts = zip(*(each.split(at_once) for each in (text, row, place)), strict=True)
+    found = [
+        compare(whole[r], model({**_take_rows(batch, b), "words": remove_word(words[b], i)}).logits, b)
+        for b, r, i in parts
     ]
-    scores[text, place] = whole[text] - torch.cat(without)
+    scores[text, place] = torch.cat(found)
     return scores
 
 

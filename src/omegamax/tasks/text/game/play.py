@@ -20,10 +20,21 @@ from omegamax.tasks.text.game import explainers
 from omegamax.tasks.text.game.layperson import choose_layperson
 from omegamax.tasks.text.game.messages import Messages, Score, collect_messages, count_numbers
 from omegamax.tasks.text.game.scaffold import train_scaffold
-from omegamax.tasks.text.game.trained import train_explainer
+from omegamax.tasks.text.game.trained import RATE, train_explainer
 from omegamax.tasks.text.task import TextTask
 
-EXPLAINERS = ("attention", "support", "gradient", "leave_one_out", "erasure", "trained", "scaffold", "random", "all")
+EXPLAINERS = (
+    "attention",
+    "support",
+    "gradient",
+    "variation",
+    "leave_one_out",
+    "erasure",
+    "trained",
+    "scaffold",
+    "random",
+    "all",
+)
 WHOLE = ("support", "all")  # whose messages are as long as they are, whatever k
 
 
@@ -57,7 +68,7 @@ class GameTexts:
     Args:
         task: whose vocabulary numbers the words.
         data: with the parts.
-        texts: most of each part; None: all.
+        texts: most of each part, one number or one for each name of a part; None: all.
         seed: of which.
         batch_size: texts in a batch; None: that of the data.
         read: the parts as numbers of that vocabulary, where they have been read; None: they are read.
@@ -67,7 +78,7 @@ class GameTexts:
         self,
         task: TextTask,
         data: TextData,
-        texts: int | None = None,
+        texts: int | Mapping[str, int] | None = None,
         seed: int = 0,
         batch_size: int | None = None,
         read: Mapping[str, PackedTexts] | None = None,
@@ -80,7 +91,7 @@ class GameTexts:
                 rows = progress(data.read(split), f"reading {split}")
                 packed = PackedTexts(rows, task.vocabulary, data.length, split)
             order = torch.randperm(len(packed), generator=torch.Generator().manual_seed(seed))
-            self._parts[split] = packed, order[:texts]
+            self._parts[split] = packed, order[: texts.get(split) if isinstance(texts, Mapping) else texts]
 
     def batches(self, split: str, what: str) -> Iterator[dict[str, Any]]:
         """Yield the texts of a part, the longest first, in batches of about one length."""
@@ -113,8 +124,9 @@ def play(
     The explainer turns each text into a bag of words; a layperson learns from the messages of the training part what
     the classifier decided, with a penalty chosen on the validation part, and is then asked about the test part.
     ``attention`` tells the k words with most attention, ``support`` all that have any, ``gradient`` those with the
-    largest gradient times input, ``leave_one_out`` those without which the decision loses most, ``erasure`` the same
-    one word after the other, ``trained`` those that a network with sparse attention has learnt to tell, see
+    largest gradient times input, ``variation`` those without which the probabilities of the classes change most,
+    ``leave_one_out`` those without which the decision loses most, ``erasure`` the same one word after the other,
+    ``trained`` those that a network with sparse attention has learnt to tell, see
     :func:`~omegamax.tasks.text.game.trained.train_explainer`, ``scaffold`` those from which students learn most, see
     :func:`~omegamax.tasks.text.game.scaffold.train_scaffold`. ``random`` and ``all`` are what to compare with: any k
     words, and the whole text as a bag. Of pairs of sentences words of the first are told; the layperson knows the
@@ -150,16 +162,18 @@ def play(
     return results
 
 
-def train_score(name: str, task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int) -> Score:
+def train_score(
+    name: str, task: TextTask, table: GameTexts, epochs: int, faithful: float, seed: int, rate: float = RATE
+) -> Score:
     """Return the function that scores words for an explainer that is trained first, by its name."""
 
     def shuffle(epoch: int) -> Iterator[dict[str, Any]]:
         return table.shuffle(epoch, seed)
 
     if name == "scaffold":
-        explainer = train_scaffold(task.model, shuffle, epochs=epochs, seed=seed)
+        explainer = train_scaffold(task.model, shuffle, epochs=epochs, explainer_rate=rate, seed=seed)
     else:
-        explainer = train_explainer(task.model, shuffle, epochs=epochs, faithful=faithful, seed=seed)
+        explainer = train_explainer(task.model, shuffle, epochs=epochs, faithful=faithful, rate=rate, seed=seed)
     return lambda model, batch: explainers.score_by_attention(explainer, batch)
 
 
@@ -170,6 +184,7 @@ def make_score(name: str, k: int, seed: int = 0) -> Score:
         "attention": explainers.score_by_attention,
         "support": explainers.score_by_attention,
         "gradient": explainers.score_by_gradient,
+        "variation": explainers.score_by_variation,
         "leave_one_out": explainers.score_by_leaving_out,
         "erasure": partial(explainers.score_by_erasing, k=k),
         "random": lambda model, batch: explainers.score_at_random(batch, generator),

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer, check_number
 from omegamax.tasks.text.game.explainers import Batch, Classifier, decide, read_attention, take_words
-from omegamax.tasks.text.game.trained import Epoch, average_words, make_explainer
+from omegamax.tasks.text.game.trained import RATE, Epoch, average_words, make_explainer
 
 Explain = Callable[[Batch], Tensor]  # from a batch to weights of its words [B, L]
-_RATE = 1e-2  # of Adam, for the explainer
 
 
 class Student(NamedTuple):
@@ -140,6 +139,7 @@ def train_scaffold(
     steps: int = 5,
     rate: float = 5.0,
     strength: float = 1.0,
+    explainer_rate: float = RATE,
     seed: int = 0,
 ) -> Classifier:
     r"""Return a network whose attention, 1.5-entmax, is what students learn from best to simulate a classifier.
@@ -162,7 +162,8 @@ def train_scaffold(
         steps: K.
         rate: :math:`\eta`.
         strength: :math:`\beta`.
-        seed: of what the explainer starts from.
+        explainer_rate: of Adam for the explainer.
+        seed: of what the explainer does not take from the classifier, see :func:`~.trained.make_explainer`.
 
     Reference: Fernandes, Treviso, Pruthi, Martins and Neubig, "Learning to scaffold: optimizing model explanations for
     teaching" (NeurIPS 2022), Sec. 3, with one unrolled step; there the explainer weighs the heads of the classifier.
@@ -172,8 +173,9 @@ def train_scaffold(
     check_integer(name, "steps", steps, least=1)
     check_number(name, "rate", rate, above=0)
     check_number(name, "strength", strength, above=0)
+    check_number(name, "explainer_rate", explainer_rate, above=0)
     explainer = make_explainer(classifier, seed)
-    optimiser = torch.optim.Adam(explainer.parameters(), _RATE)
+    optimiser = torch.optim.Adam(explainer.parameters(), explainer_rate)
     for index in range(epochs):
         student, lesson = Student.beginner(classifier), None
         for batch in epoch(index):

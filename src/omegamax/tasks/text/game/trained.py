@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +15,19 @@ from omegamax.tasks.text.game.explainers import Batch, Classifier, read_attentio
 from omegamax.tasks.text.game.messages import count_numbers, number_words
 
 Epoch = Callable[[int], Iterable[Batch]]
-_RATE = 1e-2  # of Adam
+RATE = 3e-4  # of Adam
+# What an explainer starts from: all that it has in common with the classifier but for the last layers.
+_SHARED = ("embedding.", "encoder.", "attention.score.", "compare.")
 
 
 def train_explainer(
-    classifier: Classifier, epoch: Epoch, *, epochs: int = 5, faithful: float = 0.0, seed: int = 0
+    classifier: Classifier,
+    epoch: Epoch,
+    *,
+    epochs: int = 5,
+    faithful: float = 0.0,
+    rate: float = RATE,
+    seed: int = 0,
 ) -> Classifier:
     r"""Return a network whose attention, 1.5-entmax, says which words to tell a layperson of a classifier's decision.
 
@@ -37,17 +46,20 @@ def train_explainer(
         epochs: how many.
         faithful: :math:`\lambda`, how much the explainer must also guess the state h that the classifier decided by,
             ``[B, D]``, which is what it returns as logits.
-        seed: of what it starts from.
+        rate: of Adam for the explainer. The layperson, a linear model that starts from 0, learns ten times as fast.
+        seed: of what is not taken from the classifier, see :func:`make_explainer`.
 
     Reference: Treviso and Martins (BlackboxNLP 2020), joint training of explainer and layperson.
     """
     check_integer("train_explainer", "epochs", epochs, least=1)
     check_number("train_explainer", "faithful", faithful, least=0)
+    check_number("train_explainer", "rate", rate, above=0)
     weight = classifier.embedding.weight
     explainer = make_explainer(classifier, seed)
     told = torch.zeros(count_numbers(classifier), classifier.config.classes).to(weight).requires_grad_()
     bias = torch.zeros_like(told[0], requires_grad=True)
-    optimiser = torch.optim.Adam([*explainer.parameters(), told, bias], _RATE)
+    groups: list[dict[str, Any]] = [{"params": list(explainer.parameters())}, {"params": [told, bias], "lr": 10 * rate}]
+    optimiser = torch.optim.Adam(groups, rate)
     for index in range(epochs):
         for given in epoch(index):
             batch = take_words(given, weight.device)
@@ -64,9 +76,10 @@ def train_explainer(
 
 
 def make_explainer(classifier: Classifier, seed: int) -> Classifier:
-    """Return a network like a classifier, drawn from a seed, with 1.5-entmax, which returns a state in place of logits.
+    """Return a network like a classifier, with 1.5-entmax, which returns a state in place of logits.
 
-    Of pairs its alignment is by 1.5-entmax.
+    Of pairs its alignment is by 1.5-entmax. It reads as the classifier does: embedding, encoder and what scores words
+    start from the classifier's; the rest is drawn from a seed.
     """
     config = classifier.config.replace(dropout=0.0, rationale=None, attention=WordsConfig("entmax"))
     with torch.random.fork_rng(devices=[]):
@@ -76,6 +89,9 @@ def make_explainer(classifier: Classifier, seed: int) -> Classifier:
             explainer = EntailmentClassifier(config.replace(classes=4 * config.score_dim, alignment="entmax15"))
         else:
             explainer = TextClassifier(config.replace(classes=config.state_dim))
+    own = explainer.state_dict()
+    known = {name: value for name, value in classifier.state_dict().items() if name.startswith(_SHARED) and name in own}
+    explainer.load_state_dict(known, strict=False)
     return explainer.to(classifier.embedding.weight)
 
 

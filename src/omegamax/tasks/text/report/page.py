@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.tasks.report.page import (
-    HERE,
-    SCRIPTS,
+    Assets,
+    make_comparison_page,
     make_curves_section,
     make_explorer_section,
-    make_page,
     make_settings_section,
     make_table_section,
-    read_asset,
+    write_page,
 )
 from omegamax.tasks.report.payload import describe_models
 from omegamax.tasks.report.summary import summarise_rows
@@ -23,21 +22,19 @@ from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.tasks.text.report.records import TextComparison, TextExample
 from omegamax.tasks.text.report.table import columns
 
-_HERE = "omegamax.tasks.text.report"
 _SCRIPTS = ("words.js", "alignment.js", "texts.js")
+_ASSETS = Assets("omegamax.tasks.text.report", ("words.css",), _SCRIPTS, ("heatmap.js",))
 
 
 def write_report(comparison: TextComparison, path: str | PathLike[str]) -> Path:
     """Write the page of ``comparison`` to ``path``, an HTML file that opens without a server; return the path."""
-    path = Path(path)
-    path.write_text(page(comparison), encoding="utf-8")
-    return path
+    return write_page(path, page(comparison))
 
 
 def page(comparison: TextComparison) -> str:
     """Return the HTML of the page; without accuracies it has no table, and without examples no explorer."""
     measured = any(row.accuracy for row in comparison.rows)
-    return make_page(
+    return make_comparison_page(
         comparison.title,
         comparison.about,
         "".join(
@@ -49,8 +46,7 @@ def page(comparison: TextComparison) -> str:
             ]
         ),
         describe(comparison),
-        [read_asset(HERE, "report.css"), read_asset(_HERE, "words.css")],
-        [*(read_asset(HERE, name) for name in SCRIPTS), *(read_asset(_HERE, name) for name in _SCRIPTS)],
+        _ASSETS,
         "The texts and the curves need JavaScript.",
     )
 

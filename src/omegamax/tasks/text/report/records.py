@@ -164,12 +164,13 @@ class TextComparison:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> TextComparison:
         """Read what :meth:`save` wrote."""
-        try:
-            data = load_record(TEXT_FORMAT, path)
-            rows, examples = data.pop("rows"), data.pop("examples")
-            return cls(rows=[TextRow(**row) for row in rows], examples=[_example(each) for each in examples], **data)
-        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"TextComparison.load: {path} is not a saved comparison: {error}") from error
+        return load_record(
+            cls, TEXT_FORMAT, path, rows=_rows, examples=lambda given: [_example(each) for each in given]
+        )
+
+
+def _rows(given: list[dict[str, Any]]) -> list[TextRow]:
+    return [TextRow(**row) for row in given]
 
 
 def _example(data: dict[str, Any]) -> TextExample:

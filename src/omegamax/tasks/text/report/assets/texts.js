@@ -1,7 +1,7 @@
 // Texts, and which words of them every model looked at.
 
 function textExplorer() {
-  const { examples } = data, pairs = examples[0].second != null;
+  const { examples } = data, pairs = examples[0].second != null, alone = examples.length < 2;
   const BOUNDS = [10, 20, 50, 100, 200, 400, 1000];
   const theme = (example) => example.theme ?? "first";
   const size = (example) => Math.max(example.words.length, example.second?.length ?? 0);
@@ -17,7 +17,8 @@ function textExplorer() {
   function show(example, { on }) {
     const picked = example.theme == null ? null : `picked for: ${example.theme}`;
     const words = pairs ? null : `${size(example)} words`;
-    showAsked(name(example, 110), example.label, [words, example.id, picked], "class");
+    const known = alone && example.label == null ? null : "class";
+    showAsked(name(example, 110), example.label, [words, alone ? null : example.id, picked], known);
     const looks = on.map((i) => example.looks[i]);
     at("key").replaceChildren(pairs ? pairKey() : wordsKey(looks, example.marks?.some(Boolean)));
     showLooks(on.map((i) => panel(example, i)));
@@ -54,7 +55,8 @@ function textExplorer() {
     show,
   });
   // One text alone: there is nothing to pick.
-  for (const part of [at("strip"), at("place").closest(".controls")]) part.hidden = examples.length < 2;
+  const about = [at("strip"), at("place").closest(".controls"), document.querySelector(".hint")];
+  for (const part of about) part.hidden = alone;
 }
 
 if (at("explorer")) textExplorer();

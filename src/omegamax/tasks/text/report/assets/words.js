@@ -10,9 +10,16 @@ function wordsPanel(example, index) {
     said.style.setProperty("--part", look.empty[i] ? "0%" : `${(40 * look.weights[i]) / top}%`);
     return element("span", { class: kinds.join(" "), title: hint }, above(look, i, highest), said);
   });
-  const body = element("p", { class: look.density ? "words dense" : "words" }, ...words);
+  const dir = leftwards(example.words) ? "rtl" : "ltr";
+  const body = element("p", { class: look.density ? "words dense" : "words", dir }, ...words);
   body.style.setProperty("--colour", model.colour);
   return panelOf(example, index, body);
+}
+
+// Whether the first letter of a text is of a script that is written from right to left.
+function leftwards(words) {
+  const letter = words.join(" ").match(/\p{L}/u)?.[0] ?? "";
+  return /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u.test(letter);
 }
 
 // The piece of the picture above a word, as wide as the word.
