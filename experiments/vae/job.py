@@ -125,6 +125,8 @@ class _Trained:
 
     def __init__(self, place: Place, job: Mapping[str, Any], variants: Sequence[Mapping[str, Any]], epochs: int):
         torch.set_num_threads(1 if place.single else torch.get_num_threads())
+        # torch's relaxed categorical distribution looks at its values whatever it is told, which no graph can hold.
+        torch.distributions.Distribution.set_default_validate_args(not place.graph)
         self.size, self.variants, self.folder = place.sizes[job["size"]], variants, Path(place.data)
         numbers, vertices, draws = CODES[job["codes"]]
         if job["kind"] == "gaussian":  # as many numbers as a decoder reads of the other distributions

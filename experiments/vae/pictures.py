@@ -17,7 +17,7 @@ import numpy as np
 from job import CODES, KINDS, SETS
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from tables import NAMES, SIZE, UNEQUAL
+from tables import NAMES
 
 HERE = Path(__file__).parent
 COLUMNS = 8
@@ -27,7 +27,7 @@ ZERO, ONE, LOW, HIGH = "#1b1b1b", "#ffffff", "#fde0c5", "#c0421a"  # exactly 0, 
 
 def read(folder: Path, name: str, codes: str, kind: str) -> dict[str, np.ndarray] | None:
     """What a run kept, or None."""
-    path = folder / f"{name}-{codes}-{kind}-{SIZE[codes]}.npz"
+    path = folder / f"{name}-{codes}-{kind}-full.npz"
     if not path.exists():
         return None
     with np.load(path) as file:
@@ -114,7 +114,7 @@ def _label(axes: Axes, text: str) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / UNEQUAL / "pictures"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / "pictures"
     target = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
     for codes in CODES:
         if kept(folder, codes):

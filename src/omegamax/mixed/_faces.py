@@ -27,7 +27,14 @@ def faces(vertices: int, device: torch.device | str | None = None) -> Tensor:
         raise TypeError(f"faces: vertices must be an int, got {type(vertices).__name__}")
     if not 1 <= vertices <= _MOST_VERTICES:
         raise ValueError(f"faces: vertices must lie in [1, {_MOST_VERTICES}], there are 2^K - 1 faces; got {vertices}")
-    return _faces(vertices).to(device, copy=True)
+    return _faces_on(vertices, torch.device("cpu" if device is None else device)).clone()
+
+
+@functools.lru_cache(maxsize=64)
+def _faces_on(vertices: int, device: torch.device) -> Tensor:
+    """Keep the table on the device too: nothing can be copied there while a CUDA graph is captured."""
+    with torch.inference_mode(False):
+        return _faces(vertices).to(device)
 
 
 @functools.cache

@@ -21,8 +21,15 @@ def _legendre(order: int) -> tuple[Tensor, Tensor]:
 
 def legendre(order: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Return Gauss-Legendre nodes and weights ``[order]`` on the interval [0, 1]."""
-    x, w = _legendre(order)
-    return x.to(like), w.to(like)
+    return _legendre_on(order, like.dtype, like.device)
+
+
+@functools.lru_cache(maxsize=64)
+def _legendre_on(order: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Keep nodes and weights on the device: nothing can be copied there while a CUDA graph is captured."""
+    with torch.inference_mode(False):
+        x, w = (each.to(device, dtype) for each in _legendre(order))
+    return x, w
 
 
 @functools.cache

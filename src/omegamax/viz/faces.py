@@ -68,10 +68,11 @@ def faces(
     for i, corner in enumerate(CORNERS):
         share = float((support[:, i] & (size == 1)).double().mean())
         ax.scatter(float(corner[0]), float(corner[1]), s=1800 * share, color=_VERTEX, alpha=0.85, linewidth=0, zorder=4)
+        beside = 1.2 + 0.35 * share**0.5  # the disc
         if shares:
-            _write(ax, (1.2 + 0.35 * share**0.5) * corner, share, _VERTEX)
+            _write(ax, beside * corner, share, _VERTEX)
         if labels is not None:
-            x, height = (1.42 * corner).tolist()
+            x, height = (max(1.42, beside + 0.16 if shares else beside) * corner).tolist()
             look: dict[str, Any] = {"color": MUTED, "ha": "center", "va": "center", "fontsize": 8}
             ax.text(x, height, legible(labels[i]), fontfamily=families(labels[i]), **look)
     ax.set_aspect("equal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from omegamax.models.latents import latent
 from omegamax.models.vae import VAE
@@ -92,3 +93,34 @@ def test_sets_of_different_sizes_are_refused():
     copies = VAECopies(networks("gaussian", 2, 1)[:2])
     with pytest.raises(ValueError, match=r"equally many pictures, got \[4, 5\]"):
         copies.train([torch.zeros(4, 9).byte(), torch.zeros(5, 9).byte()], [1e-3, 1e-3], 1)
+
+
+class OffDevice(TorchDispatchMode):
+    """Lists operations that take or give tensors which are not on a device."""
+
+    def __init__(self, device):
+        super().__init__()
+        self.device, self.found = torch.device(device), []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        tensors = [each for each in (*args, result) if isinstance(each, torch.Tensor)]
+        if any(each.device != self.device for each in tensors):
+            self.found.append(str(function))
+        return result
+
+
+@pytest.mark.parametrize("kind, variables, vertices", [each for each in KINDS if each[0] != "mixed_dirichlet"])
+def test_after_the_first_step_nothing_is_copied_to_the_device_or_read_from_it(kind, variables, vertices):
+    # As a CUDA graph wants it. A device without values, where reading one is an error, stands for the GPU.
+    checked = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        copies = VAECopies(networks(kind, variables, vertices), "meta")
+        pictures = torch.ones(3, 5, 9, device="meta")
+        copies.bound(pictures).value.sum().backward()
+        with OffDevice("meta") as mode:
+            copies.bound(pictures).value.sum().backward()
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(checked)
+    assert mode.found == []
