@@ -22,7 +22,8 @@ DRAWN = {  # with their colours: discrete ones blue, one density orange, mixture
     "tvmax_0.1": "#8fc7e8",
     "continuous_softmax": "#c0561f",
     "continuous_sparsemax": "#eba45c",
-    "multimodal_0.5": "#2f7d4f",
+    "multimodal_0.5": "#86c79b",
+    "4_mca": "#2f7d4f",
 }
 COLUMNS = {"divergence_blurred": "Jensen-Shannon divergence (bits)", "rank_blurred": "rank correlation"}
 

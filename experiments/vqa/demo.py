@@ -31,9 +31,9 @@ CHOICES = Trials(
     RESULTS / "demo_lambda.csv", ("seed", "selection", "accuracy", "divergence", "components"), ("seed", "selection")
 )
 KINDS = ("accuracy_yes_no", "accuracy_number", "accuracy_other")
-MEASURES = Trials(
-    RESULTS / "demo.csv", ("seed", "kind", "accuracy", *KINDS, "divergence", "inside", "zero"), ("seed", "kind")
-)
+# Of densities besides: accuracy by area of the ellipse, and the area under the ROC curve with narrow as confident.
+MAPS = ("divergence", "inside", "zero", "auc", "reliability")
+MEASURES = Trials(RESULTS / "demo.csv", ("seed", "kind", "accuracy", *KINDS, *MAPS), ("seed", "kind"))
 
 
 def select(seed: int, recipe: demo.Recipe) -> Iterator[dict[str, Any]]:
@@ -64,11 +64,12 @@ def measured(folder: Path) -> Iterator[dict[str, Any]]:
     comparison = Comparison.load(folder / "comparison.json")
     seed = int(comparison.settings["command"].split("--seed ")[1].split()[0])
     for row in (*comparison.rows, *([comparison.baseline] if comparison.baseline else [])):
-        maps = {"divergence": row.divergence, "inside": row.inside, "zero": row.zero}
+        maps = {"divergence": row.divergence, "inside": row.inside, "zero": row.zero, "auc": row.auc}
         by_kind = {f"accuracy_{kind.replace('/', '_')}": value for kind, value in row.accuracy.items()}
         values = {"accuracy": by_kind.pop("accuracy_overall"), **by_kind, **maps}
         kind = row.kind if row is comparison.baseline else re.sub("[^a-z0-9]+", "_", row.name.lower())
-        yield {"seed": seed, "kind": kind, **_rounded(values)}
+        curve = [[round(point["area"], 5), round(point["accuracy"], 4)] for point in row.reliability]
+        yield {"seed": seed, "kind": kind, **_rounded(values), "reliability": json.dumps(curve) if curve else ""}
 
 
 def _rounded(values: dict[str, float | None]) -> dict[str, float | str]:

@@ -51,7 +51,7 @@ WAYS = ("continuous_softmax_features", "combined_softmax", "softmax_features", "
 SCALED = ("sparsemax_0.1", "sparsemax_0.2", "tvmax_0.2", "tvmax_0.1")  # factors of the scores
 # Five seeds where a claim rests on it, three elsewhere.
 FIVE = ("softmax", "sparsemax", "tvmax", "k_subsets", "continuous_softmax", "continuous_sparsemax", "multimodal")
-FIVE += WAYS[:2]
+FIVE += (*WAYS[:2], "sparsemax_0.1", "tvmax_0.1")
 LATER = ("300", "1200")  # steps from the weights of softmax on
 # What a set's tables have, by what runs begin with.
 GRID: dict[str, dict[str, tuple[str, ...]]] = {

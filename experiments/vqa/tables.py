@@ -61,6 +61,7 @@ DEMO = {
 }
 ASKED = ("yes_no", "number", "other")
 MIXTURES = ("2_mca", "4_mca")
+LONG = ("--trainer.max_steps=15000", "--trainer.val_check_interval=1500")
 # VQA-v2, test-standard, overall: thesis, Tables 6.2 and 6.3; Farinhas, Martins and Aguiar (2021), Table 1.
 THESIS = {
     "softmax": "66.13",
@@ -87,11 +88,11 @@ STARS |= {f"{kind}_floor": STARS[kind] for kind in ("test_mca_10", "test_mca_100
 STARS |= dict.fromkeys(("multimodal_5_floor", "multimodal_papers"), STARS["multimodal"])
 
 
-def read(name: str, begin: str | None = None, by: str = "kind") -> Rows:
-    """Return the rows of a set that began as said and were run with the settings of the files alone."""
+def read(name: str, begin: str | None = None, by: str = "kind", options: Sequence[str] = ()) -> Rows:
+    """Return the rows of a set that began as said and were run with the settings of the files and these options."""
     found: Rows = {}
     for row in FILES.get(name, rows_of(HERE / "results", name)).rows():
-        if not row.get("options") and (begin is None or row["begin"] == begin):
+        if row.get("options", "") == " ".join(options) and (begin is None or row["begin"] == begin):
             found.setdefault(row[by], []).append(row)
     return found
 
@@ -157,12 +158,38 @@ def curves_table() -> str:
     steps = sorted({step for row in rows["softmax"] for step, _ in json.loads(row["curve"])})
     shown = steps[1::2]
     lines = []
-    for kind in (*KINDS, *SCALED, *WAYS):
+    for kind in (*KINDS, *SCALED, *WAYS, *MIXTURES):
         curves = [dict(json.loads(row["curve"])) for row in rows.get(kind, [])]
         if curves:
             found = [f"{100 * statistics.mean(curve[step] for curve in curves):.1f}" for step in shown]
             lines.append([f"{NAMES[kind]} (n = {len(curves)})", *found])
     return table(["validation after steps", *map(str, shown)], lines)
+
+
+def long_table() -> str:
+    """Return networks of the steps of the table, and of three times as many, with the questions about relations."""
+    long, lines = read("scenes", NOTHING, options=LONG), []
+    short = read("scenes", NOTHING)
+    for rows in (short, long):
+        for kind in [kind for kind in (*KINDS, *WAYS) if kind in long]:
+            seeds = {row["seed"] for row in long[kind]}
+            mine = [row for row in rows[kind] if row["seed"] in seeds]
+            line = [f"{NAMES[kind]}, {mine[0]['steps']} steps", mean(mine, "accuracy", seeds=5)]
+            line += ["-" if kind == "softmax" else apart(mine, rows["softmax"])]
+            for each in ASKED:
+                column = f"accuracy_{each}"
+                less = "" if kind == "softmax" else f", {apart(mine, rows['softmax'], column)}"
+                line.append(mean(mine, column, seeds=None) + less)
+            for asked in ("beside", "shape_beside"):
+                line.append(" / ".join(f"{100 * json.loads(row['by_question'])[asked]:.0f}" for row in _by_seed(mine)))
+            lines.append([*line, "-" if rows is short else apart(mine, short[kind]), mean(mine, "probe", seeds=None)])
+    head = ["attention", "all", "less softmax [95 %]", *(f"{each.replace('_', '/')}, less softmax" for each in ASKED)]
+    head += ["beside, by seed", "shape beside, by seed", "less 5000 steps [95 %]", "count from the context"]
+    return table(head, lines)
+
+
+def _by_seed(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: int(row["seed"]))
 
 
 def trials() -> Rows:
@@ -225,6 +252,8 @@ CLAIMS = (
     ("continuous_softmax_features", "continuous_softmax", "accuracy"),
     ("continuous_softmax_features", "continuous_softmax", "accuracy_number"),
     ("multimodal", "continuous_softmax", "accuracy"),
+    ("4_mca", "continuous_softmax", "accuracy"),
+    ("4_mca", "continuous_softmax", "accuracy_number"),
     ("continuous_sparsemax", "continuous_softmax", "accuracy"),
     ("multimodal_0.5", "multimodal", "accuracy"),
     ("sparsemax_0.1", "sparsemax", "accuracy"),
@@ -263,7 +292,7 @@ def matched_table() -> str:
 def counting_table() -> str:
     """Return what is left of numbers, and whether the context tells a count."""
     long, short, lines = read("scenes", NOTHING), trials(), []
-    for rows, kinds in ((long, (*KINDS, *SCALED, *WAYS)), (short, KINDS)):
+    for rows, kinds in ((long, (*KINDS, *SCALED, *WAYS, *MIXTURES)), (short, KINDS)):
         for kind in kinds:
             mine = [row for row in rows.get(kind, []) if row["probe"]]
             if mine:
@@ -277,7 +306,7 @@ def counting_table() -> str:
 def blurred() -> Rows:
     """Return for each kind the rows with blurred maps: those of 5000 steps or, where there is none, its trial."""
     long, short = read("scenes", NOTHING), trials()
-    kinds = (*KINDS, "multimodal_0.5", *SCALED, *WAYS)
+    kinds = (*KINDS, "multimodal_0.5", *SCALED, *WAYS, *MIXTURES)
     found = {kind: [row for row in long.get(kind) or short.get(kind, []) if row["rank_blurred"]] for kind in kinds}
     return {kind: rows for kind, rows in found.items() if rows}
 
@@ -298,7 +327,7 @@ def order_table() -> str:
     """Return differences of the divergence by the width of the blur, paired by seed: the order of the 2021 paper."""
     rows, lines = blurred(), []
     first = "continuous_softmax"
-    pairs = (first, "softmax"), ("multimodal", first), ("multimodal_0.5", first)
+    pairs = (first, "softmax"), ("multimodal", first), ("multimodal_0.5", first), ("4_mca", first)
     for kind, other in pairs:
         for column, name in (("divergence_blurred", "JS (bits)"), ("rank_blurred", "rank correlation")):
             cells = []
@@ -418,6 +447,18 @@ def demo_table() -> str:
     return table([*head, "JS (bits)", "mass inside", "cells at 0 (%)"], lines)
 
 
+def confidence_table() -> str:
+    """Return whether the area of the ellipse tells if the answer is right: eighths of the questions, narrow to wide."""
+    rows, lines = read("demo"), []
+    for kind, name in DEMO.items():
+        mine = [row for row in rows.get(kind, []) if row["reliability"]]
+        if mine:
+            curves = [[value for _, value in json.loads(row["reliability"])] for row in mine]
+            eighths = [f"{100 * statistics.mean(each):.0f}" for each in zip(*curves, strict=True)]
+            lines.append([name, mean(mine, "auc", 1, 2), *eighths])
+    return table(["attention", "area under the ROC curve", *(f"eighth {n}" for n in range(1, 9))], lines)
+
+
 def lambda_table() -> str:
     """Return how lambda of the demonstration was chosen."""
     lines = [
@@ -433,7 +474,8 @@ def main() -> None:
     made |= {"start": start_table(), "matched": matched_table(), "counting": counting_table(), "blur": blur_table()}
     made |= {"crowds": crowds_table(), "bases": bases_table(), "components": stars_table(), "floor": floor_table()}
     made |= {"demo": demo_table(), "lambda": lambda_table(), "later": later_table(), "claims": claims_table()}
-    made |= {"order": order_table(), "nlvr": nlvr_table()}
+    made |= {"order": order_table(), "nlvr": nlvr_table(), "long": long_table()}
+    made["confidence"] = confidence_table()
     fill(sys.argv[1] if len(sys.argv) > 1 else HERE / "README.md", made)
 
 

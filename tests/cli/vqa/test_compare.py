@@ -12,6 +12,7 @@ from data.test_vqa2 import write as write_vqa2
 from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
 from tasks.vqa.runs import fit, network, options
 from tasks.vqa.test_sets import daquar as write_daquar
+from tests.cli.refusals import check_refusal
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa.application import VQA
@@ -110,32 +111,31 @@ def test_blind_run_among_the_others_is_the_baseline(runs, tmp_path, capsys):
     assert Comparison.load(tmp_path / "comparison.json").baseline.name == "language only"
 
 
-def refused(capsys, code, *parts):
-    shown = capsys.readouterr()
-    assert code == 2
-    assert shown.err.startswith("omegamax vqa compare: error: ") and shown.err.count("\n") == 1
-    assert all(str(part) in shown.err for part in parts), shown.err
-
-
 def test_runs_that_cannot_be_compared_are_named(runs, tmp_path, capsys):
     few = scenes(colours=("red", "blue", "green"))
     other = write(trained("tvmax", few, grid=few.grid), tmp_path / "few")
     out = tmp_path / "out"
-    refused(capsys, compare(runs["softmax"], other, out=out), "tvmax knows other words or answers")
-    refused(capsys, compare(runs["softmax"], "--baseline", runs["tvmax"], out=out), "trained blind, --model.blind true")
-    refused(capsys, compare(runs["language_only"], out=out), runs["language_only"], "as --baseline")
-    refused(capsys, compare(runs["softmax"], runs["softmax"], out=out), "named twice")
-    refused(capsys, compare(tmp_path, out=out), tmp_path, "give a folder that `omegamax vqa fit` wrote")
+    check_refusal(capsys, compare(runs["softmax"], other, out=out), "tvmax knows other words or answers")
+    check_refusal(
+        capsys, compare(runs["softmax"], "--baseline", runs["tvmax"], out=out), "trained blind, --model.blind true"
+    )
+    check_refusal(capsys, compare(runs["language_only"], out=out), runs["language_only"], "as --baseline")
+    check_refusal(capsys, compare(runs["softmax"], runs["softmax"], out=out), "named twice")
+    check_refusal(capsys, compare(tmp_path, out=out), tmp_path, "give a folder that `omegamax vqa fit` wrote")
     task = trained("softmax", few, grid=few.grid)
     task.data_settings = {}
-    refused(capsys, compare(write(task, tmp_path / "alone"), out=out), "does not say which data it was trained on")
+    check_refusal(
+        capsys, compare(write(task, tmp_path / "alone"), out=out), "does not say which data it was trained on"
+    )
     assert not out.exists()
 
 
 def test_options_that_make_no_sense(runs, tmp_path, capsys):
     run = runs["softmax"]
-    refused(capsys, compare(run, "--folder", tmp_path, out=tmp_path), "ScenesData has no folder; leave --folder out")
-    refused(capsys, compare(run, "--device", "quantum", out=tmp_path), "--device quantum is not there")
+    check_refusal(
+        capsys, compare(run, "--folder", tmp_path, out=tmp_path), "ScenesData has no folder; leave --folder out"
+    )
+    check_refusal(capsys, compare(run, "--device", "quantum", out=tmp_path), "--device quantum is not there")
     for option in ("--examples", "--themed", "--rounds"):
         with pytest.raises(SystemExit) as exit:
             compare(run, option, "-1", out=tmp_path)
@@ -162,14 +162,16 @@ CURVES = {
 def test_damaged_curve_is_named(runs, tmp_path, capsys, case):
     run, text = shutil.copytree(runs["softmax"], tmp_path / "run"), CURVES[case]
     (run / "curve.json").write_bytes(text if isinstance(text, bytes) else text.encode())
-    refused(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "remove it")
+    check_refusal(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "remove it")
 
 
 def test_curve_that_is_too_long_is_named(runs, tmp_path, capsys):
     run = shutil.copytree(runs["softmax"], tmp_path / "run")
     with (run / "curve.json").open("r+b") as file:
         file.truncate(2**40)  # a hole: no room on the disk
-    refused(capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "at most 67,108,864 bytes", "remove it")
+    check_refusal(
+        capsys, compare(run, out=tmp_path / "out"), run / "curve.json", "at most 67,108,864 bytes", "remove it"
+    )
 
 
 @pytest.mark.parametrize("written", ["NaN", "null"])
@@ -191,7 +193,7 @@ def test_data_that_have_moved_and_know_nothing_of_relevance(tmp_path, capsys):
     data = EasyVQAData(str(folder), size=(32, 32), grid=(4, 4))
     run = write(trained("softmax", data, grid=data.grid), tmp_path / "run", curve=False)
     moved = folder.rename(tmp_path / "here")
-    refused(capsys, compare(run, out=tmp_path / "out"), folder)
+    check_refusal(capsys, compare(run, out=tmp_path / "out"), folder)
     assert compare(run, "--folder", moved, *QUICK, out=tmp_path / "out") == 0
     cells = table(capsys.readouterr().out)["softmax"]
     assert cells["overall"] == cells["other"] == "0.500" and cells["yes/no"] == cells["number"] == "-"
@@ -213,7 +215,9 @@ def test_features_and_human_maps_of_vqa2(tmp_path, capsys):
     data = VQA2Data(str(folder), features=str(folder / "features"), least=1)
     run = write(trained("softmax", data, pixels=False, image_dim=24), tmp_path / "run")
     out = tmp_path / "out"
-    refused(capsys, compare(run, *QUICK, out=out), "no question of the test part has a known answer", "--split val")
+    check_refusal(
+        capsys, compare(run, *QUICK, out=out), "no question of the test part has a known answer", "--split val"
+    )
     dashes = {}
     for human in ([], ["--human", maps]):
         assert compare(run, "--split", "val", "--examples", "3", "--themed", "0", "--rounds", "1", *human, out=out) == 0
@@ -260,7 +264,8 @@ def test_photographs_may_be_elsewhere_and_what_is_missing_is_grey(photographed, 
         assert pixels.shape[1:] == ((237, 312) if found else (208, 312))
         assert pixels.flatten(1).unique(dim=1).tolist() == ([[99], [198], [3]] if found else [[229]] * 3)
         assert (example.note is None) == found and (found or "was found: drawn on grey" in example.note)
-    refused(capsys, compare(run, "--pictures", tmp_path / "no", out=tmp_path), "no does not exist; give a folder")
+    capsys.readouterr()
+    check_refusal(capsys, compare(run, "--pictures", tmp_path / "no", out=tmp_path), "no does not exist; give a folder")
 
 
 def test_run_from_before_there_were_pictures_takes_them(photographed, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tasks.vqa.networks import scenes, write_runs
 from tasks.vqa.runs import fit
+from tests.cli.refusals import check_refusal
 
 from omegamax.cli.main import main
 from omegamax.data import Sample
@@ -175,18 +176,10 @@ def test_run_that_was_stopped_is_read_from_its_checkpoint(pictures, tmp_path, ca
     assert len(said[0]) == 3 and said[0] == said[1] == said[2]  # there was one validation
 
 
-def refused(capsys, code, *parts):
-    """One line that has these parts, and no traceback."""
-    shown = capsys.readouterr()
-    assert code == 2 and shown.out == ""
-    assert shown.err.startswith("omegamax vqa explain: error: ") and shown.err.count("\n") == 1
-    assert all(str(part) in shown.err for part in parts), shown.err
-
-
 @pytest.mark.parametrize("question", ["", "   ", "?!"])
 def test_question_without_words(runs, pictures, tmp_path, capsys, question):
     code = ask(pictures / "rgb.png", question, runs["softmax"], out=tmp_path / "w.png")
-    refused(capsys, code, "has no words; ask one")
+    check_refusal(capsys, code, "has no words; ask one")
     assert not (tmp_path / "w.png").exists()
 
 
@@ -194,24 +187,26 @@ def test_question_without_words(runs, pictures, tmp_path, capsys, question):
 def test_image_that_is_not_an_image(runs, pictures, tmp_path, capsys, content):
     path = tmp_path / "photo.png"
     path.write_bytes((pictures / "rgb.png").read_bytes()[:400] if content == "cut" else content)
-    refused(capsys, ask(path, QUESTION, runs["softmax"], out=tmp_path / "w.png"), path, "not a picture", "again")
+    check_refusal(capsys, ask(path, QUESTION, runs["softmax"], out=tmp_path / "w.png"), path, "not a picture", "again")
 
 
 def test_image_that_is_not_there(runs, tmp_path, capsys):
     missing = tmp_path / "no.png"
-    refused(capsys, ask(missing, QUESTION, runs["softmax"], out=tmp_path / "w.png"), f"{missing} does not exist")
-    refused(capsys, ask(tmp_path, QUESTION, runs["softmax"], out=tmp_path / "w.png"), tmp_path, "give a picture file")
+    check_refusal(capsys, ask(missing, QUESTION, runs["softmax"], out=tmp_path / "w.png"), f"{missing} does not exist")
+    check_refusal(
+        capsys, ask(tmp_path, QUESTION, runs["softmax"], out=tmp_path / "w.png"), tmp_path, "give a picture file"
+    )
 
 
 def test_picture_for_a_network_on_features_and_features_of_another_kind(on_features, pictures, tmp_path, capsys):
     code = ask(pictures / "rgb.png", QUESTION, on_features, out=tmp_path / "w.png")
-    refused(capsys, code, pictures / "rgb.png", "give a file of features")
+    check_refusal(capsys, code, pictures / "rgb.png", "give a file of features")
     write_grid(tmp_path / "other.npz", torch.randn(4, 4, 7))
     code = ask(tmp_path / "other.npz", QUESTION, on_features, out=tmp_path / "w.png")
-    refused(capsys, code, tmp_path / "other.npz", "takes 24 features of a cell, and there are 7")
+    check_refusal(capsys, code, tmp_path / "other.npz", "takes 24 features of a cell, and there are 7")
     (tmp_path / "cut.pth").write_bytes(b"PK")
     code = ask(tmp_path / "cut.pth", QUESTION, on_features, out=tmp_path / "w.png")
-    refused(capsys, code, tmp_path / "cut.pth", "damaged", "again")
+    check_refusal(capsys, code, tmp_path / "cut.pth", "damaged", "again")
 
 
 @pytest.fixture
@@ -259,12 +254,12 @@ def broken(runs, tmp_path):
 )
 def test_checkpoint_that_is_none(broken, pictures, tmp_path, capsys, name, remedy):
     path = broken(name)
-    refused(capsys, ask(pictures / "rgb.png", QUESTION, path, out=tmp_path / "w.png"), path, remedy)
+    check_refusal(capsys, ask(pictures / "rgb.png", QUESTION, path, out=tmp_path / "w.png"), path, remedy)
 
 
 def test_same_network_twice_is_named(runs, pictures, tmp_path, capsys):
     code = ask(pictures / "rgb.png", QUESTION, runs["tvmax"], runs["tvmax"], out=tmp_path / "w.png")
-    refused(capsys, code, "named twice", runs["tvmax"])
+    check_refusal(capsys, code, "named twice", runs["tvmax"])
 
 
 def test_place_that_cannot_be_written(runs, pictures, tmp_path, capsys):

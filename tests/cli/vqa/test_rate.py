@@ -6,6 +6,7 @@ import re
 
 import pytest
 from tasks.vqa.networks import scenes, write_runs
+from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
 from omegamax.data import DataError, Vocabulary
@@ -75,19 +76,12 @@ def test_seed_draws_the_pictures_and_more_than_there_are_is_said(runs, tmp_path,
     assert len(pages[3].pictures) == 20 and "there are no more, 1000 were asked for" in capsys.readouterr().out
 
 
-def refused(capsys, arguments):
-    assert main(arguments) == 2
-    return capsys.readouterr().err.splitlines()[-1]
-
-
 def test_what_cannot_be_rated_is_refused(runs, tmp_path, capsys):
     out = ["--out", str(tmp_path / "page.html")]
-    assert "sees no picture" in refused(capsys, ["vqa", "rate", "--runs", str(runs["language_only"]), *out])
-    assert "--out must end in .html" in refused(
-        capsys, ["vqa", "rate", "--runs", "x", "--out", str(tmp_path / "p.png")]
-    )
+    assert "sees no picture" in refused(capsys, "vqa", "rate", "--runs", runs["language_only"], *out)
+    assert "--out must end in .html" in refused(capsys, "vqa", "rate", "--runs", "x", "--out", tmp_path / "p.png")
     data = scenes()
     other = VQATask(Vocabulary(["is", "it"], ["yes", "no"]), MCANConfig.small(grid=data.grid))
     with pytest.raises(DataError, match="mine knows other words or answers than the data"):
         survey_answers({"mine": other}, data, 2)
-    assert "no.json does not exist" in refused(capsys, ["vqa", "ratings", "no.json"])
+    assert "no.json does not exist" in refused(capsys, "vqa", "ratings", "no.json")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from tests.cli.refusals import refused
 from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
 
 from omegamax.cli.main import main
@@ -90,19 +91,6 @@ def test_help_names_the_settings(stage, capsys):
     assert "weights_only" not in shown and "--optimizer" not in shown
 
 
-def refused(capsys, stage, arguments):
-    """The one line that says why, after the usage if there is one."""
-    try:
-        code = VQA.run_stage(stage, arguments)
-    except SystemExit as exit:
-        code = exit.code
-    shown = capsys.readouterr().err
-    assert code == 2 and "Traceback" not in shown
-    errors = [line for line in shown.splitlines() if "error: " in line]
-    assert len(errors) == 1 and shown.strip().splitlines()[-1] == errors[0]
-    return errors[0]
-
-
 @pytest.mark.parametrize(
     "setting, said",
     [
@@ -134,23 +122,23 @@ def refused(capsys, stage, arguments):
     ],
 )
 def test_settings_that_make_no_sense_are_named(tmp_path, capsys, setting, said):
-    assert said in refused(capsys, "fit", scenes(tmp_path, setting))
+    assert said in refused(capsys, "vqa", "fit", *scenes(tmp_path, setting))
 
 
 @pytest.mark.parametrize("stage", ["validate", "test", "predict"])
 def test_untrained_network_is_not_measured(tmp_path, capsys, stage):
-    assert "best.ckpt does not exist; give --ckpt_path FILE" in refused(capsys, stage, scenes(tmp_path))
+    assert "best.ckpt does not exist; give --ckpt_path FILE" in refused(capsys, "vqa", stage, *scenes(tmp_path))
 
 
 def test_folder_of_a_run_is_not_written_over(done, capsys):
     before = (done / "curve.json").read_text()
-    assert "holds a run; go on with it by --ckpt_path last" in refused(capsys, "fit", scenes(done))
+    assert "holds a run; go on with it by --ckpt_path last" in refused(capsys, "vqa", "fit", *scenes(done))
     assert (done / "curve.json").read_text() == before
 
 
 def test_folder_of_a_set_that_is_not_there_is_named(tmp_path, capsys):
     given = ["--data=EasyVQAData", "--data.folder=/no/set", f"--out={tmp_path}"]
-    assert "the folder /no/set does not exist; give the folder" in refused(capsys, "fit", given)
+    assert "the folder /no/set does not exist; give the folder" in refused(capsys, "vqa", "fit", *given)
 
 
 def test_traceback_is_shown_on_demand(tmp_path, monkeypatch):
@@ -185,7 +173,7 @@ def test_answers_are_written_with_probabilities(done, capsys):
 
 def test_training_does_not_start_from_weights_alone(done, tmp_path, capsys):
     path = done / "model.safetensors"
-    said = refused(capsys, "fit", scenes(tmp_path, f"--ckpt_path={path}"))
+    said = refused(capsys, "vqa", "fit", *scenes(tmp_path, f"--ckpt_path={path}"))
     assert f"{path} has a network but not the state of its training" in said
 
 

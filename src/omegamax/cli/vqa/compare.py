@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from omegamax.cli._checks import CommandError, at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import find_data, show_number, write_comparison
+from omegamax.cli.comparison import describe_networks, find_trained_data, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -48,14 +48,10 @@ def _compare(options: argparse.Namespace) -> int:
     baseline = runs.pop(BLIND, None) if given is None else next(iter(given.values()))
     if not runs:
         raise DataError(f"{options.runs[0]} sees no picture; give networks that do, and this one as --baseline")
-    settings = next(iter(runs.values())).task.data_settings
-    if not settings:
-        raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax vqa fit")
-    named = ("folder", "features", "pictures", "human")
-    changes = {name: getattr(options, name) for name in named if getattr(options, name)}
     if options.pictures and not Path(options.pictures).exists():
         raise CommandError(f"--pictures {options.pictures} does not exist; give a folder or a zip archive")
-    data = find_data(VQAData, settings, changes)
+    changes = {name: getattr(options, name) for name in ("folder", "features", "pictures", "human")}
+    data = find_trained_data(VQAData, options.runs[0], next(iter(runs.values())).task, changes)
     for each in (*runs.values(), *([baseline] if baseline else [])):
         move(each.task, options.device)
     comparison = compare(
@@ -66,9 +62,9 @@ def _compare(options: argparse.Namespace) -> int:
         examples=options.examples,
         themed=options.themed,
         rounds=options.rounds,
-        title=f"Attention on {settings['class'].removesuffix('Data')}",
-        about=f"{len(runs)} networks on the {options.split} part.",
-        settings={"data": settings["class"], "split": options.split, "runs": " ".join(map(str, options.runs))},
+        title=f"Attention on {data.title}",
+        about=describe_networks(len(runs), options.split),
+        settings={"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))},
     )
     write(comparison, options.out)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from omegamax.cli._device import move
-from omegamax.cli.comparison import find_data
+from omegamax.cli.comparison import find_trained_data
 from omegamax.cli.explanation import drawing
 from omegamax.cli.rating import add_arguments as add_shared_arguments
 from omegamax.cli.rating import check_page, write_rating
@@ -31,18 +31,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rate(options: argparse.Namespace) -> int:
-    from omegamax.data import DataError
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.vqa import VQAData, VQATask
     from omegamax.tasks.vqa.rating import survey_answers
 
     check_page(options.out)
     tasks = load_tasks(VQATask, options.runs)
-    settings = next(iter(tasks.values())).data_settings
-    if not settings:
-        raise DataError(f"{options.runs[0]} does not say which data it was trained on; train it with omegamax vqa fit")
-    named = ("folder", "features", "pictures")
-    data = find_data(VQAData, settings, {name: getattr(options, name) for name in named if getattr(options, name)})
+    changes = {name: getattr(options, name) for name in ("folder", "features", "pictures")}
+    data = find_trained_data(VQAData, options.runs[0], next(iter(tasks.values())), changes)
     for task in tasks.values():
         move(task, options.device)
     survey = survey_answers(tasks, data, options.images, options.seed, options.split)

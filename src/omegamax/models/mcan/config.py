@@ -10,21 +10,18 @@ from omegamax._arguments import check_choice, check_integer, check_interval, che
 from omegamax._checks import check_above
 from omegamax.maps import find, get
 from omegamax.mixtures import INITS
+from omegamax.models.attention_kind import CONTINUOUS, AttentionKind
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
-CONTINUOUS = ("continuous_softmax", "continuous_sparsemax", "continuous_entmax", "multimodal")
 KINDS = DISCRETE + CONTINUOUS
 SELECTIONS = ("bic", "aic", "mdl")
 BASES = ("gaussian", "paraboloid")
 SOURCES = ("weights", "question")
 MIXINGS = ("sparsemax", "entmax15")
-# Alpha of the kinds that have one: as set by their name, or by default.
-SET = {"softmax": 1.0, "sparsemax": 2.0, "continuous_softmax": 1.0, "continuous_sparsemax": 2.0}
-DEFAULT = {"entmax": 1.5, "continuous_entmax": 1.5, "multimodal": 1.0}
 
 
 @dataclass(frozen=True)
-class OutputConfig:
+class OutputConfig(AttentionKind):
     r"""The attention over the image that the answer is read from.
 
     No kind has parameters of its own, so that all models have the same number, and weights learnt with one can be
@@ -110,12 +107,7 @@ class OutputConfig:
 
     def __post_init__(self) -> None:
         name = "OutputConfig"
-        check_choice(name, "kind", self.kind, KINDS)
-        check_choice(name, "discrete", self.discrete, ("softmax", "sparsemax", "entmax15"))
-        if self.alpha is not None and self.kind not in DEFAULT:
-            raise ValueError(f"{name}: alpha goes with {', '.join(DEFAULT)}, got alpha={self.alpha} for {self.kind!r}")
-        if self.learnable and self.kind not in (*DEFAULT, "tvmax"):
-            raise ValueError(f"{name}: learnable goes with {', '.join(DEFAULT)} and tvmax, got {self.kind!r}")
+        self.check_kind(DISCRETE, "tvmax")
         check_choice(name, "basis", self.basis, BASES)
         check_choice(name, "init", self.init, INITS)
         if self.mixing is not None:
@@ -140,19 +132,7 @@ class OutputConfig:
                 raise ValueError(f"{name}: source='question' goes with {wanted}, got {self}")
         if self.density_features and looks > 1:
             raise ValueError(f"{name}: density_features goes with a single look, got {looks} of them")
-        if self.combined and not self.continuous:
-            raise ValueError(f"{name}: combined goes with {', '.join(CONTINUOUS)}, got {self.kind!r}")
         object.__setattr__(self, "iterations", tuple(self.iterations))  # a file of settings has lists only
-
-    @property
-    def exponent(self) -> float | None:
-        """Alpha; None for the kinds that have none."""
-        return SET.get(self.kind, DEFAULT.get(self.kind)) if self.alpha is None else self.alpha
-
-    @property
-    def continuous(self) -> bool:
-        """Tell whether there is a density."""
-        return self.kind in CONTINUOUS
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from omegamax.data import KINDS, DataError
 from omegamax.tasks.progress import progress
-from omegamax.tasks.report.contenders import Contender, move_batch, time_steps
+from omegamax.tasks.report.contenders import SAME_DATA, Contender, check_vocabulary, move_batch, time_steps
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.examples import draw_examples
 from omegamax.tasks.vqa.outcomes import Outcomes
@@ -51,10 +51,10 @@ def compare(
         if BLIND in everyone:
             raise DataError(f"a network is called {BLIND!r}, as the baseline is; give it once")
         everyone[BLIND] = baseline
-    first = next(iter(_loader(data, split)))
+    first = next(iter(data.loader(split)))
     for name, contender in everyone.items():
         _check(name, contender.task, data, first)
-    if not any(bool(batch["answers"].any()) for batch in _loader(data, split)):
+    if not any(bool(batch["answers"].any()) for batch in data.loader(split)):
         raise DataError(f"no question of the {split} part has a known answer; take another part, --split val")
     times = step_times({name: each.task for name, each in everyone.items()}, first, rounds)
     outcomes = {name: Outcomes() for name in everyone}
@@ -80,7 +80,7 @@ def evaluate(
     """Return the measures of a network on a split; what it made of each question is added to ``outcomes``."""
     task.eval()
     scores = Scores().to(task.device)
-    for batch in progress(_loader(data, split), what):
+    for batch in progress(data.loader(split), what):
         batch = move_batch(batch, task.device)
         answer = task(batch)
         scores.update(answer, batch, maps=not task.blind)
@@ -96,20 +96,17 @@ def step_times(tasks: Mapping[str, VQATask], batch: Mapping[str, Any], rounds: i
 
 def _check(name: str, task: VQATask, data: VQAData, batch: Mapping[str, Any]) -> None:
     """Refuse a network that the data are not for, by its name."""
-    same = "compare networks that were trained on the same data"
-    if task.vocabulary != data.vocabulary:
-        known = f"{task.vocabulary}, not {data.vocabulary}"
-        raise DataError(f"{name} knows other words or answers than the data: {known}; {same}")
+    check_vocabulary(name, task, data, "answers")
     if task.blind:
         return
     if "image" in batch:
         if task.model.cnn is None:
-            raise DataError(f"{name} was trained on features, and the data have pictures; {same}")
+            raise DataError(f"{name} was trained on features, and the data have pictures; {SAME_DATA}")
         if task.network.grid != data.grid:
-            raise DataError(f"{name} lays a grid {task.network.grid} over pictures, the data {data.grid}; {same}")
+            raise DataError(f"{name} lays a grid {task.network.grid} over pictures, the data {data.grid}; {SAME_DATA}")
     elif batch["features"].shape[-1] != task.network.image_dim:
         given = batch["features"].shape[-1]
-        raise DataError(f"{name} takes {task.network.image_dim} features of a cell, the data have {given}; {same}")
+        raise DataError(f"{name} takes {task.network.image_dim} features of a cell, the data have {given}; {SAME_DATA}")
 
 
 def _row(
@@ -135,7 +132,3 @@ def _row(
         reliability=[asdict(each) for each in outcomes.reliability()],
         auc=None if confidence is None else confidence.auc,
     )
-
-
-def _loader(data: VQAData, split: str) -> Iterable[dict[str, Any]]:
-    return {"train": data.train_dataloader, "val": data.val_dataloader, "test": data.test_dataloader}[split]()

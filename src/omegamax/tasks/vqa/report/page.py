@@ -6,14 +6,13 @@ from os import PathLike
 from pathlib import Path
 
 from omegamax.tasks.report.page import (
-    HERE,
-    SCRIPTS,
+    Assets,
+    make_comparison_page,
     make_curves_section,
     make_explorer_section,
-    make_page,
     make_settings_section,
     make_table_section,
-    read_asset,
+    write_page,
 )
 from omegamax.tasks.vqa.report.histogram import histograms
 from omegamax.tasks.vqa.report.payload import describe
@@ -22,8 +21,7 @@ from omegamax.tasks.vqa.report.reliability import reliability_curves
 from omegamax.tasks.vqa.report.summary import summarise
 from omegamax.tasks.vqa.report.table import table, table_csv
 
-_HERE = "omegamax.tasks.vqa.report"
-_SCRIPTS = ("key.js", "sheet.js", "panel.js", "looks.js")
+_ASSETS = Assets("omegamax.tasks.vqa.report", ("pictures.css",), ("key.js", "sheet.js", "panel.js", "looks.js"))
 
 
 def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
@@ -31,21 +29,18 @@ def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
 
     The page may load nothing: its content policy forbids every host, and every script but its own.
     """
-    path = Path(path)
-    path.write_text(page(comparison), encoding="utf-8")
-    return path
+    return write_page(path, page(comparison))
 
 
 def page(comparison: Comparison) -> str:
     """Return the HTML of the report."""
     body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _reliability, _settings))
-    return make_page(
+    return make_comparison_page(
         comparison.title,
         comparison.about,
         body,
         describe(comparison),
-        [read_asset(HERE, "report.css"), read_asset(_HERE, "pictures.css")],
-        [*(read_asset(HERE, name) for name in SCRIPTS), *(read_asset(_HERE, name) for name in _SCRIPTS)],
+        _ASSETS,
         "The table is here; the curves and the explorer need JavaScript.",
     )
 

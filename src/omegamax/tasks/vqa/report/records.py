@@ -193,17 +193,14 @@ class Comparison:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Comparison:
         """Read what :meth:`save` wrote."""
-        try:
-            data = load_record(COMPARISON_FORMAT, path)
-            rows, baseline, examples = data.pop("rows"), data.pop("baseline"), data.pop("examples")
-            return cls(
-                rows=[Row(**row) for row in rows],
-                baseline=None if baseline is None else Row(**baseline),
-                examples=[_example(example) for example in examples],
-                **data,
-            )
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"Comparison.load: {path} is not a saved comparison: {error}") from error
+        return load_record(
+            cls,
+            COMPARISON_FORMAT,
+            path,
+            rows=lambda given: [Row(**row) for row in given],
+            baseline=lambda given: None if given is None else Row(**given),
+            examples=lambda given: [_example(each) for each in given],
+        )
 
 
 def _example(data: dict[str, Any]) -> Example:
