@@ -23,6 +23,7 @@ LAYERS = [
         "_compile",
         "_constraints",
         "_custom_op",
+        "_first_order",
         "_numerics",
         "_torch_internals",
         "_typing",
@@ -35,7 +36,7 @@ LAYERS = [
     ("losses", "structured", "densities", "basis", "mixed"),
     ("mixtures", "hopfield", "metrics"),
     ("nn", "generation"),
-    ("models", "data", "compat", "integrations"),
+    ("models", "data", "compat", "integrations", "play"),
     ("tasks",),
     ("cli", "__main__"),
 ]
@@ -46,8 +47,10 @@ HARD = {"torch", "numpy", "omegamax"}
 VIZ, DRAWS, DRAWN = "viz", {"tasks", "cli"}, LEVEL["mixtures"]
 # Modules whose purpose is a package outside torch, named by their place below the root.
 BRIDGES: dict[str, set[str]] = {
+    "integrations/language.py": {"transformers"},
     "integrations/transformers.py": {"transformers"},
     "metrics/_caption_torchmetrics.py": {"torchmetrics"},
+    "metrics/_language_torchmetrics.py": {"torchmetrics"},
     "metrics/_text_torchmetrics.py": {"torchmetrics"},
     "metrics/_torchmetrics.py": {"torchmetrics"},
     **{

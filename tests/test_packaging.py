@@ -17,10 +17,49 @@ import omegamax
 from omegamax.cli._table import replace_between
 from omegamax.cli.maps import markdown
 
-PAGES = ("attention", "extending", "generation", "gpu", "guide", "hopfield", "mil", "mixed", "transformers", "vqa")
+PAGES = (
+    "attention",
+    "extending",
+    "generation",
+    "gpu",
+    "guide",
+    "hopfield",
+    "language",
+    "mil",
+    "mixed",
+    "transformers",
+    "vqa",
+)
 ROOT = Path(__file__).parents[1]
 ASSETS = {
+    "play/assets": (
+        "app.js",
+        "bars.js",
+        "bounds.js",
+        "cards.js",
+        "charts.js",
+        "clusters.js",
+        "controls.js",
+        "curve.js",
+        "densities.js",
+        "dom.js",
+        "entmax.js",
+        "isolines.js",
+        "kinds.js",
+        "maps.js",
+        "mixtures.js",
+        "numbers.js",
+        "picture.js",
+        "play.css",
+        "play.html",
+        "python.js",
+        "sequences.js",
+        "simplex.js",
+        "state.js",
+        "variation.js",
+    ),
     "tasks/captioning/report/assets": ("strips.css", "strips.js"),
+    "tasks/language/report/assets": ("written.css", "written.js"),
     "tasks/rating/assets": ("rating.css", "answers.js", "rating.js"),
     "tasks/report/assets": (
         "report.css",
@@ -28,10 +67,13 @@ ASSETS = {
         "common.js",
         "curves.js",
         "explorer.js",
+        "heatmap.js",
         "maps.js",
         "tables.js",
     ),
     "tasks/text/report/assets": ("words.css", "alignment.js", "texts.js", "words.js"),
+    "tasks/translation/report/assets": ("translations.css", "translations.js"),
+    "tasks/translation/typing/assets": ("typing.css", "typing.js"),
     "tasks/vqa/report/assets": ("pictures.css", "key.js", "looks.js", "panel.js", "sheet.js"),
 }
 FILES = [f"{folder}/{name}" for folder, names in ASSETS.items() for name in names]

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import yaml
+from tests.cli.refusals import refused
 
 from omegamax.cli._config import MOST_LEVELS, MOST_NODES, check_yaml, guard_imports, list_packages
-from omegamax.cli.main import main
 
 MODULE = """
 from pathlib import Path
@@ -28,6 +28,7 @@ CONFIGS = {
     "elsewhere": f"trainer: {{callbacks: [{{class_path: {LAMBDA}, init_args: {{on_fit_start: torch.os.abort}}}}]}}",
     "like ours": "trainer: {callbacks: [{class_path: omegamax_harmful.Harm}]}",
 }
+FIT = ("vqa", "fit", "--out", "run")
 ARGUMENTS = [
     ["--data", "harmful.HarmData"],
     ["--data.class_path=harmful.HarmData"],
@@ -50,20 +51,11 @@ def mark(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def refused(arguments, capsys):
-    try:
-        code = main(["vqa", "fit", "--out", "run", *arguments])
-    except SystemExit as stopped:
-        code = stopped.code
-    assert code == 2
-    return capsys.readouterr().err.strip().splitlines()[-1]
-
-
 @pytest.mark.filterwarnings("ignore")  # newer versions of jsonargparse warn of torch.os by themselves
 @pytest.mark.parametrize("case", CONFIGS)
 def test_class_of_a_configuration_is_not_imported(case, mark, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(CONFIGS[case])
-    line = refused(["--config", "config.yaml"], capsys)
+    line = refused(capsys, *FIT, "--config", "config.yaml")
     assert "must name a class of omegamax, lightning" in line and len(line) < 400
     assert not mark.exists() and "harmful" not in sys.modules
 
@@ -71,7 +63,7 @@ def test_class_of_a_configuration_is_not_imported(case, mark, tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
 def test_class_of_the_command_line_is_not_imported(arguments, mark, capsys):
-    assert "must name a class of omegamax, lightning" in refused(arguments, capsys)
+    assert "must name a class of omegamax, lightning" in refused(capsys, *FIT, *arguments)
     assert not mark.exists()
 
 
@@ -109,7 +101,7 @@ def test_no_file_of_the_current_folder_passes_for_a_module(tmp_path):
 @pytest.mark.parametrize("name", ["lightning", "rich"])
 def test_class_that_a_package_does_not_have_is_refused(name, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(f"trainer: {{callbacks: [{{class_path: {name}.Harm}}]}}")
-    assert f"{name}.Harm" in refused(["--config", str(tmp_path / "config.yaml")], capsys)
+    assert f"{name}.Harm" in refused(capsys, *FIT, "--config", tmp_path / "config.yaml")
 
 
 def laughs(levels=12):
@@ -136,7 +128,7 @@ def test_yaml_that_grows_is_refused(case):
 @pytest.mark.parametrize("text", [laughs(), HOSTILE["deep"][0], "data: !!python/object/apply:os.getcwd []"])
 def test_file_that_grows_or_calls_is_refused_on_the_command_line(text, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(text)
-    assert refused(["--config", str(tmp_path / "config.yaml")], capsys).startswith("omegamax vqa fit: error:")
+    assert refused(capsys, *FIT, "--config", tmp_path / "config.yaml").startswith("omegamax vqa fit: error:")
 
 
 def test_aliases_of_a_configuration_are_read():

@@ -21,8 +21,13 @@ FOLDERS = {
     "text demo": ["text", "demo"],
     "translate fit": ["translate", "fit"],
     "translate demo": ["translate", "demo"],
+    "translate compare": ["translate", "compare", "no-run"],
+    "lm fit": ["lm", "fit"],
+    "lm compare": ["lm", "compare", "no-run"],
+    "lm demo": ["lm", "demo"],
 }
 FILES = {
+    "play": (["play"], "playground.html"),
     "vqa pretrain": (["vqa", "pretrain"], "cnn.safetensors"),
     "vqa explain": (["vqa", "explain", "no.png", "what is it?", "--checkpoint", "no-run"], "where.png"),
     "caption rate": (["caption", "rate", "--runs", "no-run"], "rating.html"),
@@ -32,7 +37,10 @@ FILES = {
     "vqa ratings": (["vqa", "ratings", "no.json"], "ratings.csv"),
     "mil explain": (["mil", "explain", "no-run"], "bags.png"),
     "text explain": (["text", "explain", "a film", "--checkpoint", "no-run"], "words.png"),
+    "text alphas": (["text", "alphas", "--checkpoint", "no-run"], "alphas.png"),
     "text game": (["text", "game", "--checkpoint", "no-run"], "game.csv"),
+    "translate alphas": (["translate", "alphas", "--checkpoint", "no-run"], "alphas.png"),
+    "lm generate": (["lm", "generate", "--checkpoint", "no-run"], "out.txt"),
     "translate predict": (["translate", "predict", "--checkpoint", "no-run"], "out.txt"),
     "translate explain": (["translate", "explain", "ein hund", "--checkpoint", "no-run"], "alignment.png"),
 }
@@ -52,8 +60,11 @@ NO_FILES = {
     "text validate",
     "text test",
     "text predict",
+    "translate type",
     "translate validate",
     "translate test",
+    "lm validate",
+    "lm test",
 }
 
 
@@ -89,7 +100,9 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["vqa explain", "caption explain", "mil explain", "text explain", "translate explain"])
+@pytest.mark.parametrize(
+    "name", ["vqa explain", "caption explain", "mil explain", "text explain", "text alphas", "translate explain"]
+)
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
     assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from mixtures.clouds import GRID, cloud, double, sane
+from omegamax.basis import grid_positions
 from omegamax.densities import Gaussian, Mixture
-from omegamax.mixtures import weighted_em
+from omegamax.mixtures import Linear, select_components, weighted_em
 
 every_alpha = pytest.mark.parametrize("alpha", [1.0, 2.0])
 every_dtype = pytest.mark.parametrize("dtype", [torch.float32, double])
@@ -114,3 +117,12 @@ def test_component_that_loses_its_mass_stays_away():
     p = weighted_em(x, w, 3, 10, start, responsibilities="sparsemax")
     assert p.weights.tolist() == [1.0, 0.0, 0.0]
     assert weighted_em(x, w, 3, 3, p).weights.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_floor_and_penalty_are_computed_in_double_precision():
+    """Counts of points and of components meet them as integers, which torch would take for single precision."""
+    x, w = grid_positions(9, dtype=double), torch.eye(9, dtype=double)[0]
+    p = select_components(x, w, 2, Linear(0.3), 1, init="split")
+    torch.testing.assert_close(p.components.covariance_matrix[0, 0, 0].item(), 1 / (12 * 9**2), rtol=1e-14, atol=0)
+    expected = math.log(2 * math.pi / (12 * 9**2)) + 0.3  # -2 log of the peak of a Gaussian, and the penalty
+    torch.testing.assert_close(p.scores[0].item(), expected, rtol=1e-14, atol=0)

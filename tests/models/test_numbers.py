@@ -109,7 +109,7 @@ def test_combined_adds_both_contexts():
         look.load_state_dict(looks["discrete"].state_dict())
     contexts = {name: look(x, grid)[0] for name, look in looks.items()}
     torch.testing.assert_close(contexts["both"], contexts["discrete"] + contexts["density"])
-    with pytest.raises(ValueError, match=r"combined goes with continuous_softmax, .* got 'softmax'"):
+    with pytest.raises(ValueError, match=r"combined goes with a continuous kind, continuous_softmax, .* got 'softmax'"):
         OutputConfig("softmax", combined=True)
 
 

@@ -34,7 +34,7 @@ def on_the_cpu(monkeypatch):
         "current_stream": lambda device: stream,
         "stream": lambda stream: nullcontext(),
         "CUDAGraph": Graph,
-        "graph": lambda graph: nullcontext(),
+        "graph": lambda graph, pool: nullcontext(),
         "get_rng_state": lambda device: torch.get_rng_state(),
         "set_rng_state": lambda state, device: torch.set_rng_state(state),
     }

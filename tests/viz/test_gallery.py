@@ -12,6 +12,7 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*/plot_*.py"))
 LONG = {  # train networks
     "plot_anneal",
     "plot_caption_strip",
+    "plot_possible_words",
     "plot_rationale_length",
     "plot_where_words_come_from",
     "plot_words_with_density",

@@ -44,6 +44,29 @@ def find_data(kind: type[Any], settings: Mapping[str, Any], changes: Mapping[str
     return kind.of(settings, **changes)
 
 
+def find_trained_data(kind: type[Any], run: object, task: Any, changes: Mapping[str, Any]) -> Any:
+    """Return the data that a network was trained on, see :func:`find_data`; refuse a network that does not say.
+
+    Args:
+        run: where the network is, for the message.
+        task: the network.
+        changes: settings; those that are None or empty were not given.
+    """
+    if not task.data_settings:
+        remedy = f"train it with omegamax {task.kind} fit"
+        raise CommandError(f"{run} does not say which data it was trained on; {remedy}")
+    return find_data(kind, task.data_settings, {name: value for name, value in changes.items() if value})
+
+
+def describe_networks(count: int, split: str) -> str:
+    """Say how many networks are compared on what.
+
+    >>> describe_networks(1, "test")
+    '1 network on the test part.'
+    """
+    return f"{count} network{'s' if count > 1 else ''} on the {split} part."
+
+
 def write_comparison(
     out: Path,
     headers: Sequence[str],

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._bars import show_bars
-from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
+from omegamax.cli._checks import at_least
 from omegamax.cli._program import program
-from omegamax.cli._stop import advise_on_stop
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
 
 if TYPE_CHECKING:
     from omegamax.tasks.vqa.demo import Recipe
@@ -28,28 +27,13 @@ ABOUT = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``omegamax demo``."""
-    add = parser.add_argument
-    add("--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (demo)")
-    add("--seed", type=at_least(0), default=0, help="of pictures, questions and networks (0)")
-    add("--steps", type=at_least(1), metavar="N", help="of training for each network (as many as fit into minutes)")
-    add("--examples", type=at_least(0), default=18, metavar="N", help="to draw for the report (18)")
+    add_demo_arguments(parser, Path("demo"), "pictures, questions and networks", "minutes")
+    parser.add_argument("--examples", type=at_least(0), default=18, metavar="N", help="to draw for the report (18)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the data, train, compare, and say where the report is."""
-    require(TRAIN)
-    check_folder(options.out)
-    from omegamax.tasks.finite import NotFiniteError
-    from omegamax.tasks.threads import one_thread
-    from omegamax.viz.style import pyplot
-
-    pyplot().switch_backend("agg")
-    advice = f"what is done is in {options.out}; the same command starts anew"
-    with one_thread(), advise_on_stop(lambda: advice):
-        try:
-            return _demo(options)
-        except NotFiniteError as error:
-            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+    return run_demo(options, _demo)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -61,9 +45,7 @@ def _demo(options: argparse.Namespace) -> int:
 
     start = time.perf_counter()
     recipe = _recipe(options.steps)
-    runs = options.out / "runs"
-    for name in (demo.START, demo.BLIND, *demo.ROWS):  # and nothing else that may be there
-        shutil.rmtree(runs / name, ignore_errors=True)
+    runs = clear_runs(options.out, (demo.START, demo.BLIND, *demo.ROWS))
     data = recipe.data(options.seed, workers=min(2, demo.processors()))
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
     for split in ("train", "val", "test"):

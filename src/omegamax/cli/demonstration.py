@@ -12,17 +12,17 @@ from omegamax.cli._stop import advise_on_stop
 from omegamax.cli.explanation import drawing
 
 
-def add_demo_arguments(parser: argparse.ArgumentParser, task: str, made: str, time: str) -> None:
-    """Add the arguments of ``omegamax <task> demo``.
+def add_demo_arguments(parser: argparse.ArgumentParser, out: Path, made: str, time: str) -> None:
+    """Add the arguments that every ``demo`` has.
 
     Args:
         parser: of the command.
-        task: the name of the application, and of the folder that is written by default.
+        out: the folder that is written by default.
         made: what the seed decides, "reviews and networks".
         time: that the default number of steps takes, "a minute".
     """
     add = parser.add_argument
-    add("--out", type=Path, default=Path(f"{task}-demo"), metavar="FOLDER", help=f"where to write ({task}-demo)")
+    add("--out", type=Path, default=out, metavar="FOLDER", help=f"where to write ({out})")
     add("--seed", type=at_least(0), default=0, help=f"of {made} (0)")
     add("--steps", type=at_least(1), metavar="N", help=f"of training for each network (as many as fit into {time})")
 

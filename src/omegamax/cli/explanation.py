@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,7 +65,6 @@ def explain_runs(
         check_file(out) if page else check_picture(out)
         with warnings.catch_warnings():
             warnings.filterwarnings("always", "omegamax.viz: no installed font has", UserWarning)
-            warnings.showwarning = lambda message, *more, **settings: print(message, file=sys.stderr)
             said = ask(load_tasks(load(task), runs))
         _table.show(said.headers, said.rows)
         if said.figure is not None:

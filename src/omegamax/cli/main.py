@@ -10,18 +10,28 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from omegamax import __version__
-from omegamax.cli import cite, demo, features, kernels, maps, tour
+from omegamax.cli import cite, demo, features, kernels, maps, play, tour
 from omegamax.cli._checks import CommandError, os_reason
 from omegamax.cli._stop import Stopped, raise_on_signals
+from omegamax.cli._warnings import show_plainly
 from omegamax.cli.application import Application
 from omegamax.cli.caption.application import CAPTION
+from omegamax.cli.lm.application import LM
 from omegamax.cli.mil.application import MIL
 from omegamax.cli.text.application import TEXT
 from omegamax.cli.translate.application import TRANSLATE
 from omegamax.cli.vqa.application import VQA
 
-APPLICATIONS = {application.name: application for application in (VQA, CAPTION, MIL, TEXT, TRANSLATE)}
-COMMANDS = {"demo": demo, "tour": tour, "features": features, "maps": maps, "kernels": kernels, "cite": cite}
+APPLICATIONS = {application.name: application for application in (VQA, CAPTION, MIL, TEXT, TRANSLATE, LM)}
+COMMANDS = {
+    "demo": demo,
+    "tour": tour,
+    "play": play,
+    "features": features,
+    "maps": maps,
+    "kernels": kernels,
+    "cite": cite,
+}
 
 
 def parser(arguments: Sequence[str], applications: Mapping[str, Application]) -> argparse.ArgumentParser:
@@ -55,7 +65,7 @@ def main(arguments: Sequence[str] | None = None, applications: Mapping[str, Appl
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments[:2]))
     try:
-        with raise_on_signals():
+        with raise_on_signals(), show_plainly(name):
             if (
                 len(arguments) > 1
                 and arguments[0] in applications

@@ -1,6 +1,7 @@
-"""Pictures with questions or captions, bags, texts and translations: the records of sets, their numbers, the sets."""
+"""Pictures with questions or captions, bags, texts, translations and language: records of sets, their numbers, sets."""
 
 from omegamax.data import captions as captions
+from omegamax.data import language as language
 from omegamax.data import text as text
 from omegamax.data import translation as translation
 from omegamax.data.bags import BENCHMARKS as BENCHMARKS

@@ -22,6 +22,8 @@ class SupportGradients:
         self.inputs = inputs
         self.lists: SupportLists | None = None
         self.given_up = not isinstance(inputs.alpha, Tensor) and inputs.alpha <= 1
+        # How long lists are is read, which waits for the GPU: not while a graph is made.
+        self.given_up |= inputs.hidden.is_cuda and torch.cuda.is_current_stream_capturing()
 
     def takes(
         self, part: slice, scores: Tensor, index: Tensor, state: Tensor, each: Tensor, alpha, d_hidden: Tensor | None

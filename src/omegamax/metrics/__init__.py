@@ -26,11 +26,20 @@ from omegamax.metrics._grid import on_grid as on_grid
 from omegamax.metrics._jensen_shannon import jensen_shannon as jensen_shannon
 from omegamax.metrics._objects import COCO_SYNONYMS as COCO_SYNONYMS
 from omegamax.metrics._objects import mentioned_objects as mentioned_objects
+from omegamax.metrics._predictions import best_epsilon as best_epsilon
+from omegamax.metrics._predictions import epsilon_perplexity as epsilon_perplexity
+from omegamax.metrics._predictions import jensen_shannon_score as jensen_shannon_score
+from omegamax.metrics._predictions import sparsemax_score as sparsemax_score
+from omegamax.metrics._predictions import support_size as support_size
 from omegamax.metrics._rank_correlation import rank_correlation as rank_correlation
 from omegamax.metrics._rationales import auprc as auprc
 from omegamax.metrics._rationales import iou_f1 as iou_f1
 from omegamax.metrics._rationales import roc_auc as roc_auc
 from omegamax.metrics._rationales import token_f1 as token_f1
+from omegamax.metrics._repetition import distinct as distinct
+from omegamax.metrics._repetition import ngram_repetition as ngram_repetition
+from omegamax.metrics._repetition import rep as rep
+from omegamax.metrics._repetition import wrep as wrep
 from omegamax.metrics._shape import entropy as entropy
 from omegamax.metrics._shape import mass_inside as mass_inside
 from omegamax.metrics._shape import zero_area as zero_area
@@ -42,6 +51,12 @@ if TYPE_CHECKING:
     from omegamax.metrics._caption_torchmetrics import MentionedObjects as MentionedObjects
     from omegamax.metrics._caption_torchmetrics import RepScore as RepScore
     from omegamax.metrics._caption_torchmetrics import TokenRate as TokenRate
+    from omegamax.metrics._language_torchmetrics import Distinct as Distinct
+    from omegamax.metrics._language_torchmetrics import EpsilonPerplexity as EpsilonPerplexity
+    from omegamax.metrics._language_torchmetrics import JensenShannonScore as JensenShannonScore
+    from omegamax.metrics._language_torchmetrics import Repetition as Repetition
+    from omegamax.metrics._language_torchmetrics import SparsemaxScore as SparsemaxScore
+    from omegamax.metrics._language_torchmetrics import SupportSize as SupportSize
     from omegamax.metrics._text_torchmetrics import AUPRC as AUPRC
     from omegamax.metrics._text_torchmetrics import IOUF1 as IOUF1
     from omegamax.metrics._text_torchmetrics import CommunicationSuccess as CommunicationSuccess
@@ -59,6 +74,14 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "_caption_torchmetrics": ("CaptionScores", "DropScore", "MentionedObjects", "RepScore", "TokenRate"),
+    "_language_torchmetrics": (
+        "Distinct",
+        "EpsilonPerplexity",
+        "JensenShannonScore",
+        "Repetition",
+        "SparsemaxScore",
+        "SupportSize",
+    ),
     "_text_torchmetrics": (
         "AUPRC",
         "CommunicationSuccess",

@@ -33,7 +33,7 @@ def token_f1(chosen: Tensor, marked: Tensor, mask: Tensor | None = None, *, redu
     """
     c, m, _ = _read("token_f1", chosen, marked, mask, hard=True)
     both, total = (c & m).sum(-1), c.sum(-1) + m.sum(-1)
-    return _reduce("token_f1", 2 * both.double() / total, m.any(-1), reduction)
+    return _reduce("token_f1", 2 * both.double() / total, has_marks(m), reduction)
 
 
 @torch.no_grad()
@@ -70,7 +70,7 @@ def auprc(scores: Tensor, marked: Tensor, mask: Tensor | None = None, *, reducti
     precision, recall = torch.cat([first, precision], -1), torch.cat([0 * first, recall], -1)
     area = torch.trapezoid(precision, recall, dim=-1)
     area = torch.where((z.isnan() & there).any(-1), math.nan, area)
-    return _reduce("auprc", area, m.any(-1), reduction)
+    return _reduce("auprc", area, has_marks(m), reduction)
 
 
 @torch.no_grad()
@@ -91,7 +91,7 @@ def roc_auc(scores: Tensor, marked: Tensor, mask: Tensor | None = None, *, reduc
     ranks = centre_ranks(z, there)
     yes, no = m.sum(-1), (there & ~m).sum(-1)
     share = torch.where(m, ranks, 0 * ranks).sum(-1) / (yes * no) + 0.5
-    return _reduce("roc_auc", share, (yes > 0) & (no > 0), reduction)
+    return _reduce("roc_auc", share, has_marks(m, there, both=True), reduction)
 
 
 def iou_f1(chosen: Tensor, marked: Tensor, mask: Tensor | None = None, *, threshold: float = 0.5) -> Tensor:
@@ -134,6 +134,17 @@ def harmonic_mean(precision: Tensor, recall: Tensor) -> Tensor:
     """Return the F1 score of a precision and a recall; 0 where both are, NaN where there was none."""
     total = precision + recall
     return torch.where(total == 0, total, 2 * precision * recall / total)
+
+
+def has_marks(marked: Tensor, mask: Tensor | None = None, both: bool = False) -> Tensor:
+    """Tell which texts ``[*]`` have a marked word, and with ``both`` also one that is not; those without do not count.
+
+    >>> has_marks(torch.tensor([[1, 0], [1, 1], [0, 0]]), both=True)
+    tensor([ True, False, False])
+    """
+    there = torch.ones_like(marked, dtype=torch.bool) if mask is None else mask
+    marks = marked.bool() & there
+    return marks.any(-1) & (there & ~marks).any(-1) if both else marks.any(-1)
 
 
 def _find_spans(row: list[bool]) -> list[tuple[int, int]]:

@@ -41,8 +41,10 @@ class _Mean(Metric):
         """Return the mean; NaN if there was no example."""
         return getattr(self, self._sum) / self.count
 
-    def _add(self, values: Tensor) -> None:
-        left_out = values.isnan() if self.undefined == "skip" else torch.zeros_like(values, dtype=torch.bool)
+    def _add(self, values: Tensor, left_out: Tensor | None = None) -> None:
+        """Add values; ``left_out`` says which are not defined, by default those that are NaN, if they are skipped."""
+        if left_out is None:
+            left_out = values.isnan() if self.undefined == "skip" else torch.zeros_like(values, dtype=torch.bool)
         total = torch.where(left_out, 0.0, values).sum(dtype=torch.float64)
         setattr(self, self._sum, getattr(self, self._sum) + total)
         self.skipped = self.skipped + left_out.sum()

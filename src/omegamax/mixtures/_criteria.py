@@ -52,7 +52,7 @@ class Linear(Criterion):
     penalty: float
 
     def score(self, objective: Tensor, size: Tensor, weights: Tensor, dimension: int) -> Tensor:
-        return -2 * objective + self.penalty * (weights > 0).sum(-1)
+        return -2 * objective + self.penalty * (weights > 0).sum(-1).to(objective.dtype)  # not in the default dtype
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
         before, after = ordered[..., :-1], ordered[..., 1:]
         gap = after - before
         new = (gap > rounding * torch.maximum(before.abs(), after.abs())) & (after < math.inf)
-        counts.append(new.sum(-1) + 1.0)
+        counts.append(new.sum(-1).to(x.dtype) + 1.0)
         steps.append(torch.where(new, gap, math.nan).nanmedian(-1).values if gap.shape[-1] else gap.sum(-1))
     distinct = counts.pop()
     wide = torch.stack(counts, -1) > 1  # points on a line share the line, not the plane

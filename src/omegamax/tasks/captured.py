@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ class CapturedStep(Generic[T]):
         inputs: of the shapes that all steps have.
         optimiser: with ``capturable``, whose weights the step changes.
         generators: on the device, from which the step draws besides the default one.
+        pool: memory of another graph, :attr:`pool`, to share; steps of several shapes, of which one is replayed at a
+            time, then take the memory of the largest. What they returned is overwritten by any of them.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class CapturedStep(Generic[T]):
         inputs: Sequence[Tensor],
         optimiser: torch.optim.Optimizer,
         generators: Sequence[torch.Generator] = (),
+        pool: Any = None,
     ) -> None:
         self._inputs = [each.clone() for each in inputs]
         weights = [weight for group in optimiser.param_groups for weight in group["params"]]
@@ -47,7 +50,7 @@ class CapturedStep(Generic[T]):
         self._graph = torch.cuda.CUDAGraph()
         for generator in generators:
             self._graph.register_generator_state(generator)
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, pool=pool):
             self._found = step(*self._inputs)
         with torch.no_grad():
             for weight, value in zip(weights, before, strict=True):
@@ -58,6 +61,11 @@ class CapturedStep(Generic[T]):
         torch.cuda.set_rng_state(random[0], device)
         for generator, state in zip(generators, random[1], strict=True):
             generator.set_state(state)
+
+    @property
+    def pool(self) -> Any:
+        """Return the memory of the graph."""
+        return self._graph.pool()
 
     def __call__(self, *inputs: Tensor) -> T:
         """Make the step with these contents."""

@@ -127,6 +127,11 @@ class RunData(L.LightningDataModule, abc.ABC):
         self.check(found)  # a file with others would be refused
         return {"class": type(self).__name__, **found}
 
+    @property
+    def title(self) -> str:
+        """Return what a page about the data calls it."""
+        return type(self).__name__.removesuffix("Data")
+
     def train_dataloader(self) -> Batches:
         return self._batches("train", self.seed)
 
@@ -138,6 +143,10 @@ class RunData(L.LightningDataModule, abc.ABC):
 
     def predict_dataloader(self) -> Batches:
         return self._batches("test")
+
+    def loader(self, split: str) -> Batches:
+        """Return the batches of ``"train"``, ``"val"`` or ``"test"``, as a trainer sees them."""
+        return {"train": self.train_dataloader, "val": self.val_dataloader, "test": self.test_dataloader}[split]()
 
     def batches(self, samples: Dataset[Any], order: Order) -> Batches:
         """Return batches of samples in the order given."""

@@ -3,6 +3,8 @@
 from omegamax.viz._marks import Mark as Mark
 from omegamax.viz._marks import swatch as swatch
 from omegamax.viz.alignment import alignment as alignment
+from omegamax.viz.alpha_histogram import alpha_histogram as alpha_histogram
+from omegamax.viz.alphas import alphas as alphas
 from omegamax.viz.arcs import arcs as arcs
 from omegamax.viz.bars import bars as bars
 from omegamax.viz.basins import basins as basins

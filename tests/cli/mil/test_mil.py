@@ -8,6 +8,7 @@ import re
 import pytest
 import torch
 import yaml
+from tests.cli.refusals import refused
 from tests.tasks.mil.sets import write_benchmark, write_digits
 
 from omegamax.cli.main import main
@@ -127,16 +128,6 @@ def test_benchmark_tells_the_network_its_features(benchmark, tmp_path):
     assert task.network["features"] == 6 and task.network["options"] == {"k": 2} and task.data_settings["fold"] == 3
 
 
-def refused(capsys, *arguments):
-    try:
-        code = main(["mil", *arguments])
-    except SystemExit as exit:
-        code = exit.code
-    shown = capsys.readouterr().err
-    assert code == 2 and "Traceback" not in shown
-    return shown
-
-
 @pytest.mark.parametrize(
     "setting, said",
     [
@@ -150,21 +141,21 @@ def refused(capsys, *arguments):
     ],
 )
 def test_settings_that_make_no_sense_are_named(digits, tmp_path, capsys, setting, said):
-    assert said in refused(capsys, "fit", *of_digits(digits, tmp_path, setting))
+    assert said in refused(capsys, "mil", "fit", *of_digits(digits, tmp_path, setting))
 
 
 def test_checkpoint_of_another_network_is_refused_by_setting(done, digits, tmp_path, capsys):
     checkpoint = f"--ckpt_path={done / 'checkpoints/best.ckpt'}"
-    said = refused(capsys, "test", *of_digits(digits, tmp_path, "--model.omega=softmax", checkpoint))
+    said = refused(capsys, "mil", "test", *of_digits(digits, tmp_path, "--model.omega=softmax", checkpoint))
     assert "the checkpoint is of another configuration" in said and "omega: 'sparsemax', not 'softmax'" in said
 
 
 def test_files_that_are_no_networks_are_named(tmp_path, capsys):
     torch.save({"state_dict": {}, "vqa": {}}, tmp_path / "other.ckpt")
-    assert "is no checkpoint of `omegamax mil`" in refused(capsys, "explain", str(tmp_path / "other.ckpt"))
+    assert "is no checkpoint of `omegamax mil`" in refused(capsys, "mil", "explain", str(tmp_path / "other.ckpt"))
     torch.save({"state_dict": {}, "mil": {"format": 9, "network": {}}}, tmp_path / "new.ckpt")
-    assert "has format 9, this version reads 1" in refused(capsys, "explain", str(tmp_path / "new.ckpt"))
-    assert "holds no trained network" in refused(capsys, "explain", str(tmp_path))
+    assert "has format 9, this version reads 1" in refused(capsys, "mil", "explain", str(tmp_path / "new.ckpt"))
+    assert "holds no trained network" in refused(capsys, "mil", "explain", str(tmp_path))
 
 
 def test_explain_tells_and_draws_which_instances_were_picked(done, tmp_path, capsys):
@@ -173,7 +164,7 @@ def test_explain_tells_and_draws_which_instances_were_picked(done, tmp_path, cap
     shown = capsys.readouterr().out
     assert "test-1-1" in shown and "positive" in shown and shown.count("sparsemax") == 4 and str(out) in shown
     assert out.stat().st_size > 10_000
-    assert "--bags must be below 6" in refused(capsys, "explain", str(done), "--bags", "6")
+    assert "--bags must be below 6" in refused(capsys, "mil", "explain", str(done), "--bags", "6")
 
 
 def test_explain_finds_the_set_where_it_is_now(done, digits, tmp_path, capsys):
@@ -184,7 +175,7 @@ def test_explain_finds_the_set_where_it_is_now(done, digits, tmp_path, capsys):
         tmp_path / "a.ckpt",
     )
     arguments = ["explain", str(tmp_path / "a.ckpt"), f"--out={tmp_path / 'b.png'}"]
-    assert "/gone does not exist" in refused(capsys, *arguments)
+    assert "/gone does not exist" in refused(capsys, "mil", *arguments)
     assert main(["mil", *arguments, f"--folder={digits}"]) == 0
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from omegamax._arguments import check_integer
 from omegamax.metrics import krippendorff_alpha
+from omegamax.tasks.bootstrap import Interval, draw_counts, take_middle
 from omegamax.tasks.rating.answers import Ratings, Unit
 
-Interval = tuple[float, float, float]  # an estimate, and the ends of its 95 % interval
 DRAWS = 10_000
 
 
@@ -50,7 +50,7 @@ def summarise_ratings(ratings: Ratings, draws: int = DRAWS, seed: int = 0) -> li
     Reference: Martins et al., "Sparse and structured visual attention" (2020), Sec. 4, App. B and Table 2.
     """
     check_integer("summarise_ratings", "draws", draws, least=1)
-    times = _draw_pictures(len(ratings.key.pictures), draws, seed)
+    times = draw_counts(len(ratings.key.pictures), draws, seed)
     texts = _Means(ratings, lambda unit: unit.word is None, times)
     words = _Means(ratings, lambda unit: unit.word is not None, times)
     first = ratings.key.networks[0]
@@ -79,14 +79,6 @@ def _agree(ratings: Ratings, wanted: Callable[[Unit], bool]) -> float:
     return float(krippendorff_alpha(torch.tensor(rows, dtype=torch.float64).reshape(len(rows), len(units))))
 
 
-def _draw_pictures(pictures: int, draws: int, seed: int) -> Tensor:
-    """Return how often each picture is in each sample, ``[draws, pictures]``."""
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randint(pictures, (draws, pictures), generator=generator)
-    ones = torch.ones_like(chosen, dtype=torch.float64)
-    return torch.zeros(draws, pictures, dtype=torch.float64).scatter_add_(1, chosen, ones)
-
-
 class _Means:
     """The sums and numbers of grades for each network and picture, and what samples of pictures make of them."""
 
@@ -110,11 +102,7 @@ class _Means:
         if first is not None:
             other, others = self._mean(first)
             mean, drawn = mean - other, drawn - others
-        known = drawn[~drawn.isnan()]  # a sample may have no picture that somebody has rated
-        if math.isnan(mean) or not len(known):
-            return math.nan, math.nan, math.nan
-        low, high = torch.quantile(known, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-        return mean, low, high
+        return take_middle(mean, drawn)  # a sample may have no picture that somebody has rated
 
     def _mean(self, name: str) -> tuple[float, Tensor]:
         sums, counts = self.sums[name], self.counts[name]

@@ -14,19 +14,25 @@ _KINDS = {
     "continuous_sparsemax": "#9a2a4c",
     "continuous_entmax": "#1b4965",
     "multimodal": "#c8691c",
+    "hard_concrete": "#4a5aa8",
+    "budget": "#3d7068",
 }
 _MORE = ("#7d5ba6", "#2a9d8f", "#c9609f", "#8a6a52", "#e09f3e", "#4a5aa8", "#3d7068", "#d1495b", "#2176ae", "#5f7c2b")
 BASELINE = MUTED
 
 
 def colours(rows: Sequence[ModelRow]) -> list[str]:
-    """Return the colour of each row, by its kind; the second of a kind, or of a colour, takes the next that is free.
+    """Return the colour of each row, by its kind, see :func:`choose_colours`."""
+    return choose_colours([row.kind for row in rows])
 
-    >>> from types import SimpleNamespace
-    >>> colours([SimpleNamespace(kind=kind) for kind in ("softmax", "multimodal", "multimodal")])
+
+def choose_colours(kinds: Sequence[str]) -> list[str]:
+    """Return the colour of each kind; the second of a kind, or of a colour, takes the next that is free.
+
+    >>> choose_colours(["softmax", "multimodal", "multimodal"])
     ['#6b7785', '#c8691c', '#7d5ba6']
     """
-    wanted = [_KINDS.get(kind) or colour(kind) for kind in (row.kind.replace(" ", "_") for row in rows)]
+    wanted = [_KINDS.get(kind) or colour(kind) for kind in (kind.replace(" ", "_") for kind in kinds)]
     given: list[str] = []
     for index, first in enumerate(wanted):
         # Not one that a later row has by right.

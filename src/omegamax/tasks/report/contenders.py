@@ -13,10 +13,12 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from omegamax.data import DataError
 from omegamax.tasks.callbacks import read_curve
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_task import RunTask, load_tasks
 
+SAME_DATA = "compare networks that were trained on the same data"
 Kind = TypeVar("Kind", bound=RunTask)
 
 
@@ -70,6 +72,18 @@ def compare_paired(scores: Tensor, first: Tensor) -> tuple[float, float, float]:
     gaps = (scores - first).double()
     mean, error = float(gaps.mean()), float(gaps.std() / len(gaps) ** 0.5) if len(gaps) > 1 else math.inf
     return mean, mean - 1.96 * error, mean + 1.96 * error
+
+
+def check_vocabulary(name: str, task: Any, data: Any, answers: str) -> None:
+    """Refuse a network that knows other words or answers than the data, by its name.
+
+    Args:
+        task, data: with a ``vocabulary`` each.
+        answers: what they are, ``"classes"``.
+    """
+    if task.vocabulary != data.vocabulary:
+        known = f"{task.vocabulary}, not {data.vocabulary}"
+        raise DataError(f"{name} knows other words or {answers} than the data: {known}; {SAME_DATA}")
 
 
 def move_batch(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

@@ -7,19 +7,60 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib import resources
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from omegamax import __version__
 from omegamax.tasks.report.payload import embed
 from omegamax.tasks.report.records import ModelRow
+from omegamax.tasks.whole import whole_file
 
 HERE = "omegamax.tasks.report"
-SCRIPTS = ("common.js", "tables.js", "curves.js", "answers.js", "explorer.js")  # that every page has
+_SCRIPTS = ("common.js", "tables.js", "curves.js", "answers.js", "explorer.js")  # of every comparison
+
+
+class Assets(NamedTuple):
+    """Styles and scripts of one application, beside those of every comparison.
+
+    Attributes:
+        package: in whose folder ``assets`` they are.
+        styles, scripts: names of the files.
+        shared: of scripts in the folder of all, those that this one needs in addition.
+    """
+
+    package: str
+    styles: Sequence[str]
+    scripts: Sequence[str]
+    shared: Sequence[str] = ()
+
+
+def write_page(path: str | PathLike[str], html: str) -> Path:
+    """Write a page to a file that opens without a server; return its path."""
+    path = Path(path)
+    with whole_file(path) as place:
+        place.write_text(html, encoding="utf-8")
+    return path
+
+
+def make_comparison_page(title: str, about: str, body: str, data: Any, assets: Assets, missing: str) -> str:
+    """Return the HTML of a page that compares networks: :func:`make_page` with the assets of every comparison."""
+    styles = [read_asset(HERE, "report.css"), *(read_asset(assets.package, name) for name in assets.styles)]
+    scripts = [read_asset(HERE, name) for name in (*_SCRIPTS, *assets.shared)]
+    scripts += [read_asset(assets.package, name) for name in assets.scripts]
+    return make_page(title, about, body, data, styles, scripts, missing)
 
 
 def make_page(
-    title: str, about: str, body: str, data: Any, styles: Sequence[str], scripts: Sequence[str], missing: str
+    title: str,
+    about: str,
+    body: str,
+    data: Any,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    missing: str,
+    served: bool = False,
 ) -> str:
     """Return the HTML of a page that may load nothing: its policy forbids every host, and every script but its own.
 
@@ -29,6 +70,7 @@ def make_page(
         data: for the scripts, numbers, words, lists and dicts.
         styles, scripts: assets, each as :func:`read_asset` returns it.
         missing: HTML, what a reader without scripts is told.
+        served: let its scripts ask the server that it came from, and no other.
     """
     script = "\n" + "\n".join(scripts)
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -36,6 +78,7 @@ def make_page(
         f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
+    policy += "; connect-src 'self'" if served else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>

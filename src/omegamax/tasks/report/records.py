@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from omegamax.data.files import parse_json, read_text
 from omegamax.data.unpack import MIB
 
+Record = TypeVar("Record")
 MOST_COMPARISON = 1024 * MIB  # bytes of a saved comparison
 
 
@@ -97,12 +98,21 @@ def save_record(record: Any, form: str, path: str | PathLike[str]) -> None:
     Path(path).write_text(text, encoding="utf-8")
 
 
-def load_record(form: str, path: str | PathLike[str]) -> dict[str, Any]:
-    """Read what :func:`save_record` wrote; ValueError for anything else."""
-    data = parse_json(read_text(path, MOST_COMPARISON))
-    if not isinstance(data, dict) or data.pop("format", None) != form:
-        raise ValueError(f"no {form!r}")
-    return data
+def load_record(kind: type[Record], form: str, path: str | PathLike[str], **build: Callable[[Any], Any]) -> Record:
+    """Read what :func:`save_record` wrote; ValueError for anything else.
+
+    Args:
+        kind: of the record.
+        form: the name of its format.
+        build: by name, functions that make fields of what JSON has of them; the others are taken as they are.
+    """
+    try:
+        data = parse_json(read_text(path, MOST_COMPARISON))
+        if not isinstance(data, dict) or data.pop("format", None) != form:
+            raise ValueError(f"no {form!r}")
+        return kind(**{name: build[name](value) if name in build else value for name, value in data.items()})
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{kind.__name__}.load: {path} is not a saved comparison: {error}") from error
 
 
 def set_field(record: object, name: str, value: object) -> None:

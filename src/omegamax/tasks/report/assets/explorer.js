@@ -26,9 +26,9 @@ function answersFilter(both = false) {
   };
 }
 
-// What was asked, the right answer, and words about the example, those that are known.
+// What was asked, the right answer unless it has no name, and words about the example, those that are known.
 function showAsked(question, right, about, name = "answer") {
-  const answer = element("span", {}, `${name}: `, element("b", { id: "answer" }, right ?? DASH));
+  const answer = name && element("span", {}, `${name}: `, element("b", { id: "answer" }, right ?? DASH));
   at("asked").replaceChildren(
     element("p", { id: "question" }, question),
     element("p", { class: "muted" }, answer, ...about.filter(Boolean).map((word) => element("span", {}, word))),
