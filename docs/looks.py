@@ -1,4 +1,4 @@
-"""Draw the README's picture of where networks look, from a finished ``omegamax demo``: ``docs/looks.py [DEMO]``."""
+"""Draw the picture of where networks look, from a finished ``omegamax demo``: ``docs/looks.py [DEMO]``."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ if __name__ == "__main__":
         answers={name: each.answers[0][0] for name, each in said.items()},
         truth=sample.answer,
         relevance=sample.relevance,
-        columns=5,  # two rows: the README shows it at half the width of a screen
+        columns=5,  # two rows: the tour shows it at half the width of a screen
         index=0,
     )
     figure.savefig(OUT, dpi=100)

@@ -1,4 +1,4 @@
-"""Draw the README's strip of a caption from a finished ``caption demo --steps 840``: ``docs/strip.py [DEMO]``."""
+"""Draw the strip of a caption from a finished ``caption demo --steps 840``: ``docs/strip.py [DEMO]``."""
 
 import sys
 from pathlib import Path

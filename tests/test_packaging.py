@@ -27,6 +27,7 @@ PAGES = (
     "language",
     "mil",
     "mixed",
+    "tour",
     "transformers",
     "vqa",
 )

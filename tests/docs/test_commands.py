@@ -87,10 +87,10 @@ def test_cleaning_leaves_what_was_trained():
 
 @pytest.mark.slow
 def test_flagship_command_learns_more_than_words_alone(tmp_path, monkeypatch, capsys):
-    """The README's training, its picture and its comparison, on fewer and easier pictures."""
+    """The tour's training, its picture and its comparison, on fewer and easier pictures."""
     from omegamax.cli.vqa import _cnn
 
-    fits = [words[1:] for page, words in COMMANDS if page == "README.md" and words[1:3] == ["vqa", "fit"]]
+    fits = [words[1:] for page, words in COMMANDS if page == "tour.md" and words[1:3] == ["vqa", "fit"]]
     first, second = ([str(ROOT / word) if word.startswith("experiments/") else word for word in fit] for fit in fits)
     monkeypatch.chdir(tmp_path)
     for name, value in {"STEPS": 200, "SAMPLES": 2000, "UNSEEN": 100}.items():  # of the CNN
