@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from argparse import Namespace
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -17,8 +18,9 @@ from tasks.vqa.small_demo import RECIPE, in_this_process
 
 from omegamax.cli import demo
 from omegamax.cli._bars import show_bars
+from omegamax.cli.demonstration import make_recipe
 from omegamax.cli.main import main
-from omegamax.tasks.vqa.demo import BLIND, ROWS, START
+from omegamax.tasks.vqa.demo import BLIND, ROWS, START, Recipe
 from omegamax.tasks.vqa.report import Comparison, summarise
 
 LABELS = [
@@ -31,7 +33,7 @@ def run_demo(out, *arguments):
     """Run the command with few steps; what it printed."""
     before, shown = torch.get_num_threads(), StringIO()
     with in_this_process() as patch, redirect_stdout(shown):
-        patch.setattr(demo, "_recipe", lambda steps: RECIPE)
+        patch.setattr(demo, "make_recipe", lambda kind, options: RECIPE)
         assert main(["demo", "--out", str(out), "--examples", "1", *arguments]) == 0
     torch.set_num_threads(before)
     return shown.getvalue()
@@ -101,7 +103,8 @@ def test_numbers_that_make_no_sense(option, value, tmp_path, capsys):
 
 
 def test_steps_are_those_asked_for():
-    assert demo._recipe(7).steps == 7 and demo._recipe(None).steps == type(demo._recipe(None)).steps
+    assert make_recipe(Recipe, Namespace(steps=7)).steps == 7
+    assert make_recipe(Recipe, Namespace(steps=None)) == Recipe()
 
 
 def test_lines_at_quarters_where_there_is_no_terminal(capsys):
@@ -133,7 +136,7 @@ import sys
 from omegamax.cli import demo
 from omegamax.cli.main import main
 from omegamax.tasks.vqa.demo import Recipe
-demo._recipe = lambda steps: Recipe((128, 16, 16), 128, 4, 4, steps, 2, 32, (4, 4))
+demo.make_recipe = lambda kind, options: Recipe((128, 16, 16), 128, 4, 4, options.steps, 2, 32, (4, 4))
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 """

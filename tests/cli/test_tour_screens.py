@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-
-from tasks.vqa.report.reader import Page, browser, screen
-from tasks.vqa.report.sight import faint, small
+from browser import Page, browser, screen
 
 WIDTHS = (320, 390, 768, 1280)
 DPI, POINTS = 140, 8  # of the pictures, and of the smallest text in them
@@ -25,8 +21,7 @@ def page(folder, tmp_path_factory) -> Iterator[Page]:
 def test_text_is_large_enough_and_stands_out_and_nothing_sticks_out(page, width, scheme):
     with screen(page.driver, width, scheme):
         page.open()
-        assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
-        assert faint(page.driver) == [] and small(page.driver) == []
+        page.check_legible(width)
         ground = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         level = sum(map(int, ground.strip("rgb()").split(","))) / 765
         assert level > 0.9 if scheme == "light" else level < 0.2

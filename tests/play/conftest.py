@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="package")
 def page(tmp_path_factory) -> Iterator:
-    from tasks.vqa.report.reader import Page, browser
+    from browser import Page, browser
 
     from omegamax.play import make_playground
 

@@ -5,14 +5,10 @@ import time
 
 import pytest
 import torch
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-
+from browser import screen
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
-from tasks.vqa.report.reader import screen
-from tasks.vqa.report.sight import faint, small
 
 from omegamax.mixtures import Mixture
 
@@ -242,8 +238,7 @@ def test_text_is_large_enough_and_stands_out_and_nothing_sticks_out(page, width,
         with screen(page.driver, width, scheme):
             page.open(f"#view={view}&b=entmax~alpha=1.3" if view == "scores" else f"#view={view}")
             settle(page)
-            assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
-            assert faint(page.driver) == [] and small(page.driver) == []
+            page.check_legible(width)
     page.check_quiet()
 
 

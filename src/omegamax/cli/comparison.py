@@ -7,10 +7,14 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegamax.cli import _table
-from omegamax.cli._checks import CommandError, at_least
+from omegamax.cli._checks import CommandError, at_least, check_folder
+from omegamax.cli._device import move
+
+if TYPE_CHECKING:
+    from omegamax.tasks.report.contenders import Contender, Kind
 
 
 def add_arguments(parser: argparse.ArgumentParser, examples: str) -> None:
@@ -58,6 +62,28 @@ def find_trained_data(kind: type[Any], run: object, task: Any, changes: Mapping[
     return find_data(kind, task.data_settings, {name: value for name, value in changes.items() if value})
 
 
+def load_compared(kind: type[Kind], options: argparse.Namespace) -> tuple[dict[str, Contender[Kind]], Any]:
+    """Load the networks that are compared, by name, on their device, and the data that the first was trained on.
+
+    Args:
+        kind: of the networks.
+    """
+    from omegamax.tasks.report import load_contenders
+
+    check_folder(options.out)
+    runs = load_contenders(kind, options.runs)
+    first = next(iter(runs.values())).task
+    data = find_trained_data(kind.data_type, options.runs[0], first, {"folder": options.folder})
+    for each in runs.values():
+        move(each.task, options.device)
+    return runs, data
+
+
+def describe_settings(data: Any, options: argparse.Namespace) -> dict[str, str]:
+    """Tell what the numbers of any comparison depend on."""
+    return {"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))}
+
+
 def describe_networks(count: int, split: str) -> str:
     """Say how many networks are compared on what.
 
@@ -68,27 +94,39 @@ def describe_networks(count: int, split: str) -> str:
 
 
 def write_comparison(
+    comparison: Any,
+    write_report: Callable[[Any, Path], Path],
     out: Path,
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
-    said: str,
-    save: Callable[[Path], None],
-    write_page: Callable[[Path], Path],
     what: str,
+    said: str = "",
 ) -> None:
     """Print the table and what it shows, write ``comparison.json`` and ``report.html``, and say where they are.
 
     Args:
-        said: in words; may be empty.
-        save, write_page: write the one and the other to a path.
+        comparison: to be saved.
+        write_report: writes its page to a path.
         what: there is to look at in the page.
+        said: in words; may be empty.
     """
     out.mkdir(parents=True, exist_ok=True)
     _table.show(headers, rows)
     if said:
         print(f"\n{textwrap.fill(said, 100)}")
-    save(out / "comparison.json")
-    print(f"\nThe report, with curves and {what} to look at: {write_page(out / 'report.html')}")
+    comparison.save(out / "comparison.json")
+    print(f"\nThe report, with curves and {what} to look at: {write_report(comparison, out / 'report.html')}")
+
+
+def fill_table(rows: Sequence[Any], columns: Sequence[Any], first: str) -> tuple[list[str], list[list[str]]]:
+    """Return headers and cells of the table of a page, for a terminal.
+
+    Args:
+        columns: of the page, a :class:`~omegamax.tasks.report.table.Column` each.
+        first: header of the names.
+    """
+    cells = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in columns)] for row in rows]
+    return [first, *(column.title for column in columns)], cells
 
 
 def show_number(value: float | None, form: str) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omegamax.cli._bars import show_bars
 from omegamax.cli._checks import at_least
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
-
-if TYPE_CHECKING:
-    from omegamax.tasks.vqa.demo import Recipe
+from omegamax.cli.demonstration import (
+    add_demo_arguments,
+    clear_runs,
+    describe_command,
+    make_recipe,
+    quote_paths,
+    run_demo,
+)
 
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
 ABOUT = (
@@ -44,7 +46,7 @@ def _demo(options: argparse.Namespace) -> int:
     from omegamax.tasks.vqa.examples import save_pictures
 
     start = time.perf_counter()
-    recipe = _recipe(options.steps)
+    recipe = make_recipe(demo.Recipe, options)
     runs = clear_runs(options.out, (demo.START, demo.BLIND, *demo.ROWS))
     data = recipe.data(options.seed, workers=min(2, demo.processors()))
     print(f"drawing {sum(recipe.samples):,} pictures, each with a question", flush=True)
@@ -67,8 +69,7 @@ def _demo(options: argparse.Namespace) -> int:
         title=f"Where {len(demo.ROWS)} kinds of attention look to answer",
         about=ABOUT,
         settings={
-            "command": f"omegamax demo --seed {options.seed}"
-            + ("" if options.steps is None else f" --steps {options.steps}"),
+            "command": describe_command("demo", options),
             "questions": f"{recipe.samples[0]:,} to learn from, {recipe.samples[2]:,} to measure on",
             "pictures": f"{recipe.image_size} x {recipe.image_size} pixels, {recipe.grid[0]} x {recipe.grid[1]} cells",
             "training": f"{recipe.start_steps} steps of 64 questions in common, {recipe.steps} of each kind's own",
@@ -80,20 +81,10 @@ def _demo(options: argparse.Namespace) -> int:
     write(comparison, options.out)
     asked = save_pictures(data.read("test"), options.out / "pictures", 6)
     name, question = next(iter(asked.items()))
-    trained = shlex.join(str(runs / part) for part in demo.ROWS)
+    trained = quote_paths(*(runs / part for part in demo.ROWS))
     print(
         f"{time.perf_counter() - start:.0f} s. Now ask something yourself:\n"
-        f'  {program()} vqa explain {_quote(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
-        f"--out {_quote(options.out / 'where.png')}"
+        f'  {program()} vqa explain {quote_paths(options.out / "pictures" / name)} "{question}" --checkpoint {trained} '
+        f"--out {quote_paths(options.out / 'where.png')}"
     )
     return 0
-
-
-def _recipe(steps: int | None) -> Recipe:
-    from omegamax.tasks.vqa.demo import Recipe
-
-    return Recipe() if steps is None else Recipe(steps=steps)
-
-
-def _quote(path: Path) -> str:
-    return shlex.quote(str(path))

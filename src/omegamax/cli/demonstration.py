@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
+from omegamax.cli._bars import show_bars
 from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
 from omegamax.cli._stop import advise_on_stop
 from omegamax.cli.explanation import drawing
+
+Recipe = TypeVar("Recipe")
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser, out: Path, made: str, time: str) -> None:
@@ -48,3 +53,32 @@ def clear_runs(out: Path, names: Iterable[str]) -> Path:
     for name in names:
         shutil.rmtree(runs / name, ignore_errors=True)
     return runs
+
+
+def make_recipe(kind: Callable[..., Recipe], options: argparse.Namespace) -> Recipe:
+    """Make the sizes of a demonstration, with as many steps as were asked for."""
+    return kind() if options.steps is None else kind(steps=options.steps)
+
+
+def train_kinds(demo: Any, recipe: Any, data: Any, options: argparse.Namespace) -> dict[str, Path]:
+    """Train a network of each kind, one after another, with bars that tell how far they are; return where each is.
+
+    Args:
+        demo: the module with ``KINDS`` and ``train``.
+    """
+    runs = clear_runs(options.out, demo.KINDS)
+    with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
+        for name in demo.KINDS:
+            demo.train(recipe, data, name, runs, options.seed, tell)
+    return {name: runs / name for name in demo.KINDS}
+
+
+def describe_command(command: str, options: argparse.Namespace) -> str:
+    """Write the command that makes the same networks, ``omegamax text demo --seed 0``."""
+    steps = "" if options.steps is None else f" --steps {options.steps}"
+    return f"omegamax {command} --seed {options.seed}{steps}"
+
+
+def quote_paths(*paths: Path) -> str:
+    """Write paths as a shell reads them."""
+    return shlex.join(map(str, paths))

@@ -59,7 +59,6 @@ def explain_runs(
     """
     with drawing():
         from omegamax.tasks.run_task import load_tasks
-        from omegamax.viz.style import pyplot
 
         out = out if out.suffix else out.with_suffix(".png")
         check_file(out) if page else check_picture(out)
@@ -72,10 +71,17 @@ def explain_runs(
             if callable(said.figure):
                 said.figure(out)
             else:
-                said.figure.savefig(out, dpi=_DPI)
-                pyplot().close(said.figure)
+                save_figure(said.figure, out)
             print(f"\n{said.title}: {out}")
     return 0
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, and forget it."""
+    from omegamax.viz.style import pyplot
+
+    figure.savefig(path, dpi=_DPI)
+    pyplot().close(figure)
 
 
 @contextmanager

@@ -28,13 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=at_least(0), default=0, metavar="N", help="of these samples (0)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Read the answers, print the table, and write it."""
-    with drawing():
-        return _evaluate(options)
-
-
-def _evaluate(options: argparse.Namespace) -> int:
     from omegamax.data.errors import printable
     from omegamax.tasks.rating import measure_agreement, read_ratings, summarise_ratings
 

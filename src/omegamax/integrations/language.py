@@ -8,8 +8,9 @@ import transformers
 from torch import Tensor
 
 from omegamax.integrations.transformers import PREFIX, register
+from omegamax.models.decoding import State
 from omegamax.models.language.config import LanguageConfig
-from omegamax.models.language.network import LanguageModel, State
+from omegamax.models.language.network import LanguageModel
 from omegamax.models.token_output import make_output
 
 

@@ -92,6 +92,18 @@ class RunTask(L.LightningModule, abc.ABC):
         if data is not None:
             self.data_settings = data.settings
 
+    def report_scores(self, prefix: str, scores: Any, shown: str) -> None:
+        """Log what was measured of a part of the data, by name, and begin anew.
+
+        Args:
+            prefix: of the names.
+            scores: with ``compute`` and ``reset``.
+            shown: the name that a progress bar shows.
+        """
+        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
+            self.log(prefix + name, value, prog_bar=name == shown, sync_dist=True)
+        scores.reset()
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint[self.kind] = self.describe()
 

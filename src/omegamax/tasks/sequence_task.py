@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 
 from omegamax._arguments import check_interval, check_number
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.weights_file import check_limits, reading_record
 
 
 class SequenceTask(RunTask):
-    """A network that is trained by AdamW.
+    """A network that is trained by AdamW, of tokens and a configuration, both of which its files have.
+
+    A subclass names the types of both, and in ``limits`` sizes that a file may ask for and none of its weights shows.
 
     Args:
         rate: learning rate over time.
@@ -22,6 +26,12 @@ class SequenceTask(RunTask):
             validation, test and files; 0: the weights themselves.
     """
 
+    vocabulary_type: ClassVar[type[Any]]
+    config_type: ClassVar[type[Any]]
+    limits: ClassVar[Mapping[str, int]]
+    vocabulary: Any
+    config: Any
+
     def __init__(self, rate: Rate, weight_decay: float, betas: tuple[float, float], average: float) -> None:
         super().__init__()
         name = type(self).__name__
@@ -29,6 +39,19 @@ class SequenceTask(RunTask):
         check_interval(name, "average", average, "[0, 1)")
         self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
         self.average = average
+
+    def describe(self) -> dict[str, Any]:
+        plain = {"vocabulary": self.vocabulary.to_dict(), "network": self.config.to_dict()}
+        return {**super().describe(), "network": plain}
+
+    @classmethod
+    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
+        given = super().check_network(record, path)
+        with reading_record(path, cls.kind):
+            vocabulary = cls.vocabulary_type.from_dict(given["vocabulary"])
+            config = cls.config_type.from_dict(given["network"])
+        check_limits(path, config, cls.limits, cls.kind)
+        return {"vocabulary": vocabulary, "network": config}
 
     def configure_callbacks(self) -> list[Any]:
         if not self.average:

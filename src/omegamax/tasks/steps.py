@@ -11,6 +11,11 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.callbacks import Callback
 
+from omegamax.tasks.callbacks import Curve
+from omegamax.tasks.finite import FiniteCheck
+from omegamax.tasks.run_task import RunTask
+from omegamax.tasks.weights_file import write_weights
+
 Tell = Callable[[str, int], None]  # of a part of the work, and how many of its steps are done
 
 
@@ -26,6 +31,20 @@ class Steps(Callback):
 
     def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self.tell(self.part, trainer.global_step)
+
+
+def train_run(
+    task: RunTask, data: L.LightningDataModule, steps: int, out: Path, tell: Tell, every: int | None = None
+) -> None:
+    """Train a network for so many steps, which goes to ``out/model.safetensors``, its learning curve beside it.
+
+    Args:
+        tell: how far it is, under the name of the folder.
+        every: as in :func:`make_trainer`.
+    """
+    trainer = make_trainer(steps, [FiniteCheck(), Steps(out.name, tell), Curve()], out, every)
+    trainer.fit(task, datamodule=data)
+    write_weights(out / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
 
 
 def make_trainer(steps: int, callbacks: list[Callback], out: Path | None = None, every: int | None = None) -> L.Trainer:

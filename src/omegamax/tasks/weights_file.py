@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax._arguments import is_integer
 from omegamax.data import DataError
 from omegamax.data.files import short
 from omegamax.data.tensors import load_tensors
@@ -69,6 +71,23 @@ def check_format(path: Path_, record: Mapping[str, Any]) -> None:
         raise DataError(
             f"{path} has format {given!r}, this version reads {RECORD_FORMAT}; train again, or change version"
         )
+
+
+@contextmanager
+def reading_record(path: Path_, kind: str) -> Iterator[None]:
+    """Refuse a record of which the block cannot make what it should."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(kind)}") from error
+
+
+def check_limits(path: Path_, settings: object, limits: Mapping[str, int], kind: str) -> None:
+    """Refuse integers among the attributes of ``settings`` that a file asks for and that none of its weights shows."""
+    for key, most in limits.items():
+        value = getattr(settings, key)
+        if not is_integer(value) or value > most:
+            raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(kind)}")
 
 
 def check_data(path: Path_, settings: Any, check: Callable[[Mapping[str, Any]], None], kind: str) -> None:

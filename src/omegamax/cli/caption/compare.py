@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from omegamax.cli import _table
 from omegamax.cli._checks import at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.caption._runs import add_data_arguments, find_settings, name_runs
-from omegamax.cli.comparison import describe_networks, find_data, write_comparison
+from omegamax.cli.comparison import describe_networks, fill_table, find_data, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -35,13 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and write the page."""
-    with drawing():
-        return _compare(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
     from omegamax.tasks.captioning import CaptionData
     from omegamax.tasks.captioning.compare import compare
     from omegamax.tasks.captioning.runs import find_reader, list_objects, load_network
@@ -79,19 +74,15 @@ def write(comparison: CaptionComparison, out: Path) -> None:
     from omegamax.tasks.captioning.report import write_report
     from omegamax.tasks.captioning.report.table import columns, difference_columns
 
-    shown = columns(comparison.rows)
-    rows = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in shown)] for row in comparison.rows]
+    headers, rows = fill_table(comparison.rows, columns(comparison.rows), "attention")
     said = [f"Tokeniser: {comparison.settings['tokeniser']}."] if "tokeniser" in comparison.settings else []
     said += [f"No {names}: {reason}." for names, reason in comparison.missing.items()]
-    page = partial(write_report, comparison)
-    headers = ["attention", *(column.title for column in shown)]
-    write_comparison(out, headers, rows, " ".join(said), comparison.save, page, "photographs")
+    write_comparison(comparison, write_report, out, headers, rows, "photographs", " ".join(said))
     away = difference_columns(comparison.rows)
     if away:
         first, *others = comparison.rows
         print(f"\nMinus {first.name} on the same photographs, with 95 % intervals; BLEU-4 over words in lower case:\n")
-        lines = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in away)] for row in others]
-        _table.show(["attention", *(column.title for column in away)], lines)
+        _table.show(*fill_table(others, away, "attention"))
 
 
 def _collect(name: str, path: Path, task: Any, data: Any, options: argparse.Namespace) -> CaptionRun:

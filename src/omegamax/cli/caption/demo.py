@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, make_recipe, quote_paths, run_demo
+from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that write captions of coloured shapes, and see where each word is read from"
-_DPI = 140
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +30,9 @@ def _demo(options: argparse.Namespace) -> int:
     from omegamax.tasks.captioning import CaptionTask, demo
     from omegamax.tasks.captioning.explain import draw, explain
     from omegamax.tasks.run_task import load_tasks
-    from omegamax.viz.style import pyplot
 
     start = time.perf_counter()
-    recipe = demo.CaptionRecipe() if options.steps is None else demo.CaptionRecipe(steps=options.steps)
+    recipe = make_recipe(demo.CaptionRecipe, options)
     runs = clear_runs(options.out, demo.KINDS)
     data = recipe.data(options.seed)
     print(f"drawing {sum(recipe.samples):,} pictures, each with five captions", flush=True)
@@ -65,14 +63,12 @@ def _demo(options: argparse.Namespace) -> int:
     assert sample.image is not None
     figure = draw(sample.image, {name: explain(task, sample.image) for name, task in tasks.items()})
     picture = options.out / "strip.png"
-    figure.savefig(picture, dpi=_DPI)
-    pyplot().close(figure)
+    save_figure(figure, picture)
     shown = options.out / "picture.png"
     _save(shown, sharp[1].image)
-    trained = shlex.join(str(runs / name) for name in demo.KINDS)
+    trained, mine = quote_paths(*(runs / name for name in demo.KINDS)), quote_paths(options.out / "mine.png")
     print(f"\n{time.perf_counter() - start:.0f} s. Where they looked for each word: {picture}\nNow show them another:")
-    mine = shlex.quote(str(options.out / "mine.png"))
-    print(f"  {program()} caption explain {shlex.quote(str(shown))} --checkpoint {trained} --out {mine}")
+    print(f"  {program()} caption explain {quote_paths(shown)} --checkpoint {trained} --out {mine}")
     return 0
 
 

@@ -21,13 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Read the captions, and write the page."""
-    with drawing():
-        return _rate(options)
-
-
-def _rate(options: argparse.Namespace) -> int:
     from omegamax.tasks.captioning import CaptionData
     from omegamax.tasks.captioning.rating import survey_captions
     from omegamax.tasks.captioning.runs import find_captions, find_reader, load_network

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omegamax.cli._checks import CommandError, at_least, check_folder
-from omegamax.cli._device import move
+from omegamax.cli._checks import CommandError, at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, find_trained_data, write_comparison
+from omegamax.cli.comparison import describe_networks, describe_settings, fill_table, load_compared, write_comparison
 from omegamax.cli.explanation import drawing
 from omegamax.cli.lm._writing import add_writing_arguments, read_writing
 
@@ -27,27 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_writing_arguments(parser, 2, 60)
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Measure, let all write, print the table, and write the page."""
-    with drawing():
-        return _compare(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    from omegamax.tasks.language import LanguageData, LanguageTask
+    from omegamax.tasks.language import LanguageTask
     from omegamax.tasks.language.compare import compare
-    from omegamax.tasks.report import load_contenders
 
-    check_folder(options.out)
     try:
         config = read_writing(options)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    runs = load_contenders(LanguageTask, options.runs)
-    first = next(iter(runs.values())).task
-    data = find_trained_data(LanguageData, options.runs[0], first, {"folder": options.folder})
-    for each in runs.values():
-        move(each.task, options.device)
+    runs, data = load_compared(LanguageTask, options)
     comparison = compare(
         runs,
         data,
@@ -60,9 +48,7 @@ def _compare(options: argparse.Namespace) -> int:
         title=f"What language models write after {type(data).__name__.removesuffix('Data')}",
         about=describe_networks(len(runs), options.split),
         settings={
-            "data": type(data).__name__,
-            "split": options.split,
-            "runs": " ".join(map(str, options.runs)),
+            **describe_settings(data, options),
             "drawn with": f"seed {options.seed}, temperature {options.temperature:g}, nothing cut",
         },
     )
@@ -75,7 +61,5 @@ def write(comparison: LanguageComparison, out: Path) -> None:
     from omegamax.tasks.language.report import write_report
     from omegamax.tasks.language.report.table import columns
 
-    shown = columns(comparison.rows)
-    rows = [[row.name, *(column.shown(row).replace("\u2013", "-") for column in shown)] for row in comparison.rows]
-    headers = ["network", *(column.title for column in shown)]
-    write_comparison(out, headers, rows, "", comparison.save, partial(write_report, comparison), "texts")
+    headers, rows = fill_table(comparison.rows, columns(comparison.rows), "network")
+    write_comparison(comparison, write_report, out, headers, rows, "texts")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from pathlib import Path
 
-from omegamax.cli._bars import show_bars
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
+from omegamax.cli.demonstration import (
+    add_demo_arguments,
+    describe_command,
+    make_recipe,
+    quote_paths,
+    run_demo,
+    train_kinds,
+)
 
 SUMMARY = "train small language models, see how many words each holds for possible, and what they write"
 ASK = "i thought the plot was"
@@ -37,17 +42,13 @@ def _demo(options: argparse.Namespace) -> int:
     from omegamax.tasks.report import load_contenders
 
     start = time.perf_counter()
-    recipe = demo.LanguageRecipe() if options.steps is None else demo.LanguageRecipe(steps=options.steps)
-    runs = clear_runs(options.out, demo.KINDS)
+    recipe = make_recipe(demo.LanguageRecipe, options)
     data = recipe.data(options.seed)
     count = f"{recipe.samples[0]:,} reviews to learn from, {recipe.samples[2]:,} to measure on"
     print(f"training {len(demo.KINDS)} networks that differ in their output; {count}", flush=True)
-    with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
-        for name in demo.KINDS:
-            demo.train(recipe, data, name, runs, options.seed, tell)
+    runs = train_kinds(demo, recipe, data, options)
     print("measuring, and letting them write\n", flush=True)
-    loaded = load_contenders(LanguageTask, [runs / name for name in demo.KINDS])
-    contenders = dict(zip(demo.KINDS, loaded.values(), strict=True))
+    contenders = dict(zip(runs, load_contenders(LanguageTask, list(runs.values())).values(), strict=True))
     comparison = compare(
         contenders,
         data,
@@ -59,8 +60,7 @@ def _demo(options: argparse.Namespace) -> int:
         title=f"What {len(demo.KINDS)} language models hold for possible",
         about=ABOUT,
         settings={
-            "command": f"omegamax lm demo --seed {options.seed}"
-            + ("" if options.steps is None else f" --steps {options.steps}"),
+            "command": describe_command("lm demo", options),
             "reviews": count,
             "training": f"{recipe.steps} steps of 32 windows of 64 words",
             "chosen by hand": "reviews, their number, steps and rates, with test results of seed 0 known",
@@ -68,10 +68,9 @@ def _demo(options: argparse.Namespace) -> int:
         },
     )
     write(comparison, options.out)
-    one = shlex.quote(str(runs / "sparsemax"))
-    trained = shlex.join(str(runs / name) for name in demo.KINDS)
+    one, trained = quote_paths(runs["sparsemax"]), quote_paths(*runs.values())
     print(f"{time.perf_counter() - start:.0f} s. Now let one write, reading as little of its cache as it can:")
     print(f'  {program()} lm generate "{ASK}" --checkpoint {one} --samples 5 --page 8')
     print("or compare networks, these or your own, on the same text:")
-    print(f"  {program()} lm compare {trained} --out {shlex.quote(str(options.out / 'comparison'))}")
+    print(f"  {program()} lm compare {trained} --out {quote_paths(options.out / 'comparison')}")
     return 0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omegamax.cli._checks import at_least, check_folder
-from omegamax.cli._device import move
+from omegamax.cli._checks import at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, find_trained_data, show_number, write_comparison
+from omegamax.cli.comparison import describe_networks, describe_settings, load_compared, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -26,23 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--themed", type=at_least(0), default=6, metavar="N", help=help)
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Measure, explain, print the table, and write the page."""
-    with drawing():
-        return _compare(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    from omegamax.tasks.report import load_contenders
-    from omegamax.tasks.text import TextData, TextTask
+    from omegamax.tasks.text import TextTask
     from omegamax.tasks.text.compare import compare
 
-    check_folder(options.out)
-    runs = load_contenders(TextTask, options.runs)
-    first = next(iter(runs.values())).task
-    data = find_trained_data(TextData, options.runs[0], first, {"folder": options.folder})
-    for each in runs.values():
-        move(each.task, options.device)
+    runs, data = load_compared(TextTask, options)
     comparison = compare(
         runs,
         data,
@@ -52,7 +40,7 @@ def _compare(options: argparse.Namespace) -> int:
         rounds=options.rounds,
         title=f"Attention on {data.title}",
         about=describe_networks(len(runs), options.split),
-        settings={"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))},
+        settings=describe_settings(data, options),
     )
     write(comparison, options.out)
     return 0
@@ -66,8 +54,8 @@ def write(comparison: TextComparison, out: Path) -> None:
     parts = list(comparison.rows[0].accuracy)
     headers = ["attention", *parts, "difference", "zeros", "inside", "token F1", "parameters", "ms/step"]
     rows = [_cells(row, parts) for row in comparison.rows]
-    page = partial(write_report, comparison)
-    write_comparison(out, headers, rows, summarise_rows(comparison.rows, "texts"), comparison.save, page, "texts")
+    said = summarise_rows(comparison.rows, "texts")
+    write_comparison(comparison, write_report, out, headers, rows, "texts", said)
 
 
 def _cells(row: TextRow, parts: list[str]) -> list[str]:

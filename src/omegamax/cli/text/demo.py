@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from pathlib import Path
 
-from omegamax.cli._bars import show_bars
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, clear_runs, run_demo
+from omegamax.cli.demonstration import (
+    add_demo_arguments,
+    describe_command,
+    make_recipe,
+    quote_paths,
+    run_demo,
+    train_kinds,
+)
+from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that tell praise from blame, and see which words each looks at"
 ASK = "the popcorn was awful . i thought the plot was not dull ."
@@ -18,7 +24,6 @@ ABOUT = (
     "attention over the words from which the class is read. What the writer thinks of the film counts, and is marked; "
     "what others think, and what is thought of the popcorn, does not."
 )
-_DPI = 140
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,27 +42,22 @@ def _demo(options: argparse.Namespace) -> int:
     from omegamax.tasks.text import TextTask, demo
     from omegamax.tasks.text.compare import compare
     from omegamax.tasks.text.explain import draw, explain_words
-    from omegamax.viz.style import pyplot
 
     start = time.perf_counter()
-    recipe = demo.TextRecipe() if options.steps is None else demo.TextRecipe(steps=options.steps)
-    runs = clear_runs(options.out, demo.KINDS)
+    recipe = make_recipe(demo.TextRecipe, options)
     data = recipe.data(options.seed)
     count = f"{recipe.samples[0]:,} reviews to learn from, {recipe.samples[2]:,} to measure on"
     print(f"training {len(demo.KINDS)} networks that differ in their attention; {count}", flush=True)
-    with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
-        for name in demo.KINDS:
-            demo.train(recipe, data, name, runs, options.seed, tell)
+    runs = train_kinds(demo, recipe, data, options)
     print("measuring, and looking at words\n", flush=True)
-    contenders = load_contenders(TextTask, [runs / name for name in demo.KINDS])
+    contenders = load_contenders(TextTask, list(runs.values()))
     comparison = compare(
         contenders,
         data,
         title=f"Which words {len(demo.KINDS)} kinds of attention look at",
         about=ABOUT,
         settings={
-            "command": f"omegamax text demo --seed {options.seed}"
-            + ("" if options.steps is None else f" --steps {options.steps}"),
+            "command": describe_command("text demo", options),
             "reviews": count,
             "training": f"{recipe.steps} steps of 32 reviews",
             "chosen by hand": "reviews, their number, steps and rates, with test results of seed 0 known",
@@ -68,19 +68,13 @@ def _demo(options: argparse.Namespace) -> int:
     review = data.read("test")[0].words
     figure = draw({name: explain_words(each.task, review) for name, each in contenders.items()})
     picture = options.out / "words.png"
-    figure.savefig(picture, dpi=_DPI)
-    pyplot().close(figure)
-    trained = shlex.join(str(runs / name) for name in demo.KINDS)
-    two = shlex.join(str(runs / name) for name in ("softmax", "sparsemax"))
+    save_figure(figure, picture)
+    trained, two = quote_paths(*runs.values()), quote_paths(runs["softmax"], runs["sparsemax"])
     print(f"One review, with what each looked at: {picture}")
     print(f"{time.perf_counter() - start:.0f} s. Now ask something yourself:")
-    print(f'  {program()} text explain "{ASK}" --checkpoint {trained} --out {_quote(options.out / "mine.png")}')
+    print(f'  {program()} text explain "{ASK}" --checkpoint {trained} --out {quote_paths(options.out / "mine.png")}')
     print("compare networks, these or your own, on the same texts:")
-    print(f"  {program()} text compare {two} --out {_quote(options.out / 'comparison')}")
+    print(f"  {program()} text compare {two} --out {quote_paths(options.out / 'comparison')}")
     print("or see whether the words give the decision away:")
-    print(f"  {program()} text game --checkpoint {two} --k 2 --texts 300 --out {_quote(options.out / 'game.csv')}")
+    print(f"  {program()} text game --checkpoint {two} --k 2 --texts 300 --out {quote_paths(options.out / 'game.csv')}")
     return 0
-
-
-def _quote(path: Path) -> str:
-    return shlex.quote(str(path))

@@ -42,13 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Play with each network and each explainer, print the table, and write it."""
-    with drawing():
-        return _play(options)
-
-
-def _play(options: argparse.Namespace) -> int:
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.text import TextData, TextTask
     from omegamax.tasks.text.game import EXPLAINERS, play

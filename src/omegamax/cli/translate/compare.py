@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
 
-from omegamax.cli._checks import at_least, check_folder
-from omegamax.cli._device import move
+from omegamax.cli._checks import at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import find_trained_data, show_number, write_comparison
+from omegamax.cli.comparison import describe_networks, describe_settings, load_compared, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -27,24 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--aligned", type=at_least(0), default=50_000, metavar="N", help="training pairs to learn DROP from (50000)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Measure, explain, print the table, and write the page."""
-    with drawing():
-        return _compare(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    from omegamax.tasks.report import load_contenders
-    from omegamax.tasks.translation import SearchConfig, TranslationData, TranslationTask
+    from omegamax.tasks.translation import SearchConfig, TranslationTask
     from omegamax.tasks.translation.compare import compare
     from omegamax.tasks.translation.report import write_report
 
-    check_folder(options.out)
-    runs = load_contenders(TranslationTask, options.runs)
-    first = next(iter(runs.values())).task
-    data = find_trained_data(TranslationData, options.runs[0], first, {"folder": options.folder})
-    for each in runs.values():
-        move(each.task, options.device)
+    runs, data = load_compared(TranslationTask, options)
     comparison = compare(
         runs,
         data,
@@ -54,19 +42,13 @@ def _compare(options: argparse.Namespace) -> int:
         search=SearchConfig(options.beam, max_length=options.max_length),
         aligned=options.aligned,
         title=f"Translation of {data.title}",
-        about=f"{len(runs)} network{'s' if len(runs) > 1 else ''} on the {options.split} part, {data.form.label}.",
-        settings={
-            "data": type(data).__name__,
-            "split": options.split,
-            "beam": str(options.beam),
-            "runs": " ".join(map(str, options.runs)),
-        },
+        about=f"{describe_networks(len(runs), options.split).removesuffix('.')}, {data.form.label}.",
+        settings={**describe_settings(data, options), "beam": str(options.beam)},
     )
     headers = ["network", "BLEU", "gain", "p", "can follow", "exact, %", "complete, %", "REP", "DROP"]
     headers += ["parameters", "ms/step"]
     rows = [_cells(row) for row in comparison.rows]
-    page = partial(write_report, comparison)
-    write_comparison(options.out, headers, rows, "", comparison.save, page, "alignments")
+    write_comparison(comparison, write_report, options.out, headers, rows, "alignments")
     return 0
 
 

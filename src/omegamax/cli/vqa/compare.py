@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import CommandError, at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, find_trained_data, show_number, write_comparison
+from omegamax.cli.comparison import (
+    describe_networks,
+    describe_settings,
+    find_trained_data,
+    show_number,
+    write_comparison,
+)
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -30,13 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--themed", type=at_least(0), default=3, metavar="N", help="to pick beside them, for each thing to show (3)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Measure, draw, print the table, and write the report."""
-    with drawing():
-        return _compare(options)
-
-
-def _compare(options: argparse.Namespace) -> int:
     from omegamax.data import DataError
     from omegamax.tasks.report import load_contenders
     from omegamax.tasks.vqa import VQAData, VQATask
@@ -64,7 +65,7 @@ def _compare(options: argparse.Namespace) -> int:
         rounds=options.rounds,
         title=f"Attention on {data.title}",
         about=describe_networks(len(runs), options.split),
-        settings={"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))},
+        settings=describe_settings(data, options),
     )
     write(comparison, options.out)
     return 0
@@ -78,8 +79,7 @@ def write(comparison: Comparison, out: Path) -> None:
     headers = ["attention", *kinds, "parameters", "ms/step", "JS (bits)", "inside", "zeros", "components K*"]
     rows = [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]
     cells = [_cells(row, kinds) for row in rows]
-    page = partial(write_report, comparison)
-    write_comparison(out, headers, cells, summarise(comparison), comparison.save, page, "maps")
+    write_comparison(comparison, write_report, out, headers, cells, "maps", summarise(comparison))
 
 
 def _cells(row: Row, kinds: list[str]) -> list[str]:

@@ -19,20 +19,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--rows", type=at_least(1), default=3, metavar="N", help="the most questions in a figure (3)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Draw, and list the files."""
-    with drawing():
-        from omegamax.tasks.vqa.report import Comparison
-        from omegamax.tasks.vqa.report.figures import write_figures
+    from omegamax.tasks.vqa.report import Comparison
+    from omegamax.tasks.vqa.report.figures import write_figures
 
-        folder = options.comparison
-        path = folder / "comparison.json" if folder.is_dir() else folder
-        out = options.out or path.parent / "figures"
-        check_folder(out)
-        if not path.is_file():
-            raise CommandError(f"{path} does not exist; give a folder that `omegamax vqa compare` wrote")
-        written = write_figures(Comparison.load(path), out, options.rows)
-        if not written:
-            raise CommandError(f"{path} has no examples; compare with --examples, at least 1")
-        print(*written, sep="\n")
+    folder = options.comparison
+    path = folder / "comparison.json" if folder.is_dir() else folder
+    out = options.out or path.parent / "figures"
+    check_folder(out)
+    if not path.is_file():
+        raise CommandError(f"{path} does not exist; give a folder that `omegamax vqa compare` wrote")
+    written = write_figures(Comparison.load(path), out, options.rows)
+    if not written:
+        raise CommandError(f"{path} has no examples; compare with --examples, at least 1")
+    print(*written, sep="\n")
     return 0

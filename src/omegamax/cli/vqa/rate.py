@@ -24,13 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="cpu, cuda, ... (cpu)")
 
 
+@drawing()
 def run(options: argparse.Namespace) -> int:
     """Ask the networks, and write the page."""
-    with drawing():
-        return _rate(options)
-
-
-def _rate(options: argparse.Namespace) -> int:
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.vqa import VQAData, VQATask
     from omegamax.tasks.vqa.rating import survey_answers

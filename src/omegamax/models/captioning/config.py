@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_interval
 from omegamax.maps import find, get
 from omegamax.models.mcan import OutputConfig
+from omegamax.models.network_config import NetworkConfig
 
 DECODERS = ("lstm", "transformer")
 
 
 @dataclass(frozen=True)
-class CaptionConfig:
+class CaptionConfig(NetworkConfig):
     """A network. The defaults are the paper's sizes; :meth:`small` has sizes for a CPU.
 
     Args:
@@ -46,6 +47,8 @@ class CaptionConfig:
 
     Reference: Martins et al., "Sparse and structured visual attention" (ICIP 2021), Sec. 3 and 4.
     """
+
+    parts: ClassVar[Mapping[str, type]] = {"attention": OutputConfig, "input_attention": OutputConfig}
 
     words: int = 4
     decoder: str = "lstm"
@@ -108,22 +111,3 @@ class CaptionConfig:
             "grid": (8, 8),
         }
         return cls(words, **{**sizes, **changes})
-
-    def replace(self, **changes: Any) -> CaptionConfig:
-        """Return the same with changes."""
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words, lists and dicts, to be saved with the weights."""
-        looks = {key: _plain(getattr(self, key)) for key in ("attention", "input_attention")}
-        return {**asdict(self), "grid": list(self.grid), **looks}
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> CaptionConfig:
-        """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
-        looks = {key: OutputConfig(**settings[key]) for key in ("attention", "input_attention") if key in settings}
-        return cls(**{**settings, **looks})
-
-
-def _plain(look: OutputConfig) -> dict[str, Any]:
-    return {**asdict(look), "iterations": list(look.iterations)}

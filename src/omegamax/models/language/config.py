@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_interval, check_number
 from omegamax.maps import get
+from omegamax.models.network_config import NetworkConfig
 from omegamax.models.token_output import TokenOutputConfig
 
 POSITIONS = ("rotary", "alibi", "none")
@@ -49,7 +50,7 @@ class MemoryConfig:
 
 
 @dataclass(frozen=True)
-class LanguageConfig:
+class LanguageConfig(NetworkConfig):
     """A decoder. The defaults are a small one; :meth:`tiny` has sizes for a CPU.
 
     Args:
@@ -85,6 +86,8 @@ class LanguageConfig:
     Vasylenko et al. (2025); shared keys and values, Ainslie et al. (EMNLP 2023); sinks, Xiao et
     al. (ICLR 2024); one alpha for each head, Correia, Niculae & Martins (EMNLP 2019).
     """
+
+    parts: ClassVar[Mapping[str, type]] = {"memory": MemoryConfig, "output": TokenOutputConfig}
 
     vocabulary: int = 1
     architecture: str = "decoder"
@@ -133,19 +136,3 @@ class LanguageConfig:
         """Return sizes for a CPU and short texts, with changes."""
         sizes = {"dim": 64, "hidden_dim": 128, "layers": 2, "dropout": 0.0}
         return cls(vocabulary, **{**sizes, **changes})
-
-    def replace(self, **changes: Any) -> LanguageConfig:
-        """Return the same with changes."""
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words, lists and dicts, to be saved with the weights."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> LanguageConfig:
-        """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
-        given = dict(settings)
-        memory, output = given.pop("memory", None), given.pop("output", {})
-        chosen = None if memory is None else MemoryConfig(**memory)
-        return cls(**given, memory=chosen, output=TokenOutputConfig(**output))

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.models.decoding import State
 from omegamax.models.language.config import LanguageConfig
 from omegamax.models.language.heads import CausalHeads
 from omegamax.models.language.memory import make_memory
-from omegamax.models.language.network import LanguageModel, State
+from omegamax.models.language.network import LanguageModel
 from omegamax.models.token_output import make_output
 from omegamax.nn import LongTermMemory
 

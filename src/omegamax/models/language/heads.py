@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from omegamax import nn
+from omegamax.models.decoding import make_map, read_alpha
 from omegamax.models.language.config import LanguageConfig
 from omegamax.models.language.rotary import rotate
-from omegamax.models.translation.heads import make_map, read_alpha
 from omegamax.nn import PagedCache
 
 Cache = dict[str, Any]

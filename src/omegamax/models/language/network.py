@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import readable
+from omegamax.data.subwords import PAD
 from omegamax.maps import Omega
-from omegamax.models.translation.translator import BOS, PAD, UNK, State
+from omegamax.models.decoding import State, check_tokens, forbid_marks
 from omegamax.nn import PagedCache, TokenOutput
 
 
@@ -60,9 +60,7 @@ class LanguageModel(torch.nn.Module, abc.ABC):
         """
         known = int(state.get("known", 0))
         hidden, state = self.read(tokens[:, known:], state)
-        scores = self.output(hidden[:, -1])
-        scores[:, [PAD, BOS, UNK]] = -math.inf
-        return scores, {**state, "known": tokens.shape[1]}
+        return forbid_marks(self.output(hidden[:, -1])), {**state, "known": tokens.shape[1]}
 
     @staticmethod
     def reorder(state: Any, index: Tensor) -> Any:
@@ -80,13 +78,4 @@ class LanguageModel(torch.nn.Module, abc.ABC):
 
     def check_tokens(self, tokens: Any) -> Tensor:
         """Return tokens ``[B, T]``, or refuse them."""
-        name, size = type(self).__name__, self.output.size
-        if not isinstance(tokens, Tensor) or tokens.dtype not in (torch.int64, torch.int32):
-            given = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-            raise TypeError(f"{name}: tokens must be a tensor of integers, got {given}")
-        if tokens.dim() != 2 or not tokens.shape[1]:
-            raise ValueError(f"{name}: tokens must have shape [B, T] with T >= 1, got {tuple(tokens.shape)}")
-        if readable(tokens) and tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
-            given = f"{int(tokens.min())} to {int(tokens.max())}"
-            raise ValueError(f"{name}: tokens must lie from 0 to {size - 1}, got {given}")
-        return tokens
+        return check_tokens(type(self).__name__, "tokens", tokens, self.output.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from omegamax._arguments import check_choice, check_integer, check_interval, check_number
@@ -11,6 +11,7 @@ from omegamax._checks import check_above
 from omegamax.maps import find, get
 from omegamax.mixtures import INITS
 from omegamax.models.attention_kind import CONTINUOUS, AttentionKind
+from omegamax.models.network_config import NetworkConfig
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 KINDS = DISCRETE + CONTINUOUS
@@ -136,7 +137,7 @@ class OutputConfig(AttentionKind):
 
 
 @dataclass(frozen=True)
-class MCANConfig:
+class MCANConfig(NetworkConfig):
     """A network. The defaults are the papers' sizes; :meth:`small` has sizes for a CPU.
 
     Args:
@@ -240,14 +241,6 @@ class MCANConfig:
             "pixels": True,
         }
         return cls(words, answers, **{**sizes, **changes})
-
-    def replace(self, **changes: Any) -> MCANConfig:
-        """Return the same with changes."""
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and dicts, to be saved with the weights."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> MCANConfig:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
 from omegamax.models.attention_kind import AttentionKind
+from omegamax.models.network_config import NetworkConfig
 from omegamax.models.text.rationale_config import RationaleConfig
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequential_k_subsets")
@@ -98,7 +99,7 @@ class WordsConfig(AttentionKind):
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(NetworkConfig):
     """A network. The defaults are the paper's; :meth:`small` has sizes for a CPU.
 
     Args:
@@ -129,6 +130,8 @@ class TextConfig:
     References: Martins et al. (NeurIPS 2020), Table 3; the transformer, Correia, Niculae and Martins, "Adaptively
     sparse transformers" (EMNLP 2019).
     """
+
+    parts: ClassVar[Mapping[str, type]] = {"attention": WordsConfig, "rationale": RationaleConfig}
 
     words: int = 1
     classes: int = 1
@@ -172,19 +175,3 @@ class TextConfig:
     def small(cls, words: int = 1, classes: int = 1, **changes: Any) -> TextConfig:
         """Return sizes for a CPU and short texts, with changes."""
         return cls(words, classes, **{"word_dim": 64, "hidden_dim": 32, "score_dim": 32, **changes})
-
-    def replace(self, **changes: Any) -> TextConfig:
-        """Return the same with changes."""
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words, lists and dicts, to be saved with the weights."""
-        return {**asdict(self), "attention": {**asdict(self.attention), "widths": list(self.attention.widths)}}
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> TextConfig:
-        """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
-        given = dict(settings)
-        attention, rationale = given.pop("attention", {}), given.pop("rationale", None)
-        chosen = None if rationale is None else RationaleConfig(**rationale)
-        return cls(**given, attention=WordsConfig(**attention), rationale=chosen)

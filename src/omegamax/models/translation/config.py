@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_interval, check_number
 from omegamax._checks import check_above
 from omegamax.maps import get
+from omegamax.models.network_config import NetworkConfig
 from omegamax.models.token_output import TokenOutputConfig
 
 ARCHITECTURES = ("transformer", "recurrent")
@@ -47,7 +48,7 @@ class FertilityConfig:
 
 
 @dataclass(frozen=True)
-class TranslatorConfig:
+class TranslatorConfig(NetworkConfig):
     r"""A network. The defaults are a small transformer; :meth:`tiny` has sizes for a CPU, :meth:`paper` is recurrent.
 
     Args:
@@ -84,6 +85,8 @@ class TranslatorConfig:
     References: Vaswani et al. (NeurIPS 2017); one alpha for each head, Correia, Niculae & Martins (EMNLP 2019); the
     recurrent network and its densities, Martins et al. (NeurIPS 2020), Sec. 4, App. H.2 and Table 4.
     """
+
+    parts: ClassVar[Mapping[str, type]] = {"fertility": FertilityConfig, "output": TokenOutputConfig}
 
     source: int = 1
     target: int = 1
@@ -164,19 +167,3 @@ class TranslatorConfig:
         """Return the recurrent network of Table 4, with changes."""
         sizes = {"architecture": "recurrent", "dim": 1000, "word_dim": 620, "layers": 1, "dropout": 0.2, "tied": False}
         return cls(source, target, **{**sizes, **changes})
-
-    def replace(self, **changes: Any) -> TranslatorConfig:
-        """Return the same with changes."""
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, words, lists and dicts, to be saved with the weights."""
-        return {**asdict(self), "widths": list(self.widths)}
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> TranslatorConfig:
-        """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
-        given = dict(settings)
-        fertility, output = given.pop("fertility", None), given.pop("output", {})
-        chosen = None if fertility is None else FertilityConfig(**fertility)
-        return cls(**given, fertility=chosen, output=TokenOutputConfig(**output))

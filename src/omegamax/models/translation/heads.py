@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax import nn
-from omegamax.maps import Omega, get
+from omegamax.models.decoding import make_map, read_alpha
 from omegamax.models.translation.config import TranslatorConfig
 
 Cache = dict[str, Tensor]  # keys and values, each [N, H, L, D]
@@ -66,18 +65,3 @@ class Heads(torch.nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-
-def make_map(attention: str, options: Mapping[str, Any], learn_alpha: bool, heads: int) -> Omega | torch.nn.Module:
-    """Return the map of all heads, or entmax with an alpha to learn for each of them."""
-    if learn_alpha:
-        return nn.Entmax(options.get("alpha", 1.5), learnable=True, per=heads)
-    return get(attention, **options)
-
-
-def read_alpha(transform: Omega | torch.nn.Module, heads: int) -> Tensor | None:
-    """Return the alpha of each head, ``[heads]``; None of a map that has none."""
-    if isinstance(transform, nn.Entmax) and isinstance(transform.alpha, nn.Alpha):
-        return transform.alpha.value
-    alpha = getattr(transform, "alpha", None)
-    return None if alpha is None else torch.full((heads,), float(alpha))

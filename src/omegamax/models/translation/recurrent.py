@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from omegamax.data.subwords import PAD
+from omegamax.models.decoding import State
 from omegamax.models.translation.config import TranslatorConfig
 from omegamax.models.translation.look import LookResult, SourceLook
-from omegamax.models.translation.translator import PAD, Alignment, State, Translator
+from omegamax.models.translation.translator import Alignment, Translator
 
 _CELLS: dict[str, Any] = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
 

@@ -7,10 +7,12 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax.data.subwords import PAD
+from omegamax.models.decoding import State
 from omegamax.models.text.classifier import encode_positions
 from omegamax.models.translation.config import TranslatorConfig
 from omegamax.models.translation.heads import Heads
-from omegamax.models.translation.translator import PAD, Alignment, State, Translator
+from omegamax.models.translation.translator import Alignment, Translator
 
 
 class TransformerTranslator(Translator):

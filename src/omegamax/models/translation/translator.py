@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax._checks import readable
+from omegamax.data.subwords import BOS, PAD
 from omegamax.densities import Density
 from omegamax.maps import Omega
+from omegamax.models.decoding import State, check_tokens, forbid_marks
 from omegamax.models.token_output import make_output
 from omegamax.models.translation.config import TranslatorConfig
-
-PAD, BOS, EOS, UNK = range(4)
-State = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +95,7 @@ class Translator(torch.nn.Module, abc.ABC):
         Padding, begin and what is not known are ruled out: a translation is made of words.
         """
         hidden, state = self.advance(state, tokens)
-        scores = self.output(hidden)
-        for token in (PAD, BOS, UNK):  # a list of them would be sent to a GPU, and waited for
-            scores[:, token] = -math.inf
-        return scores, state
+        return forbid_marks(self.output(hidden)), state
 
     def align(self, source: Tensor, target: Tensor) -> Alignment:
         """Return where the network looks for each token of translations ``[B, T]`` that end with the end token."""
@@ -111,16 +105,7 @@ class Translator(torch.nn.Module, abc.ABC):
 
     def check_tokens(self, key: str, tokens: Any) -> Tensor:
         """Return the tokens that a batch holds under a key, ``[B, L]``, or refuse them."""
-        name, size = type(self).__name__, getattr(self.config, key)
-        if not isinstance(tokens, Tensor) or tokens.dtype not in (torch.int64, torch.int32):
-            given = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-            raise TypeError(f"{name}: {key} must be a tensor of integers, got {given}")
-        if tokens.dim() != 2 or not tokens.shape[1]:
-            raise ValueError(f"{name}: {key} must have shape [B, L] with L >= 1, got {tuple(tokens.shape)}")
-        if readable(tokens) and tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
-            given = f"{int(tokens.min())} to {int(tokens.max())}"
-            raise ValueError(f"{name}: {key} must be tokens from 0 to {size - 1}, got {given}")
-        return tokens
+        return check_tokens(type(self).__name__, key, tokens, getattr(self.config, key))
 
 
 def _make_embedding(size: int, dim: int) -> torch.nn.Embedding:

@@ -13,14 +13,12 @@ from omegamax.models import GridCNN
 from omegamax.models.captioning import CaptionConfig
 from omegamax.models.grid_cnn_file import save_grid_cnn
 from omegamax.models.mcan import OutputConfig
-from omegamax.tasks.callbacks import Curve
 from omegamax.tasks.captioning.sets import SceneCaptionsData
 from omegamax.tasks.captioning.task import CaptionTask
 from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.steps import Steps, Tell, make_trainer
+from omegamax.tasks.steps import Steps, Tell, make_trainer, train_run
 from omegamax.tasks.vqa.cells import CellsTask, cells_loader
-from omegamax.tasks.weights_file import write_weights
 
 FEATURES = "features"
 KINDS = {
@@ -99,10 +97,7 @@ def train(recipe: CaptionRecipe, data: SceneCaptionsData, name: str, out: Path, 
         cnn=str(out / "cnn.safetensors"),
         freeze_cnn=True,
     )
-    callbacks = [FiniteCheck(), Steps(name, tell), Curve()]
-    trainer = make_trainer(recipe.steps, callbacks, out / name, recipe.steps)
-    trainer.fit(task, datamodule=data)
-    write_weights(out / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    train_run(task, data, recipe.steps, out / name, tell, recipe.steps)
 
 
 def measure(task: CaptionTask, data: SceneCaptionsData) -> dict[str, float]:

@@ -22,7 +22,7 @@ from omegamax.tasks.captioning.measures import CaptionMeasures, gather_reasons
 from omegamax.tasks.cnn_weights import take_cnn
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
-from omegamax.tasks.weights_file import remedy
+from omegamax.tasks.weights_file import reading_record, remedy
 
 Batch = dict[str, Any]
 # What a file may ask for that none of its weights shows.
@@ -143,11 +143,9 @@ class CaptionTask(RunTask):
     @classmethod
     def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
         given = super().check_network(record, path)
-        try:
+        with reading_record(path, cls.kind):
             vocabulary = CaptionVocabulary(given["vocabulary"])
             config = CaptionConfig.from_dict(given["network"])
-        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
         sizes = {"layers": (config.layers, 1000), "grid": (max(config.grid), 1024)}
         for look in (config.attention, config.input_attention):
             iterations = max(look.iterations)
@@ -196,10 +194,10 @@ class CaptionTask(RunTask):
             rank_zero_info(f"no {names}: {reason}")
 
     def on_validation_epoch_end(self) -> None:
-        self._report("val_")
+        self.report_scores("val_", self._measures("val_"), "bleu4")
 
     def on_test_epoch_end(self) -> None:
-        self._report("test_")
+        self.report_scores("test_", self._measures("test_"), "bleu4")
 
     def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
         """Return ``id``, ``tokens``, ``log_probability``, ``references`` and ``maps`` of each picture."""
@@ -250,12 +248,6 @@ class CaptionTask(RunTask):
         measures.loss.update(self.model.loss(batch, writing), int((batch["caption"][:, 1:] != PADDING).sum()))
         if "regions" in batch:
             measures.add_regions(writing.maps(), batch["regions"])
-
-    def _report(self, prefix: str) -> None:
-        measures = self._measures(prefix)
-        for name, value in measures.compute().items():  # all processes have the same, and each needs to know it
-            self.log(prefix + name, value, prog_bar=name == "bleu4", sync_dist=True)
-        measures.reset()
 
     def _measures(self, prefix: str) -> CaptionMeasures:
         measures = self.measures[prefix]

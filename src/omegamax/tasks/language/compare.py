@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
+from omegamax.data.subwords import EOS
 from omegamax.metrics import distinct
-from omegamax.models.translation.translator import EOS
 from omegamax.tasks.language.data import LanguageData
 from omegamax.tasks.language.report import LanguageComparison, LanguageExample, LanguageRow, WrittenText
 from omegamax.tasks.language.scores import LanguageScores, known_epsilon

@@ -8,13 +8,10 @@ from pathlib import Path
 import lightning as L
 
 from omegamax.models.language import LanguageConfig, TokenOutputConfig
-from omegamax.tasks.callbacks import Curve
-from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.language.sets import EmbeddedReviewsData
 from omegamax.tasks.language.task import LanguageTask
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.steps import Steps, Tell, make_trainer
-from omegamax.tasks.weights_file import write_weights
+from omegamax.tasks.steps import Tell, train_run
 
 
 def _network(output: TokenOutputConfig) -> LanguageConfig:
@@ -51,7 +48,4 @@ def train(recipe: LanguageRecipe, data: EmbeddedReviewsData, name: str, out: Pat
     L.seed_everything(seed, verbose=False)
     rate = Rate(3e-3, warmup=max(1, recipe.steps // 10), fall="cosine", interval="step")
     task = LanguageTask(data.vocabulary, KINDS[name], rate=rate)
-    every = max(1, recipe.steps // 3)
-    trainer = make_trainer(recipe.steps, [FiniteCheck(), Steps(name, tell), Curve()], out / name, every)
-    trainer.fit(task, datamodule=data)
-    write_weights(out / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    train_run(task, data, recipe.steps, out / name, tell, max(1, recipe.steps // 3))

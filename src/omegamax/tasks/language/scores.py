@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 
+from omegamax.data.subwords import PAD
 from omegamax.generation import Truncation, log_probabilities
 from omegamax.maps import Omega
 from omegamax.metrics import EpsilonPerplexity, JensenShannonScore, Repetition, SparsemaxScore, SupportSize
 from omegamax.models.language import LanguageModel
-from omegamax.models.translation.translator import PAD
 
 _ROWS = 4096  # predictions that are in memory at once, each over all tokens
 

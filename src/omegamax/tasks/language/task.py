@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax._arguments import is_integer
-from omegamax.data import DataError
-from omegamax.data.files import short
 from omegamax.data.subwords import Subwords
 from omegamax.generation import Truncation
 from omegamax.models.language import LanguageConfig, make_language_model
@@ -18,11 +16,8 @@ from omegamax.tasks.language.data import LanguageData
 from omegamax.tasks.language.scores import LanguageScores, known_epsilon
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.sequence_task import SequenceTask
-from omegamax.tasks.weights_file import remedy
 
 Batch = dict[str, Any]
-# What a file may ask for that none of its weights shows.
-_LIMITS = {"layers": 1000, "heads": 1 << 16}
 
 
 class LanguageTask(SequenceTask):
@@ -51,6 +46,10 @@ class LanguageTask(SequenceTask):
 
     kind = "lm"
     data_type = LanguageData
+    vocabulary_type, config_type = Subwords, LanguageConfig
+    limits: ClassVar[Mapping[str, int]] = {"layers": 1000, "heads": 1 << 16}
+    vocabulary: Subwords
+    config: LanguageConfig
     model: LanguageModel
     network: dict[str, Any]
 
@@ -76,24 +75,6 @@ class LanguageTask(SequenceTask):
         """Return attention, memory and output in words, and what is cut."""
         cut = self.truncation.label
         return self.config.label + (f", {cut}" if cut else "")
-
-    def describe(self) -> dict[str, Any]:
-        plain = {"vocabulary": self.vocabulary.to_dict(), "network": self.config.to_dict()}
-        return {**super().describe(), "network": plain}
-
-    @classmethod
-    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
-        given = super().check_network(record, path)
-        try:
-            vocabulary = Subwords.from_dict(given["vocabulary"])
-            config = LanguageConfig.from_dict(given["network"])
-        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
-        for key, most in _LIMITS.items():
-            value = getattr(config, key)
-            if not is_integer(value) or value > most:
-                raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
-        return {"vocabulary": vocabulary, "network": config}
 
     def forward(self, batch: Batch) -> Tensor:
         return self.model(batch["tokens"][:, :-1])
@@ -125,16 +106,10 @@ class LanguageTask(SequenceTask):
 
     def on_validation_epoch_end(self) -> None:
         self.model.epsilon.fill_(self._scores("val_").find_epsilon())
-        self._report("val_")
+        self.report_scores("val_", self._scores("val_"), "sparsemax_score")
 
     def on_test_epoch_end(self) -> None:
-        self._report("test_")
-
-    def _report(self, prefix: str) -> None:
-        scores = self._scores(prefix)
-        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
-            self.log(prefix + name, value, prog_bar=name == "sparsemax_score", sync_dist=True)
-        scores.reset()
+        self.report_scores("test_", self._scores("test_"), "sparsemax_score")
 
     def _scores(self, prefix: str) -> LanguageScores:
         scores = self.scores[prefix]

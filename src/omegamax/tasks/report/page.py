@@ -44,12 +44,22 @@ def write_page(path: str | PathLike[str], html: str) -> Path:
     return path
 
 
-def make_comparison_page(title: str, about: str, body: str, data: Any, assets: Assets, missing: str) -> str:
-    """Return the HTML of a page that compares networks: :func:`make_page` with the assets of every comparison."""
+def make_comparison_page(
+    comparison: Any, first: Sequence[str], data: Any, assets: Assets, missing: str, last: Sequence[str] = ()
+) -> str:
+    """Return the HTML of a page that compares networks: :func:`make_page` with the assets of every comparison.
+
+    Args:
+        comparison: its title, about, rows and settings are shown.
+        first, last: sections before and after the learning curves; what the numbers depend on stands at the end.
+        data, missing: as in :func:`make_page`.
+        assets: of the application.
+    """
+    body = "".join([*first, _make_curves_section(comparison.rows), *last, _make_settings_section(comparison.settings)])
     styles = [read_asset(HERE, "report.css"), *(read_asset(assets.package, name) for name in assets.styles)]
     scripts = [read_asset(HERE, name) for name in (*_SCRIPTS, *assets.shared)]
     scripts += [read_asset(assets.package, name) for name in assets.scripts]
-    return make_page(title, about, body, data, styles, scripts, missing)
+    return make_page(comparison.title, comparison.about, body, data, styles, scripts, missing)
 
 
 def make_page(
@@ -129,7 +139,7 @@ def make_table_section(about: str, table: str, said: str, csv: str) -> str:
 """
 
 
-def make_curves_section(rows: Sequence[ModelRow]) -> str:
+def _make_curves_section(rows: Sequence[ModelRow]) -> str:
     """Return the HTML of the section with the learning curves; empty if none was recorded."""
     if not any(len(row.curve) for row in rows):
         return ""
@@ -170,7 +180,7 @@ def make_explorer_section(title: str, filters: Mapping[str, str], content: str) 
 """
 
 
-def make_settings_section(settings: Mapping[str, str]) -> str:
+def _make_settings_section(settings: Mapping[str, str]) -> str:
     """Return the HTML of what the numbers depend on; empty if that is not known."""
     if not settings:
         return ""

@@ -8,13 +8,10 @@ from pathlib import Path
 import lightning as L
 
 from omegamax.models.text import TextConfig, WordsConfig
-from omegamax.tasks.callbacks import Curve
-from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.steps import Steps, Tell, make_trainer
+from omegamax.tasks.steps import Tell, train_run
 from omegamax.tasks.text.sets import ReviewsData
 from omegamax.tasks.text.task import TextTask
-from omegamax.tasks.weights_file import write_weights
 
 KINDS = {
     "softmax": WordsConfig("softmax"),
@@ -49,7 +46,4 @@ def train(recipe: TextRecipe, data: ReviewsData, name: str, out: Path, seed: int
     """Train one network, which goes to ``out/<name>/model.safetensors``."""
     L.seed_everything(seed, verbose=False)
     task = TextTask(data.vocabulary, TextConfig.small(attention=KINDS[name]), rate=Rate(3e-3, 0, "constant"))
-    callbacks = [FiniteCheck(), Steps(name, tell), Curve()]
-    trainer = make_trainer(recipe.steps, callbacks, out / name, min(recipe.every, recipe.steps))
-    trainer.fit(task, datamodule=data)
-    write_weights(out / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    train_run(task, data, recipe.steps, out / name, tell, min(recipe.every, recipe.steps))

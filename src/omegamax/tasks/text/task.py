@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omegamax._arguments import check_number, is_integer
+from omegamax._arguments import check_number
 from omegamax.data import DataError, Vocabulary
-from omegamax.data.files import short
 from omegamax.data.text import NO_LABEL
 from omegamax.models.mcan import AnswerLoss
 from omegamax.models.text import (
@@ -26,7 +25,7 @@ from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.text.data import TextData
 from omegamax.tasks.text.scores import TextScores
-from omegamax.tasks.weights_file import remedy
+from omegamax.tasks.weights_file import check_limits, reading_record
 
 Batch = dict[str, Any]
 PREFIXES = ("val_", "test_")
@@ -130,18 +129,12 @@ class TextTask(RunTask):
     @classmethod
     def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
         given = super().check_network(record, path)
-        try:
+        with reading_record(path, cls.kind):
             vocabulary = Vocabulary(given["vocabulary"]["words"], given["vocabulary"]["answers"])
             config = TextConfig.from_dict(given["network"])
             rest = {"loss": given["loss"], "loss_options": dict(given["loss_options"])}
-        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
-        for key, most in _LIMITS.items():
-            value = getattr(config.attention, key)
-            if not is_integer(value) or value > most:
-                raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
-        if config.layers > 1000:
-            raise DataError(f"{path}: layers must be at most 1,000, got {short(config.layers)}; {remedy(cls.kind)}")
+        check_limits(path, config.attention, _LIMITS, cls.kind)
+        check_limits(path, config, {"layers": 1000}, cls.kind)
         return {"vocabulary": vocabulary, "network": config, **rest}
 
     def forward(self, batch: Batch) -> TextAnswer | EntailmentAnswer:
@@ -170,10 +163,10 @@ class TextTask(RunTask):
         self._score("test_", batch)
 
     def on_validation_epoch_end(self) -> None:
-        self._report("val_")
+        self.report_scores("val_", self._scores("val_"), "accuracy")
 
     def on_test_epoch_end(self) -> None:
-        self._report("test_")
+        self.report_scores("test_", self._scores("test_"), "accuracy")
 
     def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
         """Return ``id``, ``answer`` and ``probability`` of each text."""
@@ -198,12 +191,6 @@ class TextTask(RunTask):
     def _score(self, prefix: str, batch: Batch) -> None:
         answer = self(batch)
         self._scores(prefix).update(answer, self.label_loss(answer.logits, batch), batch)
-
-    def _report(self, prefix: str) -> None:
-        scores = self._scores(prefix)
-        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
-            self.log(prefix + name, value, prog_bar=name == "accuracy", sync_dist=True)
-        scores.reset()
 
     def _scores(self, prefix: str) -> TextScores:
         scores = self.scores[prefix]

@@ -11,14 +11,11 @@ from typing import Any
 import lightning as L
 
 from omegamax.models.translation import TokenOutputConfig, TranslatorConfig
-from omegamax.tasks.callbacks import Curve
-from omegamax.tasks.finite import FiniteCheck
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.steps import Steps, Tell, make_trainer
+from omegamax.tasks.steps import Tell, make_trainer, train_run
 from omegamax.tasks.translation.search import SearchConfig
 from omegamax.tasks.translation.sets import TinyPairsData
 from omegamax.tasks.translation.task import TranslationTask
-from omegamax.tasks.weights_file import write_weights
 
 KINDS = {
     "softmax": TranslatorConfig.tiny(attention="softmax", output=TokenOutputConfig("softmax", label_smoothing=0.0)),
@@ -52,10 +49,7 @@ def train(recipe: TranslationRecipe, data: TinyPairsData, name: str, out: Path, 
     L.seed_everything(seed, verbose=False)
     rate = Rate(3e-3, warmup=max(1, recipe.steps // 10), fall="cosine", interval="step")
     task = TranslationTask(data.vocabulary, KINDS[name], rate=rate)
-    callbacks = [FiniteCheck(), Steps(name, tell), Curve()]
-    trainer = make_trainer(recipe.steps, callbacks, out / name)
-    trainer.fit(task, datamodule=data)
-    write_weights(out / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    train_run(task, data, recipe.steps, out / name, tell)
 
 
 def measure(task: TranslationTask, data: TinyPairsData, out: Path) -> dict[str, float]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_integer, is_integer
-from omegamax.data import DataError
-from omegamax.data.files import short
+from omegamax._arguments import check_integer
 from omegamax.data.translation import Lexicon, PackedPairs, PairVocabulary
 from omegamax.models.translation import RecurrentTranslator, TranslatorConfig, make_translator
 from omegamax.models.translation.translator import Translator
@@ -22,13 +21,10 @@ from omegamax.tasks.translation.coverage import WordAligner
 from omegamax.tasks.translation.data import TranslationData
 from omegamax.tasks.translation.scores import Line, TranslationScores
 from omegamax.tasks.translation.search import SearchConfig, search_tokens
-from omegamax.tasks.weights_file import remedy
 from omegamax.tasks.whole import whole_file
 
 Batch = dict[str, Any]
 PREFIXES = ("val_", "test_")
-# What a file may ask for that none of its weights shows.
-_LIMITS = {"layers": 1000, "functions": 1 << 16, "heads": 1 << 16}
 _LENGTH = 256  # tokens of a line that are read, where the data does not say
 
 
@@ -62,6 +58,10 @@ class TranslationTask(SequenceTask):
 
     kind = "translate"
     data_type = TranslationData
+    vocabulary_type, config_type = PairVocabulary, TranslatorConfig
+    limits: ClassVar[Mapping[str, int]] = {"layers": 1000, "functions": 1 << 16, "heads": 1 << 16}
+    vocabulary: PairVocabulary
+    config: TranslatorConfig
     model: Translator
     network: dict[str, Any]
 
@@ -99,24 +99,6 @@ class TranslationTask(SequenceTask):
     def length(self) -> int:
         """Return how many tokens of a line are read."""
         return int(self.data_settings.get("length", _LENGTH))
-
-    def describe(self) -> dict[str, Any]:
-        plain = {"vocabulary": self.vocabulary.to_dict(), "network": self.config.to_dict()}
-        return {**super().describe(), "network": plain}
-
-    @classmethod
-    def check_network(cls, record: Any, path: Any) -> dict[str, Any]:
-        given = super().check_network(record, path)
-        try:
-            vocabulary = PairVocabulary.from_dict(given["vocabulary"])
-            config = TranslatorConfig.from_dict(given["network"])
-        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise DataError(f"{path} has a record that cannot be read ({error}); {remedy(cls.kind)}") from error
-        for key, most in _LIMITS.items():
-            value = getattr(config, key)
-            if not is_integer(value) or value > most:
-                raise DataError(f"{path}: {key} must be at most {most:,}, got {short(value)}; {remedy(cls.kind)}")
-        return {"vocabulary": vocabulary, "network": config}
 
     def forward(self, batch: Batch) -> Tensor:
         return self.model(batch)

@@ -72,9 +72,7 @@ class CellsTask(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = torch.optim.Adam(self.parameters(), self.rate.peak)
-        total = int(self.trainer.estimated_stepping_batches)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: self.rate.factor_at(done, total))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return self.rate.schedule(optimiser, self.trainer)
 
 
 def cells_loader(

@@ -22,6 +22,7 @@ from omegamax.tasks.weights_file import (
     check_format,
     check_sizes,
     read_weights,
+    reading_record,
     remedy,
     write_weights,
 )
@@ -68,12 +69,10 @@ class Record:
         if not isinstance(content, Mapping):
             raise DataError(f"{path} has a record that is no set of settings; {_FIT}")
         check_format(path, content)
-        try:
+        with reading_record(path, KIND):
             network = MCANConfig.from_dict(content["network"])
             vocabulary = Vocabulary(content["vocabulary"]["words"], content["vocabulary"]["answers"])
             rest = {key: content[key] for key in ("loss", "loss_options", "blind", "data")}
-        except (ArithmeticError, KeyError, RecursionError, RuntimeError, TypeError, ValueError) as error:
-            raise DataError(f"{path} has a record that cannot be read ({error}); {_FIT}") from error
         for key, kind in {"loss": str, "loss_options": Mapping, "blind": bool, "data": Mapping}.items():
             if not isinstance(rest[key], kind):
                 raise DataError(f"{path}: {key!r} must be {kind.__name__}, got {short(rest[key])}; {_FIT}")

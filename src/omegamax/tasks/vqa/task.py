@@ -250,10 +250,7 @@ class VQATask(RunTask):
 
     def _report(self, prefix: str) -> None:
         self._mean_loss(prefix)
-        scores = self._scores(prefix)
-        for name, value in scores.compute().items():  # all processes have the same, and each needs to know it
-            self.log(prefix + name, value, prog_bar=name == "accuracy", sync_dist=True)
-        scores.reset()
+        self.report_scores(prefix, self._scores(prefix), "accuracy")
 
     def _mean_loss(self, prefix: str) -> None:
         mean = self._loss(prefix)

@@ -3,16 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-
-from omegamax.tasks.captioning.report import write_report
-from tasks.captioning.report.cases import BARE, NASTY, SOFT, SPARSE, comparison
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
+from browser import Page, browser, screen
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tasks.vqa.report.reader import Page, browser, screen
-from tasks.vqa.report.sight import faint, small
+from omegamax.tasks.captioning.report import write_report
+from tasks.captioning.report.cases import BARE, NASTY, SOFT, SPARSE, comparison
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +21,7 @@ def opened(tmp_path_factory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(opened) -> Iterator[Page]:
-    opened.open()
-    yield opened
-    opened.check_quiet()
-    assert opened.driver.execute_script("return window.hacked") is None
+    yield from opened.fresh()
 
 
 def centres(page, model, word=0):
@@ -94,5 +87,4 @@ def test_table_and_curves(page):
 def test_page_can_be_read_on_every_screen(opened, width, scheme):
     with screen(opened.driver, width, scheme):
         opened.open()
-        assert opened.driver.execute_script("return document.documentElement.scrollWidth") <= width
-        assert faint(opened.driver) == [] and small(opened.driver) == []
+        opened.check_legible(width)

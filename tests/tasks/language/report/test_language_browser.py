@@ -3,14 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-
-from omegamax.tasks.language.report import LanguageComparison, LanguageExample, LanguageRow, WrittenText, write_report
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
+from browser import Page, browser, screen
 from selenium.webdriver.common.by import By
 
-from tasks.vqa.report.reader import Page, browser, screen
-from tasks.vqa.report.sight import faint, small
+from omegamax.tasks.language.report import LanguageComparison, LanguageExample, LanguageRow, WrittenText, write_report
 
 NASTY = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked=1'>"
 SOFT, SPARSE = "softmax", f"sparsemax {NASTY}"
@@ -42,10 +38,7 @@ def opened(tmp_path_factory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(opened) -> Iterator[Page]:
-    opened.open()
-    yield opened
-    opened.check_quiet()
-    assert opened.driver.execute_script("return window.hacked") is None
+    yield from opened.fresh()
 
 
 def test_texts_stand_side_by_side_and_shades_tell_how_many_were_possible(page):
@@ -73,5 +66,4 @@ def test_unknown_perplexity_is_a_dash_and_an_absent_text_is_said(page):
 def test_page_can_be_read_on_every_screen(page, width, scheme):
     with screen(page.driver, width, scheme):
         page.open()
-        assert not faint(page.driver) and not small(page.driver)
-        assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth + 1")
+        page.check_legible(width)

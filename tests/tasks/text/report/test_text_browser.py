@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from browser import Page, browser, screen
+from selenium.webdriver.common.by import By
 
 from omegamax.tasks.text.report import write_report
 from tasks.text.report.cases import DENSE, NAMES, NASTY, SOFT, SPARSE, comparison, leftward, pairs
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-from selenium.webdriver.common.by import By
-
-from tasks.vqa.report.reader import Page, browser, screen
-from tasks.vqa.report.sight import faint, small
 
 
 @pytest.fixture(scope="module")
@@ -27,24 +23,17 @@ KINDS = {"texts": comparison, "pairs": pairs, "leftward": leftward}
 
 @pytest.fixture
 def page(opened) -> Iterator[Page]:
-    yield from _fresh(opened["texts"])
+    yield from opened["texts"].fresh()
 
 
 @pytest.fixture
 def paired(opened) -> Iterator[Page]:
-    yield from _fresh(opened["pairs"])
+    yield from opened["pairs"].fresh()
 
 
 @pytest.fixture
 def alone(opened) -> Iterator[Page]:
-    yield from _fresh(opened["leftward"])
-
-
-def _fresh(page: Page) -> Iterator[Page]:
-    page.open()
-    yield page
-    page.check_quiet()
-    assert page.driver.execute_script("return window.hacked") is None
+    yield from opened["leftward"].fresh()
 
 
 def classes(panel, *kinds: str) -> list[list[bool]]:
@@ -136,6 +125,5 @@ def test_page_can_be_read_on_every_screen(opened, kind, width, scheme):
     page = opened[kind]
     with screen(page.driver, width, scheme):
         page.open()
-        assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
-        assert faint(page.driver) == [] and small(page.driver) == []
+        page.check_legible(width)
         assert all(panel.rect["width"] <= width for panel in page.panels().values())

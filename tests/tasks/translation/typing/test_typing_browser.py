@@ -76,8 +76,7 @@ def test_only_this_machine_may_ask(server):
 
 @pytest.fixture(scope="module")
 def page(server, tmp_path_factory):
-    pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-    from tasks.vqa.report.reader import Page, browser
+    from browser import Page, browser
 
     folder = tmp_path_factory.mktemp("typing")
     with browser(folder) as driver:

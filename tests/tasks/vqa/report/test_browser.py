@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from urllib.parse import quote_plus
 
 import pytest
-
-from omegamax.tasks.vqa.report import write_report
-from tasks.vqa.report.cases import IMAGE, MULTI, NAMES, NASTY, SOFT, TV, comparison, look_picture
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
+from browser import Page, browser
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tasks.vqa.report.reader import Page, browser
+from omegamax.tasks.vqa.report import write_report
+from tasks.vqa.report.cases import IMAGE, MULTI, NAMES, NASTY, SOFT, TV, comparison, look_picture
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +24,7 @@ def opened(tmp_path_factory) -> Iterator[Page]:
 @pytest.fixture
 def page(opened) -> Iterator[Page]:
     """The report freshly opened; whatever a test did, nothing was complained of and nobody was asked anything."""
-    opened.open()
-    yield opened
-    opened.check_quiet()
-    assert opened.driver.execute_script("return window.hacked") is None
+    yield from opened.fresh()
 
 
 def test_example_picked_shows_question_answers_and_looks(page):

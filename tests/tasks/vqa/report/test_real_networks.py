@@ -3,15 +3,12 @@
 import base64
 
 import pytest
+from browser import Page, browser
+from selenium.webdriver.common.by import By
 
 from omegamax.tasks.vqa.compare import Contender, compare
 from omegamax.tasks.vqa.report import write_report
 from tasks.vqa.networks import CURVE, KINDS, scenes, trained
-
-pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
-from selenium.webdriver.common.by import By
-
-from tasks.vqa.report.reader import Page, browser
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +29,7 @@ def opened(comparison, tmp_path_factory):
 
 @pytest.fixture
 def page(opened):
-    opened.open()
-    yield opened
-    opened.check_quiet()
+    yield from opened.fresh()
 
 
 def read(panel, selector):

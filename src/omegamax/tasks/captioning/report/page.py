@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from omegamax.tasks.captioning.report.records import CaptionComparison, CaptionExample
+from omegamax.tasks.captioning.report.records import CaptionComparison
 from omegamax.tasks.captioning.report.table import columns, difference_columns
 from omegamax.tasks.rating.stop_words import find_content_words
 from omegamax.tasks.report.maps import list_shades
 from omegamax.tasks.report.page import (
     Assets,
     make_comparison_page,
-    make_curves_section,
     make_explorer_section,
-    make_settings_section,
     make_table_section,
     write_page,
 )
-from omegamax.tasks.report.payload import describe_models, png_address
+from omegamax.tasks.report.payload import describe_comparison, png_address
 from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.viz.picture import LABEL, scale_picture
 
@@ -35,41 +32,20 @@ def write_report(comparison: CaptionComparison, path: str | PathLike[str]) -> Pa
 
 def page(comparison: CaptionComparison) -> str:
     """Return the HTML of the page; without examples it has no explorer."""
-    return make_comparison_page(
-        comparison.title,
-        comparison.about,
-        "".join(
-            [
-                _explorer(comparison),
-                _table(comparison),
-                make_curves_section(comparison.rows),
-                make_settings_section(comparison.settings),
-            ]
-        ),
-        describe(comparison),
-        _ASSETS,
-        "The table is here; the curves and the photographs need JavaScript.",
-    )
+    first = [_explorer(comparison), _table(comparison)]
+    missing = "The table is here; the curves and the photographs need JavaScript."
+    return make_comparison_page(comparison, first, describe(comparison), _ASSETS, missing)
 
 
 def describe(comparison: CaptionComparison) -> dict[str, Any]:
     """Return the data of the page: numbers, words, lists and dicts."""
-    return {
-        "models": describe_models(comparison.rows),
-        "baseline": None,
-        "examples": [_describe_example(example, comparison) for example in comparison.examples],
-        "shades": list_shades(),
-        "scale": png_address(scale_picture()) if comparison.examples else None,
-        "label": LABEL,
-    }
-
-
-def _describe_example(example: CaptionExample, comparison: CaptionComparison) -> dict[str, Any]:
-    looks = [example.looks.get(row.name) for row in comparison.rows]  # in the order of the models
-    # The words to filter by: of any caption, without those that every caption has.
-    said = {look.words[i].lower() for look in looks if look is not None for i in find_content_words(look.words)}
-    described = [None if look is None else asdict(look) for look in looks]
-    return {**asdict(example), "looks": described, "said": sorted(said)}
+    data = describe_comparison(comparison)
+    for example in data["examples"]:
+        captions = [look["words"] for look in example["looks"] if look is not None]
+        # The words to filter by: of any caption, without those that every caption has.
+        example["said"] = sorted({words[i].lower() for words in captions for i in find_content_words(words)})
+    scale = png_address(scale_picture()) if comparison.examples else None
+    return {**data, "shades": list_shades(), "scale": scale, "label": LABEL}
 
 
 def _table(comparison: CaptionComparison) -> str:

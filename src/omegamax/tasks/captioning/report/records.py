@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from base64 import b64decode
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Any
 
-from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field
+from omegamax.tasks.report.comparison import PageComparison
+from omegamax.tasks.report.records import plain_number, set_field
 from omegamax.tasks.report.scored_row import ScoredRow
-
-CAPTION_FORMAT = "omegamax caption comparison 1"
 
 
 @dataclass(frozen=True)
@@ -101,42 +98,13 @@ class CaptionExample:
 
 
 @dataclass(frozen=True)
-class CaptionComparison:
-    """Everything a page shows.
+class CaptionComparison(PageComparison[CaptionRow, CaptionExample]):
+    """Everything a page about captions shows; the tokeniser is among its settings.
 
     Args:
-        title, about: heading and a sentence or two under it.
-        rows: the networks, in the order shown.
-        examples: to look at.
-        settings: what the numbers depend on, name and value; the tokeniser among them.
         missing: scores that could not be had, each with the reason.
     """
 
-    title: str
-    about: str
-    rows: list[CaptionRow]
-    examples: list[CaptionExample] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
+    form = "omegamax caption comparison 1"
+    row_type, example_type, look_type = CaptionRow, CaptionExample, CaptionLook
     missing: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_records("CaptionComparison", self.rows, self.examples)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON."""
-        save_record(self, CAPTION_FORMAT, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> CaptionComparison:
-        """Read what :meth:`save` wrote."""
-        return load_record(
-            cls, CAPTION_FORMAT, path, rows=_rows, examples=lambda given: [_example(each) for each in given]
-        )
-
-
-def _rows(given: list[dict[str, Any]]) -> list[CaptionRow]:
-    return [CaptionRow(**row) for row in given]
-
-
-def _example(data: dict[str, Any]) -> CaptionExample:
-    return CaptionExample(**{**data, "looks": {name: CaptionLook(**look) for name, look in data["looks"].items()}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from omegamax.tasks.language.report.table import columns
 from omegamax.tasks.report.page import (
     Assets,
     make_comparison_page,
-    make_curves_section,
     make_explorer_section,
-    make_settings_section,
     make_table_section,
     write_page,
 )
-from omegamax.tasks.report.payload import describe_models
+from omegamax.tasks.report.payload import describe_comparison
 from omegamax.tasks.report.table import make_csv, make_table
 
 _ASSETS = Assets("omegamax.tasks.language.report", ("written.css",), ("written.js",))
@@ -31,31 +28,17 @@ def write_report(comparison: LanguageComparison, path: str | PathLike[str]) -> P
 
 def page(comparison: LanguageComparison) -> str:
     """Return the HTML of the page; without examples it has no explorer."""
-    return make_comparison_page(
-        comparison.title,
-        comparison.about,
-        "".join(
-            [
-                _explorer(comparison),
-                _table(comparison),
-                make_curves_section(comparison.rows),
-                make_settings_section(comparison.settings),
-            ]
-        ),
-        describe(comparison),
-        _ASSETS,
-        "The table is here; the curves and the texts need JavaScript.",
-    )
+    first = [_explorer(comparison), _table(comparison)]
+    missing = "The table is here; the curves and the texts need JavaScript."
+    return make_comparison_page(comparison, first, describe(comparison), _ASSETS, missing)
 
 
 def describe(comparison: LanguageComparison) -> dict[str, Any]:
     """Return the data of the page: numbers, words, lists and dicts."""
-    examples = []
-    for example in comparison.examples:
-        looks = [example.looks.get(row.name) for row in comparison.rows]  # in the order of the models
-        texts = [None if look is None else {"texts": [asdict(text) for text in look]} for look in looks]
-        examples.append({**asdict(example), "looks": texts})
-    return {"models": describe_models(comparison.rows), "baseline": None, "examples": examples}
+    data = describe_comparison(comparison)
+    for example in data["examples"]:
+        example["looks"] = [None if texts is None else {"texts": texts} for texts in example["looks"]]
+    return data
 
 
 def _table(comparison: LanguageComparison) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from os import PathLike
+from dataclasses import dataclass
 from typing import Any
 
-from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field
+from omegamax.tasks.report.comparison import PageComparison
+from omegamax.tasks.report.records import plain_number, set_field
 from omegamax.tasks.report.scored_row import ScoredRow
-
-LANGUAGE_FORMAT = "omegamax language comparison 1"
 
 
 @dataclass(frozen=True)
@@ -58,42 +56,13 @@ class LanguageExample:
     vocabulary: int = 1
 
 
-@dataclass(frozen=True)
-class LanguageComparison:
-    """Everything a page shows.
+class LanguageComparison(PageComparison[LanguageRow, LanguageExample]):
+    """Everything a page about language models shows."""
 
-    Args:
-        title, about: heading and a sentence or two under it.
-        rows: the networks, in the order shown.
-        examples: to look at.
-        settings: what the numbers depend on, name and value.
-    """
-
-    title: str
-    about: str
-    rows: list[LanguageRow]
-    examples: list[LanguageExample] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_records("LanguageComparison", self.rows, self.examples)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON."""
-        save_record(self, LANGUAGE_FORMAT, path)
+    form = "omegamax language comparison 1"
+    row_type, example_type = LanguageRow, LanguageExample
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> LanguageComparison:
-        """Read what :meth:`save` wrote."""
-        return load_record(
-            cls,
-            LANGUAGE_FORMAT,
-            path,
-            rows=lambda given: [LanguageRow(**row) for row in given],
-            examples=lambda given: [_example(each) for each in given],
-        )
-
-
-def _example(data: dict[str, Any]) -> LanguageExample:
-    looks = {name: [WrittenText(**text) for text in texts] for name, texts in data["looks"].items()}
-    return LanguageExample(**{**data, "looks": looks})
+    def read_look(cls, data: list[dict[str, Any]]) -> list[WrittenText]:
+        """Make the texts of one network of what JSON has of them."""
+        return [WrittenText(**text) for text in data]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from omegamax.tasks.report.page import (
     Assets,
     make_comparison_page,
-    make_curves_section,
     make_explorer_section,
-    make_settings_section,
     make_table_section,
     write_page,
 )
-from omegamax.tasks.report.payload import describe_models
+from omegamax.tasks.report.payload import describe_comparison
 from omegamax.tasks.report.summary import summarise_rows
 from omegamax.tasks.report.table import make_csv, make_table
-from omegamax.tasks.text.report.records import TextComparison, TextExample
+from omegamax.tasks.text.report.records import TextComparison
 from omegamax.tasks.text.report.table import columns
 
 _SCRIPTS = ("words.js", "alignment.js", "texts.js")
@@ -33,33 +29,11 @@ def write_report(comparison: TextComparison, path: str | PathLike[str]) -> Path:
 
 def page(comparison: TextComparison) -> str:
     """Return the HTML of the page; without accuracies it has no table, and without examples no explorer."""
-    measured = any(row.accuracy for row in comparison.rows)
+    table = _table(comparison) if any(row.accuracy for row in comparison.rows) else ""
+    missing = "The texts and the curves need JavaScript."
     return make_comparison_page(
-        comparison.title,
-        comparison.about,
-        "".join(
-            [
-                _explorer(comparison),
-                _table(comparison) if measured else "",
-                make_curves_section(comparison.rows),
-                make_settings_section(comparison.settings),
-            ]
-        ),
-        describe(comparison),
-        _ASSETS,
-        "The texts and the curves need JavaScript.",
+        comparison, [_explorer(comparison), table], describe_comparison(comparison), _ASSETS, missing
     )
-
-
-def describe(comparison: TextComparison) -> dict[str, Any]:
-    """Return the data of the page: numbers, words, lists and dicts."""
-    examples = [_describe_example(example, comparison) for example in comparison.examples]
-    return {"models": describe_models(comparison.rows), "baseline": None, "examples": examples}
-
-
-def _describe_example(example: TextExample, comparison: TextComparison) -> dict[str, Any]:
-    looks = [example.looks.get(row.name) for row in comparison.rows]  # in the order of the models
-    return {**asdict(example), "looks": [None if look is None else asdict(look) for look in looks]}
 
 
 def _table(comparison: TextComparison) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any
 
-from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field, settle_row
-
-TEXT_FORMAT = "omegamax text comparison 1"
+from omegamax.tasks.report.comparison import PageComparison
+from omegamax.tasks.report.records import plain_number, set_field, settle_row
 
 
 @dataclass(frozen=True)
@@ -137,47 +135,16 @@ class TextExample:
                 raise ValueError(f"TextExample {self.id!r}: the look of {name!r} must be at {wanted}, got {look.size}")
 
 
-@dataclass(frozen=True)
-class TextComparison:
-    """Everything a page shows.
+class TextComparison(PageComparison[TextRow, TextExample]):
+    """Everything a page about texts shows."""
 
-    Args:
-        title, about: heading and a sentence or two under it.
-        rows: the networks, in the order shown.
-        examples: to look at.
-        settings: what the numbers depend on, name and value.
-    """
-
-    title: str
-    about: str
-    rows: list[TextRow]
-    examples: list[TextExample] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_records("TextComparison", self.rows, self.examples)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON."""
-        save_record(self, TEXT_FORMAT, path)
+    form = "omegamax text comparison 1"
+    row_type, example_type = TextRow, TextExample
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> TextComparison:
-        """Read what :meth:`save` wrote."""
-        return load_record(
-            cls, TEXT_FORMAT, path, rows=_rows, examples=lambda given: [_example(each) for each in given]
-        )
-
-
-def _rows(given: list[dict[str, Any]]) -> list[TextRow]:
-    return [TextRow(**row) for row in given]
-
-
-def _example(data: dict[str, Any]) -> TextExample:
-    looks: dict[str, WordLook | PairLook] = {
-        name: PairLook(**look) if "onward" in look else WordLook(**look) for name, look in data["looks"].items()
-    }
-    return TextExample(**{**data, "looks": looks})
+    def read_look(cls, data: dict[str, Any]) -> WordLook | PairLook:
+        """Make the look at a text, or at a pair, of what JSON has of it."""
+        return PairLook(**data) if "onward" in data else WordLook(**data)
 
 
 def _settle_answers(look: WordLook | PairLook) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Any
 
-from omegamax.tasks.report.records import check_records, load_record, plain_number, save_record, set_field, settle_row
+from omegamax.tasks.report.comparison import PageComparison
+from omegamax.tasks.report.records import plain_number, set_field, settle_row
 
-TRANSLATION_FORMAT = "omegamax translation comparison 1"
 _NUMBERS = ("step_ms", "gain", "p_value", "support", "exact", "complete", "empty", "repeated", "rep", "drop")
 
 
@@ -98,40 +96,8 @@ class TranslationExample:
                 raise ValueError(f"TranslationExample {self.id!r}: the look of {name!r} must have {wanted}")
 
 
-@dataclass(frozen=True)
-class TranslationComparison:
-    """Everything a page shows.
+class TranslationComparison(PageComparison[TranslationRow, TranslationExample]):
+    """Everything a page about translations shows."""
 
-    Args:
-        title, about: heading and a sentence or two under it.
-        rows: the networks, in the order shown.
-        examples: to look at.
-        settings: what the numbers depend on, name and value.
-    """
-
-    title: str
-    about: str
-    rows: list[TranslationRow]
-    examples: list[TranslationExample] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_records("TranslationComparison", self.rows, self.examples)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write JSON."""
-        save_record(self, TRANSLATION_FORMAT, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> TranslationComparison:
-        """Read what :meth:`save` wrote."""
-        return load_record(cls, TRANSLATION_FORMAT, path, rows=_rows, examples=_examples)
-
-
-def _rows(given: list[dict[str, Any]]) -> list[TranslationRow]:
-    return [TranslationRow(**row) for row in given]
-
-
-def _examples(given: list[dict[str, Any]]) -> list[TranslationExample]:
-    looks = [{name: TranslationLook(**look) for name, look in each["looks"].items()} for each in given]
-    return [TranslationExample(**{**each, "looks": own}) for each, own in zip(given, looks, strict=True)]
+    form = "omegamax translation comparison 1"
+    row_type, example_type, look_type = TranslationRow, TranslationExample, TranslationLook

@@ -8,9 +8,7 @@ from pathlib import Path
 from omegamax.tasks.report.page import (
     Assets,
     make_comparison_page,
-    make_curves_section,
     make_explorer_section,
-    make_settings_section,
     make_table_section,
     write_page,
 )
@@ -34,14 +32,13 @@ def write_report(comparison: Comparison, path: str | PathLike[str]) -> Path:
 
 def page(comparison: Comparison) -> str:
     """Return the HTML of the report."""
-    body = "".join(part(comparison) for part in (_explorer, _table, _curves, _histograms, _reliability, _settings))
     return make_comparison_page(
-        comparison.title,
-        comparison.about,
-        body,
+        comparison,
+        [_explorer(comparison), _table(comparison)],
         describe(comparison),
         _ASSETS,
         "The table is here; the curves and the explorer need JavaScript.",
+        [_histograms(comparison), _reliability(comparison)],
     )
 
 
@@ -52,10 +49,6 @@ JSD is the Jensen&ndash;Shannon divergence, in bits, between the attention and t
 share of the attention that falls on what matters; zero, the share of cells with exactly none. The best of each column
 is bold.{blind}"""
     return make_table_section(about, table(comparison), summarise(comparison), table_csv(comparison))
-
-
-def _curves(comparison: Comparison) -> str:
-    return make_curves_section(comparison.rows)
 
 
 def _histograms(comparison: Comparison) -> str:
@@ -100,7 +93,3 @@ def _explorer(comparison: Comparison) -> str:
 <p class="muted hint">Left and right keys: other examples. A click on a look enlarges it, Esc makes it small again. The
 address of the page keeps what is chosen, for a link to share.</p>"""
     return make_explorer_section("Where they looked", filters, content)
-
-
-def _settings(comparison: Comparison) -> str:
-    return make_settings_section(comparison.settings)

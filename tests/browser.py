@@ -1,4 +1,4 @@
-"""A reader of the report: opens it, presses, picks, and says what is there."""
+"""A reader of a page in a browser without a screen: opens it, presses, picks, and says what is there."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
+from sight import faint, small
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -62,7 +63,7 @@ def screen(driver: webdriver.Chrome, width: int, scheme: str = "light") -> Itera
 
 
 class Page:
-    """The report as a reader has it."""
+    """A page as a reader has it."""
 
     def __init__(self, driver: webdriver.Chrome, address: str, folder: Path) -> None:
         self.driver, self.address, self.folder = driver, address, folder
@@ -71,14 +72,26 @@ class Page:
         self.driver.get("about:blank")  # with only another fragment, the page would not load anew
         self.driver.get(self.address + fragment)
 
+    def fresh(self) -> Iterator[Page]:
+        """The page freshly opened for a test, the whole body of a fixture; whatever the test did, it stayed quiet."""
+        self.open()
+        yield self
+        self.check_quiet()
+
     def check_quiet(self) -> None:
-        """Nothing was complained of, and nobody was asked anything."""
+        """Nothing was complained of, nobody was asked anything, and no text was run as a script."""
         complaints = self.driver.get_log("browser")
         asked = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         requests = [a["params"] for a in asked if a["method"] == "Network.requestWillBeSent"]
         addresses = [r["request"]["url"] for r in requests if r["documentURL"].startswith(self.address)]
         assert complaints == []
         assert addresses and all(re.match("(file|data|blob):", address) for address in addresses), addresses
+        assert self.driver.execute_script("return window.hacked") is None
+
+    def check_legible(self, width: int) -> None:
+        """On a screen of this width nothing sticks out, and all text is large enough and stands out."""
+        assert self.driver.execute_script("return document.documentElement.scrollWidth") <= width
+        assert faint(self.driver) == [] and small(self.driver) == []
 
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
