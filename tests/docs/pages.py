@@ -15,7 +15,9 @@ def read(page: Path) -> str:
 
 
 def without_code(text: str) -> str:
-    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    """Leave out blocks of code, and formulas, in which brackets are no links."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"\$\$.*?\$\$|\$[^$]+\$", "", text, flags=re.DOTALL)
 
 
 def find_names(text: str) -> set[str]:
