@@ -17,7 +17,10 @@ from tasks.vqa.report.sight import faint, small
 from omegamax.mixtures import Mixture
 
 VIEWS = ("scores", "simplex", "line", "image")
-NEXT_FRAME = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+# Until the cards have followed, which may rest a little while things move.
+SETTLED = """const done = arguments[0];
+const look = () => (omegamax.isWaiting() ? setTimeout(look, 20) : done());
+requestAnimationFrame(() => requestAnimationFrame(look));"""
 # What the cards of the page show: probabilities, or a density at points.
 SHOWN = """const { app, mapOf, kindOf } = omegamax, { state } = app, { view } = state, T = state.temperature[view];
 const side = { ...state.sides[view][0], height: 20, width: 20 };
@@ -30,7 +33,7 @@ return arguments[0].map((t) => density.prob(t));"""
 
 
 def settle(page):
-    page.driver.execute_async_script(NEXT_FRAME)
+    page.driver.execute_async_script(SETTLED)
 
 
 def names(page, view):
