@@ -13,8 +13,8 @@ import omegamax
 from omegamax import viz
 
 # %%
-# All maps keep the order of the scores. Softmax gives something to everyone; with alpha = 1.5 the last entry leaves, with
-# 2 another two, and with infinity the first takes all.
+# All maps keep the order of the scores. Softmax gives something to everyone; with alpha = 1.5 the lowest score leaves,
+# with 2 two others, and with infinity the highest takes all.
 
 z = torch.tensor([1.0716, -1.1221, -0.3288, 0.3368, 0.0425], dtype=torch.float64)
 answers = {

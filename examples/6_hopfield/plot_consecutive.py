@@ -25,7 +25,7 @@ noise = 0.5 * torch.randn(features, dtype=torch.float64, generator=generator)
 query = (patterns[wanted].sum(0) / 2 + noise)[None]
 
 # %%
-# Sparsemax ends in a single frame. Five-subsets return five frames, of which one is a stranger that happens to be alike.
+# Sparsemax ends in a single frame. 5-subsets return five frames, of which one is a stranger that happens to be alike.
 # A score for each pair of neighbours makes them one run, and it is the scene.
 
 beta = 4.0

@@ -13,8 +13,8 @@ from omegamax import mixed, viz
 
 # %%
 # Softmax of Gaussian noise stays inside however noisy it is. Sparsemax of the same noise is the rectified Gaussian, cut
-# off at both ends: what lay beyond is mass at the ends. The hard concrete distribution stretches a concrete one and cuts
-# it off. Of the mixed ones, ``log_prob`` is a density inside and a mass at the ends.
+# off at both ends: what lay beyond is mass at the ends. The hard concrete distribution stretches a concrete one and
+# cuts it off. Of the mixed ones, ``log_prob`` is a density inside and a mass at the ends.
 
 scores = torch.tensor([0.3, 0.0], dtype=torch.float64)
 inside = torch.linspace(0, 1, 401, dtype=torch.float64)[1:-1]

@@ -150,9 +150,8 @@ function imageInputs() {
     try {
       if (file.files[0]) put(await loadPicture(file.files[0], cells()));
       at("trouble").textContent = "";
-      announce("Picture loaded");
+      announce("Picture loaded", "picture");
     } catch {
-      announce("This file is no picture that the browser can read");
       at("trouble").textContent = "This file is no picture that the browser can read.";
     }
     file.value = "";
@@ -205,4 +204,4 @@ at("cards").append(...cards.map((card) => card.node));
 refresh();
 
 // For a console, and for the tests.
-window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, searchSteps, readLink, writeLink, app, isWaiting: () => waiting > 0 };
+window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, searchSteps, thingOf, limit, readLink, writeLink, app, isWaiting: () => waiting > 0 };

@@ -84,7 +84,7 @@ function makeDrawing(get, set) {
     here = cell.map((v) => (v + 0.5) / cells);
     if (change) set(get().map((x, j) => (j === i ? clamp(change(x), 0, LEVELS) : x)));
     showCursor();
-    announce(`column ${cell[0] + 1}, row ${cell[1] + 1}, ${get()[i]} of ${LEVELS}`);
+    announce(`column ${cell[0] + 1}, row ${cell[1] + 1}, ${get()[i]} of ${LEVELS}`, "cursor");
   });
 
   function showCursor() {
