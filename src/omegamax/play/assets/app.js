@@ -127,7 +127,7 @@ function simplexInputs() {
   const swatch = (depth, words) => element("li", {}, element("span", { class: "swatch", style: `--deep: ${depth}%` }), words);
   const showKey = () => key.replaceChildren(...(app.state.shade === "support"
     ? [[41, "1"], [23, "2"], [7, "3"]].map(([depth, count]) => swatch(depth, `${count} of 3 positive`))
-    : [swatch(0, "exactly 0"), swatch(8, "above 0"), swatch(47, "0.5 and more"), swatch(86, "1")]));
+    : [swatch(0, "exactly 0"), swatch(5, "above 0"), swatch(28, "0.5 and more"), swatch(52, "1")]));
   const shade = makeChoice("shade", "shades show", SHADES, app.state.shade, (name) => { app.state.shade = name; schedule(); });
   layOut([
     element("h2", {}, "Three scores"),

@@ -84,11 +84,15 @@ function makeCard(index, app) {
     const walk = (by) => put("searches", { ...search(), step: clamp(Math.min(search().step, parts.count) + by, 1, parts.count) });
     const step = (words, by, label) => element("button", { type: "button", class: "quiet small", "aria-label": `${label} of ${letter}`, click: () => walk(by) }, words);
     Object.assign(parts, { axis, method, back: step("\u2212", -1, "One step back"), on: step("+", 1, "One step on"),
-      path: element("div", {}), jacobian: element("div", {}), threshold: element("div", {}) });
+      path: element("div", {}), jacobian: element("div", {}), threshold: element("div", {}),
+      numbers: element("div", { class: "numbers", tabindex: 0, role: "region", "aria-label": `Numbers of ${letter}` }),
+      details: element("details", { class: "wide", toggle: () => app.refresh() }, element("summary", {}, "Numbers")) });
+    parts.details.append(parts.numbers);
     parts.more.replaceChildren(
       element("section", { class: "path-box" }, element("h3", {}, "Path along ", select), parts.path),
       element("section", { class: "jacobian-box" }, element("h3", {}, "Jacobian dp/dz"), parts.jacobian),
-      element("section", { class: "wide" }, element("h3", {}, "Threshold by ", method, parts.back, parts.on), parts.threshold));
+      element("section", { class: "wide" }, element("h3", {}, "Threshold by ", method, parts.back, parts.on), parts.threshold),
+      parts.details);
   }
 
   // What the search had found after so many steps.
@@ -138,7 +142,9 @@ function makeCard(index, app) {
     parts.figure.replaceChildren(probabilityBars(widthOf(parts.figure), p, y, top, own.name));
     showFacts(mapFacts(map, own, u, p, app.state.marks));
     parts.path.replaceChildren(pathChart(widthOf(parts.path), map, own, app.state.z, app.state.temperature.scores, parts.axis()));
-    parts.jacobian.replaceChildren(jacobianChart(Math.min(widthOf(parts.jacobian), 190), map.jacobian(u, p, own), own.name));
+    const J = map.jacobian(u, p, own);
+    parts.jacobian.replaceChildren(jacobianChart(Math.min(widthOf(parts.jacobian), 190), J, own.name));
+    if (parts.details.open) parts.numbers.replaceChildren(numbersTable(u, p, J, own.name));
     showThreshold(map, own, u);
     return `support ${p.filter((x) => x > 0).length} of ${p.length}, largest ${maximum(p).toFixed(2)} at ${p.indexOf(maximum(p)) + 1}`;
   }

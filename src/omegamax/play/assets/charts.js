@@ -78,3 +78,11 @@ function criterionChart(width, scores, chosen) {
       text((k + 0.5) * column, y(s) - 10, digits(s, 1), { class: "tick", "text-anchor": "middle" }),
       text((k + 0.5) * column, HEIGHT - 4, `K = ${k + 1}`, { class: k === chosen ? "value" : "tick", "text-anchor": "middle" }))));
 }
+
+// Scores, probabilities and Jacobian to read and to copy.
+function numbersTable(u, p, J, label) {
+  const head = (words) => element("th", { scope: "col" }, words), cell = (x) => element("td", {}, digits(x, 6));
+  return element("table", {}, element("caption", {}, `${label}: entries, scores over the temperature, probabilities, Jacobian`),
+    element("thead", {}, element("tr", {}, head("i"), head("z/T"), head("p"), p.map((_, j) => head(`dp/dz${j + 1}`)))),
+    element("tbody", {}, p.map((x, i) => element("tr", {}, element("th", { scope: "row" }, String(i + 1)), cell(u[i]), cell(x), J[i].map(cell)))));
+}

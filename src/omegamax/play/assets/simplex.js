@@ -38,7 +38,7 @@ function paintRegions(canvas, { count, values }, colour, shade) {
   const context = canvas.getContext("2d"), picture = context.createImageData(count, count), [r, g, b] = colour, entry = SHADES.indexOf(shade) - 1;
   for (let i = 0; i < count * count; i++) {
     const p = values.subarray(3 * i, 3 * i + 3), depth = entry < 0
-      ? [0, 105, 58, 18][p.filter((x) => x > 1e-9).length] : p[entry] > 1e-9 ? 20 + 20 * Math.floor(p[entry] * 10 + 1e-6) : 0;
+      ? [0, 105, 58, 18][p.filter((x) => x > 1e-9).length] : p[entry] > 1e-9 ? 12 + 12 * Math.floor(p[entry] * 10 + 1e-6) : 0;
     picture.data.set([r, g, b, depth], 4 * i);
   }
   context.putImageData(picture, 0, 0);
