@@ -30,7 +30,8 @@ def draw(count):
     kind = torch.randint(1, 6, (count, 14), generator=generator)
     wanted = torch.randint(0, 2, (count, 1), generator=generator)  # half of the bags have two or three
     number = torch.randint(0, 2, (count, 1), generator=generator) + 2 * wanted
-    kind = kind.where(torch.arange(14) >= number, torch.tensor(0))
+    place = torch.rand(count, 6, generator=generator).argsort(-1)  # among the first six, which every bag has
+    kind[:, :6] = kind[:, :6].where(place >= number, torch.tensor(0))
     return kinds[kind] + 0.5 * torch.randn(count, 14, 8, generator=generator), mask, (kind == 0) & mask
 
 
@@ -63,7 +64,7 @@ bags, mask, special = draw(200)
 found = [int((special.sum(-1) == k).nonzero()[0]) for k in (1, 2)]
 
 with viz.style(), torch.no_grad():
-    figure, axes = viz.panels(6, 3, size=(3.4, 1.9))
+    figure, axes = viz.panels(6, 3, size=(3.4, 2.0), share=True)
     for column, (name, (colour, model, right)) in enumerate(trained.items()):
         print(f"{name}: {right:.1%} of the bags right")
         answer = model(bags, mask)
@@ -73,11 +74,17 @@ with viz.style(), torch.no_grad():
             for i in special[bag].nonzero()[:, 0].tolist():
                 ax.axvspan(i - 0.5, i + 0.5, color="#e4e8ec", linewidth=0)
             ax.bar(range(len(weights)), weights, width=0.7, color=viz.colour(colour))
-            zeros = (weights == 0).nonzero()[:, 0]
-            ax.plot(zeros, torch.zeros(len(zeros)), "o", ms=4, mfc="white", mec="#52606d", clip_on=False, zorder=3)
+            zeros = (weights == 0).nonzero()[:, 0] if name != "softmax" else torch.zeros(0)  # its are only small
+            ax.plot(zeros, 0.03 + torch.zeros(len(zeros)), "o", ms=4, mfc="white", mec="#52606d")
             chance = answer.logits[bag].sigmoid().item()
             title = f"{name}, {right:.0%} right" if row == 0 else ""
-            ax.set(title=title, ylim=(0, 1.05), xticks=[], xlabel=f"{row + 1} of them: positive with {chance:.2f}")
+            ax.set(
+                title=title,
+                ylim=(0, 1.05),
+                xlim=(-0.6, 13.6),
+                xticks=[],
+                xlabel=f"{row + 1} of them: positive with {chance:.2f}",
+            )
     for ax in axes[::3]:
         ax.set_ylabel("weight")
 plt.show()
