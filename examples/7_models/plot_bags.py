@@ -3,8 +3,8 @@ Are there two of them in the bag?
 =================================
 
 Only the bag has a label: positive if at least two of its instances are of a certain kind. A network pools the
-instances and has to find out which kind that is. One winner is not enough to tell one from two; a pooling that takes two
-is made for it.
+instances and has to find out which kind that is. One winner is not enough to tell one from two; a pooling that takes
+two is made for it.
 """
 
 import matplotlib.pyplot as plt
