@@ -71,5 +71,9 @@ with viz.style():
         second.plot(steps, off[name], color=viz.colour(colour), linewidth=1.7, label=name)
     first.set(title="milliseconds", xscale="log", yscale="log", xlabel="positions")
     second.set(title="distance from the finest", xscale="log", yscale="log", xlabel="positions")
+    first.set_xticks(lengths, [str(n) for n in lengths], minor=False)
+    second.set_xticks(steps, [str(n) for n in steps])
+    for ax in (first, second):
+        ax.minorticks_off()
     first.legend(fontsize=8)
 plt.show()

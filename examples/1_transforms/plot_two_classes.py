@@ -40,8 +40,8 @@ with viz.style():
         axes[2].plot(lead, omegamax.fenchel_young_loss(scores, target, omega, reduction="none"), color=shade)
         if omega.margin < 4:
             axes[2].plot(omega.margin, 0, "o", ms=5, color=shade, clip_on=False, zorder=3)
-    axes[0].set(title="entropy", xlabel="probability of the first class", ylim=(0, 0.95))
-    axes[0].legend(fontsize=8, ncols=2, loc="upper center")
+    axes[0].set(title="entropy", xlabel="probability of the first class", ylim=(0, 1.2))
+    axes[0].legend(fontsize=8, ncols=2, loc="upper left")
     axes[1].set(title="map", xlabel="lead of the first class", ylabel="its probability")
     axes[2].set(title="loss, if the first class is right", xlabel="lead of the first class", ylim=(0, 3.5))
 plt.show()

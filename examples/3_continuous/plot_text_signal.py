@@ -35,27 +35,6 @@ course = 1.1 * bump(0.2, 0.035) - 1.7 * bump(0.6, 0.06) + 0.9 * bump(0.76, 0.025
 words = course + 0.4 * noise(length, features)
 
 # %%
-# The value function is a ridge regression of the words on J bumps. How many? If bumps narrow as they become more, too
-# many of them follow each single word. If they keep their width, it is the width that limits the detail, and more of
-# them change little.
-
-
-def bumps(count, width):
-    return GaussianRBF.grid(count, 1, variance=width**2, dtype=torch.float64)
-
-
-counts = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192]
-errors = {}
-for count in counts:
-    for setting, width in (("width 1/J", 1 / count), ("width 0.1", 0.1)):
-        fit = RidgeFit(bumps(count, width), length, penalty=0.01)
-        value = fit.reconstruct(fit(words))
-        for target, signal in (("words", words), ("their course", course)):
-            errors.setdefault((setting, target), []).append((value - signal).square().mean().sqrt().item())
-best = errors["width 1/J", "their course"]
-print(f"nearest to the course: {counts[best.index(min(best))]} bumps of width 1/J")
-
-# %%
 # Scores point at the verdict, not without noise. Softmax gives every word some weight; sparsemax, at a temperature of
 # 16, picks a few. The density has the mean and the variance of the weights: two numbers for 280. A Gaussian is positive
 # from the first word to the last, and what little weight softmax leaves all over the text makes it wide: its context is
@@ -63,7 +42,7 @@ print(f"nearest to the course: {counts[best.index(min(best))]} bumps of width 1/
 
 scores = 7 * bump(0.6, 0.08).squeeze(-1) + 0.8 * noise(length)
 weights = {"softmax": omegamax.softmax(scores), "sparsemax": omegamax.sparsemax(scores / 16)}
-basis = bumps(24, 1 / 24)
+basis = GaussianRBF.grid(24, 1, variance=1 / 24**2, dtype=torch.float64)
 densities = {}
 for name, alpha in (("softmax", 1.0), ("sparsemax", 2.0)):
     attend = ContinuousAttention(basis, alpha=alpha, positions=length)
@@ -74,26 +53,15 @@ for name, alpha in (("softmax", 1.0), ("sparsemax", 2.0)):
     print(f"mean of the context, discrete {single.mean():.2f}, continuous {context.mean():.2f}")
 
 # %%
-# Above, one feature of the words with three value functions, and the errors. Below, the weights, as mass per unit of
-# length, with their densities.
+# One feature of the words and its value function, and the weights, as mass per unit of length, with their densities.
 
 with viz.style():
-    figure, (above, error, *below) = viz.panels(4, 2, size=(5.2, 2.7))
+    figure, (above, *below) = viz.panels(3, 3, size=(3.7, 2.7))
+    fine, fit = grid_positions(1200, dtype=torch.float64), RidgeFit(basis, length, penalty=0.01)
     above.plot(t, words[:, 0], ".", ms=3, color="#b8c0c9", label="words")
-    fine = grid_positions(1200, dtype=torch.float64)
-    for count, shade in zip((6, 24, 192), plt.get_cmap("viridis")([0.85, 0.5, 0.1]), strict=True):
-        fit = RidgeFit(bumps(count, 1 / count), length, penalty=0.01)
-        value = fit.reconstruct(fit(words[:, :1]), fine)
-        above.plot(fine, value, color=shade, linewidth=0.8 if count == 192 else 1.8, label=f"J = {count}")
-    above.set(xlim=(0, 1), ylim=(-2.8, 2.7), title="one feature, and value functions with bumps of width 1/J")
-    above.legend(ncols=4, loc="upper center", handlelength=1, columnspacing=1.2)
-    for (setting, target), row in errors.items():
-        shade = viz.colour("entmax15" if setting == "width 1/J" else "k_subsets")
-        error.plot(counts, row, "-" if target == "their course" else ":", color=shade, label=f"{setting}, to {target}")
-    error.set(xscale="log", ylim=(0, 0.8), title="root mean square distance of the value function", xlabel="J")
-    error.set_xticks(counts[::2], counts[::2])
-    error.minorticks_off()
-    error.legend(ncols=2)
+    above.plot(fine, fit.reconstruct(fit(words[:, :1]), fine), color="#1f2933", label="value function")
+    above.set(xlim=(0, 1), ylim=(-2.8, 2.7), title="one feature of the text", xlabel="place in the text")
+    above.legend(ncols=2, loc="upper center", handlelength=1)
     for ax, (name, p) in zip(below, densities.items(), strict=True):
         ax.stairs(length * weights[name], torch.linspace(0, 1, length + 1), fill=True, color="#c3cad2")
         viz.density(p, colour=viz.colour(name), title=f"{name}: weights and density", ax=ax)

@@ -72,9 +72,20 @@ with viz.style():
     first.set(title="signs, 6 of 64 flipped", ylabel="recalled exactly")
     for name, rates in exact.items():
         label = maps.get(name, "softmax, within 0.01")
-        second.plot(counts, rates, color=viz.colour(name), linewidth=1.7, label=label, zorder=3 - (name == "normmax"))
+        wide = (
+            {"linewidth": 5, "alpha": 0.4, "zorder": 1} if name == "normmax" else {"linewidth": 1.7}
+        )  # two lines are one
+        second.plot(counts, rates, color=viz.colour(name), label=label, **wide)
     for name, n in promised.items():
-        second.plot([n], [0], "o", color=viz.colour(name), clip_on=False, ms=6 if name == "sparsemax" else 9)
+        second.plot(
+            [n],
+            [0],
+            "o",
+            color=viz.colour(name),
+            clip_on=False,
+            ms=6 if name == "sparsemax" else 10,
+            zorder=4 + (name == "sparsemax"),
+        )
     second.set(title="on a sphere, in one step")
     for sharpness, shade in ((2.0, "#a3cbe5"), (5.0, "#5b9fcb"), (10.0, "#2176ae"), (50.0, "#123f5e")):
         held = [capacity(d, "sparsemax", sharpness, 0.1) for d in dimensions]

@@ -32,7 +32,7 @@ torch.set_num_threads(1)  # small networks do not gain by more
 # Pictures from a generator, each with five captions, and features of their cells: a network that was taught to name
 # what is in a cell.
 
-recipe = CaptionRecipe(samples=(1200, 50, 50), pictures=1200, feature_steps=200)
+recipe = CaptionRecipe(samples=(1200, 50, 50), pictures=1200, feature_steps=150)
 data = recipe.data(seed=0)
 folder = Path(tempfile.mkdtemp())
 cnn = train_features(recipe, folder, 0, lambda name, step: None)
@@ -48,7 +48,7 @@ def train(attention):
     config = CaptionConfig.small(attention=attention, grid=recipe.grid)
     rate = Rate(4e-3, warmup=20, fall="cosine", interval="step")
     task = CaptionTask(data.vocabulary, config, rate=rate, cnn=str(folder / "cnn.safetensors"), freeze_cnn=True)
-    make_trainer(250, []).fit(task, datamodule=data)
+    make_trainer(180, []).fit(task, datamodule=data)
     return task.eval()
 
 

@@ -122,11 +122,14 @@ def test_ties_and_one_score_far_ahead(page, name):
     if name == "sequential_k_subsets":
         a["transition"] = 0.5
     rows = [[0.0] * n, [1.0, 1.0, 0.0, 0.0, 1.0], [900.0, 0.0, 0.0, -900.0, 1.0], [4.0, -4.0, 4.0, -4.0, 4.0]]
-    y = [[0.2] * n for _ in rows]
-    found = page.driver.execute_script(SOLVE, name, [[z, a, t] for z, t in zip(rows, y, strict=True)])
+    y = torch.full((n,), 0.2, dtype=F64)
+    if "k" in a:
+        y = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0], dtype=F64)
     omega = omega_of(name, a, n)
-    for z, each in zip(rows, found, strict=True):
-        near(each["p"], omega.argmax(torch.tensor(z, dtype=F64)))
+    for z, each in zip(rows, page.driver.execute_script(SOLVE, name, [[z, a, y.tolist()] for z in rows]), strict=True):
+        scores = torch.tensor(z, dtype=F64)
+        near(each["p"], omega.argmax(scores))
+        near(each["loss"], omegamax.fenchel_young_loss(scores, y, omega))
 
 
 def check_tvmax(page, count, most):
@@ -142,14 +145,19 @@ def check_tvmax(page, count, most):
         p = omega.argmax(z)
         near(found["p"], p.flatten())
         near(found["omega"], omega(p))
+        near(found["loss"], omegamax.fenchel_young_loss(z, y, omega))
+        if z.numel() <= 36:
+            jacobian = torch.autograd.functional.jacobian(lambda x, o=omega: o.argmax(x), z)
+            near(found["jacobian"], jacobian.reshape(z.numel(), z.numel()), 1e-7)
 
 
 def test_tvmax_is_that_of_the_library(page):
-    check_tvmax(page, 6, 8)
+    check_tvmax(page, 6, 6)
 
 
 @pytest.mark.slow
 def test_tvmax_is_that_of_the_library_on_many_images(page):
+    check_tvmax(page, 60, 6)
     check_tvmax(page, 100, 20)
 
 
@@ -159,7 +167,7 @@ def check_densities(page, count):
     for _ in range(count):
         n, alpha = (
             draws.choice([1, 2]),
-            draws.choice([1.0, 4 / 3, 1.5, 2.0, draws.uniform(0.8, 0.98), draws.uniform(1.02, 4)]),
+            draws.choice([1.0, 4 / 3, 1.5, 2.0, draws.uniform(0.7, 0.98), draws.uniform(1.02, 4)]),
         )
         mean, root = (
             torch.rand(n, dtype=F64, generator=generator),

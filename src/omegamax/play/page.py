@@ -11,8 +11,8 @@ from omegamax.maps import records
 
 # In this order: what a script uses when it is read stands before it.
 SCRIPTS = (
-    *("numbers.js", "entmax.js", "bounds.js", "variation.js", "clusters.js", "sequences.js"),
-    *("densities.js", "mixtures.js", "maps.js", "kinds.js"),
+    *("numbers.js", "entmax.js", "bounds.js", "flow.js", "variation.js", "clusters.js", "sequences.js"),
+    *("threshold.js", "densities.js", "mixtures.js", "maps.js", "kinds.js"),
     *("dom.js", "controls.js", "state.js", "python.js"),
     *("bars.js", "charts.js", "simplex.js", "isolines.js", "curve.js", "picture.js", "cards.js", "app.js"),
 )

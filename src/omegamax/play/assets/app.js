@@ -5,7 +5,7 @@ const data = JSON.parse(at("data").textContent);
 const app = { state: readLink(location.hash), refresh: schedule, setSimplex };
 const cards = [0, 1].map((index) => makeCard(index, app));
 const inputs = at("inputs");
-let due = 0, input = null, shape = "", linked = 0;
+let due = 0, input = null, shape = "", linked = 0, waiting = 0, cost = 0;
 
 function schedule() {
   cancelAnimationFrame(due);
@@ -15,7 +15,7 @@ function schedule() {
 function refresh() {
   const { state } = app, { view } = state;
   fitSides(state, view);
-  if (shape !== view) buildInputs(), (shape = view);
+  if (shape !== view) buildInputs(), (shape = view), (cost = 0);
   for (const tab of document.querySelectorAll("[role=tab]")) {
     const on = tab.dataset.view === view;
     tab.setAttribute("aria-selected", String(on));
@@ -24,10 +24,20 @@ function refresh() {
   at("bench").setAttribute("aria-labelledby", `tab-${view}`);
   at("bench").dataset.view = view;
   input.refresh();
+  // Where the cards take long, hands come first, and the cards follow after a rest as long.
+  if (cost < 40) refreshCards();
+  else if (!waiting) waiting = setTimeout(refreshCards, Math.min(cost, 250));
+}
+
+function refreshCards() {
+  clearTimeout(waiting);
+  waiting = 0;
+  const { state } = app, { view } = state, start = performance.now();
   const u = state.z.map((x) => x / state.temperature.scores);
   const solved = view === "scores" ? state.sides.scores.map((side) => mapOf(side.name).solve(u, side)) : [];
   const top = solved.length ? Math.max(Math.ceil(maximum(solved.flat()) * 10) / 10, 0.3) : 1;
   announce(cards.map((card) => card.refresh({ u, solved, top })).join(". "));
+  cost = performance.now() - start;
   clearTimeout(linked);
   linked = setTimeout(() => history.replaceState(null, "", writeLink(app.state)), 120);
 }
@@ -75,7 +85,7 @@ function scoreInputs() {
   const fewer = button("\u2212", () => resize(app.state.z.slice(0, -1)), { "aria-label": "One score fewer" });
   const more = button("+", () => resize([...app.state.z, 0]), { "aria-label": "One score more" });
   const drawNormal = () => Math.round(40 * Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())) / 40 * 1.4;
-  const count = element("span", { class: "count" });
+  const count = element("span", { class: "count" }), typed = makeNumbers("typed", 2, 12, () => app.state.z, resize);
   layOut([
     element("h2", {}, "Scores z"),
     element("p", { class: "hint" }, view === "line" ? "Drag the bars: scores at positions on a line, and the weights they get." : "Drag the bars, or use the arrow keys."),
@@ -84,6 +94,7 @@ function scoreInputs() {
     element("div", { class: "buttons" }, fewer, count, more,
       button("Draw anew", () => resize(app.state.z.map(() => clamp(drawNormal(), -REACH, REACH)))),
       button("Sort", () => resize([...app.state.z].sort((a, b) => b - a)))),
+    typed.node,
     element("div", { class: "controls" }, temperature(view), view === "line" ? weightsChoice() : null),
   ]);
   return {
@@ -93,6 +104,7 @@ function scoreInputs() {
       fewer.disabled = z.length <= 2;
       more.disabled = z.length >= 12;
       count.textContent = `${z.length} scores`;
+      typed.refresh();
       if (marks.children.length !== z.length) {
         marks.replaceChildren(...z.map((_, i) => button(String(i + 1), () => {
           const on = app.state.marks.includes(i);
@@ -110,24 +122,36 @@ function scoreInputs() {
 
 function simplexInputs() {
   const bars = makeScoreBars(() => app.state.s, (s) => { app.state.s = s; schedule(); });
-  const key = range(3).map((i) => element("li", {}, element("span", { class: `swatch support-${i + 1}` }), `${i + 1} of 3 positive`));
+  const typed = makeNumbers("typed", 3, 3, () => app.state.s, (s) => { app.state.s = s; schedule(); });
+  const key = element("ul", { class: "key", "aria-label": "Shades of the plane" });
+  const swatch = (depth, words) => element("li", {}, element("span", { class: "swatch", style: `--deep: ${depth}%` }), words);
+  const showKey = () => key.replaceChildren(...(app.state.shade === "support"
+    ? [[41, "1"], [23, "2"], [7, "3"]].map(([depth, count]) => swatch(depth, `${count} of 3 positive`))
+    : [swatch(0, "exactly 0"), swatch(5, "above 0"), swatch(28, "0.5 and more"), swatch(52, "1")]));
+  const shade = makeChoice("shade", "shades show", SHADES, app.state.shade, (name) => { app.state.shade = name; schedule(); });
   layOut([
     element("h2", {}, "Three scores"),
     element("p", { class: "hint" }, "Drag the point z in either plane, or the bars. The filled point is p, the summit of \u27e8p, z\u27e9 \u2212 \u03a9(p), whose levels are the thin lines; the thick line is its path from high to low temperature."),
     bars.node,
-  ], [element("ul", { class: "key", "aria-label": "Shades of the plane" }, key), element("div", { class: "controls" }, temperature("simplex"))]);
-  return { refresh: () => bars.refresh(Math.floor(bars.node.clientWidth)) };
+  ], [typed.node, element("div", { class: "controls" }, temperature("simplex"), shade), key]);
+  return {
+    refresh() {
+      bars.refresh(Math.floor(bars.node.clientWidth));
+      typed.refresh();
+      showKey();
+    },
+  };
 }
 
 function imageInputs() {
   const drawing = makeDrawing(() => app.state.image, (image) => { app.state.image = image; schedule(); });
-  const put = (image) => { app.state.image = image; schedule(); };
+  const put = (image) => { app.state.image = image; schedule(); }, cells = () => cellsOf(app.state);
   const file = element("input", { id: "file", type: "file", accept: "image/*", class: "unseen", change: async () => {
     try {
-      if (file.files[0]) put(await loadPicture(file.files[0]));
-      announce("Picture loaded");
+      if (file.files[0]) put(await loadPicture(file.files[0], cells()));
+      at("trouble").textContent = "";
+      announce("Picture loaded", "picture");
     } catch {
-      announce("This file is no picture that the browser can read");
       at("trouble").textContent = "This file is no picture that the browser can read.";
     }
     file.value = "";
@@ -142,10 +166,11 @@ function imageInputs() {
     drawing.node,
   ], [
     element("div", { class: "buttons" }, erase, element("label", { for: "file", class: "quiet file" }, "Load a picture", file),
-      ...Object.keys(PRESETS).map((name) => button(name, () => put(drawPreset(name))))),
+      ...Object.keys(PRESETS).map((name) => button(name, () => put(drawPreset(name, cells()))))),
     element("p", { id: "trouble", class: "hint", role: "status" }),
     element("div", { class: "controls" },
-      makeSlider("brush", { label: "brush", low: 0.8, high: 4, step: 0.2 }, drawing.brush.size, (size) => { drawing.brush.size = size; }),
+      makeSlider("brush", { label: "brush", low: 0.02, high: 0.2, step: 0.01 }, drawing.brush.size, (size) => { drawing.brush.size = size; }),
+      makeChoice("cells", "cells a side", SIZES.map(String), String(cells()), (count) => put(resample(app.state.image, Number(count)))),
       temperature("image"), weightsChoice()),
   ]);
   return { refresh: drawing.refresh };
@@ -179,4 +204,4 @@ at("cards").append(...cards.map((card) => card.node));
 refresh();
 
 // For a console, and for the tests.
-window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, app };
+window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, searchSteps, thingOf, limit, readLink, writeLink, app, isWaiting: () => waiting > 0 };

@@ -7,15 +7,15 @@ const entryColour = (i) => `color-mix(in srgb, ${ENTRY[i % 12]}, var(--towards) 
 // Scores as bars from a line at 0: each is a slider of its own, for hands, keys and screen readers.
 function makeScoreBars(get, set) {
   const HEIGHT = 220, TOP = 22, holder = element("div", { class: "scores" });
-  const y = (value) => TOP + ((REACH - value) / (2 * REACH)) * (HEIGHT - 2 * TOP);
-  let shape = "", groups = [], held = -1;
+  const y = (value) => TOP + ((reach - value) / (2 * reach)) * (HEIGHT - 2 * TOP);
+  let shape = "", groups = [], held = -1, reach = REACH;
 
   function build(n, width) {
     const column = width / n, thick = Math.min(30, column * 0.62), focused = groups.indexOf(document.activeElement);
     groups = range(n).map((i) => {
       const centre = (i + 0.5) * column;
-      return drawn("g", { role: "slider", tabindex: 0, class: "score", "aria-label": `Score ${i + 1}`, "aria-valuemin": -REACH,
-        "aria-valuemax": REACH, "aria-orientation": "vertical", keydown: (event) => press(event, i) },
+      return drawn("g", { role: "slider", tabindex: 0, class: "score", "aria-label": `Score ${i + 1}`, "aria-valuemin": -reach,
+        "aria-valuemax": reach, "aria-orientation": "vertical", keydown: (event) => press(event, i) },
       drawn("rect", { class: "hit", x: i * column, y: 0, width: column, height: HEIGHT }),
       drawn("rect", { class: "bar", x: centre - thick / 2, width: thick, rx: 3 }),
       line(centre - thick / 2, 0, centre + thick / 2, 0, { class: "grip" }),
@@ -37,26 +37,27 @@ function makeScoreBars(get, set) {
   function drag(event, svg) {
     event.preventDefault();
     const across = event.clientY - svg.getBoundingClientRect().top;
-    put(held, REACH - ((across - TOP) / (HEIGHT - 2 * TOP)) * 2 * REACH);
+    put(held, reach - ((across - TOP) / (HEIGHT - 2 * TOP)) * 2 * reach);
   }
 
   function put(i, value) {
     const z = [...get()];
-    z[i] = clamp(Math.round(value * 20) / 20, -REACH, REACH);
+    z[i] = clamp(Math.round(value * 20) / 20, -reach, reach);
     set(z);
   }
 
   function press(event, i) {
     const by = { ArrowUp: 0.1, ArrowRight: 0.1, ArrowDown: -0.1, ArrowLeft: -0.1, PageUp: 1, PageDown: -1 }[event.key];
-    const to = { Home: -REACH, End: REACH }[event.key];
+    const to = { Home: -reach, End: reach }[event.key];
     if (by === undefined && to === undefined) return;
     event.preventDefault();
     put(i, to ?? get()[i] + by);
   }
 
   function refresh(width) {
-    const z = get();
-    if (shape !== `${z.length} ${width}`) build(z.length, width), (shape = `${z.length} ${width}`);
+    const z = get(), furthest = maximum(z.map(Math.abs));
+    if (held < 0) reach = furthest <= REACH ? REACH : Math.ceil(furthest); // the scale stands still under a hand
+    if (shape !== `${z.length} ${width} ${reach}`) build(z.length, width), (shape = `${z.length} ${width} ${reach}`);
     z.forEach((value, i) => {
       const [, bar, grip, words] = groups[i].children, end = y(value), above = value >= 0;
       groups[i].setAttribute("aria-valuenow", plain(value));
@@ -66,7 +67,7 @@ function makeScoreBars(get, set) {
       grip.setAttribute("y1", end), grip.setAttribute("y2", end);
       words.setAttribute("y", above ? end - 7 : end + 15);
       const short = width / z.length < 36;
-      words.textContent = (short ? String(Number(value.toFixed(1))) : value.toFixed(2)).replace("-", "\u2212");
+      words.textContent = (short ? String(Number(value.toFixed(reach > 9 ? 0 : 1))) : value.toFixed(reach > 99 ? 0 : 2)).replace("-", "\u2212");
     });
   }
 

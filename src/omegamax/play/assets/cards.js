@@ -65,21 +65,48 @@ function makeCard(index, app) {
         makeParameter(`${id}-${a.name}`, a, side()[a.name], n, (value) => change(a.name, value)))),
       parts.figure, parts.facts, parts.more,
       element("div", { class: "code" }, element("pre", { tabindex: 0, role: "region", "aria-label": `Python of ${letter}` }, parts.code), copyCode));
-    if (view === "scores") buildMore(thing);
+    if (view === "scores") buildMore(thing, n);
     node.style.setProperty("--colour", aboutOf(side().name).colour);
     if (focused) select.focus({ preventScroll: true });
   }
 
-  function buildMore(map) {
-    const axes = axesOf(map), chosen = () => axes.find((a) => a.name === (app.state.axes?.[index] ?? "")) ?? axes.at(axes.length > 1 ? 1 : 0);
-    const select = element("select", { "aria-label": `Path of ${letter} along`, change: () => {
-      app.state.axes = { ...app.state.axes, [index]: select.value };
+  function buildMore(map, n) {
+    const axes = axesOf(map, n), put = (name, value) => {
+      app.state[name] = app.state[name].map((old, i) => (i === index ? value : old));
       app.refresh();
-    } }, axes.map((a) => element("option", { value: a.name, selected: a === chosen() }, a.label)));
-    parts.path = element("div", {}), parts.jacobian = element("div", {}), parts.axis = chosen;
+    };
+    const axis = () => axes.find((a) => a.name === app.state.axes[index]) ?? axes.at(map.parameters.some((a) => axes.includes(a)) ? 1 : 0);
+    const select = element("select", { "aria-label": `Path of ${letter} along`, change: () => put("axes", select.value) },
+      axes.map((a) => element("option", { value: a.name, selected: a === axis() }, a.label)));
+    const search = () => app.state.searches[index];
+    const method = element("select", { "aria-label": `Threshold of ${letter} by`, change: () => put("searches", { ...search(), method: method.value }) },
+      METHODS.map((name) => element("option", { value: name, selected: name === search().method }, name)));
+    const walk = (by) => put("searches", { ...search(), step: clamp(Math.min(search().step, parts.count) + by, 1, parts.count) });
+    const step = (words, by, label) => element("button", { type: "button", class: "quiet small", "aria-label": `${label} of ${letter}`, click: () => walk(by) }, words);
+    Object.assign(parts, { axis, method, back: step("\u2212", -1, "One step back"), on: step("+", 1, "One step on"),
+      path: element("div", {}), jacobian: element("div", {}), threshold: element("div", {}),
+      numbers: element("div", { class: "numbers", tabindex: 0, role: "region", "aria-label": `Numbers of ${letter}` }),
+      details: element("details", { class: "wide", toggle: () => app.refresh() }, element("summary", {}, "Numbers")) });
+    parts.details.append(parts.numbers);
     parts.more.replaceChildren(
       element("section", { class: "path-box" }, element("h3", {}, "Path along ", select), parts.path),
-      element("section", { class: "jacobian-box" }, element("h3", {}, "Jacobian dp/dz"), parts.jacobian));
+      element("section", { class: "jacobian-box" }, element("h3", {}, "Jacobian dp/dz"), parts.jacobian),
+      element("section", { class: "wide" }, element("h3", {}, "Threshold by ", method, parts.back, parts.on), parts.threshold),
+      parts.details);
+  }
+
+  // What the search had found after so many steps.
+  function showThreshold(map, own, u) {
+    const search = map.search(u, own), none = typeof search === "string", { method, step } = app.state.searches[index];
+    for (const control of [parts.method, parts.back, parts.on]) control.hidden = none;
+    if (none) return parts.threshold.replaceChildren(element("p", { class: "hint" }, search));
+    const steps = searchSteps(search, method), shown = Math.min(step, steps.length), now = steps[shown - 1];
+    parts.count = steps.length;
+    parts.back.disabled = shown === 1, parts.on.disabled = shown === steps.length;
+    const words = `Step ${shown} of ${steps.length}: \u03c4 = ${digits(now.tau, 4)}, ${search.what ?? "sum of p"} ${digits(now.sum, 4)}, wanted ${digits(search.total, Number.isInteger(search.total) ? 0 : 2)}`;
+    parts.threshold.replaceChildren(
+      thresholdChart(widthOf(parts.threshold), search, steps, shown, method, `${own.name}: threshold by ${method}. ${words}`),
+      element("p", { class: "hint" }, words));
   }
 
   function showFacts(facts) {
@@ -115,13 +142,16 @@ function makeCard(index, app) {
     parts.figure.replaceChildren(probabilityBars(widthOf(parts.figure), p, y, top, own.name));
     showFacts(mapFacts(map, own, u, p, app.state.marks));
     parts.path.replaceChildren(pathChart(widthOf(parts.path), map, own, app.state.z, app.state.temperature.scores, parts.axis()));
-    parts.jacobian.replaceChildren(jacobianChart(Math.min(widthOf(parts.jacobian), 190), map.jacobian(u, p, own), own.name));
+    const J = map.jacobian(u, p, own);
+    parts.jacobian.replaceChildren(jacobianChart(Math.min(widthOf(parts.jacobian), 190), J, own.name));
+    if (parts.details.open) parts.numbers.replaceChildren(numbersTable(u, p, J, own.name));
+    showThreshold(map, own, u);
     return `support ${p.filter((x) => x > 0).length} of ${p.length}, largest ${maximum(p).toFixed(2)} at ${p.indexOf(maximum(p)) + 1}`;
   }
 
   function showSimplex(map, own) {
     const u = app.state.s.map((x) => x / app.state.temperature.simplex);
-    const p = triangle.refresh(widthOf(parts.figure), map, own, u, shownColour(aboutOf(own.name).colour));
+    const p = triangle.refresh(widthOf(parts.figure), map, own, u, shownColour(aboutOf(own.name).colour), app.state.shade);
     showFacts([["p", p.map((x) => digits(x, 3)).join(", ")], ...mapFacts(map, own, u, p, []).slice(0, 2)]);
     return `probabilities ${p.map((x) => x.toFixed(2)).join(", ")}`;
   }
@@ -148,17 +178,17 @@ function makeCard(index, app) {
 
   function showImage(thing, own) {
     const u = app.state.image.map((x) => x / LEVELS / app.state.temperature.image), colour = shownColour(aboutOf(own.name).colour);
-    const canvas = element("canvas", { role: "img" }), width = Math.min(widthOf(node) - 44, 420);
+    const canvas = element("canvas", { role: "img" }), cells = cellsOf(app.state), size = [cells, cells], width = Math.min(widthOf(node) - 44, 420);
     let facts, overlay = null;
     if (thing.fit) {
-      const { density } = fitDensity(thing, own, [CELLS, CELLS], u), fine = 3 * CELLS;
+      const { density } = fitDensity(thing, own, size, u), fine = 60;
       paintCells(canvas, gridPoints([fine, fine]).map((t) => density.prob(t)), fine, colour, 0);
       overlay = chart(width, width, "", ...ellipses(width, density));
       facts = densityFacts(density);
       showCriterion(density);
     } else {
-      const whole = { ...own, height: CELLS, width: CELLS }, p = thing.solve(u, whole);
-      paintCells(canvas, p, CELLS, colour);
+      const whole = { ...own, height: cells, width: cells }, p = thing.solve(u, whole);
+      paintCells(canvas, p, cells, colour);
       facts = [["support", `${p.filter((x) => x > 0).length} of ${p.length}`], ["patches", String(countPatches(p))],
         ["distinct weights", String(new Set(p.filter((x) => x > 0).map((x) => x.toPrecision(9))).size)],
         ["entropy \u2212\u03a9(p)", digits(-thing.omega(p, whole), 3)]];

@@ -1,7 +1,8 @@
-// The path of the probabilities along a parameter, and their Jacobian.
+// The path of the probabilities along a parameter or a score, and their Jacobian.
 
 const TEMPERATURE = { name: "temperature", label: "temperature", low: 0.05, high: 50, start: 1, log: true };
-const axesOf = (map) => [TEMPERATURE, ...map.parameters.filter((a) => a.low !== undefined)];
+const axesOf = (map, n) => [TEMPERATURE, ...map.parameters.filter((a) => a.low !== undefined),
+  ...range(n).map((i) => ({ name: `z${i + 1}`, label: `score ${i + 1}`, low: -REACH, high: REACH, entry: i }))];
 
 // Where an axis is looked at: as evenly as its slider moves.
 function stepsOf(axis, n, count = 61) {
@@ -15,14 +16,14 @@ function pathOf(map, side, z, temperature, axis) {
   const values = stepsOf(axis, z.length);
   const paths = values.map((value) => (axis.log
     ? map.solve(z.map((x) => x / value), side)
-    : map.solve(z.map((x) => x / temperature), { ...side, [axis.name]: value })));
+    : map.solve(z.map((x, i) => (i === axis.entry ? value : x) / temperature), { ...side, [axis.name]: value })));
   return { values, paths };
 }
 
 function pathChart(width, map, side, z, temperature, axis) {
   const HEIGHT = 190, LEFT = 22, RIGHT = 22, TOP = 10, BOTTOM = 34;
   const { values, paths } = pathOf(map, side, z, temperature, axis), top = Math.max(maximum(paths.flat()), 0.25);
-  const low = values[0], high = values.at(-1), now = axis.log ? temperature : side[axis.name];
+  const low = values[0], high = values.at(-1), now = axis.log ? temperature : z[axis.entry] ?? side[axis.name];
   const place = (v) => (axis.log ? Math.log(v / low) / Math.log(high / low) : high > low ? (v - low) / (high - low) : 0.5);
   const x = (v) => LEFT + place(v) * (width - LEFT - RIGHT), y = (p) => HEIGHT - BOTTOM - (p / top) * (HEIGHT - TOP - BOTTOM);
   const lines = range(z.length).map((i) => polyline(values.map((v, s) => [x(v), y(paths[s][i])]),
@@ -76,4 +77,12 @@ function criterionChart(width, scores, chosen) {
       drawn("circle", { cx: (k + 0.5) * column, cy: y(s), r: k === chosen ? 6 : 4, class: k === chosen ? "own bar" : "other" }),
       text((k + 0.5) * column, y(s) - 10, digits(s, 1), { class: "tick", "text-anchor": "middle" }),
       text((k + 0.5) * column, HEIGHT - 4, `K = ${k + 1}`, { class: k === chosen ? "value" : "tick", "text-anchor": "middle" }))));
+}
+
+// Scores, probabilities and Jacobian to read and to copy.
+function numbersTable(u, p, J, label) {
+  const head = (words) => element("th", { scope: "col" }, words), cell = (x) => element("td", {}, digits(x, 6));
+  return element("table", {}, element("caption", {}, `${label}: entries, scores over the temperature, probabilities, Jacobian`),
+    element("thead", {}, element("tr", {}, head("i"), head("z/T"), head("p"), p.map((_, j) => head(`dp/dz${j + 1}`)))),
+    element("tbody", {}, p.map((x, i) => element("tr", {}, element("th", { scope: "row" }, String(i + 1)), cell(u[i]), cell(x), J[i].map(cell)))));
 }

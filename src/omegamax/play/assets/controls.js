@@ -36,3 +36,26 @@ function makeParameter(id, parameter, value, n, change) {
   const bounds = { ...parameter, low: limit(parameter.low, n), high: limit(parameter.high, n) };
   return makeSlider(id, bounds, value, change);
 }
+
+// Scores as text, for those who would rather type: taken over when they make sense, otherwise it is said what is wanted.
+function makeNumbers(id, least, most, get, set) {
+  const wanted = `${least === most ? least : `${least} to ${most}`} numbers from \u2212${LARGEST} to ${LARGEST}, with commas`;
+  const trouble = element("p", { id: `${id}-trouble`, class: "hint wrong", role: "status" });
+  const input = element("input", { id, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": trouble.id, change: () => {
+    const words = input.value.replaceAll("\u2212", "-").split(/[\s,;[\]()]+/).filter((word) => word), numbers = words.map(Number);
+    const right = numbers.length >= least && numbers.length <= most && numbers.every((x) => Math.abs(x) <= LARGEST);
+    trouble.textContent = right ? "" : `Wanted: ${wanted}.`;
+    input.setAttribute("aria-invalid", String(!right));
+    if (right) set(numbers.map((x) => Number(plain(x))));
+  } });
+  return {
+    node: element("div", { class: "typed" }, element("label", { for: id }, "as text"), input, trouble),
+    refresh() {
+      const shown = get().map(plain).join(", ");
+      if (document.activeElement === input || input.dataset.shown === shown) return;
+      input.value = input.dataset.shown = shown;
+      trouble.textContent = "";
+      input.setAttribute("aria-invalid", "false");
+    },
+  };
+}

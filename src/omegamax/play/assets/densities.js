@@ -80,9 +80,12 @@ function gridDensity(scores, alpha) {
 
 // Mean and covariance of points under weights that sum to one.
 function moments(points, weights) {
-  const n = points[0].length, mean = range(n).map((a) => dot(weights, points.map((x) => x[a])));
-  const pairs = n === 1 ? [[0, 0]] : [[0, 0], [0, 1], [1, 1]];
-  const covariance = pairs.map(([a, b]) =>
-    sum(points.map((x, l) => weights[l] * (x[a] - mean[a]) * (x[b] - mean[b]))));
+  const n = points[0].length, mean = zeros(n), covariance = zeros(n === 1 ? 1 : 3);
+  points.forEach((x, l) => { for (let a = 0; a < n; a++) mean[a] += weights[l] * x[a]; });
+  points.forEach((x, l) => {
+    const d = x[0] - mean[0], e = n === 1 ? 0 : x[1] - mean[1];
+    covariance[0] += weights[l] * d * d;
+    if (n === 2) (covariance[1] += weights[l] * d * e), (covariance[2] += weights[l] * e * e);
+  });
   return { mean, covariance };
 }

@@ -46,7 +46,7 @@ function copy(words, button) {
   const told = (said) => {
     const before = button.textContent;
     button.textContent = said;
-    announce(said);
+    announce(said, "copy");
     setTimeout(() => { button.textContent = before; }, 1400);
   };
   if (button.dataset.busy) return;
@@ -65,9 +65,14 @@ function copy(words, button) {
   else byHand();
 }
 
-// What a screen reader is told, once things have come to rest.
+// What a screen reader is told, once things have come to rest: the last word on each topic.
+const untold = new Map();
 let saying = 0;
-function announce(words) {
+function announce(words, topic = "cards") {
+  untold.set(topic, words);
   clearTimeout(saying);
-  saying = setTimeout(() => { at("said").textContent = words; }, 350);
+  saying = setTimeout(() => {
+    at("said").textContent = [...untold.values()].join(". ");
+    untold.clear();
+  }, 350);
 }

@@ -1,6 +1,8 @@
 // Every density that can be put over the line or over an image: its parameters, its fit, and its line of Python.
 
-const DENSITY_ALPHA = { name: "alpha", label: "alpha", low: 0.8, high: 4, step: 0.05, start: 1.5 };
+// Below these alphas there is no variance: 0.5 for a quadratic score in the plane, 2/3 for a linear one on the line.
+const DENSITY_ALPHA = { name: "alpha", label: "alpha", low: 0.6, high: 4, step: 0.05, start: 1.5 };
+const LINEAR_ALPHA = { ...DENSITY_ALPHA, low: 0.7 };
 const COMPONENTS = { name: "K", label: "components K", low: 1, high: 5, step: 1, start: 2 };
 const ITERATIONS = { name: "iterations", label: "iterations", low: 0, high: 50, step: 1, start: 10 };
 
@@ -17,7 +19,7 @@ const quadraticKind = (name, alpha, summary) => ({
 });
 
 const linearKind = (name, alpha, summary) => ({
-  name, summary, line: true, parameters: alpha == null ? [DENSITY_ALPHA] : [],
+  name, summary, line: true, parameters: alpha == null ? [LINEAR_ALPHA] : [],
   fit(size, w, a) {
     const { mean, covariance } = fitOne(size, w);
     return betaLaplace(mean, covariance, alpha ?? a.alpha);

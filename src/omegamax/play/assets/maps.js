@@ -12,6 +12,7 @@ const integer = (name, label, start) => ({ name, label, low: 1, high: (n) => n, 
 const AT_MOST = { name: "at_most", label: "at most k", flag: true, start: false };
 
 const half = (p) => 0.5 * dot(p, p);
+const clippedSum = (z) => sum(z.map((x) => clamp(x, 0, 1)));
 
 // A map with scores that are smoothed first: `base` of the result.
 function penalised(smooth, penalty) {
@@ -22,11 +23,13 @@ function penalised(smooth, penalty) {
       const own = entmaxJacobian(p, BASES[a.base].alpha);
       return a.strength > 0 ? multiply(own, poolJacobian(z.length, smooth(z, a).blocks)) : own;
     },
+    search: (z, a) => ({ ...powerSearch(smooth(z, a).value, BASES[a.base].alpha), what: "sum of p, of the smoothed scores" }),
   };
 }
 
 const oneOf = (name, alpha, solve = (z) => entmax(z, alpha)) => ({
-  name, parameters: [], solve, omega: (p) => tsallis(p, alpha), jacobian: (z, p) => entmaxJacobian(p, alpha), python: () => name,
+  name, parameters: [], solve, omega: (p) => tsallis(p, alpha), jacobian: (z, p) => entmaxJacobian(p, alpha),
+  search: (z) => powerSearch(z, alpha), python: () => name,
 });
 
 const MAPS = [
@@ -39,15 +42,17 @@ const MAPS = [
     solve: (z, a) => entmax(z, a.alpha),
     omega: (p, a) => tsallis(p, a.alpha),
     jacobian: (z, p, a) => entmaxJacobian(p, a.alpha),
+    search: (z, a) => powerSearch(z, a.alpha),
     python: (a) => `entmax|alpha=${a.alpha}`,
   },
-  { ...oneOf("argmax", Infinity), python: () => `entmax|alpha=float("inf")` },
+  { ...oneOf("argmax", Infinity), search: () => "None: the largest score takes all, and equals share.", python: () => `entmax|alpha=float("inf")` },
   {
     name: "normmax",
     parameters: [{ ...ALPHA, low: 1.1, high: 10, start: 3 }],
     solve: (z, a) => normmax(z, a.alpha),
     omega: (p, a) => normEntropy(p, a.alpha),
     jacobian: (z, p, a) => normmaxJacobian(z, a.alpha),
+    search: (z, a) => normSearch(z, a.alpha),
     python: (a) => `normmax|alpha=${a.alpha}`,
   },
   {
@@ -56,7 +61,9 @@ const MAPS = [
     parameters: [{ ...integer("k", "k", 2), step: 0.25 }, AT_MOST],
     solve: (z, a) => kSubsets(z, a.k, a.at_most),
     omega: half,
-    jacobian: (z, p, a) => boundedJacobian(p, 0, 1, !(a.at_most && sum(z.map((x) => clamp(x, 0, 1))) <= a.k)),
+    jacobian: (z, p, a) => boundedJacobian(p, 0, 1, !(a.at_most && clippedSum(z) <= a.k)),
+    search: (z, a) => (a.at_most && clippedSum(z) <= a.k
+      ? "None: scores between 0 and 1 add up to k or less as they are." : clipSearch(z, 0, 1, Math.min(a.k, z.length))),
     python: (a) => `k_subsets|k=${a.k}${a.at_most ? ", at_most=True" : ""}`,
   },
   {
@@ -68,6 +75,7 @@ const MAPS = [
     conjugate: (z, p, a) => sequenceConjugate(z, p, a.k, a.transition, a.at_most),
     omegaOfTarget: (y, a) => half(y) - a.transition * neighbours(y),
     jacobian: (z, p, a) => sequenceJacobian(sparseMap(z, a.k, a.transition, a.at_most).active),
+    search: () => "None: whole sequences are mixed, found one after the other by an active set.",
     python: (a) => `sequential_k_subsets|k=${a.k}, transition=${a.transition}${a.at_most ? ", at_most=True" : ""}`,
   },
   {
@@ -77,6 +85,7 @@ const MAPS = [
     solve: (z, a) => cappedSoftmax(z, a.upper),
     omega: (p) => tsallis(p, 1),
     jacobian: (z, p, a) => cappedSoftmaxJacobian(p, a.upper),
+    search: (z, a) => cappedSearch(z, a.upper),
     python: (a) => `constrained_softmax|upper=${a.upper}`,
   },
   {
@@ -90,6 +99,7 @@ const MAPS = [
     solve: (z, a) => clipToSum(z, a.lower, a.upper, 1),
     omega: (p) => tsallis(p, 2),
     jacobian: (z, p, a) => boundedJacobian(p, a.lower, a.upper),
+    search: (z, a) => clipSearch(z, a.lower, a.upper, 1),
     python: (a) => `constrained_sparsemax|upper=${a.upper}, lower=${a.lower}`,
   },
   {

@@ -49,8 +49,9 @@ function holdAtFloor(covariance, floor) {
 
 // Weights, means and covariances of K Gaussians; alpha is put in when they are shown.
 function weightedEm(size, given, components, iterations) {
-  const points = gridPoints(size), total = sum(given), weights = given.map((w) => w / total), floor = cellVariance(size);
-  const whole = moments(points, weights), n = size.length;
+  const total = sum(given), positive = (_, l) => given[l] > 0; // the others have no say
+  const points = gridPoints(size).filter(positive), weights = given.filter((w) => w > 0).map((w) => w / total);
+  const floor = cellVariance(size), whole = moments(points, weights);
   const maximise = (gamma) => {
     const mass = gamma.map((row) => dot(row, weights)), all = sum(mass);
     return mass.map((m, k) => {
@@ -61,20 +62,28 @@ function weightedEm(size, given, components, iterations) {
   };
   const labels = splitBoxes(points, weights, components);
   let state = maximise(range(components).map((k) => labels.map((label) => (label === k ? 1 : 0))));
-  for (let i = 0; i < iterations; i++) state = maximise(shares(points, state, n).gamma);
-  return { state, likelihood: dot(weights, shares(points, state, n).logs), size: 1 / dot(weights, weights) };
+  for (let i = 0; i < iterations; i++) state = maximise(shares(points, state).gamma);
+  return { state, likelihood: dot(weights, shares(points, state).logs), size: 1 / dot(weights, weights) };
 }
 
 // The responsibility of each component for each point, and the logarithm of the mixture there.
-function shares(points, state, n) {
-  const scores = state.map(({ weight, mean, covariance }) => {
-    const precision = inverse(covariance);
+function shares(points, state) {
+  const n = points[0].length, gamma = state.map(({ weight, mean, covariance }) => {
+    const precision = inverse(covariance), [a, b, c] = n === 1 ? [precision[0], 0, 0] : precision;
     const constant = Math.log(weight) - 0.5 * n * Math.log(2 * Math.PI) - 0.5 * Math.log(determinant(covariance));
-    return points.map((x) => (weight > 0 ? constant - 0.5 * quadratic(precision, x.map((t, a) => t - mean[a])) : -Infinity));
+    return points.map((x) => {
+      const d = x[0] - mean[0], e = n === 1 ? 0 : x[1] - mean[1];
+      return weight > 0 ? constant - 0.5 * (a * d * d + 2 * b * d * e + c * e * e) : -Infinity;
+    });
   });
-  const tops = points.map((_, l) => maximum(scores.map((row) => row[l])));
-  const logs = points.map((_, l) => tops[l] + Math.log(sum(scores.map((row) => Math.exp(row[l] - tops[l])))));
-  return { gamma: scores.map((row) => row.map((s, l) => Math.exp(s - logs[l]))), logs };
+  const logs = points.map((_, l) => {
+    let top = -Infinity, total = 0;
+    for (const row of gamma) top = Math.max(top, row[l]);
+    for (const row of gamma) total += row[l] = Math.exp(row[l] - top);
+    for (const row of gamma) row[l] /= total;
+    return top + Math.log(total);
+  });
+  return { gamma, logs };
 }
 
 // The smaller the better: what the fit leaves unexplained, plus the price of its parameters.

@@ -11,76 +11,91 @@ const PRESETS = {
   empty: () => 0,
 };
 
-function drawPreset(name) {
-  return gridPoints([CELLS, CELLS]).map(([x, y]) => clamp(Math.round(PRESETS[name](x, y) * LEVELS), 0, LEVELS));
+function drawPreset(name, cells) {
+  return gridPoints([cells, cells]).map(([x, y]) => clamp(Math.round(PRESETS[name](x, y) * LEVELS), 0, LEVELS));
 }
 
 // The middle of a picture as cells of grey.
-async function loadPicture(file) {
+async function loadPicture(file, cells) {
   const bitmap = await createImageBitmap(file), side = Math.min(bitmap.width, bitmap.height);
-  const canvas = element("canvas", { width: CELLS, height: CELLS }), context = canvas.getContext("2d");
+  const canvas = element("canvas", { width: cells, height: cells }), context = canvas.getContext("2d");
   context.imageSmoothingQuality = "high";
   context.fillStyle = "#fff";
-  context.fillRect(0, 0, CELLS, CELLS);
-  context.drawImage(bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side, 0, 0, CELLS, CELLS);
-  const pixels = context.getImageData(0, 0, CELLS, CELLS).data;
-  return range(CELLS * CELLS).map((i) =>
+  context.fillRect(0, 0, cells, cells);
+  context.drawImage(bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side, 0, 0, cells, cells);
+  const pixels = context.getImageData(0, 0, cells, cells).data;
+  return range(cells * cells).map((i) =>
     Math.round(((0.2126 * pixels[4 * i] + 0.7152 * pixels[4 * i + 1] + 0.0722 * pixels[4 * i + 2]) / 255) * LEVELS));
+}
+
+// The same image with cells of another size: each takes the level at its centre.
+function resample(image, cells) {
+  const before = Math.sqrt(image.length), at = (i) => Math.floor(((i + 0.5) * before) / cells);
+  return range(cells * cells).map((i) => image[at(Math.floor(i / cells)) * before + at(i % cells)]);
 }
 
 // Brush strokes by pointer; by keys, a cursor that arrows move and that space or a digit paints with.
 function makeDrawing(get, set) {
-  const canvas = element("canvas", { class: "drawing", width: CELLS, height: CELLS, tabindex: 0, role: "application",
-    "aria-roledescription": "drawing", "aria-label": "Image to draw on. Arrow keys move a cursor, space brightens its cell, backspace clears it." });
+  const canvas = element("canvas", { class: "drawing", tabindex: 0, role: "application", "aria-roledescription": "drawing",
+    "aria-label": "Image to draw on. Arrow keys move a cursor, space brightens its cell, digits set it from 0 to 9, backspace clears it." });
   const cursor = element("div", { class: "cursor", "aria-hidden": "true" });
   const holder = element("div", { class: "plane paper" }, canvas, cursor);
-  const brush = { erase: false, size: 1.6 };
-  let here = [Math.floor(CELLS / 2), Math.floor(CELLS / 2)], held = false;
+  const brush = { erase: false, size: 0.08 }; // of the side of the image
+  const size = () => Math.sqrt(get().length);
+  let here = [0.5, 0.5], last = null; // the cursor, and the end of the stroke, as fractions of the image
 
-  function dab(column, row) {
-    const image = [...get()];
-    for (let r = 0; r < CELLS; r++) {
-      for (let c = 0; c < CELLS; c++) {
-        const near = Math.exp(-((c + 0.5 - column) ** 2 + (r + 0.5 - row) ** 2) / brush.size ** 2);
+  function dab([x, y], image, cells) {
+    const radius = Math.max(brush.size * cells, 0.8), reach = 1.6 * radius, column = x * cells, row = y * cells;
+    const from = (v) => Math.max(Math.floor(v - reach), 0), to = (v) => Math.min(Math.ceil(v + reach), cells);
+    for (let r = from(row); r < to(row); r++) {
+      for (let c = from(column); c < to(column); c++) {
+        const near = Math.exp(-((c + 0.5 - column) ** 2 + (r + 0.5 - row) ** 2) / radius ** 2), i = r * cells + c;
         if (near < 0.1) continue;
-        const i = r * CELLS + c;
         image[i] = brush.erase ? Math.min(image[i], Math.round(LEVELS * (1 - near))) : Math.max(image[i], Math.round(LEVELS * near));
       }
     }
+  }
+
+  // A quick hand is seen at few places: dabs in between leave no gaps.
+  function stroke(event) {
+    const box = canvas.getBoundingClientRect(), cells = size(), image = [...get()];
+    const now = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height], before = last ?? now;
+    const count = Math.ceil(Math.hypot(now[0] - before[0], now[1] - before[1]) / (0.5 * brush.size)) || 1;
+    for (let i = 1; i <= count; i++) dab(now.map((v, a) => before[a] + ((v - before[a]) * i) / count), image, cells);
+    last = now;
     set(image);
   }
 
-  const stroke = (event) => {
-    const box = canvas.getBoundingClientRect();
-    dab(((event.clientX - box.left) / box.width) * CELLS, ((event.clientY - box.top) / box.height) * CELLS);
-  };
   canvas.addEventListener("pointerdown", (event) => {
-    held = true;
     canvas.setPointerCapture(event.pointerId);
     event.preventDefault();
+    last = null;
     stroke(event);
   });
-  canvas.addEventListener("pointermove", (event) => { if (held) stroke(event); });
-  for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) canvas.addEventListener(end, () => { held = false; });
+  canvas.addEventListener("pointermove", (event) => { if (last) stroke(event); });
+  for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) canvas.addEventListener(end, () => { last = null; });
   canvas.addEventListener("keydown", (event) => {
-    const by = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
-    const change = { " ": 3, Backspace: -LEVELS, Delete: -LEVELS }[event.key];
-    if (!by && !change) return;
+    const by = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key], cells = size();
+    const change = { " ": (x) => x + 3, Backspace: () => 0, Delete: () => 0 }[event.key]
+      ?? (/^[0-9]$/.test(event.key) ? () => Math.round((Number(event.key) / 9) * LEVELS) : null);
+    if ((!by && !change) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    if (by) here = here.map((v, a) => clamp(v + by[a], 0, CELLS - 1));
-    const i = here[1] * CELLS + here[0];
-    if (change) set(get().map((x, j) => (j === i ? clamp(x + change, 0, LEVELS) : x)));
+    const cell = here.map((v, a) => clamp(Math.floor(v * cells) + (by?.[a] ?? 0), 0, cells - 1)), i = cell[1] * cells + cell[0];
+    here = cell.map((v) => (v + 0.5) / cells);
+    if (change) set(get().map((x, j) => (j === i ? clamp(change(x), 0, LEVELS) : x)));
     showCursor();
-    announce(`column ${here[0] + 1}, row ${here[1] + 1}, ${get()[i]} of ${LEVELS}`);
+    announce(`column ${cell[0] + 1}, row ${cell[1] + 1}, ${get()[i]} of ${LEVELS}`, "cursor");
   });
 
   function showCursor() {
-    cursor.style.left = `${(100 * here[0]) / CELLS}%`;
-    cursor.style.top = `${(100 * here[1]) / CELLS}%`;
+    const cells = size();
+    ["left", "top"].forEach((edge, a) => { cursor.style[edge] = `${(100 * Math.floor(here[a] * cells)) / cells}%`; });
+    cursor.style.width = cursor.style.height = `${100 / cells}%`;
   }
 
   function refresh() {
-    const context = canvas.getContext("2d"), picture = context.createImageData(CELLS, CELLS);
+    const cells = size(), context = canvas.getContext("2d"), picture = context.createImageData(cells, cells);
+    if (canvas.width !== cells) canvas.width = canvas.height = cells;
     get().forEach((level, i) => {
       const grey = 22 + Math.round((level / LEVELS) * 226);
       picture.data.set([grey, grey, grey, 255], 4 * i);
@@ -114,7 +129,7 @@ function ellipses(width, density) {
 
 // Sets of cells with weight that hang together.
 function countPatches(p) {
-  const seen = new Set(), joined = gridEdges(CELLS, CELLS), near = range(p.length).map(() => []);
+  const seen = new Set(), cells = Math.sqrt(p.length), joined = gridEdges(cells, cells), near = range(p.length).map(() => []);
   for (const [i, j] of joined) if (p[i] > 0 && p[j] > 0) near[i].push(j), near[j].push(i);
   let patches = 0;
   p.forEach((x, i) => {

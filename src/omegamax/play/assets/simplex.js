@@ -13,34 +13,34 @@ function scoresOf([x, y]) {
   return CORNERS.map(([a, b]) => 2 * (a * x + b * y));
 }
 
-const regions = new Map(); // drawn already, by map, parameters and size
+const regions = new Map(), paces = new Map(); // what was computed already, by map, parameters and size; milliseconds a point
 
-// How many entries are positive, for the scores at each point of the plane.
-function regionsOf(map, side, width) {
-  const key = `${writeSide(side)} ${width}`;
-  if (regions.has(key)) return regions.get(key);
-  // As fine as a tenth of a second allows, by the time that a few take once the browser has compiled them.
-  const tryOut = () => range(80).forEach((i) => map.solve(scoresOf([((i * 7) % 40) / 20 - 1, i / 40 - 1]), side));
-  tryOut();
+// The probabilities for the scores at each point of the plane, as finely as the time allows.
+function regionsOf(map, side, width, budget) {
+  const key = `${writeSide(side)} ${width}`, known = regions.get(key);
+  if (known && known.budget >= budget) return known;
+  const count = clamp(Math.floor(Math.sqrt(budget / (paces.get(map.name) ?? 0.01))), 40, width), values = new Float32Array(3 * count * count);
   const start = performance.now();
-  tryOut();
-  const each = (performance.now() - start) / 80, count = Math.min(width, Math.max(40, Math.floor(Math.sqrt(100 / Math.max(each, 1e-4)))));
-  const counts = new Uint8Array(count * count);
   for (let r = 0; r < count; r++) {
     for (let c = 0; c < count; c++) {
-      const p = map.solve(scoresOf([((c + 0.5) / count - 0.5) * SPAN, (0.5 - (r + 0.5) / count) * SPAN]), side);
-      counts[r * count + c] = p.filter((x) => x > 1e-9).length;
+      values.set(map.solve(scoresOf([((c + 0.5) / count - 0.5) * SPAN, (0.5 - (r + 0.5) / count) * SPAN]), side), 3 * (r * count + c));
     }
   }
+  paces.set(map.name, Math.max((performance.now() - start) / (count * count), 1e-4));
   if (regions.size > 40) regions.clear();
-  regions.set(key, { count, counts });
+  regions.set(key, { count, values, budget });
   return regions.get(key);
 }
 
-function paintRegions(canvas, { count, counts }, colour) {
+// How many entries are positive, or the probability of one of them in steps of a tenth: blank where it is exactly 0.
+function paintRegions(canvas, { count, values }, colour, shade) {
   canvas.width = canvas.height = count;
-  const context = canvas.getContext("2d"), picture = context.createImageData(count, count), [r, g, b] = colour;
-  counts.forEach((support, i) => picture.data.set([r, g, b, [0, 105, 58, 18][support]], 4 * i));
+  const context = canvas.getContext("2d"), picture = context.createImageData(count, count), [r, g, b] = colour, entry = SHADES.indexOf(shade) - 1;
+  for (let i = 0; i < count * count; i++) {
+    const p = values.subarray(3 * i, 3 * i + 3), depth = entry < 0
+      ? [0, 105, 58, 18][p.filter((x) => x > 1e-9).length] : p[entry] > 1e-9 ? 12 + 12 * Math.floor(p[entry] * 10 + 1e-6) : 0;
+    picture.data.set([r, g, b, depth], 4 * i);
+  }
   context.putImageData(picture, 0, 0);
 }
 
@@ -64,7 +64,7 @@ function makeTriangle(move) {
   const canvas = element("canvas", { class: "regions", "aria-hidden": "true" });
   const layer = element("div", { class: "layer" });
   const holder = element("div", { class: "plane" }, canvas, layer);
-  let now = [0, 0], held = false;
+  let now = [0, 0], held = false, refining = 0;
 
   const place = (event) => {
     const box = layer.getBoundingClientRect();
@@ -87,11 +87,19 @@ function makeTriangle(move) {
     move(scoresOf(now));
   });
 
-  function refresh(width, map, side, u, colour) {
+  // Coarse at once, so that sliders do not stick; fine once they rest.
+  function paint(width, map, side, colour, shade) {
+    const draw = (budget) => paintRegions(canvas, regionsOf(map, side, width, budget), colour, shade);
+    clearTimeout(refining);
+    draw(10);
+    refining = setTimeout(() => draw(100), 200);
+  }
+
+  function refresh(width, map, side, u, colour, shade) {
     const total = map.total ? map.total(side, 3) : 1, p = map.solve(u, side);
     now = planeOf(u);
     const at = ([x, y]) => [(x / SPAN + 0.5) * width, (0.5 - y / SPAN) * width];
-    paintRegions(canvas, regionsOf(map, side, Math.round(width)), colour);
+    paint(Math.round(width), map, side, colour, shade);
     const focused = layer.contains(document.activeElement);
     const corners = domainOf(total).map(at), [zx, zy] = at(now.map((x) => clamp(x, -SPAN / 2, SPAN / 2))), [px, py] = at(planeOf(p));
     const trail = range(80).map((i) => at(planeOf(map.solve(u.map((x) => x * 10 ** (-2 + i / 16)), side))));

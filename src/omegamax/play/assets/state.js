@@ -1,8 +1,11 @@
 // What the page shows, and the link that holds it.
 
-const CELLS = 20; // along each side of the image
+const SIZES = [20, 32, 64]; // cells along each side of the image
 const LEVELS = 15; // of grey
-const REACH = 4; // largest score
+const REACH = 4; // largest score that bars reach, unless a larger one was typed
+const LARGEST = 1000; // score of all
+const METHODS = ["bisection", "Newton"];
+const SHADES = ["support", "p1", "p2", "p3"];
 const VIEWS = ["scores", "simplex", "line", "image"];
 const WEIGHTS = ["softmax", "sparsemax", "entmax15"];
 const SIMPLEX_MAPS = MAPS.map((map) => map.name);
@@ -14,7 +17,8 @@ const choicesOf = (view) => ({
   image: [...IMAGE_MAPS, "tvmax", ...KINDS.filter((kind) => !kind.line).map((kind) => kind.name)],
 })[view];
 const thingOf = (name) => mapOf(name) ?? kindOf(name);
-const sizeOf = (view, state) => (view === "simplex" ? 3 : view === "image" ? CELLS * CELLS : state.z.length);
+const sizeOf = (view, state) => (view === "simplex" ? 3 : view === "image" ? state.image.length : state.z.length);
+const cellsOf = (state) => Math.sqrt(state.image.length);
 
 const limit = (bound, n) => (typeof bound === "function" ? bound(n) : bound);
 
@@ -40,7 +44,10 @@ function startState() {
     temperature: { scores: 1, simplex: 1, line: 1, image: 5 },
     marks: [1],
     weights: { line: "softmax", image: "sparsemax" },
-    image: drawPreset("two lights"),
+    image: drawPreset("two lights", SIZES[0]),
+    axes: ["", ""], // along which the paths are; none: the first parameter, or else the temperature
+    searches: [{ method: "bisection", step: 4 }, { method: "Newton", step: 2 }],
+    shade: "support",
     sides: {
       scores: [makeSide("softmax", 7), makeSide("sparsemax", 7)],
       simplex: [makeSide("entmax15", 3), makeSide("sparsemax", 3)],
@@ -67,6 +74,11 @@ function writeLink(state) {
   fields.set("T", plain(state.temperature[view]));
   if (view === "scores" || view === "line") fields.set("target", state.marks.map((i) => i + 1).join(","));
   if (view === "line" || view === "image") fields.set("weights", state.weights[view]);
+  if (view === "scores") {
+    fields.set("axes", state.axes.join(","));
+    fields.set("steps", state.searches.map(({ method, step }) => `${method}~${step}`).join(","));
+  }
+  if (view === "simplex") fields.set("shade", state.shade);
   state.sides[view].forEach((side, i) => fields.set("ab"[i], writeSide(side)));
   return "#" + fields.toString();
 }
@@ -78,18 +90,26 @@ function readLink(fragment) {
   state.view = view;
   const numbers = (fields.get("z") ?? "").split(",").map((x) => (x.trim() ? Number(x) : NaN));
   if (numbers.every(Number.isFinite)) {
-    const z = numbers.map((x) => clamp(x, -REACH, REACH));
+    const z = numbers.map((x) => clamp(x, -LARGEST, LARGEST));
     if (view === "simplex" && z.length === 3) state.s = z;
     else if (view !== "simplex" && z.length >= 2 && z.length <= 12) state.z = z;
   }
   const image = fields.get("image") ?? "";
-  if (new RegExp(`^[0-9a-f]{${CELLS * CELLS}}$`).test(image)) state.image = [...image].map((c) => parseInt(c, 16));
+  if (SIZES.some((cells) => cells * cells === image.length) && /^[0-9a-f]+$/.test(image)) state.image = [...image].map((c) => parseInt(c, 16));
   const temperature = Number(fields.get("T"));
   if (temperature > 0) state.temperature[view] = clamp(temperature, 0.05, 50);
   if (WEIGHTS.includes(fields.get("weights"))) state.weights[view] = fields.get("weights");
   if (fields.has("target")) {
-    state.marks = fields.get("target").split(",").map((x) => Number(x) - 1).filter((i) => Number.isInteger(i) && state.z[i] != null);
+    const marked = fields.get("target").split(",").map((x) => Number(x) - 1).filter((i) => Number.isInteger(i) && state.z[i] != null);
+    state.marks = [...new Set(marked)].sort((a, b) => a - b);
   } else state.marks = state.marks.filter((i) => i < state.z.length);
+  if (SHADES.includes(fields.get("shade"))) state.shade = fields.get("shade");
+  const axes = (fields.get("axes") ?? "").split(","), steps = (fields.get("steps") ?? "").split(",").map((words) => words.split("~"));
+  state.axes = state.axes.map((_, i) => axes[i] ?? ""); // one that the map does not have counts as none
+  state.searches = state.searches.map((search, i) => {
+    const [method, step] = steps[i] ?? [], number = Number(step);
+    return METHODS.includes(method) && Number.isInteger(number) && number >= 1 ? { method, step: Math.min(number, 60) } : search;
+  });
   const n = sizeOf(view, state);
   state.sides[view] = state.sides[view].map((side, i) => readSide(fields.get("ab"[i]), view, n, makeSide(side.name, n, side)));
   return state;

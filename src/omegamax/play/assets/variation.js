@@ -26,72 +26,25 @@ function smoothOnGraph(x, edges, strength) {
 
 // The nodes on the source's side of a minimum cut; none where no cut pays.
 function cutAbove(nodes, y, mean, near, strength, member) {
-  const n = nodes.length, source = n, sink = n + 1, scale = Math.max(...nodes.map((i) => Math.abs(y[i] - mean)), 1e-300);
-  const graph = makeFlow(n + 2, 1e-13 * scale);
-  nodes.forEach((i, a) => { member[i] = a; });
-  let wanted = 0;
+  const n = nodes.length, source = n, sink = n + 1;
+  let scale = 1e-300, wanted = 0, most = n;
+  nodes.forEach((i, a) => {
+    member[i] = a;
+    most += near[i].length;
+    scale = Math.max(scale, Math.abs(y[i] - mean));
+  });
+  const network = makeFlow(n + 2, most, 1e-13 * scale);
   nodes.forEach((i, a) => {
     const gain = y[i] - mean;
-    if (gain > 0) graph.join(source, a, gain, 0), (wanted += gain);
-    else if (gain < 0) graph.join(a, sink, -gain, 0);
-    for (const j of near[i]) if (member[j] > a) graph.join(a, member[j], strength, strength);
+    if (gain > 0) network.join(source, a, gain, 0), (wanted += gain);
+    else if (gain < 0) network.join(a, sink, -gain, 0);
+    for (const j of near[i]) if (member[j] > a) network.join(a, member[j], strength, strength);
   });
-  nodes.forEach((i) => { member[i] = -1; });
-  const flow = graph.push(source, sink);
-  return wanted - flow <= 1e-12 * scale * n ? [] : graph.reached().slice(0, n).flatMap((r, a) => (r ? [nodes[a]] : []));
-}
-
-// Dinic's maximum flow.
-function makeFlow(size, tiny) {
-  const heads = range(size).map(() => []), to = [], left = [];
-  let level = new Int32Array(size);
-
-  function join(a, b, there, back) {
-    heads[a].push(to.length), to.push(b), left.push(there);
-    heads[b].push(to.length), to.push(a), left.push(back);
-  }
-
-  function layer(source) {
-    level.fill(-1);
-    level[source] = 0;
-    const queue = [source];
-    for (let q = 0; q < queue.length; q++) {
-      for (const e of heads[queue[q]]) {
-        if (left[e] > tiny && level[to[e]] < 0) (level[to[e]] = level[queue[q]] + 1), queue.push(to[e]);
-      }
-    }
-  }
-
-  function push(source, sink) {
-    let total = 0;
-    for (layer(source); level[sink] >= 0; layer(source)) {
-      const next = new Int32Array(size), path = [];
-      for (let node = source; ; ) {
-        if (node === sink) {
-          const most = minimum(path.map((e) => left[e]));
-          for (const e of path) (left[e] -= most), (left[e ^ 1] += most);
-          total += most;
-          const full = path.findIndex((e) => left[e] <= tiny);
-          path.length = full;
-          node = full ? to[path[full - 1]] : source;
-          continue;
-        }
-        const e = heads[node][next[node]];
-        if (e === undefined) {
-          if (node === source) break;
-          const back = path.pop();
-          node = to[back ^ 1];
-          next[node] += 1;
-        } else if (left[e] > tiny && level[to[e]] === level[node] + 1) {
-          path.push(e);
-          node = to[e];
-        } else next[node] += 1;
-      }
-    }
-    return total;
-  }
-
-  return { join, push, reached: () => [...level].map((l) => l >= 0) };
+  for (const i of nodes) member[i] = -1;
+  const flow = network.push(source, sink);
+  if (wanted - flow <= 1e-12 * scale * n) return [];
+  const reached = network.reached(source);
+  return nodes.filter((_, a) => reached[a]);
 }
 
 const variation = (p, edges) => sum(edges.map(([i, j]) => Math.abs(p[i] - p[j])));
