@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from omegamax.data import DataError
-from omegamax.data.pictures import Pictures, shrink
+from omegamax.data.pictures import Pictures, decode, shrink
 
 
 @pytest.fixture(params=["folder", "archive"])
@@ -46,3 +46,8 @@ def test_shrinking_keeps_proportions_and_enlarges_nothing():
     image = torch.zeros(3, 2, 900, dtype=torch.uint8)
     assert shrink(image, 900) is image and shrink(image, 90).shape == (3, 1, 90)
     assert shrink(torch.zeros(3, 600, 800, dtype=torch.uint8), 400).shape == (3, 300, 400)
+
+
+def test_of_a_file_that_is_no_picture_no_address_in_memory_is_told():
+    with pytest.raises(DataError, match=r"^a\.jpg is damaged or not a picture \(its format is not known\); get the"):
+        decode(b"a text", "a.jpg")

@@ -60,7 +60,7 @@ def shrink(image: Tensor, most: int) -> Tensor:
 def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
     """Return the pixels of a picture file, uint8: ``[3, H, W]``, or ``[H, W]`` in the mode ``"L"``."""
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise ImportError(f"{place}: to read pictures, pip install pillow") from error
     try:
@@ -83,7 +83,9 @@ def decode(data: bytes, place: str, mode: str = "RGB") -> Tensor:
         wanted = f"at most {Image.MAX_IMAGE_PIXELS:,} pixels (PIL.Image.MAX_IMAGE_PIXELS)"
         raise DataError(f"{place} must have {wanted}, but has more ({error}); make it smaller") from error
     except _BROKEN as error:
-        raise DataError(f"{place} is damaged or not a picture ({error}); get the file again") from error
+        # Of a file that it does not know, pillow tells the address in memory.
+        why = "its format is not known" if isinstance(error, UnidentifiedImageError) else error
+        raise DataError(f"{place} is damaged or not a picture ({why}); get the file again") from error
     return pixels if pixels.dim() == 2 else pixels.permute(2, 0, 1).contiguous()
 
 

@@ -100,6 +100,13 @@ def test_wrong_columns_are_named(tmp_path):
     assert "the key 'text' occurs twice" in refuse(both)
 
 
+def test_columns_with_quotation_marks_are_named_as_they_are(tmp_path):
+    path = write(tmp_path / "a.csv", head=('my "text"', "it's"), rows=[])
+    assert """has no column 'text', it has 'my "text"', "it's"; name""" in refuse(path)
+    many = write_lines(tmp_path / "a.jsonl", [{f"column {i}": "a" for i in range(1000)}])
+    assert "line 1 has no 'text', it has 'column 0', " in refuse(many) and len(refuse(many)) < 300 + len(str(many))
+
+
 def test_bad_rows_are_named_by_their_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\n"two\nlines",1\nfine,1,more\n')

@@ -212,3 +212,16 @@ def test_two_hundred_pictures_are_one_page_of_few_megabytes(opened):
     assert count(page) == "1 of 1200 answers"
     assert page.driver.execute_script("return document.documentElement.outerHTML.length") < 3e6
     page.check_quiet()
+
+
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_grades_stand_in_one_row_between_the_ends_of_their_scale(opened, width):
+    """On a narrow screen the ends are above them: none of the grades stands behind the word for the highest."""
+    page = opened["captions"]
+    with screen(page.driver, width):
+        page.open()
+        begin(page, f"wide {width}")
+        tops = "return [...document.querySelectorAll('fieldset %s')].slice(0, %d).map((e) => e.getBoundingClientRect())"
+        grades, ends = (page.driver.execute_script(tops % each) for each in ((".grade", 5), (".end", 2)))
+        assert len({grade["top"] for grade in grades}) == 1 and len(grades) == 5
+        assert max(end["bottom"] for end in ends) <= grades[0]["top"] and ends[0]["right"] <= ends[1]["left"]

@@ -13,6 +13,7 @@ from omegamax.data.files import MOST_LINE, DataError, Place, number_json_lines, 
 
 FORMATS = ("csv", "tsv", "jsonl")
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SHOWN = 8  # columns that an error names
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -66,7 +67,7 @@ def _objects(
     for number, entry in number_json_lines(path, encoding):
         missing = [name for name in columns if name not in entry]
         if missing:
-            there = ", ".join(map(repr, entry))
+            there = _list_names(list(entry))
             raise DataError(f"{path}: line {number} has no {missing[0]!r}, it has {there}; name the columns to read")
         yield number, {name: entry[name] for name in (*columns, *optional) if name in entry}
 
@@ -114,7 +115,6 @@ def _find_columns(
 ) -> dict[str, int]:
     """Return where the columns asked for are."""
     names = [name.strip() for name in head]
-    there = ", ".join(repr(name) for name in names[:20])
     for name in columns:
         if name not in names:
             remedy = "name those to read"
@@ -122,8 +122,13 @@ def _find_columns(
                 mark = next((each for each in ",;|\t" if each != delimiter and each in names[0]), None)
                 hint = "" if mark is None else f" ({mark!r}?)"
                 remedy = f"if another character is between its cells{hint}, give it as delimiter (--data.delimiter)"
-            raise DataError(f"{path} has no column {name!r}, it has {short(there)[1:-1]}; {remedy}")
+            raise DataError(f"{path} has no column {name!r}, it has {_list_names(names)}; {remedy}")
     for name, times in Counter(names).items():
         if times > 1 and (name in columns or name in optional):
             raise DataError(f"{path} has {times} columns called {name!r}; rename one, so that it is clear which counts")
     return {name: names.index(name) for name in (*columns, *optional) if name in names}
+
+
+def _list_names(names: list[str]) -> str:
+    """Return the names of columns in a line, the beginning of long ones and of many."""
+    return ", ".join(map(short, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "") or "none"
