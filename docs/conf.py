@@ -68,6 +68,17 @@ html_theme = "furo"
 html_title = "omegamax"
 html_static_path = [str(Path(__file__).parent / "_static")]
 html_css_files = ["omegamax.css"]
+templates_path = [str(Path(__file__).parent / "_templates")]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/playground.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False

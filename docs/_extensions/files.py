@@ -55,10 +55,8 @@ def is_source(file: Path) -> bool:
 def list_folder(path: str, inside: list[str]) -> str:
     """Return a list of links to what is in a folder."""
     name = posixpath.basename(path)
-    items = [
-        f'<li><a href="{name}/{html.escape(posixpath.basename(each))}.html">{html.escape(posixpath.basename(each))}</a></li>'
-        for each in inside
-    ]
+    files = [html.escape(posixpath.basename(each)) for each in inside]
+    items = [f'<li><a href="{name}/{file}.html">{file}</a></li>' for file in files]
     return f"<ul>{''.join(items)}</ul>"
 
 

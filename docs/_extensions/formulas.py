@@ -26,8 +26,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def to_mathml(latex: str, block: bool) -> str:
     r"""Return a formula as MathML; lines and columns of a block need no environment of their own.
 
-    >>> to_mathml(r"\alpha", block=False)
-    '<math><mi>α</mi></math>'
+    >>> to_mathml(r"x^2", block=False)
+    '<math><msup><mi>x</mi><mn>2</mn></msup></math>'
     """
     if block and r"\begin" not in latex and (r"\\" in latex or "&" in latex):
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 TABLES = "benchmarks/results/"
+PLAYGROUND = "docs/playground"
+OPEN = '<p><a href="../playground.html">Open the playground</a> of this version, or write it yourself:</p>'
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -25,6 +27,8 @@ def complete(app: Sphinx, docname: str, text: list[str]) -> None:
     """Give a page what its file lacks on the site."""
     if docname.startswith(TABLES):
         text[0] = with_title(PurePosixPath(docname).name, text[0])
+    if docname == PLAYGROUND:
+        text[0] = text[0].replace("\n\n", f"\n\n{OPEN}\n\n", 1)
     if docname == "index":
         text[0] = with_all_pages(text[0], app.env.found_docs)
 

@@ -44,7 +44,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 def read_names(file: Path, module: str) -> Iterator[tuple[str, str]]:
     """Yield each public name of a file and the module it comes from."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
-    for node in [inner for node in body for inner in (node.body if isinstance(node, ast.If) else [node])]:
+    for node in (inner for outer in body for inner in (outer.body if isinstance(outer, ast.If) else [outer])):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.asname == alias.name and not alias.name.startswith("_"):

@@ -85,7 +85,7 @@ def make_index(modules: list[str]) -> str:
     """Return the page that lists the modules by family."""
     families: dict[str, list[str]] = {title: [] for title in (*FAMILIES, "More")}
     for module in modules:
-        room = (module.split(".") + [""])[1]
+        room = module.partition(".")[2].partition(".")[0]
         families[next((t for t, rooms in FAMILIES.items() if room in rooms), "More")].append(module)
     lines = heading("Reference", "=")
     lines += ["Every public name, by module: what a table says in a line, the name leads to in full.", ""]
@@ -164,7 +164,7 @@ def describe(full: str, kind: str, described: set[object]) -> list[str]:
 
 
 def members_of(cls: object, described: set[object]) -> list[str]:
-    """Return the members that a class documents, those of its private bases included: they are described nowhere else."""
+    """Return the members that a class documents, also those of bases that are described nowhere else."""
     members: dict[str, None] = {}
     for base in cls.__mro__:  # type: ignore[attr-defined]
         if base.__module__.partition(".")[0] != "omegamax" or base in described - {cls}:
