@@ -24,7 +24,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def complete(app: Sphinx, docname: str, text: list[str]) -> None:
-    """Give a page what its file lacks on the site."""
+    """Give a page what its file lacks on the site, and take off the blank lines that end doctests for Python."""
+    text[0] = text[0].replace("\n\n```\n", "\n```\n")
     if docname.startswith(TABLES):
         text[0] = with_title(PurePosixPath(docname).name, text[0])
     if docname == PLAYGROUND:

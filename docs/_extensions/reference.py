@@ -92,8 +92,13 @@ def make_index(modules: list[str]) -> str:
     for title, some in families.items():
         if some:
             lines += [*heading(title, "-"), *make_table({module: module for module in some})]
-            lines += [".. toctree::", "   :hidden:", "", *(f"   {module}" for module in some), ""]
+            lines += [".. toctree::", "   :hidden:", "", *(f"   {short(module)} <{module}>" for module in some), ""]
     return "\n".join(lines)
+
+
+def short(module: str) -> str:
+    """Return the name of a module as one says it."""
+    return module.removeprefix("omegamax.")
 
 
 def heading(title: str, mark: str) -> list[str]:

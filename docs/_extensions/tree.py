@@ -65,17 +65,17 @@ def lay_out_examples(folder: Path) -> None:
 
 
 def as_rst(words: str) -> str:
-    """Return a title and plain paragraphs of Markdown as reStructuredText.
+    """Return the title of a chapter and plain paragraphs of Markdown as reStructuredText.
 
     >>> print(as_rst("# Maps\\n\\nWith `alpha`.\\n"))
     Maps
-    ====
+    ----
     <BLANKLINE>
     With ``alpha``.
     <BLANKLINE>
     """
     words = re.sub(r"`([^`]+)`", r"``\1``", words)
-    return re.sub(r"^# (.*)$", lambda m: f"{m[1]}\n{'=' * len(m[1])}", words, count=1, flags=re.M)
+    return re.sub(r"^# (.*)$", lambda m: f"{m[1]}\n{'-' * len(m[1])}", words, count=1, flags=re.M)
 
 
 def chapter_number(path: str) -> int:
