@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 converter = LatexToMathML(fancy_error=False)
+WORDS = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*\$(?:[^{}]|\{[^{}]*\})*)\}")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -29,9 +31,20 @@ def to_mathml(latex: str, block: bool) -> str:
     >>> to_mathml(r"x^2", block=False)
     '<math><msup><mi>x</mi><mn>2</mn></msup></math>'
     """
+    latex = WORDS.sub(split_words, latex)
     if block and r"\begin" not in latex and (r"\\" in latex or "&" in latex):
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
     return converter.convert_with_local_state(latex, displaystyle=block)
+
+
+def split_words(found: re.Match[str]) -> str:
+    r"""Return words with formulas among them as words and formulas.
+
+    >>> WORDS.sub(split_words, r"\text{for $x_{i}$ only}")
+    '\\text{for }x_{i}\\text{ only}'
+    """
+    parts = found[1].split("$")
+    return "".join(part if i % 2 else rf"\text{{{part}}}" for i, part in enumerate(parts))
 
 
 def write(writer: HTML5Translator, node: nodes.Element, block: bool) -> None:
