@@ -68,6 +68,7 @@ html_theme = "furo"
 html_title = "omegamax"
 html_static_path = [str(Path(__file__).parent / "_static")]
 html_css_files = ["omegamax.css"]
+html_js_files = [("omegamax.js", {"defer": "defer"})]
 templates_path = [str(Path(__file__).parent / "_templates")]
 html_sidebars = {
     "**": [

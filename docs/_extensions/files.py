@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pygments.lexers import get_lexer_for_filename
 from pygments.util import ClassNotFound
 
-from _extensions.tree import ROOT
+from _extensions.tree import ROOT, page_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,16 +27,22 @@ def shows(path: str) -> bool:
 
 
 def make_pages(app: Sphinx, paths: set[str]) -> Iterator[Page]:
-    """Yield a page for each path, and for what is in the folders among them."""
+    """Yield a page for each path, and for what is in the folders among them and has none."""
     waiting, done = sorted(paths), set()
     while waiting:
         path = waiting.pop()
         if path not in done:
             done.add(path)
-            inside = entries(ROOT / path)
-            waiting += inside
+            inside = {each: page_of(each, app.env.found_docs) for each in entries(ROOT / path)}
+            waiting += [each for each, page in inside.items() if page is None]
             body = list_folder(path, inside) if (ROOT / path).is_dir() else show_text(app, path)
             yield f"files/{path}", {"title": path, "body": f"<h1>{html.escape(path)}</h1>{body}"}, "page.html"
+
+
+def leave_out_tree(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Leave the tree of all pages out of those with text of files: it would be most of them."""
+    if pagename.startswith(("files/", "_modules/")):
+        context["toctree"] = lambda **options: ""
 
 
 def entries(folder: Path) -> list[str]:
@@ -52,11 +58,14 @@ def is_source(file: Path) -> bool:
     return not file.name.startswith((".", "__pycache__")) and file.suffix != ".so"
 
 
-def list_folder(path: str, inside: list[str]) -> str:
-    """Return a list of links to what is in a folder."""
-    name = posixpath.basename(path)
-    files = [html.escape(posixpath.basename(each)) for each in inside]
-    items = [f'<li><a href="{name}/{file}.html">{file}</a></li>' for file in files]
+def list_folder(path: str, inside: dict[str, str | None]) -> str:
+    """Return a list of links to what is in a folder: pages of the site, or the text of files."""
+    here = posixpath.dirname(f"files/{path}")
+    addresses = {each: posixpath.relpath(f"{page or 'files/' + each}.html", here) for each, page in inside.items()}
+    items = [
+        f'<li><a href="{html.escape(address)}">{html.escape(posixpath.basename(each))}</a></li>'
+        for each, address in addresses.items()
+    ]
     return f"<ul>{''.join(items)}</ul>"
 
 

@@ -67,7 +67,7 @@ def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 def visit_block(writer: HTML5Translator, node: nodes.math_block) -> None:
     """Write a formula that stands by itself, with its number if it has one; wide ones scroll."""
-    writer.body.append(writer.starttag(node, "div", "", CLASS="math", tabindex="0"))
+    writer.body.append(writer.starttag(node, "div", "", CLASS="math"))
     write(writer, node, block=True)
     if node["number"]:
         writer.body.append(f'<span class="eqno">({node["number"]})</span>')

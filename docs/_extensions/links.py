@@ -14,7 +14,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from _extensions import tree
-from _extensions.files import make_pages, shows
+from _extensions.files import leave_out_tree, make_pages, shows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "html-collect-pages", lambda app: make_pages(app, {p for some in linked(app.env).values() for p in some})
     )
+    app.connect("html-page-context", leave_out_tree, priority=100)  # before the theme asks for the tree
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -54,22 +55,6 @@ def merge(app: Sphinx, env: BuildEnvironment, docnames: Sequence[str], other: Bu
 def path_of(docname: str) -> str:
     """Return the path of a page in the repository."""
     return tree.FRONT if docname == "index" else f"{docname}.md"
-
-
-def page_of(path: str, docnames: set[str]) -> str | None:
-    """Return the page of a path of the repository, if there is one.
-
-    >>> page_of("docs/index.md", set()), page_of("experiments/vqa", {"experiments/vqa/README"})
-    ('index', 'experiments/vqa/README')
-    >>> page_of("examples/1_transforms/plot_simplex.py", {"gallery/1_transforms/plot_simplex"})
-    'gallery/1_transforms/plot_simplex'
-    """
-    if path in (tree.FRONT, "README.md"):
-        return "index"
-    name = path.removesuffix(".md")
-    if path.partition("/")[0] == "examples":
-        name = "gallery" + path.removeprefix("examples").removesuffix(".py").removesuffix("/README.md")
-    return next((each for each in (name, f"{name}/README", f"{name}/index") if each in docnames), None)
 
 
 class RepositoryLinks(SphinxTransform):
@@ -96,7 +81,7 @@ class RepositoryLinks(SphinxTransform):
         """Put a link to a page in the place of one to a path. What is nowhere stays, and Sphinx warns of it."""
         path, _, fragment = target.partition("#")
         path = self.resolve(path)
-        page = page_of(path, self.env.found_docs)
+        page = tree.page_of(path, self.env.found_docs)
         if page is not None:
             found: nodes.Element = addnodes.pending_xref(
                 refdomain="doc", reftarget=page, reftargetid=fragment or None, refdoc=self.env.docname, reftype="myst"

@@ -81,3 +81,19 @@ def as_rst(words: str) -> str:
 def chapter_number(path: str) -> int:
     """Return the number that the folder of a chapter begins with, for the gallery to sort by."""
     return int(re.match(r"\d+", Path(path).name)[0])
+
+
+def page_of(path: str, docnames: set[str]) -> str | None:
+    """Return the page of a path of the repository, if there is one.
+
+    >>> page_of("docs/index.md", set()), page_of("experiments/vqa", {"experiments/vqa/README"})
+    ('index', 'experiments/vqa/README')
+    >>> page_of("examples/1_transforms/plot_simplex.py", {"gallery/1_transforms/plot_simplex"})
+    'gallery/1_transforms/plot_simplex'
+    """
+    if path in (FRONT, "README.md"):
+        return "index"
+    name = path.removesuffix(".md")
+    if path.partition("/")[0] == "examples":
+        name = "gallery" + path.removeprefix("examples").removesuffix(".py").removesuffix("/README.md")
+    return next((each for each in (name, f"{name}/README", f"{name}/index") if each in docnames), None)

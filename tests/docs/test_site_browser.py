@@ -20,7 +20,7 @@ PAGES = [
     "gallery/index.html",
     "gallery/1_transforms/plot_simplex.html",
     "docs/results.html",
-    "experiments/vqa/README.html",
+    "experiments/mil/README.html",
     "benchmarks/results/transforms_cpu.html",
     "files/src/omegamax/maps/record.py.html",
 ]
