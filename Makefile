@@ -69,8 +69,8 @@ bench: $(STAMP)
 	-$(PIP) prox-tv
 	$(BIN)/python benchmarks/bench_structured.py
 
+# The extra `docs` is part of `dev`, which the environment has.
 docs: $(STAMP)
-	$(PIP) --quiet --editable '.[docs]'
 	$(BIN)/python docs/build.py
 	@echo "open site/index.html"
 
