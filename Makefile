@@ -10,13 +10,14 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_FLAGS) -c constraints.txt
 SOURCES := pyproject.toml constraints.txt $(wildcard src/omegamax/kernels/cpp/* src/omegamax/kernels/*/cpp/*)
 
-.PHONY: help install test test-torch demo bench lint types readme picture clean
+.PHONY: help install test test-torch demo bench docs lint types readme picture clean
 
 help:
 	@echo "make demo     train networks that answer questions about pictures, and see where they look: $(OUT)/report.html"
 	@echo "make test     lint, types and the test suite; with CI=true, as CI runs it, slow tests too"
 	@echo "make test-torch TORCH=2.5  the core tests on another version of torch, in an environment of its own"
 	@echo "make bench    speed and accuracy against torch and scikit-learn, into benchmarks/results/ and the README"
+	@echo "make docs     the site, to read without a network: site/index.html; the gallery is run once, then kept"
 	@echo "make lint     ruff and its formatter"
 	@echo "make types    mypy"
 	@echo "make readme   the README's map table, from the registry"
@@ -67,6 +68,11 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench_text.py
 	-$(PIP) prox-tv
 	$(BIN)/python benchmarks/bench_structured.py
+
+# The extra `docs` is part of `dev`, which the environment has.
+docs: $(STAMP)
+	$(BIN)/python docs/build.py
+	@echo "open site/index.html"
 
 readme: $(STAMP)
 	$(BIN)/omegamax maps --into README.md

@@ -1,8 +1,11 @@
-"""What a reader of a page can see: text too faint or too small, as a browser shows it."""
+"""What a reader of a page can see: text too faint or too small, as a browser shows it, and what an audit finds."""
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import Any
+
+import pytest
 
 _TEXTS = """
     const shown = [...document.querySelectorAll("main *")].filter((e) => e.checkVisibility()
@@ -45,3 +48,12 @@ def faint(driver: Any) -> list[Any]:
 def small(driver: Any) -> list[Any]:
     """Text below 12 pixels."""
     return driver.execute_script(_SMALL)
+
+
+def audit(driver: Any) -> list[tuple[str, list[str]]]:
+    """What axe finds wrong with the page for readers with a screen reader, a keyboard, or other eyes."""
+    axe = pytest.importorskip("axe_core_python", reason="needs axe: pip install -c constraints.txt axe-core-python")
+    driver.execute_script(resources.files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
+    driver.set_script_timeout(120)
+    found = driver.execute_async_script("axe.run().then(arguments[0])")
+    return [(fault["id"], [node["html"][:80] for node in fault["nodes"]]) for fault in found["violations"]]

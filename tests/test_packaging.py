@@ -24,6 +24,7 @@ PAGES = (
     "gpu",
     "guide",
     "hopfield",
+    "index",
     "language",
     "mil",
     "mixed",

@@ -1,0 +1,31 @@
+"""The site, built once without running the gallery."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The folder of the site. Built by a process of its own: Sphinx and pytest both change how Python warns."""
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, ROOT / "docs" / "build.py", "--no-gallery", "--jobs", "1"]
+    command += ["--out", folder / "site", "--work", folder / "work"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="package")
+def reader(site, tmp_path_factory) -> Iterator:
+    """A browser that opens pages of the site as a reader does who has it in a folder."""
+    from browser import browser
+
+    with browser(tmp_path_factory.mktemp("reader")) as driver:
+        yield driver
