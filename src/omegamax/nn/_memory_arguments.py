@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_count, check_type, is_number
-from omegamax._checks import check_floating, check_integers, check_shape, readable
+from omegamax._checks import check_bools, check_floating, check_integers, check_shape, readable
 from omegamax.basis import Basis, GaussianRBF
 from omegamax.densities import BetaGaussian
 from omegamax.nn.memory_state import MemoryState
@@ -49,9 +49,10 @@ def check_lengths(lengths: Tensor, batch: int, width: int) -> Tensor:
     return lengths
 
 
-def check_density(density: BetaGaussian, batch: int, heads: int) -> int:
-    """Refuse what is no density of batch ``[B, H, Q]``; return Q."""
+def check_density(density: BetaGaussian, mask: Tensor | None, batch: int, heads: int) -> None:
+    """Refuse what is no density of batch ``[B, H, Q]``, and no mask ``[B, Q]`` of its queries."""
     shape = tuple(check_type(NAME, "density", density, BetaGaussian).batch_shape)
     if len(shape) != 3 or shape[:2] != (batch, heads):
         raise ValueError(f"{NAME}: density must have batch [{batch}, {heads}, Q] for this state, got {shape}")
-    return shape[2]
+    if mask is not None:
+        check_shape(NAME, "mask", check_bools(NAME, "mask", mask, "True counts a query"), batch, shape[2])

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_choice, check_count, check_interval, check_number
-from omegamax._checks import check_bools, check_floating, check_shape
+from omegamax._checks import check_floating, check_shape
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis
 from omegamax.basis.positions import cell_centres
@@ -197,13 +197,10 @@ class LongTermMemory(torch.nn.Module):
         if not self.sticky:
             raise ValueError(f"{NAME}: observe needs sticky > 0 at construction, got {self.sticky:g}")
         state = MemoryState(*state)
-        queries = check_density(density, len(state.length), self.heads)
+        check_density(density, mask, len(state.length), self.heads)
         edges = torch.linspace(0, 1, self.bins + 1, dtype=density.loc.dtype, device=density.loc.device)
         mass = density.cdf(edges.reshape(-1, 1, 1, 1, 1)).diff(dim=0).clamp(min=0)  # [bins, B, H, Q]
         if mask is not None:
-            check_shape(
-                NAME, "mask", check_bools(NAME, "mask", mask, "True counts a query"), len(state.length), queries
-            )
             mass = torch.where(mask[:, None, :], mass, 0.0)
         histogram = state.histogram + mass.sum((-2, -1)).T.to(state.histogram.dtype)
         return state._replace(histogram=histogram)
