@@ -14,6 +14,9 @@ from omegamax.maps import Omega
 from omegamax.models.translation.translator import BOS, PAD, UNK, State
 from omegamax.nn import PagedCache, TokenOutput
 
+# Tokens that are never written.
+NEVER = [PAD, BOS, UNK]
+
 
 class LanguageModel(torch.nn.Module, abc.ABC):
     """A network from tokens ``[B, T]`` to distributions over the next token at each place.
@@ -61,7 +64,7 @@ class LanguageModel(torch.nn.Module, abc.ABC):
         known = int(state.get("known", 0))
         hidden, state = self.read(tokens[:, known:], state)
         scores = self.output(hidden[:, -1])
-        scores[:, [PAD, BOS, UNK]] = -math.inf
+        scores[:, NEVER] = -math.inf
         return scores, {**state, "known": tokens.shape[1]}
 
     @staticmethod
