@@ -37,6 +37,7 @@ COLUMNS = (
     "steps",
     "batch",
     "dim",
+    "layers",
     "rate",
     "seconds",
     "device",
@@ -48,7 +49,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "entmax15, scale": {"attention": "entmax15", "length_scale": True},
     "learnt, scale": {"attention": "entmax", "learn_alpha": True, "length_scale": True},
 }
-_TOKENS = 1 << 15  # of a test batch, and its square at most 64 times as much for each text
+_TOKENS = 1 << 13  # of a test batch; scores of a layer take 8 heads times its square over the texts
 
 
 def rows_of(folder: Path) -> Trials:
@@ -56,7 +57,7 @@ def rows_of(folder: Path) -> Trials:
     return Trials(folder / "length.csv", COLUMNS, KEYS)
 
 
-def run(job: Mapping[str, Any], place: Place, dim: int, longest: int, test: int) -> list[dict[str, Any]]:
+def run(job: Mapping[str, Any], place: Place, dim: int, layers: int, longest: int, test: int) -> list[dict[str, Any]]:
     """Train one network on short texts, and measure it on longer and longer ones; return a row for each length."""
     torch.set_num_threads(1)
     torch.manual_seed(job["seed"])
@@ -65,7 +66,7 @@ def run(job: Mapping[str, Any], place: Place, dim: int, longest: int, test: int)
         count_tokens(task, keys),
         dim=dim,
         hidden_dim=4 * dim,
-        layers=4,
+        layers=layers,
         heads=8,
         dropout=0.0,
         positions=job["positions"],
@@ -86,7 +87,7 @@ def run(job: Mapping[str, Any], place: Place, dim: int, longest: int, test: int)
         return F.cross_entropy(scores.float().flatten(0, 1), texts[1].flatten(), ignore_index=0)
 
     seconds = train(model, place, draw, loss)
-    about = {"steps": place.steps, "batch": place.batch, "dim": dim, "rate": place.rate}
+    about = {"steps": place.steps, "batch": place.batch, "dim": dim, "layers": layers, "rate": place.rate}
     about |= {"seconds": round(seconds, 1), "device": name_device(place.device)}
     rows, times = [], 1
     while times <= longest:
@@ -127,6 +128,7 @@ def main() -> int:
     add("--batch", type=int, default=128, help="texts in a step (128)")
     add("--rate", type=float, default=1e-3, help="of learning, at most (0.001)")
     add("--dim", type=int, default=128)
+    add("--layers", type=int, default=4)
     add("--test", type=int, default=64, help="texts of each length (64)")
     options = parser.parse_args()
     place = Place(options.device, options.steps, options.batch, options.length, options.rate)
@@ -144,7 +146,8 @@ def main() -> int:
         for kind in options.kinds
     ]
     table = rows_of(options.results)
-    work = partial(run, place=place, dim=options.dim, longest=options.longest, test=options.test)
+    sizes = {"dim": options.dim, "layers": options.layers, "longest": options.longest, "test": options.test}
+    work = partial(run, place=place, **sizes)
     return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True)))
 
 

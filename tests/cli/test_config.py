@@ -1,5 +1,6 @@
 """Configurations of others: what they name is not imported, what they hold is counted."""
 
+import json
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import yaml
 from tests.cli.refusals import refused
 
 from omegamax.cli._config import MOST_LEVELS, MOST_NODES, check_yaml, guard_imports, list_packages
+from omegamax.cli.main import main
 
 MODULE = """
 from pathlib import Path
@@ -134,3 +136,22 @@ def test_file_that_grows_or_calls_is_refused_on_the_command_line(text, tmp_path,
 def test_aliases_of_a_configuration_are_read():
     check_yaml("a: &a [1, 2]\nb: *a\nc: {d: *a}\n---\n")
     check_yaml("\n".join(f"k{i}: {{a: 1}}" for i in range(1000)))
+
+
+SETS = [
+    ("lm", "TextFilesData", "files: [a.txt]", "subwords: bytes"),
+    ("translate", "PairFilesData", "{train: a, source: de, target: en}", "subwords: bpe"),
+    ("caption", "Flickr8kData", "folder: a", "least: 5"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "needed", "own"), SETS)
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_set_that_is_named_takes_nothing_of_the_default_one(name, kind, needed, own, by_file, tmp_path, capsys):
+    settings = yaml.safe_load(needed)
+    (tmp_path / "part.yaml").write_text(yaml.safe_dump({"data": {"class_path": kind, "init_args": settings}}))
+    by_name = ["--data", kind, *(f"--data.{key}={json.dumps(value)}" for key, value in settings.items())]
+    given = ["--config", str(tmp_path / "part.yaml")] if by_file else by_name
+    with pytest.raises(SystemExit) as ended:
+        main([name, "fit", *given, "--print_config"])
+    assert ended.value.code in (0, None) and own in capsys.readouterr().out

@@ -163,6 +163,11 @@ def test_compiles_without_a_break():
     torch.testing.assert_close(compiled(src), wanted, rtol=1e-10, atol=1e-10)
 
 
+def test_batch_of_none_as_in_torch():
+    for functions, shape in ((4, (0, 5, 8)), ((2, 2), (0, 9, 8)), ((2, 2), (0, 3, 3, 8))):
+        assert make(functions=functions)(torch.zeros(shape, dtype=F64)).shape == shape
+
+
 def test_wrong_arguments_are_named():
     layer = make()
     for mask in ({"src_mask": torch.zeros(5, 5)}, {"is_causal": True}):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.autograd import gradcheck
+from torch.utils.flop_counter import FlopCounterMode
 
 from omegamax.basis import Fourier, GaussianRBF
 from omegamax.densities import Gaussian
@@ -148,6 +149,47 @@ def test_state_saved_and_resumed_goes_on_alike():
     there = other(query, other.update(MemoryState(**loaded["state"]), more))[0]
     assert torch.equal(here, there)
     assert not set(memory.state_dict()) - {name for name, _ in memory.named_parameters()}
+
+
+def test_state_is_saved_as_it_is_and_a_plain_tuple_will_do():
+    memory = make(sticky=1.0)
+    state, _ = fill(memory)
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)
+    assert isinstance(loaded, MemoryState)
+    query, more = torch.randn(3, 2, 4, dtype=F64), torch.randn(3, 8, 4, dtype=F64)
+    wanted, density = memory(query, state)
+    for given in (loaded, tuple(state), list(state)):
+        assert torch.equal(memory(query, given)[0], wanted)
+        for other, own in zip(memory.update(given, more), memory.update(state, more), strict=True):
+            assert torch.equal(other, own)
+        assert torch.equal(memory.observe(given, density).histogram, memory.observe(state, density).histogram)
+
+
+def test_cost_and_size_know_nothing_of_the_past():
+    memory, costs, sizes = LongTermMemory(4, 8, sticky=0.5), set(), set()
+    state = memory.update(memory.initial_state(1), torch.randn(1, 16, 4))
+    for _ in range(50):
+        with FlopCounterMode(display=False) as counter:
+            state = memory.update(state, torch.randn(1, 16, 4))
+            _, density = memory(torch.randn(1, 2, 4), state)
+            state = memory.observe(state, density)
+        costs.add(counter.get_total_flops())
+        sizes.add(sum(tensor.numel() for tensor in state))
+    assert len(costs) == len(sizes) == 1 and costs.pop() > 0
+    assert state.length == 51 * 16 and state.coefficients.isfinite().all()
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_batches_of_none_and_of_one(batch):
+    memory = make(sticky=0.5, heads=2)
+    state = memory.update(memory.initial_state(batch), torch.randn(batch, 1, 4, dtype=F64))
+    context, density = memory(torch.randn(batch, 3, 4, dtype=F64), state)
+    assert context.shape == (batch, 3, 4) and density.batch_shape == (batch, 2, 3)
+    state = memory.update(memory.observe(state, density), torch.randn(batch, 300, 4, dtype=F64))
+    assert state.coefficients.shape == (batch, 9, 4) and state.coefficients.isfinite().all()
 
 
 @pytest.mark.parametrize("sticky", [0.0, 0.7])
@@ -346,8 +388,16 @@ def test_wrong_arguments_are_named():
         memory.update(state, torch.zeros(2, 5, 4), torch.tensor([6, 0]))
     with pytest.raises(TypeError, match="state must be a MemoryState, got Tensor"):
         memory(torch.zeros(2, 1, 4), torch.zeros(2))
+    density = memory(torch.zeros(2, 1, 4), state)[1]
     with pytest.raises(ValueError, match="observe needs sticky > 0"):
-        memory.observe(state, memory(torch.zeros(2, 1, 4), state)[1])
+        memory.observe(state, density)
+    sticky = LongTermMemory(4, sticky=1.0)
+    with pytest.raises(TypeError, match="density must be a BetaGaussian, got NoneType"):
+        sticky.observe(sticky.initial_state(2), None)
+    with pytest.raises(ValueError, match=r"density must have batch \[3, 1, Q\] for this state, got \(2, 1, 1\)"):
+        sticky.observe(sticky.initial_state(3), density)
+    with pytest.raises(ValueError, match=r"mask must be \[2, 1\], got shape \(2,\)"):
+        sticky.observe(sticky.initial_state(2), density, torch.ones(2, dtype=torch.bool))
 
 
 @pytest.mark.slow

@@ -221,3 +221,91 @@ def test_what_cannot_be_certified_is_refused():
         attention(q, cache=[])
     with pytest.raises(TypeError, match="k and v must be tensors where there is no cache"):
         attention(q)
+
+
+def test_refused_calls_leave_the_cache_as_it_was():
+    k = torch.randn(1, 2, 5, 4)
+    q, cache = torch.randn(1, 2, 1, 4), PagedCache(4)
+    cache.append(k, k)
+    calls = [
+        (q, {"transform": "softmax"}, ValueError, "a cache is read with entmax"),
+        (q[..., :3], {}, ValueError, "q must be"),
+        (
+            q,
+            {"lengths": torch.tensor([1.5])},
+            ValueError,
+            r"lengths must be integers .* got torch.float32",
+        ),
+        (q, {"lengths": [5]}, TypeError, "lengths must be a tensor of integers, got list"),
+        (q, {"is_causal": True, "offset": 1.5}, TypeError, "offset must be an integer, got 1.5"),
+        (None, {}, TypeError, "q must be a floating-point tensor, got NoneType"),
+    ]
+    for given, settings, error, words in calls:
+        with pytest.raises(error, match=words):
+            attention(given, k, k, cache=cache, **settings)
+    with pytest.raises(TypeError, match=r"v must be a torch\.Tensor, got NoneType"):
+        attention(q, k, cache=cache)
+    assert len(cache) == 5
+
+
+def test_no_queries_no_examples_and_no_keys():
+    k = torch.randn(2, 3, 5, 4)
+    out, certificate = attention(k[:, :, :0], k, k, cache=PagedCache(2))
+    assert out.shape == (2, 3, 0, 4) and certificate.holds.shape == (2, 3, 0)
+    out, certificate = attention(k[:0], k[:0], k[:0], cache=PagedCache(2))
+    assert out.shape == (0, 3, 5, 4) and certificate.share.shape == (0, 3, 5)
+    with pytest.raises(ValueError, match="cache must hold at least one key"):
+        attention(k, k[:, :, :0], k[:, :, :0], cache=PagedCache(2))
+
+
+@pytest.mark.parametrize("page", [1, 3, 8, 100])
+@pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 4.0])
+def test_any_draw_is_full_attention(alpha, page):
+    """Ties, copies, keys from 1e-310 to 1e150, -inf, NaN, negative queries, one key, lengths and causal queries."""
+    torch.manual_seed(page)
+    for draw in range(16):
+        count, features = [1, 2, 9, 33][draw % 4], [1, 2, 5][draw % 3]
+        k, v = torch.randn(2, 2, count, features, dtype=F64), torch.randn(2, 2, count, 3, dtype=F64)
+        q = torch.randn(2, 4, 2, features, dtype=F64)
+        kind = draw % 7
+        if kind == 0:
+            k, q = k.round(), q.round()
+        elif kind == 1:
+            k = k[:, :, torch.randint(0, max(1, count // 5), (count,))]
+        elif kind == 2:
+            k = k * 10.0 ** torch.randint(-150, 150, (count, 1))
+        elif kind == 3:
+            k = k * 1e-310
+        elif kind == 4:
+            q, k = q.abs() + 0.1, k.masked_fill(torch.rand(2, 2, count, 1) < 0.3, -math.inf)
+        elif kind == 5:
+            k[1, 0, draw % count] = math.nan
+        else:
+            q = -q.abs()
+        settings = [{}, {"lengths": torch.randint(0, count + 1, (2,))}, {"is_causal": True, "offset": count - 1}]
+        given = settings[draw % 3] | ({"scale": -1.0} if draw % 5 == 0 and kind != 4 else {})
+        wanted, weights = attention(q, k, v, Tsallis(alpha), return_weights=True, **given)
+        out, certificate = attention(q, transform=Tsallis(alpha), cache=build(k, v, page), **given)
+        fine = ~wanted.isnan().any(-1)
+        assert torch.equal(fine, ~out.isnan().any(-1)) and certificate.holds[fine].all()
+        torch.testing.assert_close(out[fine], wanted[fine], rtol=1e-9, atol=1e-9)
+        pages = -(-count // page)
+        padded = torch.nn.functional.pad(weights, (0, pages * page - count)).unflatten(-1, (pages, page))
+        with_weight = (padded > 1e-12).any(-1).sum(-1)
+        assert ((with_weight <= certificate.pages_read) & (certificate.pages_read <= certificate.pages))[fine].all()
+
+
+@pytest.mark.parametrize("dtype", [F64, torch.float32, torch.bfloat16])
+def test_unread_pages_are_not_looked_at(dtype):
+    """What is in the pages that the certificate rules out, by their bounds, changes nothing, to the last bit."""
+    torch.manual_seed(0)
+    k = slow_drift((2, 1), 256, 4).to(dtype)
+    v, q = torch.randn(2, 1, 256, 4).to(dtype), torch.randn(2, 1, 1, 4).to(dtype)
+    cache = build(k, v)
+    out, certificate = attention(q, transform="entmax15", cache=cache)
+    bounds = cache.bound(q.to(torch.promote_types(dtype, torch.float32)) / 2)  # the scale of 4 features
+    unread = bounds <= certificate.threshold.unsqueeze(-1)
+    assert (unread.sum(-1) == certificate.pages - certificate.pages_read).all() and unread.any()
+    assert torch.equal(bounds.masked_fill(~unread, -math.inf).amax(-1), certificate.bound)
+    spoilt = v.masked_fill(unread.squeeze(-2).repeat_interleave(8, -1).unsqueeze(-1), math.nan)
+    assert torch.equal(attention(q, transform="entmax15", cache=build(k, spoilt))[0], out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,6 +43,29 @@ def guard_imports() -> Iterator[None]:
         set_loader("yaml", load, (yaml.YAMLError,))
         for module, resolve in swapped:
             module.import_object = resolve  # type: ignore[attr-defined]
+
+
+def names_data(arguments: Sequence[str]) -> bool:
+    """Tell whether arguments of a command name a class of data, by themselves or in a file of settings.
+
+    >>> names_data(["fit", "--data", "TextFilesData"]), names_data(["fit", "--data.size", "260"])
+    (True, False)
+    """
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in ("--data", "--data.class_path"):
+            return True
+        path = value if equals else following
+        if name == "--config" and os.path.isfile(path):  # a pipe can be read but once
+            try:
+                with open(path, encoding="utf-8") as file:
+                    settings = get_loader("yaml")(file.read(MOST_CHARACTERS + 1))
+            except (OSError, ValueError, yaml.YAMLError):
+                continue  # the parser reads the file again, and says what is wrong with it
+            data = settings.get("data") if isinstance(settings, dict) else None
+            if isinstance(data, str) or (isinstance(data, dict) and "class_path" in data):
+                return True
+    return False
 
 
 def list_packages() -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def number_stream(stream: BinaryIO, place: object, encoding: str = "utf-8") -> I
     """Yield the lines of a stream as :func:`number_lines` does; ``place`` is what errors call it."""
     try:
         # Bytes that cannot be decoded come through as surrogates, so that the line is known that has them.
-        with io.TextIOWrapper(stream, encoding, "surrogateescape") as file:
+        with _decode(stream, place, encoding) as file:
             number = 0
             while line := file.readline(MOST_LINE + 1):
                 number += 1
@@ -126,6 +126,14 @@ def number_stream(stream: BinaryIO, place: object, encoding: str = "utf-8") -> I
         if isinstance(error, DataError):  # has said what there is to say
             raise
         raise DataError(f"{place} is damaged or not a text file ({reason(error)}); get the file again") from error
+
+
+def _decode(stream: BinaryIO, place: object, encoding: str) -> io.TextIOWrapper:
+    try:
+        return io.TextIOWrapper(stream, encoding, "surrogateescape")
+    except LookupError as error:
+        wanted = "one that Python knows, such as utf-8 or latin-1"
+        raise DataError(f"{place} cannot be read: its encoding must be {wanted}, got {encoding!r}") from error
 
 
 def _check_decoded(place: object, number: int, line: str, encoding: str) -> None:

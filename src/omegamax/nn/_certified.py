@@ -13,6 +13,7 @@ from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 from omegamax.functional import entmax
 from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.nn._pairs import check_lengths, check_offset
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
@@ -50,32 +51,49 @@ class Certificate(NamedTuple):
 
 def attend_to_cache(
     q: Tensor,
+    k: Tensor | None,
+    v: Tensor | None,
     cache: PagedCache,
     transform: Omega | torch.nn.Module,
-    scale: float,
+    scale: float | None,
     lengths: Tensor | None,
     offset: int | None,
 ) -> tuple[Tensor, Certificate]:
     """Return attention of queries ``[*, H, L, D]`` to all keys of the cache, ``[*, H, L, Dv]``, and its certificate.
 
     Args:
+        k, v: appended to the cache first, once all other arguments are found to be right: a call that is refused
+            leaves the cache as it was.
         lengths: how many keys each example has, the shape of the axes before the heads.
         offset: of causal queries: query i sees keys up to ``i + offset``. None: all.
     """
-    keys, values = cache.keys, cache.values
+    new = k is not None or v is not None
+    if new:
+        cache.check(k, v)  # type: ignore[arg-type]
+    keys = cache.keys if k is None else k
     lead, heads, groups = _check_queries(q, keys)
+    if offset is not None:
+        check_offset(offset)
+    if lengths is not None:
+        check_lengths(lengths, lead)
     count = q.shape[-2]
     dtype = torch.promote_types(working_dtype(q), working_dtype(keys))
     z_like = torch.empty(*lead, heads, count, 1, dtype=dtype, device=q.device)
     alpha = find_alpha(transform, z_like)
-    scaled = q.to(dtype) * scale
-    limits = _count_visible(len(cache), count, lead, q.device, lengths, offset)
+    scaled = q.to(dtype) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if new:
+        cache.append(k, v)  # type: ignore[arg-type]
+    if not len(cache):
+        raise ValueError(f"attention: cache must hold at least one key, got {cache}")
+    keys, values = cache.keys, cache.values
+    limits = _count_visible(len(cache), count, q.device, lengths, offset)
     with torch.no_grad():
         rows = _Rows(scaled.detach(), cache, groups, limits, alpha)
         rows.read()
     # Only what has weight is read a second time, with gradients to the query; most values never are.
-    index = rows.index.reshape(*lead, groups, -1)
-    k, v = (_pick(t, index).to(dtype).reshape(*lead, heads, count, -1, t.shape[-1]) for t in (keys, values))
+    width = rows.index.shape[-1]
+    index = rows.index.reshape(*lead, groups, heads // groups * count * width)
+    k, v = (_pick(t, index).to(dtype).reshape(*lead, heads, count, width, t.shape[-1]) for t in (keys, values))
     z = (k @ scaled.unsqueeze(-1)).squeeze(-1)
     there = rows.scores.reshape(z.shape) != -math.inf  # NaN is there
     p = apply(transform, z.masked_fill(~there, -math.inf))
@@ -95,13 +113,13 @@ class _Rows:
         grouped = q.reshape(*lead, groups, heads // groups * count, features)
         self.q = q.reshape(-1, features)
         rows = len(self.q)
-        self.page, self.keys = cache.page, cache.keys.reshape(-1, len(cache), features)
+        self.page, self.keys = cache.page, cache.keys.flatten(0, -3)
         self.text = torch.arange(len(self.keys), device=q.device).repeat_interleave(grouped.shape[-2])
         self.limits = limits.expand(*lead, heads, count).reshape(-1)
         self.alpha = (
-            alpha.double().expand(*lead, heads, count, 1).reshape(-1, 1) if isinstance(alpha, Tensor) else alpha
+            alpha.double().expand(*lead, heads, count, 1).reshape(rows, 1) if isinstance(alpha, Tensor) else alpha
         )
-        bounds = cache.bound(grouped).reshape(rows, -1)
+        bounds = cache.bound(grouped).reshape(rows, cache.pages)
         first = torch.arange(bounds.shape[-1], device=q.device) * self.page
         bounds = torch.where(bounds.isnan(), math.inf, bounds)  # it cannot be said that these do not matter
         bounds = bounds.masked_fill(first >= self.limits[:, None], -math.inf)
@@ -208,17 +226,12 @@ def _check_queries(q: Tensor, keys: Tensor) -> tuple[tuple[int, ...], int, int]:
     return tuple(q.shape[:-3]), q.shape[-3], keys.shape[-3]
 
 
-def _count_visible(
-    total: int, count: int, lead: tuple[int, ...], device: torch.device, lengths: Tensor | None, offset: int | None
-) -> Tensor:
+def _count_visible(total: int, count: int, device: torch.device, lengths: Tensor | None, offset: int | None) -> Tensor:
     """Return how many keys each query sees, broadcastable to ``[*, H, L]``."""
     limits = torch.full((1, 1), total, device=device)
     if offset is not None:
         limits = (torch.arange(count, device=device) + (offset + 1)).clamp(0, total)[None]
     if lengths is not None:
-        if lengths.is_floating_point() or lengths.dtype == torch.bool or tuple(lengths.shape) != lead:
-            given = f"{lengths.dtype} of shape {tuple(lengths.shape)}"
-            raise ValueError(f"attention: lengths must be integers of shape {lead}, got {given}")
         limits = torch.minimum(limits, lengths.to(device)[..., None, None])
     return limits
 

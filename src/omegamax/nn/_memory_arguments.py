@@ -5,25 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_count, is_number
-from omegamax._checks import check_floating, check_integers, check_shape, readable
+from omegamax._arguments import check_count, check_type, is_number
+from omegamax._checks import check_bools, check_floating, check_integers, check_shape, readable
 from omegamax.basis import Basis, GaussianRBF
+from omegamax.densities import BetaGaussian
 from omegamax.nn.memory_state import MemoryState
 
 NAME = "LongTermMemory"
 
 
-def check_state(state: MemoryState, argument: str, value: Tensor, functions: int, dim: int) -> int:
-    """Refuse what is not ``[B, *, D]`` for a state of N functions; return B."""
+def read_state(state: MemoryState, argument: str, value: Tensor, functions: int, dim: int) -> MemoryState:
+    """Refuse what is not ``[B, *, D]`` for a state of N functions; return the state, also of a plain tuple or list."""
     check_floating(NAME, argument, value)
-    if not isinstance(state, tuple) or len(state) != 3:
+    if not isinstance(state, tuple | list) or len(state) != 3:
         raise TypeError(f"{NAME}: state must be a MemoryState, got {type(state).__name__}")
-    batch = state[0].shape[0]
-    check_shape(NAME, "state.coefficients", state[0], batch, functions, dim)
+    state = state if isinstance(state, MemoryState) else MemoryState(*state)
+    batch = check_floating(NAME, "state.coefficients", state.coefficients).shape[0]
+    check_shape(NAME, "state.coefficients", state.coefficients, batch, functions, dim)
     if value.dim() != 3 or value.shape[0] != batch or value.shape[-1] != dim:
         shape = tuple(value.shape)
         raise ValueError(f"{NAME}: {argument} must be [{batch}, *, {dim}] for this state, got shape {shape}")
-    return batch
+    return state
 
 
 def make_basis(functions: int | Basis, device: torch.device | str | None) -> Basis:
@@ -45,3 +47,12 @@ def check_lengths(lengths: Tensor, batch: int, width: int) -> Tensor:
     if readable(lengths) and lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= width:
         raise ValueError(f"{NAME}: lengths must lie in [0, {width}], got {lengths.tolist()}")
     return lengths
+
+
+def check_density(density: BetaGaussian, mask: Tensor | None, batch: int, heads: int) -> None:
+    """Refuse what is no density of batch ``[B, H, Q]``, and no mask ``[B, Q]`` of its queries."""
+    shape = tuple(check_type(NAME, "density", density, BetaGaussian).batch_shape)
+    if len(shape) != 3 or shape[:2] != (batch, heads):
+        raise ValueError(f"{NAME}: density must have batch [{batch}, {heads}, Q] for this state, got {shape}")
+    if mask is not None:
+        check_shape(NAME, "mask", check_bools(NAME, "mask", mask, "True counts a query"), batch, shape[2])

@@ -47,8 +47,7 @@ def check_pairs(
     if mask is not None:
         _check_mask(mask, shape)
     left, right = _sides(window)
-    if not is_integer(offset):
-        raise TypeError(f"attention: offset must be an integer, got {offset!r}")
+    check_offset(offset)
     heads = shape[-3] if len(shape) > 2 else 1
     if alibi is not None and (not alibi.is_floating_point() or tuple(alibi.shape) != (heads,)):
         raise ValueError(
@@ -57,13 +56,23 @@ def check_pairs(
         )
     texts = shape[:-3] if len(shape) > 3 else shape[:-2]
     if lengths is not None:
-        whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
-        if not whole or tuple(lengths.shape) != tuple(texts):
-            raise ValueError(
-                f"attention: lengths must be integers of shape {tuple(texts)}, "
-                f"got {lengths.dtype} of shape {tuple(lengths.shape)}"
-            )
+        check_lengths(lengths, tuple(texts))
     return Pairs(mask, alibi, lengths, offset, left, min(right, 0) if is_causal else right)
+
+
+def check_offset(offset: int) -> None:
+    """Refuse what is no place of the first query among the keys."""
+    if not is_integer(offset):
+        raise TypeError(f"attention: offset must be an integer, got {offset!r}")
+
+
+def check_lengths(lengths: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse what is no number of keys for each example, of this shape."""
+    if not isinstance(lengths, Tensor):
+        raise TypeError(f"attention: lengths must be a tensor of integers, got {type(lengths).__name__}")
+    if lengths.is_floating_point() or lengths.dtype == torch.bool or tuple(lengths.shape) != shape:
+        given = f"{lengths.dtype} of shape {tuple(lengths.shape)}"
+        raise ValueError(f"attention: lengths must be integers of shape {shape}, got {given}")
 
 
 def mask_pairs(z: Tensor, pairs: Pairs) -> Tensor:

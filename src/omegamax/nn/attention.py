@@ -187,11 +187,8 @@ def attention(
             cache,
             {**refused, "dropout": dropout > 0, "return_weights": return_weights, "return_support": return_support},
         )
-        if k is not None or v is not None:
-            cache.append(k, v)  # type: ignore[arg-type]
-        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
         omega = resolve("attention", transform)
-        return attend_to_cache(q, cache, omega, scale, lengths, offset if is_causal else None)
+        return attend_to_cache(q, k, v, cache, omega, scale, lengths, offset if is_causal else None)
     if k is None or v is None:
         raise TypeError("attention: k and v must be tensors where there is no cache, got None")
     shape = _check_shapes(q, k, v)

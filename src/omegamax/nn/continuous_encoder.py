@@ -135,7 +135,7 @@ class ContinuousEncoderLayer(torch.nn.TransformerEncoderLayer):
     def _attend(self, x: Tensor, size: tuple[int, ...], padding: Tensor | None) -> Tensor:
         """Return self-attention between the coefficients of ``x``, evaluated where x is."""
         by_length = not self.self_attn.batch_first and x.dim() == 3
-        values = x.transpose(0, 1) if by_length else x.reshape(*x.shape[: x.dim() - 1 - self._axes(x)], -1, x.shape[-1])
+        values = x.transpose(0, 1) if by_length else x.flatten(-1 - self._axes(x), -2)
         dtype, device = working_dtype(values), values.device
         with disable_autocast(device):
             design, operator, present = self._matrices(values, size, padding, dtype)

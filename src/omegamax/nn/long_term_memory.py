@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_choice, check_count, check_interval, check_number
-from omegamax._checks import check_bools, check_floating, check_shape
+from omegamax._checks import check_floating, check_shape
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis
 from omegamax.basis.positions import cell_centres
@@ -17,7 +17,7 @@ from omegamax.densities import BetaGaussian
 from omegamax.maps import Omega
 from omegamax.nn._contraction import Contraction, place_quantiles
 from omegamax.nn._head import DensityHead, locate
-from omegamax.nn._memory_arguments import NAME, check_lengths, check_state, make_basis
+from omegamax.nn._memory_arguments import NAME, check_density, check_lengths, make_basis, read_state
 from omegamax.nn.alpha import Alpha, hold_alpha
 from omegamax.nn.continuous import make_density
 from omegamax.nn.memory_state import MemoryState
@@ -152,9 +152,9 @@ class LongTermMemory(torch.nn.Module):
 
     def update(self, state: MemoryState, hidden: Tensor, lengths: Tensor | None = None) -> MemoryState:
         """Return the state after hidden vectors ``[B, L, D]``, of which the first ``lengths [B]`` are there."""
-        batch, width = check_state(state, "hidden", hidden, self.functions, self.dim), hidden.shape[-2]
+        state, width = read_state(state, "hidden", hidden, self.functions, self.dim), hidden.shape[-2]
         if lengths is not None:
-            lengths = check_lengths(lengths, batch, width).to(hidden.device)
+            lengths = check_lengths(lengths, len(hidden), width).to(hidden.device)
         if width == 0:
             return state
         if self.gate is not None:
@@ -171,7 +171,7 @@ class LongTermMemory(torch.nn.Module):
 
     def forward(self, query: Tensor, state: MemoryState) -> tuple[Tensor, BetaGaussian]:
         """Return the context ``[B, Q, D]`` of queries ``[B, Q, D]``, and the density, of batch ``[B, H, Q]``."""
-        check_state(state, "query", query, self.functions, self.dim)
+        state = read_state(state, "query", query, self.functions, self.dim)
         signal = state.coefficients.to(self.key.weight.dtype)
         q = self._split(self.query(query))
         if self.moments == "matched":
@@ -196,10 +196,11 @@ class LongTermMemory(torch.nn.Module):
         """
         if not self.sticky:
             raise ValueError(f"{NAME}: observe needs sticky > 0 at construction, got {self.sticky:g}")
+        state = MemoryState(*state)
+        check_density(density, mask, len(state.length), self.heads)
         edges = torch.linspace(0, 1, self.bins + 1, dtype=density.loc.dtype, device=density.loc.device)
         mass = density.cdf(edges.reshape(-1, 1, 1, 1, 1)).diff(dim=0).clamp(min=0)  # [bins, B, H, Q]
         if mask is not None:
-            check_bools(NAME, "mask", mask, "True counts a query")
             mass = torch.where(mask[:, None, :], mass, 0.0)
         histogram = state.histogram + mass.sum((-2, -1)).T.to(state.histogram.dtype)
         return state._replace(histogram=histogram)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
 class MemoryState(NamedTuple):
     r"""The past of a batch, as :class:`~omegamax.nn.LongTermMemory` keeps it; its size does not grow.
 
-    A named tuple of tensors and nothing else: it can be saved, moved, indexed by example, mapped over and
-    differentiated, and the same state gives the same continuation.
+    A named tuple of tensors and nothing else: it can be saved (``torch.save``, ``torch.load``), moved, indexed by
+    example, mapped over and differentiated, and the same state gives the same continuation.
 
         >>> from omegamax.nn import LongTermMemory
         >>> state = LongTermMemory(8, functions=16).initial_state(2)
@@ -34,3 +35,7 @@ class MemoryState(NamedTuple):
         """Return the state of some of the examples, such as the beams that go on; of one, with a batch of 1."""
         index = slice(index, index + 1 or None) if isinstance(index, int) else index
         return MemoryState(*(t[index] for t in self))
+
+
+# So that torch.load reads a saved state as it reads tensors, without being told to trust the file.
+torch.serialization.add_safe_globals([MemoryState])

@@ -64,7 +64,7 @@ class PagedCache:
     @torch.no_grad()
     def append(self, k: Tensor, v: Tensor) -> None:
         """Put keys ``[*, G, L, D]`` and values ``[*, G, L, Dv]`` behind those that are there."""
-        self._check(k, v)
+        self.check(k, v)
         first, self._length = self._length, self._length + k.shape[-2]
         self._keys = self._write(self._keys, k, first)
         self._values = self._write(self._values, v, first)
@@ -131,7 +131,8 @@ class PagedCache:
             raise ValueError(f"{NAME}: there are no keys yet; append some first")
         return room[..., :count, 0] if axis == -1 else room[..., :count, :]
 
-    def _check(self, k: Tensor, v: Tensor) -> None:
+    def check(self, k: Tensor, v: Tensor) -> None:
+        """Refuse keys and values that :meth:`append` would refuse."""
         check_floating(NAME, "k", k)
         check_floating(NAME, "v", v)
         shapes = f"got {tuple(k.shape)} and {tuple(v.shape)}"

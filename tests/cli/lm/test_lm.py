@@ -74,3 +74,19 @@ def test_demonstration_runs_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert main(["lm", "demo", "--out", str(tmp_path / "demo"), "--steps", "3"]) == 0
     shown = capsys.readouterr().out
     assert "possible" in shown and "lm generate" in shown and (tmp_path / "demo" / "report.html").is_file()
+
+
+def test_bytes_go_on_within_a_word_and_an_unknown_encoding_is_refused(tmp_path, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("abcabcabc" * 60)
+    given = ["--data", "TextFilesData", f"--data.files=[{book}]", "--data.size=260", "--data.length=16"]
+    network = [f"--model.network.{each}" for each in SMALL]
+    settings = [*given, *network, *(f"--trainer.{each}" for each in TRAINER), f"--out={tmp_path / 'run'}"]
+    assert main(["lm", "fit", *settings]) == 0
+    capsys.readouterr()
+    assert main(["lm", "generate", "abc", "--checkpoint", str(tmp_path / "run"), "--max-length", "5", "--json"]) == 0
+    text = json.loads(capsys.readouterr().out)["text"]
+    assert main(["lm", "generate", "abc", "--checkpoint", str(tmp_path / "run"), "--max-length", "5"]) == 0
+    assert capsys.readouterr().out == f"abc{text}\n"
+    assert main(["lm", "fit", *given, "--data.encoding=klingon", f"--out={tmp_path / 'other'}"]) == 2
+    assert "encoding must be one that Python knows" in capsys.readouterr().err

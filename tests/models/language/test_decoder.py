@@ -82,6 +82,15 @@ def test_pages_are_exact_and_say_why(kind):
     assert all(bool(each.holds.all()) for each in certificates) and certificates[0].pages.shape == (2, 4, 1)
 
 
+def test_pages_go_on_from_their_last_state_only():
+    model = make(attention="entmax15")
+    _, old = model.step(torch.full((1, 3), 5), model.initial_state(page=4))
+    _, new = model.step(torch.full((1, 4), 5), old)
+    with pytest.raises(ValueError, match="goes on from its last state only; it holds 4 keys, and this state knows 3"):
+        model.step(torch.full((1, 4), 6), old)
+    model.step(torch.full((1, 5), 6), new)
+
+
 def test_softmax_has_no_pages_nor_have_distances():
     with pytest.raises(ValueError, match="positions='alibi'"):
         make(**KINDS["distances"]).step(torch.full((1, 3), 5), {"page": 4})

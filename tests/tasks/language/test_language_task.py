@@ -133,6 +133,10 @@ def test_comparison_has_rows_and_texts_with_how_many_were_possible(data, tmp_pat
     assert sparse.scores["perplexity"] is None and soft.scores["perplexity"] > 1 and soft.step_ms > 0
     assert 0 < soft.scores["distinct_1"] <= 1
     assert [example.prompt == "" for example in found.examples] == [False, False, True]
+    # Three tokens are never written: padding, the beginning, and what is not known.
+    assert {size for text in found.examples[0].looks["softmax"] for size in text.sizes} == {len(data.vocabulary) - 3}
+    cold = compare(contenders, data, examples=2, config=WriteConfig(1, max_length=6, temperature=1e-4), rounds=0)
+    assert set(cold.examples[0].looks["sparsemax"][0].sizes) == {1}
     for text in found.examples[0].looks["sparsemax"]:
         assert len(text.pieces) == len(text.sizes) and all(1 <= size <= len(data.vocabulary) for size in text.sizes)
     found.save(tmp_path / "comparison.json")
@@ -148,6 +152,14 @@ def test_prompts_begin_documents(data):
     for text, truth in prompts[:-1]:
         assert len(text.split()) == 5 and any(each.startswith(text) and each.endswith(truth) for each in texts)
     assert prompts[-1] == ("", "") and choose_prompts(data, "test", 0, 5) == []
+
+
+def test_prompts_of_bytes_end_with_a_whole_letter(tmp_path):
+    (tmp_path / "a.txt").write_text("日本語を読む\n" * 60, encoding="utf-8")
+    data = TextFilesData([str(tmp_path / "a.txt")], unit="file", held_out=0.1, size=260, length=32)
+    for size in range(3, 9):
+        (text, truth), _ = choose_prompts(data, "test", 2, size)
+        assert len(text) == size // 3 and "\ufffd" not in text and text + truth in next(iter(data.read("test")))
 
 
 def test_files_of_ones_own_and_their_tokens(tmp_path):

@@ -56,7 +56,11 @@ def run(options: argparse.Namespace) -> int:
                 sink = files.enter_context(options.out.open("w", encoding="utf-8", newline="\n"))
             for prompt in options.prompts or [""]:
                 for each in write(task, prompt, config, generator):
-                    text = json.dumps(asdict(each), ensure_ascii=False) if options.json else _join(prompt, each.text)
+                    text = (
+                        json.dumps(asdict(each), ensure_ascii=False)
+                        if options.json
+                        else _join(prompt, each.text, words=not task.vocabulary.of_bytes)
+                    )
                     sink.write(f"{text}\n")
                     sink.flush()
     except (DataError, ValueError, FileNotFoundError) as error:
@@ -64,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _join(prompt: str, text: str) -> str:
-    """Put a text behind its prompt, with a blank where words have none of their own."""
-    blank = prompt and text and not prompt[-1].isspace() and not text[0].isspace() and text[0].isalnum()
+def _join(prompt: str, text: str, words: bool) -> str:
+    """Put a text behind its prompt, with a blank where tokens are words, which have none of their own; bytes do."""
+    blank = words and prompt and text and not prompt[-1].isspace() and not text[0].isspace() and text[0].isalnum()
     return f"{prompt} {text}" if blank else prompt + text

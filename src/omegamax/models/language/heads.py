@@ -59,7 +59,7 @@ class CausalHeads(torch.nn.Module):
             return {"keys": keys, "values": values}
         cache = PagedCache(page)
         cache.append(keys, values)
-        return {"pages": cache}
+        return {"pages": cache, "count": len(cache)}
 
     def forward(self, x: Tensor, kept: Cache) -> tuple[Tensor, Cache]:
         q = self._split(self.query(x), self.heads)
@@ -79,8 +79,13 @@ class CausalHeads(torch.nn.Module):
                 raise ValueError(
                     "Decoder: a cache in pages does not go with positions='alibi'; take 'rotary' or 'none'"
                 )
+            if before != kept["count"]:  # pages grow in place: those of an older state hold what came after it
+                raise ValueError(
+                    f"Decoder: a cache in pages goes on from its last state only; it holds {before} keys, and this "
+                    f"state knows {kept['count']}"
+                )
             out, certificate = nn.attention(q, k, v, self.transform, cache=pages, **settings)
-            kept = {"pages": pages, "certificate": certificate}
+            kept = {"pages": pages, "count": len(pages), "certificate": certificate}
         else:
             keys, values = (torch.cat([old, new], -2) for old, new in ((kept["keys"], k), (kept["values"], v)))
             if self.slopes is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
 
 from omegamax.data.subwords import EOS
+from omegamax.generation import log_probabilities
 from omegamax.metrics import distinct
+from omegamax.models.decoding import forbid_marks
 from omegamax.tasks.language.data import LanguageData
 from omegamax.tasks.language.report import LanguageComparison, LanguageExample, LanguageRow, WrittenText
 from omegamax.tasks.language.scores import LanguageScores, known_epsilon
@@ -65,7 +68,10 @@ def compare(
             f"{split}-{place}",
             text,
             truth,
-            {name: [_describe(tasks[name], text, each) for each in written[name][place]] for name in tasks},
+            {
+                name: [_describe(tasks[name], text, each, config.temperature) for each in written[name][place]]
+                for name in tasks
+            },
             size,
         )
         for place, (text, truth) in enumerate(progress(prompts, "looking"))
@@ -78,7 +84,12 @@ def choose_prompts(data: LanguageData, split: str, count: int, prompt: int) -> l
     stream, decode = data.stream(split), data.vocabulary.decode
     long = [index for index, size in enumerate(stream.lengths.tolist()) if size > prompt + 1]
     rows = [stream.document(index).tolist()[1:-1] for index in long[: max(0, count - 1)]]
-    found = [(decode(row[:prompt]), decode(row).removeprefix(decode(row[:prompt]))) for row in rows]
+    found = []
+    for row in rows:
+        end = prompt
+        while end > 1 and decode(row[:end]).endswith("\ufffd"):  # within the bytes of a letter
+            end -= 1
+        found.append((decode(row[:end]), decode(row).removeprefix(decode(row[:end]))))
     return [*found, ("", "")] if count else []
 
 
@@ -109,7 +120,7 @@ def _measure(name: str, task: LanguageTask, data: LanguageData, split: str) -> d
 
 
 @torch.no_grad()
-def _describe(task: LanguageTask, prompt: str, said: Continuation) -> WrittenText:
+def _describe(task: LanguageTask, prompt: str, said: Continuation, temperature: float) -> WrittenText:
     """Return a text in pieces, with how many tokens could have come at each."""
     before = [EOS, *task.vocabulary.encode(prompt)]
     ended = len(said.tokens) - int(said.finished)
@@ -117,8 +128,9 @@ def _describe(task: LanguageTask, prompt: str, said: Continuation) -> WrittenTex
     if not pieces:
         return WrittenText([], [], said.log_prob, said.finished)
     tokens = torch.tensor([[*before, *said.tokens[: ended - 1]]], device=task.device)
-    scores = task.model(tokens)[0, len(before) - 1 :].float()
-    sizes = (task.model.omega.argmax(scores) > 0).sum(-1).tolist()
+    scores = forbid_marks(task.model(tokens)[0, len(before) - 1 :].float())
+    left = task.truncation(log_probabilities(scores, task.model.omega, temperature))
+    sizes = (left > -math.inf).sum(-1).tolist()
     places = [0]
     for _, count in pieces[:-1]:
         places.append(places[-1] + count)
