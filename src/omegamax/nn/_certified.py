@@ -13,6 +13,7 @@ from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 from omegamax.functional import entmax
 from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.nn._paged_decoding import decode_on_gpu
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
@@ -65,11 +66,16 @@ def attend_to_cache(
     keys, values = cache.keys, cache.values
     lead, heads, groups = _check_queries(q, keys)
     count = q.shape[-2]
+    limits = _count_visible(len(cache), count, lead, q.device, lengths, offset)
+    decoded = decode_on_gpu(q, cache, transform, scale, limits)
+    if decoded is not None:
+        seen = -(-limits // cache.page)
+        pages = seen.expand(decoded.pages_read.shape)
+        return decoded.out, Certificate(decoded.pages_read, pages, decoded.bound, decoded.threshold)
     dtype = torch.promote_types(working_dtype(q), working_dtype(keys))
     z_like = torch.empty(*lead, heads, count, 1, dtype=dtype, device=q.device)
     alpha = find_alpha(transform, z_like)
     scaled = q.to(dtype) * scale
-    limits = _count_visible(len(cache), count, lead, q.device, lengths, offset)
     with torch.no_grad():
         rows = _Rows(scaled.detach(), cache, groups, limits, alpha)
         rows.read()
