@@ -22,7 +22,20 @@ from omegamax.kernels.attention.triton.survivors import (
 from omegamax.kernels.kinds import Kind
 
 HOPPER = GPUTarget("cuda", 90, 32)
-INTEGERS = {"heads", "tiles", "first_tile", "queries", "rows", "size", "pages", "chunks", "share", "count", "length"}
+INTEGERS = {
+    "heads",
+    "tiles",
+    "first_tile",
+    "queries",
+    "rows",
+    "size",
+    "pages",
+    "chunks",
+    "chunk_size",
+    "share",
+    "count",
+    "length",
+}
 FULL = call.LOCAL | call.LEFT | call.ADD | call.ALIBI | call.DROPOUT  # every option of the scores but one
 
 
@@ -63,9 +76,9 @@ def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None
 def compile_paged(dtype: str, options: bool, formula: dict[str, int]) -> None:
     """The kernels of a cache in pages: queries and keys of 40 features, pages of 100 keys in blocks of 64."""
     sizes = {"DEPTH": 40, "D": 64, "PAGE": 100, "BN": 64, "NP": 16}
-    compiled(bound_pages_kernel, dtype, options, 4, CHUNK=32, **sizes)
+    compiled(bound_pages_kernel, dtype, options, 4, **sizes)
     compiled(bound_edges_kernel, dtype, options, 8, **formula, C=4096)
-    compiled(read_pages_kernel, dtype, options, 4, CHUNK=32, SPLITS=16, **sizes, BM=16)
+    compiled(read_pages_kernel, dtype, options, 4, SPLITS=16, **sizes, BM=16)
     compiled(solve_survivors_kernel, dtype, options, 8, **formula, SPLITS=16, C=256)
     compiled(weigh_survivors_kernel, dtype, options, 4, **formula, SPLITS=16, C=32, WIDTH=40, W=64)
     compiled(combine_splits_kernel, dtype, options, 4, KIND=formula["KIND"], SPLITS=16, WIDTH=40, W=64)

@@ -59,30 +59,18 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     found, alpha = (count, top, unread, read), (call.alpha, call.alphas)
 
     extremes = (_strided(call.low), _strided(call.high), _strided(call.radius))
-    tensors: tuple = (
-        q,
-        _strided(k),
-        *extremes,
-        call.limits,
-        *alpha,
-        call.scale,
-        bounds,
-        early,
-        first,
-        rows,
-        size,
-        pages,
-    )
-    constants: dict[str, Any] = {"CHUNK": call.chunk, **call.sizes, "num_warps": 4}
+    scores_of = (call.limits, *alpha, call.scale, bounds)
+    tensors: tuple = (q, _strided(k), *extremes, *scores_of, early, first, rows, size, pages, call.chunk)
+    constants: dict[str, Any] = {**call.sizes, "num_warps": 4}
     launches = [PlannedLaunch(bound_pages_kernel, (texts * rows, call.chunks), tensors, constants)]
 
     tensors = (*alpha, early, edge, call.chunks * call.page)
     constants = {**call.formula, "C": SIDE_BY_SIDE, "num_warps": 8}
     launches.append(PlannedLaunch(bound_edges_kernel, (texts * rows,), tensors, constants))
 
-    tensors = (q, _strided(k), call.limits, *alpha, call.scale, bounds, first, edge, listed, scores, indices)
-    tensors = (*tensors, found, rows, size, pages, tiles, call.chunks, share)
-    constants = {"CHUNK": call.chunk, "SPLITS": splits, **call.sizes, "BM": call.rows, "num_warps": 4}
+    tensors = (q, _strided(k), *scores_of, first, edge, listed, scores, indices, found)
+    tensors = (*tensors, rows, size, pages, tiles, call.chunks, call.chunk, share)
+    constants = {"SPLITS": splits, **call.sizes, "BM": call.rows, "num_warps": 4}
     launches.append(PlannedLaunch(read_pages_kernel, (texts * tiles, splits), tensors, constants))
 
     constants = {**call.formula, "SPLITS": splits, "C": SIDE_BY_SIDE // splits, "num_warps": 8}

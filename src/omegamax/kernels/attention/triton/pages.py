@@ -14,7 +14,7 @@ from omegamax.kernels.triton.device import INF, max_or_nan, row_max
 EPSILON = tl.constexpr(2.0**-23)  # of float32
 
 
-@triton.jit(do_not_specialize=["size", "pages"])
+@triton.jit(do_not_specialize=["size", "pages", "chunk_size"])
 def bound_pages_kernel(
     q_ptr,
     k,
@@ -31,7 +31,7 @@ def bound_pages_kernel(
     rows,
     size,
     pages,
-    CHUNK: tl.constexpr,
+    chunk_size,
     DEPTH: tl.constexpr,
     D: tl.constexpr,
     PAGE: tl.constexpr,
@@ -55,7 +55,7 @@ def bound_pages_kernel(
     best = float("-inf")
     best_slack = 0.0
     best_page = -1
-    for start in range(chunk * CHUNK, tl.minimum((chunk + 1) * CHUNK, pages), NP):
+    for start in range(chunk * chunk_size, tl.minimum((chunk + 1) * chunk_size, pages), NP):
         page = start + tl.arange(0, NP)
         lows = load_rows(low[0] + text * low[1], low[2], page, pages, True, DEPTH, D)
         highs = load_rows(high[0] + text * high[1], high[2], page, pages, True, DEPTH, D)
@@ -88,7 +88,7 @@ def bound_pages_kernel(
         tl.store(early_ptr + at * PAGE + local, w, mask=local < PAGE)
 
 
-@triton.jit(do_not_specialize=["size", "pages", "chunks", "share"])
+@triton.jit(do_not_specialize=["size", "pages", "chunks", "chunk_size", "share"])
 def read_pages_kernel(
     q_ptr,
     k,
@@ -108,8 +108,8 @@ def read_pages_kernel(
     pages,
     tiles,
     chunks,
+    chunk_size,
     share,
-    CHUNK: tl.constexpr,
     SPLITS: tl.constexpr,
     DEPTH: tl.constexpr,
     D: tl.constexpr,
@@ -144,7 +144,7 @@ def read_pages_kernel(
         inside = (page < pages)[:, None] & there[None, :]
         bound = tl.load(bound_ptr + at, mask=inside, other=float("-inf"))
         wanted = tl.max((bound > tl.trans(edge)).to(tl.int32), 1)
-        first_of_chunk = first_ptr + row[None, :] * chunks + (page // CHUNK)[:, None]
+        first_of_chunk = first_ptr + row[None, :] * chunks + (page // chunk_size)[:, None]
         known = tl.max((tl.load(first_of_chunk, mask=inside, other=-1) == page[:, None]).to(tl.int32), 1)
         known |= wanted
         read += tl.sum(tl.where(bound > float("-inf"), known[:, None], 0), 0, keep_dims=True)  # of those it sees
