@@ -56,7 +56,7 @@ def find_fused_call(
     shape: tuple[int, ...],
 ) -> FusedCall | None:
     """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
-    if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
+    if not operation.usable(q) or shape[-2] <= FEW or shape[-1] == 0 or not is_number(scale) or scale <= 0:
         return None
     if not is_differentiated_plainly(q, k, v, pairs):
         return None
