@@ -1,9 +1,14 @@
-"""Attention: time over ``scaled_dot_product_attention`` by FlashAttention, and memory, beside adasplash."""
+"""Attention: time over ``scaled_dot_product_attention`` by FlashAttention, and memory.
+
+Beside it adasplash, and torch's other softmax attention: by cuDNN, and by FlexAttention, compiled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +21,9 @@ from on_gpu.clock import Clock, Run, peak_mebibytes
 from on_gpu.sheet import Sheet
 
 BASELINE = ("softmax", "torch")
+# How queries are drawn, and so how much the scores of a row differ: by 1 as keys do, less, more, or by a factor that
+# differs from query to query and has no variance.
+SCORES = ("normal", "flat", "peaked", "heavy-tailed")
 PEER = (8192, 64)  # keys and head size at which adasplash is measured; it compiles sixty kernels for each
 # (is_causal, alpha, way) -> the most it should take, as a multiple of the baseline, at 8192 keys and heads of 64.
 BARS = {
@@ -43,6 +51,8 @@ class Case:
     alphas: tuple[float, ...] = (1.5,)
     window: int | None = None
     per_head: bool = False
+    dropout: float = 0.0
+    scores: str = "normal"
     dtype: str = "bfloat16"
     device: str = DEVICE
 
@@ -57,15 +67,21 @@ class Case:
         """What the mask is, in words."""
         if self.queries == 1:
             return "decoding"
-        return ("causal" if self.is_causal else "full") + (f", window {self.window}" if self.window else "")
+        more = [f"window {self.window}"] if self.window else []
+        more += [f"dropout {self.dropout:g}"] if self.dropout else []
+        more += [f"{self.scores} scores"] if self.scores != "normal" else []
+        return ", ".join(["causal" if self.is_causal else "full", *more])
 
     def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         torch.manual_seed(0)
         dtype = getattr(torch, self.dtype)
         query, key = (self.heads, self.queries), (self.groups, self.keys)
         sizes = ((self.batch, *size, self.dim) for size in (query, key, key, query))
-        q, k, v, g = (torch.randn(size, device=self.device).to(dtype) for size in sizes)
-        return q, k, v, g
+        q, k, v, g = (torch.randn(size, device=self.device) for size in sizes)
+        spread = {"flat": 0.1, "peaked": 5.0}.get(self.scores, 1.0)
+        if self.scores == "heavy-tailed":  # Student's t with two degrees of freedom
+            q /= torch.empty(*q.shape[:-1], 1, device=self.device).exponential_().sqrt()
+        return (spread * q).to(dtype), k.to(dtype), v.to(dtype), g.to(dtype)
 
     def names(self) -> list[tuple[str, str]]:
         """(map, library), as the keys of ``rivals``."""
@@ -73,10 +89,14 @@ class Case:
 
     def functions(self) -> dict[tuple[str, str], Callable]:
         found: dict[tuple[str, str], Callable | None] = {BASELINE: self._dense}
+        if self._is_standard:
+            found["softmax (cuDNN)", "torch"] = self._cudnn
+            found["softmax (FlexAttention)", "torch"] = self._flex
+            found["softmax", "omegamax"] = self._sparse("softmax")
         for alpha in self.alphas:
             work = f"entmax({alpha:g})"
             found[work, "omegamax"] = self._sparse(alpha)
-            if (self.keys, self.dim) == PEER and len(self.alphas) > 1:
+            if (self.keys, self.dim) == PEER and self._is_standard:
                 found[work, "adasplash"] = peers.attention(alpha, self.is_causal)
         if self.per_head:
             alphas = torch.linspace(1.2, 1.9, self.heads)
@@ -98,21 +118,56 @@ class Case:
 
     def bar(self, work: str) -> float | str:
         alpha = next((a for a in self.alphas if work == f"entmax({a:g})"), None)
-        standard = (self.keys, self.queries, self.dim, self.heads, self.window) == (8192, 8192, 64, self.groups, None)
-        return BARS.get((self.is_causal, alpha, self.way), "") if standard else ""
+        return BARS.get((self.is_causal, alpha, self.way), "") if self._is_standard else ""
+
+    @property
+    def _is_standard(self) -> bool:
+        """Whether it is of the size and kind at which rivals are measured and aims are set."""
+        plain = (self.window, self.dropout, self.scores) == (None, 0.0, "normal")
+        return plain and (self.keys, self.queries, self.dim, self.heads) == (8192, 8192, 64, self.groups)
 
     def _dense(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        backends = [SDPBackend.FLASH_ATTENTION] if self.device == "cuda" else [SDPBackend.MATH]
         causal = self.is_causal and self.queries > 1
-        with sdpa_kernel(backends):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=self.heads != self.groups)
+        options = {"is_causal": causal, "enable_gqa": self.heads != self.groups, "dropout_p": self.dropout}
+        with dense_kernels(self.device):
+            return F.scaled_dot_product_attention(q, k, v, **options)
 
-    def _sparse(self, alpha: float | torch.nn.Module) -> Callable:
+    def _cudnn(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal)
+
+    def _flex(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        blocks = causal_blocks(self.queries, self.device) if self.is_causal else None
+        return flex()(q, k, v, block_mask=blocks)
+
+    def _sparse(self, alpha: float | str | torch.nn.Module) -> Callable:
         named = {1.5: "entmax15", 2.0: "sparsemax"}
-        transform = alpha if isinstance(alpha, torch.nn.Module) else named.get(alpha) or omegamax.Tsallis(alpha)
-        options = {} if self.window is None else {"window": self.window}
+        transform = omegamax.Tsallis(alpha) if isinstance(alpha, float) and alpha not in named else alpha
+        transform = named.get(transform, transform) if isinstance(transform, float) else transform
+        options: dict = {"dropout": self.dropout} | ({} if self.window is None else {"window": self.window})
         causal = self.is_causal and self.queries > 1
         return lambda q, k, v: omegamax.attention(q, k, v, transform, is_causal=causal, **options)
+
+
+def dense_kernels(device: str) -> AbstractContextManager:
+    """Torch's attention by FlashAttention; by its definition where there is no GPU."""
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION if device == "cuda" else SDPBackend.MATH])
+
+
+@cache
+def flex() -> Callable:
+    """FlexAttention, compiled once."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention, dynamic=False)
+
+
+@cache
+def causal_blocks(length: int, device: str) -> object:
+    """Its causal mask, made once."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    return create_block_mask(lambda b, h, query, key: query >= key, None, None, length, length, device)
 
 
 def cases(scale: str = "full") -> list[Case]:
@@ -133,6 +188,8 @@ def cases(scale: str = "full") -> list[Case]:
             Case(1, 16, 16, 32768, 32768, 64, True, way),
             Case(2, 16, 4, 8192, 8192, 128, True, way),
             Case(2, 16, 16, 8192, 8192, 64, True, way, window=1024),
+            Case(2, 16, 16, 8192, 8192, 64, True, way, dropout=0.1),
+            *(Case(2, 16, 16, 8192, 8192, 64, True, way, every, scores=scores) for scores in SCORES[1:]),
         ]
     found.append(Case(8, 32, 8, 1, 8192, 128, True, "forward", every))
     return found

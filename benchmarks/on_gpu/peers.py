@@ -1,4 +1,4 @@
-"""Other libraries that compute the same maps, where they are installed: ``entmax`` and ``adasplash``."""
+"""Other libraries that compute the same maps, where they are installed: ``entmax``, ``adasplash``, Liger-Kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ try:
 except ImportError:
     Autotuner = None
 
-NAMES = ("entmax", "adasplash")
+NAMES = ("entmax", "adasplash", "liger_kernel")
 TUNED = ("triton_entmax_v2", "adasplash_v2", "adasplash_block_mask")  # modules of adasplash
 
 
@@ -42,6 +42,9 @@ def row_map(name: str, alpha: float) -> Callable | None:
     if name == "entmax":
         exact = {1.5: library.entmax15, 2.0: library.sparsemax}
         return exact.get(alpha, lambda z: library.entmax_bisect(z, alpha))
+    if name == "liger_kernel":
+        functional = peer("liger_kernel.transformers.functional")
+        return functional.liger_sparsemax if functional is not None and alpha == 2 else None
     exact = {1.5: library.triton_entmax15, 2.0: library.triton_sparsemax}
     return exact.get(alpha, lambda z: library.triton_entmax(z, alpha=alpha))
 

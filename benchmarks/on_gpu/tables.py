@@ -100,20 +100,39 @@ def errors(rows: list[Row]) -> str:
 
 def attention(rows: list[Row]) -> str:
     mine = [row for row in rows if row["section"] == "attention"]
-    columns = ("attention", "shape", "map", "FlashAttention, ms", "adasplash", "omegamax", "aim", "its call", "MiB")
+    columns = ("attention", "shape", "map", "FlashAttention, ms")
+    columns += ("torch", "adasplash", "omegamax", "aim", "its call", "MiB")
     lines = [*titles(*columns)]
     settings = unique((row["way"].rsplit(", ", 1)[0], row["shape"]) for row in mine)
     for setting, shape in settings:
         for work in unique(r["work"] for r in mine if r["shape"] == shape and r["way"].startswith(f"{setting}, forw")):
-            if work == "softmax":
+            if work == "softmax" and not ways(rows, work, shape, setting, "omegamax"):
                 continue
             dense = ways(rows, "softmax", shape, setting, "torch", "ms")
-            cells = [ways(rows, work, shape, setting, name) for name in ("adasplash", "omegamax")]
+            names = ("torch", "adasplash", "omegamax")
+            cells = [ways(rows, work, shape, setting, name) for name in names]
             cells.append(ways(rows, work, shape, setting, "omegamax", "bar"))
             cells.append(ways(rows, work, shape, setting, "omegamax", "call_over"))
             memory = ways(rows, work, shape, setting, "omegamax", "peak_mib")
             lines.append(joined(setting, shape.replace("x", " x "), work, dense, *cells, memory))
     return "\n\n".join(["\n".join(lines), *failures(rows, "attention")]) if len(lines) > 2 else ""
+
+
+def decoding(rows: list[Row]) -> str:
+    """One line for each length and map: the share of pages read, and time over FlashAttention's."""
+    mine = [row for row in rows if row["section"] == "decoding" and row["work"] != "all"]
+    titled = ("keys", "shape", "map", "share of pages read", "FlashAttention, ms", "over it", "all keys, over it")
+    lines = [*titles(*titled)]
+    found = {(row["way"], row["shape"], row["work"]): row for row in mine}
+    for (way, shape, work), row in found.items():
+        whole = found.get((way, shape, f"{work}, all keys"))
+        if whole is None:
+            continue
+        dense = found[way, shape, "softmax"]["ms"]
+        cells = [number(cell) if cell else "fails" for cell in (dense, row["over"], whole["over"])]
+        share = row["note"] if row["ms"] else ""
+        lines.append(joined(way.removesuffix(" keys"), shape.replace("x", " x "), work, share, *cells))
+    return "\n\n".join(["\n".join(lines), *failures(rows, "decoding")]) if len(lines) > 2 else ""
 
 
 def losses(rows: list[Row]) -> str:
@@ -161,6 +180,7 @@ PARTS: dict[str, Callable[[list[Row]], str]] = {
     "rows": row_maps,
     "errors": errors,
     "attention": attention,
+    "decoding": decoding,
     "losses": losses,
     "programs": programs,
 }
@@ -169,6 +189,7 @@ TITLES = {
     "rows": "Maps of rows",
     "errors": "Their errors",
     "attention": "Attention",
+    "decoding": "Decoding with a paged cache",
     "losses": "Losses",
     "programs": "First calls and models",
 }

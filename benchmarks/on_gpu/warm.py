@@ -9,7 +9,8 @@ from on_gpu.clock import Run
 from on_gpu.pool import Job
 from on_gpu.sheet import Sheet
 
-SECTIONS = ("rows", "attention", "losses")
+SECTIONS = ("rows", "attention", "decoding", "losses")
+LONGEST = 1 << 17  # keys to decode with: longer caches take the same kernels, and more memory than processes share
 PARTS = 15  # adasplash tries up to thirty settings of a kernel
 
 
@@ -52,5 +53,7 @@ def _cases(section: str, scale: str) -> list:
     cases = importlib.import_module(f"on_gpu.{section}").cases(scale)
     if section == "attention":  # without a backward pass to come it keeps less, by other kernels
         return cases
+    if section == "decoding":
+        return [case for case in cases if case.made == "independent" and case.keys <= LONGEST]
     both = {case.shape for case in cases if case.way == "forward+backward"}
     return [case for case in cases if case.way == "forward+backward" or case.shape not in both]

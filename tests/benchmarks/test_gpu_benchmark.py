@@ -187,9 +187,14 @@ def measured(parts) -> list[dict[str, str]]:
     for way in ("forward", "forward+backward"):
         here = {"section": "attention", "shape": "2x16x8192x64", "dtype": "bfloat16", "way": f"causal, {way}"}
         rows.append(row(parts, **here, work="softmax", name="torch", ms=1, over=1))
+        rows.append(row(parts, **here, work="softmax (cuDNN)", name="torch", ms=0.9, over=0.9))
         rows.append(
             row(parts, **here, work="entmax(1.5)", name="omegamax", ms=1.2, over=1.2, bar=1.5, ok="yes", peak_mib=7)
         )
+    here = {"section": "decoding", "shape": "1x32/8x1:8192x128", "dtype": "bfloat16", "way": "drifting keys"}
+    rows.append(row(parts, **here, work="softmax", name="torch", ms=0.5, over=1))
+    rows.append(row(parts, **here, work="entmax(1.5)", name="omegamax", ms=0.25, over=0.5, note="0.125"))
+    rows.append(row(parts, **here, work="entmax(1.5), all keys", name="omegamax", ms=0.6, over=1.2))
     rows.append(
         row(parts, section="losses", work="entmax15", shape="8x9", name="omegamax", ms=3, over=1.1, peak_mib=1234)
     )
@@ -205,12 +210,17 @@ def test_tables_say_what_the_rows_say(parts):
     tables = parts.tables
     assert [r["work"] for r in tables.broken(rows)] == ["sparsemax"]  # a missed aim breaks nothing
     assert tables.kept(rows) == 1
-    assert "| entmax15 | 8192 x 4096 | 100 / 100 | 20 / 20 | fails / fails | 0.50* / 0.50* |" in tables.row_maps(rows)
+    assert "| entmax15 | 8192 x 4096 | 100 / 100 | 20 / 20 | fails / fails |  | 0.50* / 0.50* |" in tables.row_maps(
+        rows
+    )
     assert "Fails: adasplash, entmax15, 8192x4096, float32, forward: CompilationError: at 1:2" in tables.row_maps(rows)
-    ours = "| causal | 2 x 16 x 8192 x 64 | entmax(1.5) | 1.00 / 1.00 |  | 1.20 / 1.20 | 1.5 / 1.5 |  | 7 / 7 |"
+    ours = "| causal | 2 x 16 x 8192 x 64 | entmax(1.5) | 1.00 / 1.00 |  |  | 1.20 / 1.20 | 1.5 / 1.5 |  | 7 / 7 |"
     assert ours in tables.attention(rows)
+    assert "| softmax (cuDNN) | 1.00 / 1.00 | 0.90 / 0.90 |" in tables.attention(rows)
+    ours = "| drifting | 1 x 32/8 x 1:8192 x 128 | entmax(1.5) | 0.125 | 0.50 | 0.50 | 1.20 |"
+    assert ours in tables.decoding(rows)
     assert (
-        "| entmax15, forward | 8192 x 4096 | 20 / 20 | fails / fails | 0.50* / 0.50* | 0.45 / 0.45 |"
+        "| entmax15, forward | 8192 x 4096 | 20 / 20 | fails / fails |  | 0.50* / 0.50* | 0.45 / 0.45 |"
         in tables.summary(rows)
     )
     assert "1,234" in tables.losses(rows)

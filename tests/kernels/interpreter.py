@@ -1,7 +1,8 @@
-"""Triton's interpreter, made quicker.
+"""Triton's interpreter, made quicker, and right in bfloat16.
 
 Its reductions of several tensors take one entry after another: here NumPy's vectors. And each call of a function inside
-a kernel changes all of Triton's language to that of the interpreter, which it is already.
+a kernel changes all of Triton's language to that of the interpreter, which it is already. It multiplies matrices of
+bfloat16 by their bits, and cuts off what a GPU rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 def quick_interpreter() -> Iterator[None]:
     """For all tests of a folder whose conftest imports it. Triton need not be there, nor be interpreted."""
     try:
-        from triton.runtime.interpreter import InterpretedFunction, ReduceOps
+        from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps
     except ImportError:
         yield
         return
@@ -25,6 +26,8 @@ def quick_interpreter() -> Iterator[None]:
         if not torch.cuda.is_available():
             patch.setattr(ReduceOps, "generic_reduce", by_halves)
             patch.setattr(InterpretedFunction, "__call__", once_changed(InterpretedFunction.__call__))
+            patch.setattr(InterpreterBuilder, "cast_impl", rounded(InterpreterBuilder.cast_impl))
+            patch.setattr(InterpreterBuilder, "create_dot", multiplied(InterpreterBuilder.create_dot))
         yield
 
 
@@ -53,3 +56,37 @@ def by_halves(reduction, tensors: tuple) -> list:
         parts = [tensor.handle.data for tensor in combined]
     ends = [np.moveaxis(part, -1, axis) if reduction.keep_dims else part[..., 0] for part in parts]
     return [reduction.to_tensor(end, tensor.dtype) for end, tensor in zip(ends, tensors, strict=True)]
+
+
+def rounded(cast: Callable) -> Callable:
+    """Casts of bfloat16 by torch, to the nearest."""
+    import triton.language as tl
+    from triton.runtime.interpreter import TensorHandle
+
+    def exact(builder, source, wanted):
+        if source.dtype.scalar == tl.float32 and wanted.scalar == tl.bfloat16:
+            data = torch.from_numpy(np.ascontiguousarray(source.data)).bfloat16().view(torch.uint16).numpy()
+            return TensorHandle(data, tl.bfloat16)
+        if source.dtype.scalar == tl.bfloat16 and wanted.scalar == tl.float32:
+            return TensorHandle(widened(source.data), tl.float32)
+        return cast(builder, source, wanted)
+
+    return exact
+
+
+def multiplied(dot: Callable) -> Callable:
+    """Products of matrices of bfloat16, which are exact in float32."""
+    import triton.language as tl
+    from triton.runtime.interpreter import TensorHandle
+
+    def exact(builder, a, b, *options):
+        if a.dtype.scalar == tl.bfloat16:
+            a, b = (TensorHandle(widened(x.data), tl.float32) for x in (a, b))
+        return dot(builder, a, b, *options)
+
+    return exact
+
+
+def widened(bits: np.ndarray) -> np.ndarray:
+    """Numbers in float32 from the bits of bfloat16."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -71,6 +71,42 @@ def test_outputs_and_gradients_are_those_of_the_definition(name, groups, calls):
         torch.testing.assert_close(ours.double(), value, rtol=0, atol=2e-6 * (1 + value.abs().max().item()))
 
 
+def spoil_blind_queries(q, k, v, mask, **options):
+    """Attention by a kernel that gives NaN where a query sees no key, and to all keys in the backward pass."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    mask = (
+        torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask
+    )
+    return (q @ k.mT * options["scale"] + mask).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("name", ["mask", "bias with -inf"])
+def test_queries_that_see_nothing_get_zeros_whatever_the_kernel(name, monkeypatch):
+    if not GPU:
+        monkeypatch.setattr(_torch_attention, "_is_usable", lambda q: q.dtype != torch.float64)
+    options = OPTIONS[name]()
+    q, k, v = make_heads()
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    exact = attention(*wide, "softmax", **options)
+    wanted = torch.autograd.grad(exact.sum(), wide)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spoil_blind_queries)
+    out = attention(q, k, v, "softmax", **options)
+    assert (out[1, :, 3] == 0).all()
+    grads = torch.autograd.grad(out.sum(), (q, k, v))
+    assert (grads[0][1, :, 3] == 0).all()
+    for ours, value in zip((out, *grads), (exact, *wanted), strict=True):
+        torch.testing.assert_close(ours.double(), value, rtol=0, atol=2e-6 * (1 + value.abs().max().item()))
+
+
+def test_nan_and_infinity_spoil_their_own_rows(calls):
+    q, k, v = (x.detach() for x in make_heads(4))
+    q[0, 1, 2, 0], q[1, 3, 4] = math.nan, math.inf
+    out = attention(q, k, v, "softmax", mask=make_mask())
+    spoilt = torch.zeros(2, 4, 7, dtype=torch.bool, device=DEVICE)
+    spoilt[0, 1, 2] = spoilt[1, 3, 4] = True
+    assert torch.equal(out.isnan().all(-1), spoilt) and torch.equal(out.isnan().any(-1), spoilt) and len(calls) == 1
+
+
 def test_causal(calls):
     q, k, v = (x.detach() for x in make_heads(4, 9, 9))
     exact = attention(q.double(), k.double(), v.double(), "softmax", is_causal=True)
@@ -102,12 +138,29 @@ def test_dropout(calls):
         {"return_support": True},
         {"deterministic": True},
         {"scale": -1.0},
+        {"scale": 0.0},
+        {"dropout": 1.0},
         {"transform": "entmax15"},
     ],
     ids=lambda options: ", ".join(options),
 )
 def test_the_plain_way_is_taken(options, calls):
     attention(*make_heads(), **{"transform": "softmax"} | options)
+    assert not calls
+
+
+def test_deterministic_algorithms_are_plain(calls):
+    torch.use_deterministic_algorithms(True)
+    try:
+        attention(*make_heads(), "softmax")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not calls
+
+
+def test_no_keys_are_refused(calls):
+    with pytest.raises(ValueError, match="needs at least one entry"):
+        attention(*make_heads(keys=0), "softmax")
     assert not calls
 
 

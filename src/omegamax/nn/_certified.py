@@ -13,6 +13,7 @@ from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
 from omegamax.functional import entmax
 from omegamax.maps import Omega, Shannon, Tsallis
+from omegamax.nn._paged_decoding import decode_on_gpu
 from omegamax.nn._pairs import check_lengths, check_offset
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.paged_cache import PagedCache
@@ -78,15 +79,20 @@ def attend_to_cache(
         check_lengths(lengths, lead)
     count = q.shape[-2]
     dtype = torch.promote_types(working_dtype(q), working_dtype(keys))
-    z_like = torch.empty(*lead, heads, count, 1, dtype=dtype, device=q.device)
-    alpha = find_alpha(transform, z_like)
-    scaled = q.to(dtype) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    alpha = find_alpha(transform, torch.empty(*lead, heads, count, 1, dtype=dtype, device=q.device))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if new:
         cache.append(k, v)  # type: ignore[arg-type]
     if not len(cache):
         raise ValueError(f"attention: cache must hold at least one key, got {cache}")
     keys, values = cache.keys, cache.values
     limits = _count_visible(len(cache), count, q.device, lengths, offset)
+    decoded = decode_on_gpu(q, cache, transform, scale, limits)
+    if decoded is not None:
+        seen = -(-limits // cache.page)
+        pages = seen.expand(decoded.pages_read.shape)
+        return decoded.out, Certificate(decoded.pages_read, pages, decoded.bound, decoded.threshold)
+    scaled = q.to(dtype) * scale
     with torch.no_grad():
         rows = _Rows(scaled.detach(), cache, groups, limits, alpha)
         rows.read()

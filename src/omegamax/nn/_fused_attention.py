@@ -56,7 +56,7 @@ def find_fused_call(
     shape: tuple[int, ...],
 ) -> FusedCall | None:
     """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
-    if not operation.usable(q) or shape[-2] <= FEW or not is_number(scale) or scale <= 0:
+    if not operation.usable(q) or shape[-2] <= FEW or shape[-1] == 0 or not is_number(scale) or scale <= 0:
         return None
     if not is_differentiated_plainly(q, k, v, pairs):
         return None
@@ -71,7 +71,7 @@ def find_fused_call(
     # Keys and values grouped in different ways, or values for more texts than there are queries and keys.
     if len(groups) > 2 or heads % max(groups) or broadcast(lead, v.shape[:-3]) != lead:
         return None
-    alpha = _alpha(transform, heads, len(shape))
+    alpha = find_alpha_by_head(transform, heads, len(shape))
     if alpha is None:
         return None
     if isinstance(alpha, Tensor):
@@ -107,7 +107,7 @@ def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.to(dtype) if x.dtype != torch.float64 else x for x in tensors)
 
 
-def _alpha(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float | Tensor | None:
+def find_alpha_by_head(transform: Omega | torch.nn.Module, heads: int, rank: int) -> float | Tensor | None:
     """Return the alpha of entmax, a scalar or one for each head, if it lies between 1 and 2; None for other maps."""
     kind = type(transform)
     if kind is Entmax15 or kind is Sparsemax:

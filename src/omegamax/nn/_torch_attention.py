@@ -30,7 +30,12 @@ def attend_by_torch(
     """Return softmax attention by ``scaled_dot_product_attention``, or None where that does not compute it."""
     if not _is_softmax(transform) or not _is_usable(q) or not is_differentiated_plainly(q, k, v, pairs):
         return None
+    # Its backward passes add up in any order, and some of its kernels refuse to drop everything.
+    if torch.are_deterministic_algorithms_enabled() or dropout >= 1:
+        return None
     if not (q.dim() == k.dim() == v.dim() == 4 and len(q) == len(k) == len(v) and q.dtype == k.dtype == v.dtype):
+        return None
+    if k.shape[-2] == 0:  # which is refused
         return None
     heads, groups = q.shape[1], k.shape[1]
     if groups != v.shape[1] or heads % max(groups, 1) or not is_number(scale) or scale <= 0:
@@ -46,10 +51,11 @@ def attend_by_torch(
         return F.scaled_dot_product_attention(q, k, v, **options)
     mask = mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
     mask = mask.expand(*mask.shape[:2], q.shape[-2], k.shape[-2])
-    out = F.scaled_dot_product_attention(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype), **options)
-    # A query that sees no key gets zeros, which not all of torch's kernels give.
-    seen = mask if mask.dtype == torch.bool else mask > -math.inf
-    return out.masked_fill(~seen.any(-1, keepdim=True), 0.0)
+    # A query that sees no key gets zeros, and no gradient. Not all of torch's kernels give these, some give NaN to all
+    # keys in the backward pass: there it sees every key, and its output is replaced.
+    blind = ~(mask if mask.dtype == torch.bool else mask > -math.inf).any(-1, keepdim=True)
+    mask = mask | blind if mask.dtype == torch.bool else mask.to(q.dtype).masked_fill(blind, 0.0)
+    return F.scaled_dot_product_attention(q, k, v, mask, **options).masked_fill(blind, 0.0)
 
 
 def _is_usable(q: Tensor) -> bool:

@@ -37,8 +37,8 @@ class ContinuousEncoderLayer(torch.nn.TransformerEncoderLayer):
     :class:`torch.nn.TransformerEncoder`.
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as in torch.
-        device, dtype: as in torch.
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first: as in torch.
+        bias, device, dtype: as in torch.
         functions: N Gaussian bumps over [0, 1]; for images a tuple, how many along each axis, ``(8, 8)``; or any basis.
         penalty: of the ridge regression, where the squared error is a mean over positions.
         transform: name of a map, an Omega or a module, in place of softmax.

@@ -61,6 +61,12 @@ class PagedCache:
         """Return the values, ``[*, G, S, Dv]``."""
         return self._part(self._values, self._length)
 
+    @property
+    def extremes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return l and u of each page, ``[*, G, pages, D]``, and r, ``[*, G, pages]``, in the working dtype."""
+        low, high = (self._part(t, self.pages) for t in (self._low, self._high))
+        return low, high, self._part(self._radius, self.pages, axis=-1)
+
     @torch.no_grad()
     def append(self, k: Tensor, v: Tensor) -> None:
         """Put keys ``[*, G, L, D]`` and values ``[*, G, L, Dv]`` behind those that are there."""
@@ -94,8 +100,7 @@ class PagedCache:
         Args:
             q: ``[*, G, L, D]``, in the working dtype. NaN in a query, or in a key, gives NaN.
         """
-        low, high = (self._part(t, self.pages).to(q.dtype) for t in (self._low, self._high))
-        radius = self._part(self._radius, self.pages, axis=-1)
+        low, high, radius = (t.to(q.dtype) for t in self.extremes)
         box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
         ball = q @ ((low + high) / 2).mT + q.norm(dim=-1, keepdim=True) * radius.unsqueeze(-2)
         # The sums of either side, and those of the scores, are off by at most so much.

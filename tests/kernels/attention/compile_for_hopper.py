@@ -11,11 +11,31 @@ from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
 from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
+from omegamax.kernels.attention.triton.pages import bound_pages_kernel, read_pages_kernel
 from omegamax.kernels.attention.triton.short import attention_short_kernel, short_vjp_kernel
+from omegamax.kernels.attention.triton.survivors import (
+    bound_edges_kernel,
+    combine_splits_kernel,
+    solve_survivors_kernel,
+    weigh_survivors_kernel,
+)
 from omegamax.kernels.kinds import Kind
 
 HOPPER = GPUTarget("cuda", 90, 32)
-INTEGERS = {"heads", "tiles", "first_tile", "queries"}
+INTEGERS = {
+    "heads",
+    "tiles",
+    "first_tile",
+    "queries",
+    "rows",
+    "size",
+    "pages",
+    "chunks",
+    "chunk_size",
+    "share",
+    "count",
+    "length",
+}
 FULL = call.LOCAL | call.LEFT | call.ADD | call.ALIBI | call.DROPOUT  # every option of the scores but one
 
 
@@ -29,14 +49,21 @@ def types(dtype: str, options: bool) -> dict[str, object]:
     named |= {name: f"*{dtype}" for name in ("out_ptr", "dq_ptr")}
     named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
     named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16", "wanted_ptr": "*i32"}
+    # Of a cache in pages.
+    named |= {name: ("*fp32", "i64", "i32") for name in ("low", "high", "radius")} | {"q_ptr": f"*{dtype}"}
+    named |= {name: "*i32" for name in ("limit_ptr", "first_ptr", "index_ptr")} | {"alpha": "fp32", "scale": "fp32"}
+    named["found"] = ("*i32", "*fp32", "*fp32", "*i32")
+    named["certificate"] = ("*i64", "*fp32", "*fp32")
     named["drop"] = ("fp32", "*i64" if options else "constexpr")
     return named | {name: "i32" for name in INTEGERS}
 
 
 def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None:
     known = types(dtype, options)
+    if "mask" not in kernel.arg_names and "extra" not in kernel.arg_names:  # keys without an axis of heads
+        known |= {name: (f"*{dtype}", "i64", "i32") for name in ("k", "v")} | {"list_ptr": "*i32"}
     if not options:
-        constants |= {name: None for name in kernel.arg_names if name == "dalpha_ptr"}
+        constants |= {name: None for name in kernel.arg_names if name in ("dalpha_ptr", "alpha_ptr")}
     signature = {name: "constexpr" if name in constants else known.get(name, "*fp32") for name in kernel.arg_names}
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     for i, kinds in enumerate(signature.values()):
@@ -44,6 +71,17 @@ def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None
             places |= {(i, j): None for j, kind in enumerate(kinds) if kind == "constexpr"}
     binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": warps}).asm["cubin"]
     print(kernel.__name__, dtype, constants, len(binary), flush=True)
+
+
+def compile_paged(dtype: str, options: bool, formula: dict[str, int]) -> None:
+    """The kernels of a cache in pages: queries and keys of 40 features, pages of 100 keys in blocks of 64."""
+    sizes = {"DEPTH": 40, "D": 64, "PAGE": 100, "BN": 64, "NP": 16}
+    compiled(bound_pages_kernel, dtype, options, 4, **sizes)
+    compiled(bound_edges_kernel, dtype, options, 8, **formula, C=4096)
+    compiled(read_pages_kernel, dtype, options, 4, SPLITS=16, **sizes, BM=16)
+    compiled(solve_survivors_kernel, dtype, options, 8, **formula, SPLITS=16, C=256)
+    compiled(weigh_survivors_kernel, dtype, options, 4, **formula, SPLITS=16, C=32, WIDTH=40, W=64)
+    compiled(combine_splits_kernel, dtype, options, 4, KIND=formula["KIND"], SPLITS=16, WIDTH=40, W=64)
 
 
 def main() -> None:
@@ -64,6 +102,7 @@ def main() -> None:
         compiled(dense_keys_vjp_kernel, dtype, options, 4, **blocks)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
         compiled(lists_vjp_kernel, dtype, options, 1, **kept, LENGTH=128, C=8)
+        compile_paged(dtype, options, {"KIND": kind.value, "N": exponent})
 
 
 if __name__ == "__main__":

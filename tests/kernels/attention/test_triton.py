@@ -387,8 +387,6 @@ def test_the_plain_way_is_taken(reason, fused):
     elif reason == "hook":
         transform = nn.Entmax15()
         transform.register_forward_hook(lambda *_: None)
-    elif reason == "dropout":
-        options["dropout"] = 0.5
     if reason == "forward":
         torch.func.jvp(lambda q: attention(q, k, v), (q,), (torch.ones_like(q),))
     else:

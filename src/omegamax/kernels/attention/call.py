@@ -144,17 +144,12 @@ class AttentionCall(NamedTuple):
     @property
     def kind(self) -> Kind:
         """The formula of the weights."""
-        if self.alphas is not None:
-            return Kind.ENTMAX
-        if self.alpha in INTEGER_EXPONENTS:
-            return Kind.ENTMAX_POWER
-        return {2.0: Kind.SPARSEMAX, 1.5: Kind.ENTMAX15}.get(self.alpha, Kind.ENTMAX)
+        return Kind.ENTMAX if self.alphas is not None else kind_of_alpha(self.alpha)[0]
 
     @property
     def formula(self) -> dict[str, int]:
         """The kind as constants of a kernel: with the integer exponent, 0 if there is none."""
-        power = self.kind is Kind.ENTMAX_POWER
-        return {"KIND": self.kind.value, "N": INTEGER_EXPONENTS[self.alpha] if power else 0}
+        return {"KIND": self.kind.value, "N": 0 if self.alphas is not None else kind_of_alpha(self.alpha)[1]}
 
     @property
     def flags(self) -> int:
@@ -202,6 +197,14 @@ class AttentionCall(NamedTuple):
             "W": pad_to_power_of_2(width, least),
             "BM": self.tiling.tile,
         }
+
+
+@functools.cache
+def kind_of_alpha(alpha: float) -> tuple[Kind, int]:
+    """Return the formula of the weights for a number alpha, and its integer exponent, 0 if it is compiled for none."""
+    if alpha in INTEGER_EXPONENTS:
+        return Kind.ENTMAX_POWER, INTEGER_EXPONENTS[alpha]
+    return {2.0: Kind.SPARSEMAX, 1.5: Kind.ENTMAX15}.get(alpha, Kind.ENTMAX), 0
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from omegamax.kernels.attention.triton.scores import (
     head_view,
     load_rows,
     mask_invisible,
+    part_and_head,
     scores_of_products,
     visible_blocks,
 )
@@ -49,9 +50,9 @@ def bound_thresholds_kernel(
 
     ``MAX_SUPPORT``: entries of a tile row in the support, beyond which a list would overflow.
     """
-    tiles = tl.num_programs(0)
-    tile = tiles - 1 - tl.program_id(0)  # causal: those with the most work first
-    head = tl.program_id(1)
+    tiles = tl.cdiv(extra[6], BM)
+    tile, head = part_and_head(tiles)
+    tile = tiles - 1 - tile  # causal: those with the most work first
     heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
     b, h = batch_and_head(head, heads)
     view, e, size = head_view(b, h, k, mask, extra, FLAGS)

@@ -24,6 +24,7 @@ from omegamax.kernels.attention.triton.scores import (
     batch_and_head,
     head_view,
     load_rows,
+    part_and_head,
     score_block,
     visible_blocks,
 )
@@ -62,9 +63,9 @@ def attention_dense_kernel(
     that the backward passes skip the others. Where ``dense_ptr`` is given, only tiles that it flags are computed,
     ``PART`` of them by one flag.
     """
-    tiles = tl.num_programs(0)
-    tile = tiles - 1 - tl.program_id(0)  # causal: those with the most work first
-    head = tl.program_id(1)
+    tiles = tl.cdiv(extra[6], BM)
+    tile, head = part_and_head(tiles)
+    tile = tiles - 1 - tile  # causal: those with the most work first
     if dense_ptr is not None:
         if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
             return
@@ -196,8 +197,8 @@ def count_zeros_kernel(
     BN: tl.constexpr,
 ):
     """Count visible pairs and blocks of a tile, and those of weight zero: ``found [4, batch, heads, tiles]``."""
-    tile = tl.program_id(0)
-    head = tl.program_id(1)
+    tiles = tl.cdiv(extra[6], BLOCK)
+    tile, head = part_and_head(tiles)
     heads, rows, offset, left, right = extra[4], extra[6], extra[8], extra[9], extra[10]
     b, h = batch_and_head(head, heads)
     view, e, size = head_view(b, h, k, mask, extra, FLAGS)
@@ -225,7 +226,7 @@ def count_zeros_kernel(
         zero_pairs += zeros
         blocks += (visible > 0).to(tl.int32)
         empty_blocks += ((visible > 0) & (visible == zeros)).to(tl.int32)
-    at = found_ptr + head * tl.num_programs(0) + tile
+    at = found_ptr + head * tiles + tile
     tl.store(at, seen)
     tl.store(at + found_stride, zero_pairs)
     tl.store(at + 2 * found_stride, blocks)

@@ -14,6 +14,7 @@ from omegamax.kernels.attention.triton.scores import (
     head_view,
     load_rows,
     mask_invisible,
+    part_and_head,
     scores_of_products,
     visible_blocks,
 )
@@ -52,9 +53,9 @@ def dense_queries_vjp_kernel(
 
     Where ``dalpha_ptr`` is given, also each row's part of the derivative in alpha.
     """
-    tiles = tl.num_programs(0)
-    tile = tiles - 1 - tl.program_id(0)
-    head = tl.program_id(1)
+    tiles = tl.cdiv(extra[6], BM)
+    tile, head = part_and_head(tiles)
+    tile = tiles - 1 - tile
     if dense_ptr is not None:
         if tl.load(dense_ptr + head * tl.cdiv(tiles, PART) + tile // PART) == 0:
             return
@@ -147,11 +148,11 @@ def dense_keys_vjp_kernel(
     PART: tl.constexpr,
 ):
     """Compute ``dk`` and ``dv`` of a block of keys; added to those of lists where there is ``dense_ptr``."""
-    block = tl.program_id(0)
-    blocks = tl.num_programs(0)
+    blocks = tl.cdiv(extra[7], BN)
+    block, shared_head = part_and_head(blocks)
     heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
     offset, left, right = extra[8], extra[9], extra[10]
-    b, key_head = batch_and_head(tl.program_id(1), heads // group)
+    b, key_head = batch_and_head(shared_head, heads // group)
     start = block * BN
     index = start + tl.arange(0, BN)
     begin = 0
@@ -161,7 +162,7 @@ def dense_keys_vjp_kernel(
         end = tl.minimum(tl.maximum(start + BN - 1 + left - offset + BM, 0) // BM, tiles)
     k_block = load_rows(k[0] + b * k[1] + key_head * k[2], k[3], index, keys, True, DEPTH, D)
     v_block = load_rows(v[0] + b * v[1] + key_head * v[2], v[3], index, keys, True, WIDTH, W)
-    wanted_ptr += (tl.program_id(1).to(tl.int64) * blocks + block) * tiles
+    wanted_ptr += (shared_head.to(tl.int64) * blocks + block) * tiles
     dk = tl.zeros([BN, D], tl.float32)
     dv = tl.zeros([BN, W], tl.float32)
     if dense_ptr is not None:

@@ -93,7 +93,7 @@ def count_zeros(call: AttentionCall, t: Tensor) -> Tensor:
         constants["BN"] = COUNT_BLOCK // 2 if exact else COUNT_BLOCK  # as much as registers hold
         tensors = (queries, keys, mask, scalars, t, found, found.stride(0))
         with on_device(q):
-            count_zeros_kernel[(tiles, batch * heads)](*tensors, **constants, num_warps=4, num_stages=2)
+            count_zeros_kernel[(tiles * batch * heads,)](*tensors, **constants, num_warps=4, num_stages=2)
     return found.sum(-1)
 
 
@@ -106,7 +106,7 @@ def _short_constants(call: AttentionCall, rows: int, warps: int) -> dict[str, An
 
 def _plan_short(call: AttentionCall, tiling: ShortTiling, out: Tensor, t: Tensor) -> PlannedLaunch:
     """Return the launch of the forward pass where one block holds all keys."""
-    grid = (-(-call.q.shape[-2] // tiling.rows), call.q.shape[0] * call.q.shape[1])
+    grid = (-(-call.q.shape[-2] // tiling.rows) * call.q.shape[0] * call.q.shape[1],)
     tensors = (*call.tensors, out, t, call.drop)
     return PlannedLaunch(attention_short_kernel, grid, tensors, _short_constants(call, tiling.rows, tiling.warps))
 
@@ -122,7 +122,7 @@ def _plan_forward(call: AttentionCall, *state: Tensor) -> list[PlannedLaunch]:
     only = dense if call.listed else None
     launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
     tensors = (*call.tensors, out, t, blocks, only, call.drop)
-    launches.append(PlannedLaunch(attention_dense_kernel, (call.parts, blocks.shape[0]), tensors, constants))
+    launches.append(PlannedLaunch(attention_dense_kernel, (call.parts * blocks.shape[0],), tensors, constants))
     return launches
 
 
@@ -148,9 +148,9 @@ def _plan_backward(
     constants = _dense_constants(call, backward=True)
     wanted = torch.empty_like(blocks, dtype=torch.int32)
     tensors = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted, call.drop)
-    launches.append(PlannedLaunch(dense_queries_vjp_kernel, (call.parts, blocks.shape[0]), tensors, constants))
+    launches.append(PlannedLaunch(dense_queries_vjp_kernel, (call.parts * blocks.shape[0],), tensors, constants))
     tensors = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted, call.drop)
-    grid = (blocks.shape[-1], call.k.shape[0] * call.k.shape[1])
+    grid = (blocks.shape[-1] * call.k.shape[0] * call.k.shape[1],)
     launches.append(PlannedLaunch(dense_keys_vjp_kernel, grid, tensors, constants))
     return launches
 
@@ -189,7 +189,7 @@ def _plan_lists(
     most = tiling.bounds * 7 // 8
     constants = common | {"BN": tiling.bounds, "MAX_SUPPORT": most, "num_warps": tiling.bound_warps}
     tensors: tuple = (q, k, mask, scalars, t, dense)
-    yield PlannedLaunch(bound_thresholds_kernel, (call.tiles, blocks.shape[0]), tensors, constants)
+    yield PlannedLaunch(bound_thresholds_kernel, (call.tiles * blocks.shape[0],), tensors, constants)
     marking = common | {"BN": tiling.marks, "num_warps": tiling.mark_warps}
     words = -(-call.k.shape[-2] // tiling.marks) * (tiling.marks // 32)
     at_once = max(MARK_BYTES * count.numel() // (4 * words * tiling.tile), 1)
@@ -202,4 +202,4 @@ def _plan_lists(
         tensors = (q, k, mask, scalars, t, bits, dense, first, call.tiles)
         yield PlannedLaunch(mark_candidates_kernel, (some,), tensors, marking)
         tensors = (q, k, v, mask, scalars, out, t, bits, dense, lists, p, count, first, call.tiles)
-        yield PlannedLaunch(attend_lists_kernel, (tiling.tile, some), tensors, attending)
+        yield PlannedLaunch(attend_lists_kernel, (tiling.tile * some,), tensors, attending)

@@ -11,7 +11,15 @@ import triton.language as tl
 
 from omegamax.kernels.attention.triton.dense import solve_threshold
 from omegamax.kernels.attention.triton.powers import LOG2E, alpha_slope_from_log, last_threshold, probability
-from omegamax.kernels.attention.triton.scores import ADD, ALIBI, BY_KEY, batch_and_head, head_view, visible_blocks
+from omegamax.kernels.attention.triton.scores import (
+    ADD,
+    ALIBI,
+    BY_KEY,
+    batch_and_head,
+    head_view,
+    part_and_head,
+    visible_blocks,
+)
 from omegamax.kernels.triton.device import ENTMAX15, SPARSEMAX, log_accurate, row_sum
 
 
@@ -54,10 +62,11 @@ def attend_lists_kernel(
     C: tl.constexpr,
 ):
     """Compute outputs, lists of keys ``[batch, heads, rows, LENGTH]``, their probabilities and their counts."""
-    index_of_tile = first_tile + tl.program_id(1)
+    place, local_tile = part_and_head(BM)
+    index_of_tile = first_tile + local_tile
     head = index_of_tile // tiles
     tile = index_of_tile - head * tiles
-    row = tile * BM + tl.program_id(0)
+    row = tile * BM + place
     heads, rows, keys, offset, left, right = extra[4], extra[6], extra[7], extra[8], extra[9], extra[10]
     if row >= rows:
         return
@@ -69,7 +78,7 @@ def attend_lists_kernel(
     at = head.to(tl.int64) * rows + row
     list_ptr += at * LENGTH
     p_ptr += at * LENGTH
-    bit_ptr += (tl.program_id(1).to(tl.int64) * BM + tl.program_id(0)) * (tl.cdiv(keys, BN) * (BN // 32))
+    bit_ptr += (local_tile.to(tl.int64) * BM + place) * (tl.cdiv(keys, BN) * (BN // 32))
     count = bits_to_list(list_ptr, bit_ptr, low // 32, tl.cdiv(high, 32), LENGTH, WORDS)
     if count > LENGTH:
         tl.store(dense_ptr + index_of_tile, 1)

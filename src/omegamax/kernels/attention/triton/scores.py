@@ -137,3 +137,12 @@ def head_view(b, h, k, mask, extra, FLAGS: tl.constexpr):
 def batch_and_head(index, heads):
     """Return batch and head from the index of both, in 64 bits: tensors may be large."""
     return (index // heads).to(tl.int64), (index % heads).to(tl.int64)
+
+
+@triton.jit
+def part_and_head(parts):
+    """Return which of the parts of a head this program computes, and which head, from one axis of programs.
+
+    The other axes of a grid end at 65535, which batch times heads may exceed.
+    """
+    return tl.program_id(0) % parts, tl.program_id(0) // parts

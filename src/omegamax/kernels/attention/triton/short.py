@@ -14,6 +14,7 @@ from omegamax.kernels.attention.triton.scores import (
     head_view,
     load_rows,
     mask_invisible,
+    part_and_head,
     score_block,
     scores_of_products,
 )
@@ -42,11 +43,11 @@ def attention_short_kernel(
     BN: tl.constexpr,
 ):
     """Compute outputs ``[batch, heads, rows, WIDTH]`` and thresholds ``[batch, heads, rows]``, of at most BN keys."""
-    head = tl.program_id(1)
     heads, rows = extra[4], extra[6]
+    tile, head = part_and_head(tl.cdiv(rows, BM))
     b, h = batch_and_head(head, heads)
     view, e, size = head_view(b, h, k, mask, extra, FLAGS)
-    index = tl.program_id(0) * BM + tl.arange(0, BM)
+    index = tile * BM + tl.arange(0, BM)
     row = index[:, None]
     queries = load_rows(q[0] + b * q[1] + h * q[2], q[3], index, rows, True, DEPTH, D)
     w = score_block(queries, view, row, 0, True, FLAGS, DEPTH, D, BN)
