@@ -2,7 +2,7 @@
 
 All were trained with Adam, batches of 64, the sizes of :meth:`MCANConfig.paper`, binary cross-entropy, and
 
-* tables 6.2 and 6.3 of the thesis, table 1 of Martins et al. (NeurIPS 2020): 13 epochs, a learning rate of
+* tables 6.2 and 6.3 of the thesis, table 2 of Martins et al. (NeurIPS 2020): 13 epochs, a learning rate of
   min(2.5 t 1e-5, 1e-4) in epoch t = 1, 2, ..., multiplied by 0.2 at epochs 10 and 12;
 * table 1 of Farinhas, Martins and Aguiar (2021): at most 15 epochs, min(2.5 t 1e-5, 5e-4), after 10 epochs
   multiplied by 0.2 every 2.
