@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,13 @@ def browser(folder: Path) -> Iterator[webdriver.Chrome]:
         yield started
     finally:
         started.quit()
+
+
+def read_report(tmp_path_factory: pytest.TempPathFactory, write: Callable[[Path], Path]) -> Iterator[Page]:
+    """The page that ``write`` puts into a file, in a browser of its own: the whole body of a fixture of a module."""
+    folder = tmp_path_factory.mktemp("report")
+    with browser(folder) as driver:
+        yield Page(driver, write(folder / "report.html").as_uri(), folder / "saved")
 
 
 @contextmanager

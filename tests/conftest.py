@@ -103,6 +103,15 @@ def _no_hang(request):
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """One intra-op thread, for networks so small that several would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def two_threads():
     """Two intra-op threads while the test runs, whatever the machine has."""

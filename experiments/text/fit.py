@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text import PackedTexts, collate_texts
-from omegamax.data.text.texts import SPLITS
 from omegamax.data.wordllama import DIM, read_wordllama
 from omegamax.models.text import TextConfig
 from omegamax.tasks.batches import LengthOrder

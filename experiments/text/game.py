@@ -21,7 +21,7 @@ import torch
 from fit import HERE, SETS, Place, Schedule, make_task, read_set, train, validate
 from torch import Tensor
 
-from omegamax.data.text.texts import SPLITS
+from omegamax.data.corpus import SPLITS
 from omegamax.metrics import communication_success
 from omegamax.models.text import TextConfig, WordsConfig
 from omegamax.tasks.experiment import Arguments, silent_training, tell_end

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.experiments.results import rows
 
 pytest.importorskip("lightning")
 pytestmark = pytest.mark.slow
@@ -79,11 +79,6 @@ def done(tmp_path_factory, warm_processes):
     shown = warm_processes.run(["-c", ALL, FOLDER, *given, "--results", out])
     assert shown.returncode == 0, shown.stderr
     return out, shown.stdout
-
-
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_every_kind_has_the_settings_that_validated_best(done):

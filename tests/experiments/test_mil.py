@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
+from tests.experiments.results import rows
 from tests.tasks.mil.sets import write_benchmark, write_digits
 
 pytest.importorskip("lightning")
@@ -32,11 +32,6 @@ print("TABLE", tables.masses(rows, ['mnist_1', 'mnist_2']).replace("\\n", "/"))
 print("TABLE", tables.chosen(rows, ['mnist_2', 'fox']).replace("\\n", "/"))
 print("TABLE", tables.spread(run.trials(Path(arguments[-1])).rows()).replace("\\n", "/"))
 """
-
-
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.experiments.results import rows
 
 pytest.importorskip("lightning")
 pytestmark = pytest.mark.slow
@@ -57,11 +57,6 @@ def write_sets(folder: Path) -> None:
             for number in range(6):
                 row = {"label": number % 2, "tokens": ["a", ("bad", "good")[number % 2], "film"]}
                 file.write(json.dumps({**row, "maps": [[0, 1, 0], [0, 1, 1], [0, 1, 0]]}) + "\n")
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")

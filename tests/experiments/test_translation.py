@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import lzma
 from pathlib import Path
 
 import pytest
+from tests.experiments.results import rows
 
 pytest.importorskip("lightning")
 pytest.importorskip("tokenizers")
@@ -44,11 +44,6 @@ def write_set(folder: Path) -> None:
         for ending, side in (("de", "source"), ("en", "target")):
             text = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
             (folder / "multi30k" / f"{name}.{ending}").write_text(text, encoding="utf-8")
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from omegamax.cli._program import program
 from omegamax.cli.demonstration import (
     add_demo_arguments,
     clear_runs,
+    demonstration,
     describe_command,
     make_recipe,
     quote_paths,
-    run_demo,
 )
 
 SUMMARY = "train small networks that answer questions about pictures, and see where each looks"
@@ -33,12 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--examples", type=at_least(0), default=18, metavar="N", help="to draw for the report (18)")
 
 
+@demonstration
 def run(options: argparse.Namespace) -> int:
     """Make the data, train, compare, and say where the report is."""
-    return run_demo(options, _demo)
-
-
-def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.vqa.compare import write
     from omegamax.tasks.report import load_contenders
     from omegamax.tasks.vqa import VQATask, demo

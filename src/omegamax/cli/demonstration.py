@@ -6,6 +6,7 @@ import argparse
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,19 +33,24 @@ def add_demo_arguments(parser: argparse.ArgumentParser, out: Path, made: str, ti
     add("--steps", type=at_least(1), metavar="N", help=f"of training for each network (as many as fit into {time})")
 
 
-def run_demo(options: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
-    """Check what the demonstration needs, do its work on one thread, and return the exit status."""
-    require(TRAIN)
-    check_folder(options.out)
-    from omegamax.tasks.finite import NotFiniteError
-    from omegamax.tasks.threads import one_thread
+def demonstration(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Make the ``run`` of a command of its work: check what that needs, and do it on one thread."""
 
-    advice = f"what is done is in {options.out}; the same command starts anew"
-    with drawing(), one_thread(), advise_on_stop(lambda: advice):
-        try:
-            return work(options)
-        except NotFiniteError as error:
-            raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+    @wraps(work)
+    def run(options: argparse.Namespace) -> int:
+        require(TRAIN)
+        check_folder(options.out)
+        from omegamax.tasks.finite import NotFiniteError
+        from omegamax.tasks.threads import one_thread
+
+        advice = f"what is done is in {options.out}; the same command starts anew"
+        with drawing(), one_thread(), advise_on_stop(lambda: advice):
+            try:
+                return work(options)
+            except NotFiniteError as error:
+                raise CommandError(f"{error}, and training stopped; try another --seed", status=1) from error
+
+    return run
 
 
 def clear_runs(out: Path, names: Iterable[str]) -> Path:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from PIL import Image
+from small_runs import check_goes_on, curve, trainer
 from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
@@ -14,14 +13,13 @@ from omegamax.tasks.captioning import CaptionPredictions, CaptionTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = {"word_dim": 8, "hidden_dim": 8, "image_dim": 8, "feature_dim": 8, "score_dim": 8, "grid": "[2,3]"}
-TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=2"]
 
 
 def run_in(out, *more, kind="tvmax"):
     sets = ["--data.samples=[6,3,4]", "--data.batch_size=10", "--data.image_size=32", "--data.grid=[2,3]"]
     network = [f"--model.network.{name}={value}" for name, value in SIZES.items()]
     network += [f"--model.network.attention.kind={kind}", "--model.rate.peak=0.01", "--model.max_length=6"]
-    return [*sets, *network, *(f"--trainer.{each}" for each in TRAINER), f"--out={out}", *more]
+    return [*sets, *network, *trainer(2), f"--out={out}", *more]
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +30,6 @@ def done(tmp_path_factory):
     return out
 
 
-def curve(out):
-    return json.loads((out / "curve.json").read_text())
-
-
 def test_run_leaves_its_files(done):
     files = {str(path.relative_to(done)) for path in done.rglob("*") if path.is_file()}
     assert {"config.yaml", "curve.json", "model.safetensors", "checkpoints/last.ckpt"} <= files
@@ -43,21 +37,8 @@ def test_run_leaves_its_files(done):
     assert [point["step"] for point in curve(done)] == [3, 6] and all(wanted <= point.keys() for point in curve(done))
 
 
-def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path, monkeypatch):
-    whole, count = CaptionTask.training_step, []
-
-    def training_step(self, batch, index):
-        count.append(index)
-        if len(count) == 5:
-            raise KeyError("stopped")
-        return whole(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CaptionTask, "training_step", training_step)
-        with pytest.raises(KeyError):
-            main(["caption", "fit", *run_in(tmp_path)])
-    assert main(["caption", "fit", *run_in(tmp_path, "--ckpt_path=last")]) == 0
-    assert curve(tmp_path) == curve(done)
+def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path):
+    check_goes_on(CaptionTask, run_in, tmp_path, done, 5)
 
 
 def test_captions_are_written_to_files_that_are_read_again(done, capsys):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from small_runs import trainer
 
 from omegamax.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = ["dim=16", "hidden_dim=16", "layers=1", "heads=2", "attention=entmax15", "output.transform=sparsemax"]
-TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=1"]
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "small"
     network = [f"--model.network.{each}" for each in SMALL]
     settings = ["--data.samples=[60,6,6]", "--data.batch_size=8", "--data.length=16", f"--out={out}"]
-    assert main(["lm", "fit", *settings, *network, *(f"--trainer.{each}" for each in TRAINER)]) == 0
+    assert main(["lm", "fit", *settings, *network, *trainer(1)]) == 0
     return out
 
 

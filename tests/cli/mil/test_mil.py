@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 import pytest
 import torch
 import yaml
+from small_runs import check_goes_on, curve, options, trainer
 from tests.cli.refusals import refused
 from tests.tasks.mil.sets import write_benchmark, write_digits
 
@@ -15,7 +17,6 @@ from omegamax.cli.main import main
 from omegamax.tasks.mil import MILTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TRAINER = {"accelerator": "cpu", "enable_progress_bar": "false", "enable_model_summary": "false", "max_epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +31,16 @@ def benchmark(tmp_path_factory):
 
 def of_digits(folder, out, *more):
     data = {"folder": folder, "bags": "[16,8,6]", "held_out": 40, "batch_size": 4, "mean": 4}
-    return [*given("data", data), "--model.dim=8", "--model.omega=sparsemax", *run_in(out), *more]
+    return [*options("data", data), "--model.dim=8", "--model.omega=sparsemax", *run_in(out), *more]
 
 
 def of_benchmark(folder, out, *more):
     data = {"folder": folder, "folds": 4, "batch_size": 5}
-    return ["--data=MILBenchmarkData", *given("data", data), "--model.dim=8", *run_in(out), *more]
-
-
-def given(group, settings):
-    return [f"--{group}.{name}={value}" for name, value in settings.items()]
+    return ["--data=MILBenchmarkData", *options("data", data), "--model.dim=8", *run_in(out), *more]
 
 
 def run_in(out):
-    return [*given("trainer", TRAINER), f"--out={out}"]
+    return [*trainer(2), f"--out={out}"]
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +49,6 @@ def done(tmp_path_factory, digits):
     out = tmp_path_factory.mktemp("run") / "sparsemax"
     assert main(["mil", "fit", *of_digits(digits, out)]) == 0
     return out
-
-
-def curve(out):
-    return json.loads((out / "curve.json").read_text())
 
 
 def test_run_leaves_its_files(done):
@@ -73,23 +66,8 @@ def test_saved_settings_reproduce_the_run(done, tmp_path):
     assert yaml.safe_load((done / "config.yaml").read_text())["trainer"]["gradient_clip_val"] == 1.0
 
 
-def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, digits, tmp_path, monkeypatch):
-    whole, count = MILTask.training_step, []
-
-    def training_step(self, batch, index):
-        count.append(index)
-        if len(count) == 7:
-            raise KeyError("stopped")
-        return whole(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MILTask, "training_step", training_step)
-        with pytest.raises(KeyError):
-            main(["mil", "fit", *of_digits(digits, tmp_path)])
-    assert main(["mil", "fit", *of_digits(digits, tmp_path, "--ckpt_path=last")]) == 0
-    assert curve(tmp_path) == curve(done)
-    one, other = (torch.load(out / "checkpoints/last.ckpt", weights_only=True) for out in (tmp_path, done))
-    assert all(torch.equal(one["state_dict"][name], value) for name, value in other["state_dict"].items())
+def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, digits, tmp_path):
+    check_goes_on(MILTask, partial(of_digits, digits), tmp_path, done, 7)
 
 
 def test_trained_network_is_measured(done, capsys):

@@ -1,8 +1,9 @@
 """``omegamax text`` with pairs of sentences: a run, a test, and the picture of an alignment."""
 
 import pytest
+from small_runs import trainer
 from tests.cli.refusals import refused
-from tests.cli.text.test_text import SMALL, TRAINER
+from tests.cli.text.test_text import SMALL
 
 from omegamax.cli.main import main
 from omegamax.data import Vocabulary
@@ -15,7 +16,7 @@ FIRST, SECOND = "the old dog is running in the forest", "in the forest the anima
 
 def fit_pairs(out, *more):
     data = ["--data=SentencePairsData", "--data.samples=[48,16,12]", "--data.batch_size=8"]
-    return main(["text", "fit", *data, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={out}", *more])
+    return main(["text", "fit", *data, *SMALL, *trainer(2), f"--out={out}", *more])
 
 
 def test_pairs_from_fit_to_explain(tmp_path, capsys):
@@ -41,7 +42,5 @@ def test_data_and_network_must_both_be_of_pairs_or_of_texts(tmp_path, capsys):
     assert fit_pairs(tmp_path / "a") == 2
     assert "for these the network must have an alignment" in capsys.readouterr().err
     single = ["fit", "--data=ReviewsData", "--model.network.alignment=matching", "--data.samples=[8,4,4]"]
-    said = refused(
-        capsys, "text", *single, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={tmp_path / 'b'}"
-    )
+    said = refused(capsys, "text", *single, *SMALL, *trainer(2), f"--out={tmp_path / 'b'}")
     assert "reads pairs, got single texts; for these, set no alignment" in said

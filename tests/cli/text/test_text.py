@@ -9,6 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
+from small_runs import check_goes_on, curve, trainer
 from tests.cli.refusals import refused
 from tests.tasks.text.test_text_data import table_rows, write_table
 
@@ -17,13 +18,12 @@ from omegamax.tasks.text import TextTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = ["--model.network.word_dim=8", "--model.network.hidden_dim=4", "--model.network.score_dim=4"]
-TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=2"]
 
 
 def run_in(out, *more):
     sets = ["--data.samples=[48,16,12]", "--data.batch_size=8"] if not any("--data=" in each for each in more) else []
     kind = "--model.network.attention.kind=sparsemax"
-    return [*sets, kind, *SMALL, *(f"--trainer.{each}" for each in TRAINER), f"--out={out}", *more]
+    return [*sets, kind, *SMALL, *trainer(2), f"--out={out}", *more]
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +32,6 @@ def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "sparsemax"
     assert main(["text", "fit", *run_in(out)]) == 0
     return out
-
-
-def curve(out):
-    return json.loads((out / "curve.json").read_text())
 
 
 def test_run_leaves_its_files(done):
@@ -47,23 +43,8 @@ def test_run_leaves_its_files(done):
 
 
 @pytest.mark.parametrize("step", [2, 9, 12])
-def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path, monkeypatch, step):
-    whole, count = TextTask.training_step, []
-
-    def training_step(self, batch, index):
-        count.append(index)
-        if len(count) == step:
-            raise KeyError("stopped")
-        return whole(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TextTask, "training_step", training_step)
-        with pytest.raises(KeyError):
-            main(["text", "fit", *run_in(tmp_path)])
-    assert main(["text", "fit", *run_in(tmp_path, "--ckpt_path=last")]) == 0
-    assert curve(tmp_path) == curve(done)
-    one, other = (torch.load(out / "checkpoints/last.ckpt", weights_only=True) for out in (tmp_path, done))
-    assert all(torch.equal(one["state_dict"][name], value) for name, value in other["state_dict"].items())
+def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path, step):
+    check_goes_on(TextTask, run_in, tmp_path, done, step)
 
 
 def test_trained_network_is_measured_and_predicts_in_the_order_of_the_texts(done, capsys):

@@ -6,12 +6,12 @@ import io
 import json
 
 import pytest
+from small_runs import trainer
 
 from omegamax.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = ["dim=16", "hidden_dim=16", "layers=1", "heads=2", "attention=entmax15", "output.transform=sparsemax"]
-TRAINER = ["accelerator=cpu", "enable_progress_bar=false", "enable_model_summary=false", "max_epochs=1"]
 HOSTILE = b"der hund\n\n  \n\xff\xfe\x00\nx\xe2\x80\xa8y\r\n" + b"wort " * 10_000 + b"\n" + "日本\u202e語".encode()
 
 
@@ -21,7 +21,7 @@ def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "small"
     network = [f"--model.network.{each}" for each in SMALL]
     settings = ["--data.samples=[64,8,6]", "--data.batch_size=16", "--model.search.max_length=12", f"--out={out}"]
-    assert main(["translate", "fit", *settings, *network, *(f"--trainer.{each}" for each in TRAINER)]) == 0
+    assert main(["translate", "fit", *settings, *network, *trainer(1)]) == 0
     return out
 
 
@@ -130,7 +130,7 @@ def test_page_for_typing_is_served_until_it_is_interrupted(done, capsys, monkeyp
 
 def test_alphas_are_told_and_drawn(done, tmp_path, capsys):
     network = ["dim=8", "hidden_dim=8", "layers=2", "heads=2", "attention=entmax", "learn_alpha=true"]
-    settings = ["--data.samples=[16,4,4]", f"--out={tmp_path / 'run'}", *(f"--trainer.{each}" for each in TRAINER)]
+    settings = ["--data.samples=[16,4,4]", f"--out={tmp_path / 'run'}", *trainer(1)]
     assert main(["translate", "fit", *settings, *(f"--model.network.{each}" for each in network)]) == 0
     capsys.readouterr()
     assert main(["translate", "alphas", "--checkpoint", str(tmp_path / "run"), "--out", str(tmp_path / "a.png")]) == 0
@@ -148,11 +148,10 @@ def test_run_that_was_cut_off_goes_on_as_if_it_had_not_been(tmp_path):
     network = ["dim=8", "hidden_dim=8", "layers=1", "heads=2"]
     settings = ["--model.average=0.8", "--data.samples=[40,4,4]", "--data.subwords=bpe", "--data.size=60"]
     settings += ["--data.dropout=0.3", "--data.batch_size=16", *(f"--model.network.{each}" for each in network)]
-    settings += [f"--trainer.{each}" for each in TRAINER[:-1]]
     for name, parts in (("whole", [3]), ("cut", [1, 3])):
         for number, epochs in enumerate(parts):
             more = ["--ckpt_path=last"] if number else []
-            place = [f"--out={tmp_path / name}", f"--trainer.max_epochs={epochs}"]
+            place = [f"--out={tmp_path / name}", *trainer(epochs)]
             assert main(["translate", "fit", *settings, *place, *more]) == 0
     whole, cut = (
         load_plain(tmp_path / name / "checkpoints" / "last.ckpt", "translate", "cpu") for name in ("whole", "cut")

@@ -1,7 +1,8 @@
 """A network that looks through a CNN that is never trained is not trained: one is made first, or asked for."""
 
 import pytest
-from tests.tasks.vqa.runs import scenes, weights
+from small_runs import weights
+from tests.tasks.vqa.runs import scenes
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa import _cnn

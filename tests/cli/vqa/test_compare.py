@@ -9,8 +9,9 @@ import torch
 from data.test_daquar import TEST, TRAIN, png
 from data.test_vqa2 import save_map
 from data.test_vqa2 import write as write_vqa2
+from small_runs import options
 from tasks.vqa.networks import CURVE, scenes, trained, write, write_runs
-from tasks.vqa.runs import fit, network, options
+from tasks.vqa.runs import fit, network
 from tasks.vqa.test_sets import daquar as write_daquar
 from tests.cli.refusals import check_refusal
 

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 import torch
-from tests.tasks.vqa.runs import curve, scenes, weights
+from small_runs import curve, weights
+from tests.tasks.vqa.runs import scenes
 
 from omegamax.cli.main import main
 from omegamax.tasks.vqa import VQATask

@@ -4,8 +4,9 @@ import json
 
 import pytest
 import yaml
+from small_runs import curve, same_weights, weights
 from tests.cli.refusals import refused
-from tests.tasks.vqa.runs import curve, fit, program, same_weights, scenes, weights
+from tests.tasks.vqa.runs import fit, program, scenes
 
 from omegamax.cli.main import main
 from omegamax.cli.vqa.application import VQA

@@ -1,59 +1,39 @@
 """Runs of the training command that take a second, and what they leave behind."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import torch
+from small_runs import options, trainer
 
 from omegamax.cli.vqa.application import VQA
 
 SIZES = ("word_dim", "image_dim", "hidden_dim", "feedforward_dim", "flat_dim", "fused_dim")
 NETWORK = {**dict.fromkeys(SIZES, 8), "heads": 2, "layers": 1, "dropout": 0.0}
 SCENES = {"samples": "[24,10,6]", "image_size": 32, "grid": "[2,2]", "batch_size": 4}
-TRAINER = {"accelerator": "cpu", "enable_progress_bar": "false", "enable_model_summary": "false", "max_epochs": 3}
-
-
-def options(group, settings):
-    return [f"--{group}.{name}={value}" for name, value in settings.items()]
 
 
 def network(**changes):
     return options("model.network", {**NETWORK, **changes})
 
 
-def scenes(out, *more, **trainer):
+def scenes(out, *more, **changes):
     """Arguments of a run on the embedded set."""
     learning = ["--model.rate.peak=0.01", "--model.rate.warmup=1"]
     return [
         *network(pixels="true", grid="[2,2]"),
         *learning,
         *options("data", SCENES),
-        *options("trainer", {**TRAINER, **trainer}),
+        *trainer(3, **changes),
         f"--out={out}",
         *more,
     ]
 
 
-def fit(out, *more, **trainer):
-    assert VQA.run_stage("fit", scenes(out, *more, **trainer)) == 0
+def fit(out, *more, **changes):
+    assert VQA.run_stage("fit", scenes(out, *more, **changes)) == 0
     return Path(out)
-
-
-def curve(out):
-    return json.loads((Path(out) / "curve.json").read_text())
-
-
-def weights(out, name="last"):
-    content = torch.load(Path(out) / "checkpoints" / f"{name}.ckpt", weights_only=True)
-    return content["state_dict"]
-
-
-def same_weights(one, other):
-    assert one.keys() == other.keys()
-    return all(torch.equal(one[name], other[name]) for name in one)
 
 
 def program(code, *arguments, timeout=240):

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 import torch
-from tests.tasks.vqa.runs import curve, same_weights, scenes, weights
+from small_runs import curve, same_weights, weights
+from tests.tasks.vqa.runs import scenes
 
 from omegamax.models import GridCNN
 from omegamax.models.grid_cnn_file import save_grid_cnn

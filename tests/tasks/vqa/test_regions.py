@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_runs import curve
 from tests.data.test_vqa2 import save_map, write
 from tests.tasks.vqa.networks import trained
 from tests.tasks.vqa.networks import write as write_run
-from tests.tasks.vqa.runs import curve
 from tests.tasks.vqa.test_sets import vqa2_arguments
 
 from omegamax.cli.main import main

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 import torch
-from tests.tasks.vqa.runs import curve, fit, same_weights, scenes, weights
+from small_runs import curve, same_weights, weights
+from tests.tasks.vqa.runs import fit, scenes
 
 from omegamax.cli.vqa.application import VQA
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO

@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from small_runs import curve, options, trainer
 from tests.data.test_daquar import TEST, TRAIN, png
 from tests.data.test_daquar import rows as daquar_rows
 from tests.data.test_easy_vqa import pixels, questions
@@ -13,7 +14,7 @@ from tests.data.test_nlvr import rows as nlvr_rows
 from tests.data.test_shapes import lines
 from tests.data.test_shapes import pixels as shapes_pixels
 from tests.data.test_vqa2 import QUESTIONS, save_map, write
-from tests.tasks.vqa.runs import TRAINER, curve, network, options
+from tests.tasks.vqa.runs import network
 
 from omegamax.cli.vqa.application import VQA
 from omegamax.data import BrokenSampleWarning, Vocabulary
@@ -67,7 +68,7 @@ def arguments(out, name, folder, *more, pixels="true"):
         f"--data={name}",
         f"--data.folder={folder}",
         *options("data", data),
-        *options("trainer", {**TRAINER, "max_epochs": "null", "max_steps": 2, "num_sanity_val_steps": 0}),
+        *trainer("null", max_steps=2, num_sanity_val_steps=0),
         "--trainer.val_check_interval=1",
         f"--out={out}",
         *more,

@@ -9,7 +9,7 @@ from pathlib import Path
 from omegamax.cli import _table
 from omegamax.cli._bars import show_bars
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, clear_runs, make_recipe, quote_paths, run_demo
+from omegamax.cli.demonstration import add_demo_arguments, clear_runs, demonstration, make_recipe, quote_paths
 from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that write captions of coloured shapes, and see where each word is read from"
@@ -20,12 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_demo_arguments(parser, Path("caption-demo"), "pictures, captions and networks", "two minutes")
 
 
+@demonstration
 def run(options: argparse.Namespace) -> int:
     """Make the pictures, train, measure, and write a strip of one of them."""
-    return run_demo(options, _demo)
-
-
-def _demo(options: argparse.Namespace) -> int:
     from omegamax.data.captions import SceneCaptions
     from omegamax.tasks.captioning import CaptionTask, demo
     from omegamax.tasks.captioning.explain import draw, explain

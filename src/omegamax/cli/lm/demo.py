@@ -9,10 +9,10 @@ from pathlib import Path
 from omegamax.cli._program import program
 from omegamax.cli.demonstration import (
     add_demo_arguments,
+    demonstration,
     describe_command,
     make_recipe,
     quote_paths,
-    run_demo,
     train_kinds,
 )
 
@@ -30,12 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_demo_arguments(parser, Path("lm-demo"), "reviews and networks", "two minutes")
 
 
+@demonstration
 def run(options: argparse.Namespace) -> int:
     """Make the reviews, train, measure, let all write, and write the page."""
-    return run_demo(options, _demo)
-
-
-def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.lm.compare import write
     from omegamax.tasks.language import LanguageTask, WriteConfig, demo
     from omegamax.tasks.language.compare import compare

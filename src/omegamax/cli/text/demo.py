@@ -9,10 +9,10 @@ from pathlib import Path
 from omegamax.cli._program import program
 from omegamax.cli.demonstration import (
     add_demo_arguments,
+    demonstration,
     describe_command,
     make_recipe,
     quote_paths,
-    run_demo,
     train_kinds,
 )
 from omegamax.cli.explanation import save_figure
@@ -31,12 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_demo_arguments(parser, Path("text-demo"), "reviews and networks", "a minute")
 
 
+@demonstration
 def run(options: argparse.Namespace) -> int:
     """Make the reviews, train, measure, and write a picture of one of them."""
-    return run_demo(options, _demo)
-
-
-def _demo(options: argparse.Namespace) -> int:
     from omegamax.cli.text.compare import write
     from omegamax.tasks.report import load_contenders
     from omegamax.tasks.text import TextTask, demo

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, make_recipe, quote_paths, run_demo, train_kinds
+from omegamax.cli.demonstration import add_demo_arguments, demonstration, make_recipe, quote_paths, train_kinds
 from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that translate, see what each can say next and where it looks"
@@ -20,12 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_demo_arguments(parser, Path("translate-demo"), "sentences and networks", "two minutes")
 
 
+@demonstration
 def run(options: argparse.Namespace) -> int:
     """Make the sentences, train, measure, and write a picture of one of them."""
-    return run_demo(options, _demo)
-
-
-def _demo(options: argparse.Namespace) -> int:
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.translation import TranslationTask, demo
     from omegamax.tasks.translation.explain import draw, explain

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omegamax._arguments import check_choice, check_integer, check_interval
+from omegamax.data.corpus import SPLITS, Corpus
 from omegamax.data.files import FilePath, number_lines
 from omegamax.data.text import IMDB, Reviews
-from omegamax.data.text.texts import SPLITS, draw_part
+from omegamax.data.text.texts import draw_part
 from omegamax.data.translation.files import check_file
 
 UNITS = ("file", "paragraph", "line")
 
 
-class Documents(abc.ABC):
+class Documents(Corpus[str]):
     """A part of a set of documents: iterate over it, as often as need be, for their texts.
 
     Args:
         split: ``"train"``, ``"val"`` or ``"test"``.
     """
-
-    def __init__(self, split: str) -> None:
-        check_choice(type(self).__name__, "split", split, SPLITS)
-        self.split = split
-
-    @abc.abstractmethod
-    def __iter__(self) -> Iterator[str]:
-        """Yield the texts in their order, the same each time."""
 
 
 class TextFiles(Documents):

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from omegamax._arguments import check_integer
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text.sample import TextSample
 from omegamax.data.text.sick import SICK
-from omegamax.data.text.texts import SPLITS, Texts
+from omegamax.data.text.texts import Texts
 
 Words = Mapping[str, str]  # the word in each slot of a sentence
 

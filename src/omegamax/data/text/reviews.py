@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from omegamax._arguments import check_integer
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text.imdb import POLARITY
 from omegamax.data.text.sample import TextSample
-from omegamax.data.text.texts import SPLITS, Texts
+from omegamax.data.text.texts import Texts
 
 Marked = list[tuple[str, bool]]  # words, and whether they matter
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import abc
 import hashlib
-from collections.abc import Iterator
 
-from omegamax._arguments import check_choice, check_integer
+from omegamax._arguments import check_integer
+from omegamax.data.corpus import Corpus
 from omegamax.data.text.sample import TextSample
 
-SPLITS = ("train", "val", "test")
 
-
-class Texts(abc.ABC):
+class Texts(Corpus[TextSample]):
     """A part of a set of texts: iterate over it, as often as need be, for its samples. Files are read meanwhile.
 
     Args:
@@ -20,14 +17,6 @@ class Texts(abc.ABC):
     """
 
     labels: tuple[str, ...] | None = None  # names of the classes in their order; None: those that occur, sorted
-
-    def __init__(self, split: str) -> None:
-        check_choice(type(self).__name__, "split", split, SPLITS)
-        self.split = split
-
-    @abc.abstractmethod
-    def __iter__(self) -> Iterator[TextSample]:
-        """Yield the samples in their order, the same each time."""
 
 
 def draw_part(text: str, seed: int = 0) -> float:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omegamax._arguments import check_choice
-from omegamax.data.text.texts import SPLITS
+from omegamax.data.corpus import Corpus
 
 
 @dataclass(frozen=True)
@@ -26,17 +23,9 @@ class SentencePair:
     alignment: tuple[tuple[int, int], ...] | None = None
 
 
-class ParallelCorpus(abc.ABC):
+class ParallelCorpus(Corpus[SentencePair]):
     """A part of a corpus: iterate over it, as often as need be, for its pairs. Files are read meanwhile.
 
     Args:
         split: ``"train"``, ``"val"`` or ``"test"``.
     """
-
-    def __init__(self, split: str) -> None:
-        check_choice(type(self).__name__, "split", split, SPLITS)
-        self.split = split
-
-    @abc.abstractmethod
-    def __iter__(self) -> Iterator[SentencePair]:
-        """Yield the pairs in their order, the same each time."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omegamax._arguments import check_integer
-from omegamax.data.text.texts import SPLITS
+from omegamax.data.corpus import SPLITS
 from omegamax.data.translation.pair import ParallelCorpus, SentencePair
 
 

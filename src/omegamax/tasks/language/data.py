@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer
 from omegamax.data import DataError
+from omegamax.data.corpus import SPLITS
 from omegamax.data.files import read_json
 from omegamax.data.language import Documents, TokenStream, TokenWindows, collate_windows
 from omegamax.data.subwords import KINDS, MOST_TOKENS, Subwords
-from omegamax.data.text.texts import SPLITS
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit, RunData
 

@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice
 from omegamax.data import Vocabulary
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text import PackedTexts, Texts, collate_texts, collect_vocabulary
-from omegamax.data.text.texts import SPLITS
 from omegamax.tasks.batches import LengthOrder, Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit

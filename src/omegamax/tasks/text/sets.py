@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text import IMDB, Reviews, Sentences, Texts, TextTable, YelpHAT
-from omegamax.data.text.texts import SPLITS
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.text.data import TextData
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text import SICK, SentencePairs, Texts
-from omegamax.data.text.texts import SPLITS
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.text.data import TextData
 

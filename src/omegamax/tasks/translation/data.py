@@ -10,9 +10,9 @@ from torch.utils.data import Dataset
 
 from omegamax._arguments import check_choice, check_integer, check_interval
 from omegamax.data import DataError
+from omegamax.data.corpus import SPLITS
 from omegamax.data.files import read_json
 from omegamax.data.subwords import KINDS, MOST_TOKENS
-from omegamax.data.text.texts import SPLITS
 from omegamax.data.translation import PackedPairs, PairVocabulary, ParallelCorpus, TextForm, collate_pairs
 from omegamax.tasks.batches import Order
 from omegamax.tasks.progress import progress

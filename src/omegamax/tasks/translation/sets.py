@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from omegamax.data.text.texts import SPLITS
+from omegamax.data.corpus import SPLITS
 from omegamax.data.translation import IWSLT, Multi30k, PairFiles, PairTable, ParallelCorpus, TinyPairs
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.translation.data import TranslationData

@@ -1,9 +1,10 @@
 """The page about language models in a browser without a screen: texts, shades, filters, narrow and dark."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from browser import Page, browser, screen
+from browser import Page, read_report, screen
 from selenium.webdriver.common.by import By
 
 from omegamax.tasks.language.report import LanguageComparison, LanguageExample, LanguageRow, WrittenText, write_report
@@ -30,10 +31,7 @@ def comparison() -> LanguageComparison:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory) -> Iterator[Page]:
-    folder = tmp_path_factory.mktemp("report")
-    with browser(folder) as driver:
-        path = write_report(comparison(), folder / "report.html")
-        yield Page(driver, path.as_uri(), folder / "saved")
+    yield from read_report(tmp_path_factory, partial(write_report, comparison()))
 
 
 @pytest.fixture

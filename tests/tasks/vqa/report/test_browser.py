@@ -2,10 +2,11 @@
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import quote_plus
 
 import pytest
-from browser import Page, browser
+from browser import Page, read_report
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -16,9 +17,7 @@ from tasks.vqa.report.cases import IMAGE, MULTI, NAMES, NASTY, SOFT, TV, compari
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory) -> Iterator[Page]:
-    folder = tmp_path_factory.mktemp("report")
-    with browser(folder) as driver:
-        yield Page(driver, write_report(comparison(), folder / "report.html").as_uri(), folder / "saved")
+    yield from read_report(tmp_path_factory, partial(write_report, comparison()))
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """The report of networks with all kinds of attention, as ``omegamax vqa compare`` writes it, in a browser."""
 
 import base64
+from functools import partial
 
 import pytest
-from browser import Page, browser
+from browser import read_report
 from selenium.webdriver.common.by import By
 
 from omegamax.tasks.vqa.compare import Contender, compare
@@ -22,9 +23,7 @@ def comparison():
 
 @pytest.fixture(scope="module")
 def opened(comparison, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    with browser(folder) as driver:
-        yield Page(driver, write_report(comparison, folder / "report.html").as_uri(), folder / "saved")
+    yield from read_report(tmp_path_factory, partial(write_report, comparison))
 
 
 @pytest.fixture

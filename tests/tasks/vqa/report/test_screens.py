@@ -1,9 +1,10 @@
 """The report on screens of all widths, light and dark: its order, the key, text that can be read, no cut tables."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from browser import Page, browser, screen
+from browser import Page, read_report, screen
 
 from omegamax.tasks.vqa.report import write_report
 from tasks.vqa.report.cases import MULTI, NAMES, SOFT, TICKS, TV, marked
@@ -13,9 +14,7 @@ WIDTHS = (320, 390, 768, 1280)
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory) -> Iterator[Page]:
-    folder = tmp_path_factory.mktemp("report")
-    with browser(folder) as driver:
-        yield Page(driver, write_report(marked(), folder / "report.html").as_uri(), folder / "saved")
+    yield from read_report(tmp_path_factory, partial(write_report, marked()))
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from omegamax._arguments import check_choice, check_integer
+from omegamax.data.corpus import SPLITS
 from omegamax.data.text import NO_LABEL, PackedTexts, collate_texts
-from omegamax.data.text.texts import SPLITS
 from omegamax.metrics import communication_success
 from omegamax.tasks.batches import LengthOrder
 from omegamax.tasks.progress import progress
