@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from omegamax._arguments import check_interval, check_number
+from omegamax._arguments import check_integer, check_interval, check_number
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 
@@ -20,17 +20,34 @@ class SequenceTask(RunTask):
         betas: of the optimiser.
         average: decay of a running mean of the weights, from one step to the next, that stands in for them in
             validation, test and files; 0: the weights themselves.
+        average_epochs: the same with the mean over the ends of so many last epochs, see
+            :class:`~omegamax.tasks.epoch_average.EpochEnds`; 0: without.
     """
 
-    def __init__(self, rate: Rate, weight_decay: float, betas: tuple[float, float], average: float) -> None:
+    def __init__(
+        self,
+        rate: Rate,
+        weight_decay: float,
+        betas: tuple[float, float],
+        average: float,
+        average_epochs: int = 0,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         check_number(name, "weight_decay", weight_decay, least=0)
         check_interval(name, "average", average, "[0, 1)")
         self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
         self.average = average
+        self.average_epochs = check_integer(name, "average_epochs", average_epochs, least=0)
+        if average and average_epochs:
+            both = f"average {average} and average_epochs {average_epochs}"
+            raise ValueError(f"{name}: one mean of the weights can stand in for them, got {both}; give one of the two")
 
     def configure_callbacks(self) -> list[Any]:
+        if self.average_epochs:
+            from omegamax.tasks.epoch_average import EpochAverage
+
+            return [EpochAverage(self.average_epochs)]
         if not self.average:
             return []
         from lightning.pytorch.callbacks import EMAWeightAveraging
