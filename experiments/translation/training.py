@@ -17,6 +17,7 @@ from torch import Tensor
 from omegamax.data.translation import PackedPairs
 from omegamax.models.translation import Translator
 from omegamax.tasks.captured import CapturedStep
+from omegamax.tasks.epoch_average import EpochEnds
 from omegamax.tasks.rate import Rate
 
 LENGTHS = (10, 14, 18, 22, 28, 36, 48, 64)  # that batches are padded to; longer pairs are left out
@@ -128,7 +129,7 @@ class Loop:
         how, start, done, epoch = self.how, time.perf_counter(), 0, 0
         if self.captured:
             self.capture()
-        kept: list[list[Tensor]] = []
+        ends = EpochEnds(how.average)
         curve: list[float] = []
         while done < how.steps:
             self.model.train()
@@ -144,12 +145,12 @@ class Loop:
                 loss = self.steps[length](source, target) if self.captured else self.step(source, target)
                 done += 1
             epoch += 1
-            kept = [*kept, [weight.detach().clone() for weight in self.weights]][-how.average :]
+            ends.keep(done, self.weights)
             if done >= how.steps * (len(curve) + 1) / how.validations and done < how.steps:
                 curve.append(round(validate(), 2))
         with torch.no_grad():
-            for weight, *each in zip(self.weights, *kept, strict=True):
-                weight.copy_(torch.stack(each).mean(0))
+            for weight, mean in zip(self.weights, ends.mean(done, self.weights), strict=True):
+                weight.copy_(mean)
         return {
             "curve": " ".join(map(str, curve)),
             "train_loss": round(float(loss), 4),

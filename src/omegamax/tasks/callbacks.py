@@ -12,7 +12,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, Checkpoint
 
 from omegamax.data import DataError
 from omegamax.data.files import parse_json, read_text
@@ -97,8 +97,11 @@ class Draws(Callback):
         torch.manual_seed(int(mixed[0]))
 
 
-class LastCheckpoint(Callback):
-    """A checkpoint after the last step, ``last.ckpt``, for ``max_steps`` need not end with a validation."""
+class LastCheckpoint(Checkpoint):
+    """A checkpoint after the last step, ``last.ckpt``, for ``max_steps`` need not end with a validation.
+
+    A ``Checkpoint`` comes after all other callbacks, whose states it saves: a mean of weights has this step in it.
+    """
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, index: int

@@ -16,6 +16,8 @@ _WARNINGS = (
     (r"Checkpoint directory .* exists and is not empty", UserWarning),
     (r"The dirpath has changed from .*, therefore `best_model_score`", UserWarning),
     (r"Experiment logs directory .* exists and is not empty", UserWarning),
+    # A test reads the mean of the weights, which stands in their place, and restores no more.
+    (r"You're using the WeightAveraging callback, but loading a checkpoint outside the 'fit' stage", UserWarning),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from omegamax._arguments import check_interval, check_number
+from omegamax._arguments import check_integer, check_interval, check_number
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.weights_file import check_limits, reading_record
@@ -24,6 +24,8 @@ class SequenceTask(RunTask):
         betas: of the optimiser.
         average: decay of a running mean of the weights, from one step to the next, that stands in for them in
             validation, test and files; 0: the weights themselves.
+        average_epochs: the same with the mean over the ends of so many last epochs, see
+            :class:`~omegamax.tasks.epoch_average.EpochEnds`; 0: without.
     """
 
     vocabulary_type: ClassVar[type[Any]]
@@ -32,13 +34,24 @@ class SequenceTask(RunTask):
     vocabulary: Any
     config: Any
 
-    def __init__(self, rate: Rate, weight_decay: float, betas: tuple[float, float], average: float) -> None:
+    def __init__(
+        self,
+        rate: Rate,
+        weight_decay: float,
+        betas: tuple[float, float],
+        average: float,
+        average_epochs: int = 0,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         check_number(name, "weight_decay", weight_decay, least=0)
         check_interval(name, "average", average, "[0, 1)")
         self.rate, self.weight_decay, self.betas = rate, weight_decay, (betas[0], betas[1])
         self.average = average
+        self.average_epochs = check_integer(name, "average_epochs", average_epochs, least=0)
+        if average and average_epochs:
+            both = f"average {average} and average_epochs {average_epochs}"
+            raise ValueError(f"{name}: one mean of the weights can stand in for them, got {both}; give one of the two")
 
     def describe(self) -> dict[str, Any]:
         plain = {"vocabulary": self.vocabulary.to_dict(), "network": self.config.to_dict()}
@@ -54,6 +67,10 @@ class SequenceTask(RunTask):
         return {"vocabulary": vocabulary, "network": config}
 
     def configure_callbacks(self) -> list[Any]:
+        if self.average_epochs:
+            from omegamax.tasks.epoch_average import EpochAverage
+
+            return [EpochAverage(self.average_epochs)]
         if not self.average:
             return []
         from lightning.pytorch.callbacks import EMAWeightAveraging

@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from small_runs import trainer
+from small_runs import TRAINER, options, trainer
 
 from omegamax.cli.main import main
 
@@ -56,6 +56,19 @@ def test_file_is_translated_into_a_file(done, tmp_path, monkeypatch, capsys):
     assert predict(monkeypatch, capsys, done, b"").out == ""
 
 
+def test_file_that_is_read_is_not_written_over(done, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "in.txt"
+    path.write_bytes(HOSTILE)
+    (tmp_path / "link.txt").symlink_to(path)
+    for out in (path, tmp_path / "link.txt"):
+        assert main(["translate", "predict", str(path), "--checkpoint", str(done), "--out", str(out)]) == 2
+        assert f"--out must be another file than {path}, which is read" in capsys.readouterr().err
+    assert path.read_bytes() == HOSTILE
+    out = tmp_path / "new" / "folder" / "out.txt"  # made where it is not there yet
+    predict(monkeypatch, capsys, done, b"", str(path), "--out", str(out))
+    assert out.read_text().count("\n") == 7
+
+
 def test_several_translations_are_json(done, monkeypatch, capsys):
     shown = predict(monkeypatch, capsys, done, b"der hund\n\n", "--nbest", "3")
     first, second = map(json.loads, shown.out.splitlines())
@@ -70,7 +83,8 @@ def test_several_translations_are_json(done, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["--temperature", "0"], "temperature"),
-        (["no.txt"], "no.txt"),
+        (["no.txt"], "no.txt does not exist; check the path"),
+        (["."], ". is a folder; give a file with a sentence a line"),
         (["--length-penalty", "-1"], "length_penalty"),
         (["--device", "nowhere"], "nowhere"),
     ],
@@ -141,17 +155,20 @@ def test_alphas_are_told_and_drawn(done, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_run_that_was_cut_off_goes_on_as_if_it_had_not_been(tmp_path):
-    """With a running mean of the weights, and words that are cut anew in each epoch."""
+@pytest.mark.parametrize("mean", ["average=0.8", "average_epochs=2"])
+@pytest.mark.parametrize("length, first, last", [("max_epochs", 1, 3), ("max_steps", 4, 8)])
+def test_run_that_was_cut_off_goes_on_as_if_it_had_not_been(tmp_path, mean, length, first, last):
+    """With a mean of the weights, and words that are cut anew in each epoch, of three batches."""
     from omegamax.tasks.weights_file import load_plain
 
     network = ["dim=8", "hidden_dim=8", "layers=1", "heads=2"]
-    settings = ["--model.average=0.8", "--data.samples=[40,4,4]", "--data.subwords=bpe", "--data.size=60"]
+    settings = [f"--model.{mean}", "--data.samples=[40,4,4]", "--data.subwords=bpe", "--data.size=60"]
     settings += ["--data.dropout=0.3", "--data.batch_size=16", *(f"--model.network.{each}" for each in network)]
-    for name, parts in (("whole", [3]), ("cut", [1, 3])):
-        for number, epochs in enumerate(parts):
+    settings += options("trainer", TRAINER)
+    for name, parts in (("whole", [last]), ("cut", [first, last])):
+        for number, most in enumerate(parts):
             more = ["--ckpt_path=last"] if number else []
-            place = [f"--out={tmp_path / name}", *trainer(epochs)]
+            place = [f"--out={tmp_path / name}", f"--trainer.{length}={most}"]
             assert main(["translate", "fit", *settings, *place, *more]) == 0
     whole, cut = (
         load_plain(tmp_path / name / "checkpoints" / "last.ckpt", "translate", "cpu") for name in ("whole", "cut")

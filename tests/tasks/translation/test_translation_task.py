@@ -9,8 +9,16 @@ import torch
 from omegamax.data import DataError
 from omegamax.data.translation import PairVocabulary, TextForm, TinyPairs
 from omegamax.models.translation import FertilityConfig, TokenOutputConfig, TranslatorConfig
+from omegamax.tasks.quiet import quiet
 from omegamax.tasks.rate import Rate
-from omegamax.tasks.translation import SearchConfig, TinyPairsData, TranslationTask, measure_bleu, translate
+from omegamax.tasks.translation import (
+    SearchConfig,
+    TinyPairsData,
+    TranslationTask,
+    compare_bleu,
+    measure_bleu,
+    translate,
+)
 from omegamax.tasks.translation.explain import draw, explain
 from omegamax.tasks.weights_file import write_weights
 
@@ -170,3 +178,32 @@ def test_explanation_looks_where_the_network_does():
     assert len(figure.axes) == 2
     with pytest.raises(ValueError, match="must have words"):
         explain(task, " ")
+
+
+@pytest.mark.filterwarnings("error:.*Averag")
+@pytest.mark.parametrize("mean", [{"average": 0.5}, {"average_epochs": 2}])
+def test_checkpoint_with_a_mean_is_tested_without_a_word_of_averaging(tmp_path, mean):
+    data = TinyPairsData((40, 10, 10))
+    task = make(vocabulary=data.vocabulary, search=SearchConfig(1, max_length=4), aligned=0, **mean)
+    runner = trainer(tmp_path, max_steps=2, limit_val_batches=0)
+    runner.fit(task, datamodule=data)
+    runner.save_checkpoint(tmp_path / "last.ckpt", weights_only=False)
+    again = make(seed=1, vocabulary=data.vocabulary, search=SearchConfig(1, max_length=4), aligned=0, **mean)
+    with quiet():  # as the command does
+        saved = {"ckpt_path": tmp_path / "last.ckpt", "weights_only": False}
+        trainer(tmp_path).test(again, datamodule=data, verbose=False, **saved)
+    assert again.model.embedding.weight.equal(task.model.embedding.weight)
+
+
+def test_two_means_of_the_weights_are_refused():
+    with pytest.raises(ValueError, match=r"average 0\.5 and average_epochs 2; give one of the two"):
+        make(average=0.5, average_epochs=2)
+
+
+def test_translations_that_are_the_same_do_not_differ_significantly():
+    lines = [("the dog runs", "the dog runs fast today"), ("a cat is here", "a cat was here"), ("", "no words at all")]
+    first = {str(i): lines[i % 3] for i in range(30)}
+    assert compare_bleu(first, first, TextForm()) == (0.0, 1.0)
+    better = {id: (reference, reference) for id, (_, reference) in first.items()}
+    gain, p = compare_bleu(first, better, TextForm())
+    assert gain > 20 and p < 0.01

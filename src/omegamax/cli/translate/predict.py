@@ -43,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Translate line by line, and write a line for each."""
     require(TRAIN)
-    if options.out is not None:
-        check_file(options.out)
+    _check_files(options.file, options.out)
     from omegamax.data import DataError
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.translation import SearchConfig, TranslationTask
@@ -63,11 +62,25 @@ def run(options: argparse.Namespace) -> int:
                 source.reconfigure(encoding="utf-8", errors="replace", newline="\n")
             sink: IO[str] = sys.stdout
             if options.out is not None:
+                options.out.parent.mkdir(parents=True, exist_ok=True)
                 sink = files.enter_context(options.out.open("w", encoding="utf-8", newline="\n"))
             _translate(task, source, sink, search, options)
     except (DataError, ValueError, FileNotFoundError) as error:
         raise CommandError(str(error)) from error
     return 0
+
+
+def _check_files(source: Path | None, out: Path | None) -> None:
+    """Refuse what cannot be read or written, and to write over what is still to be read."""
+    if source is not None and not source.exists():
+        raise CommandError(f"{source} does not exist; check the path")
+    if source is not None and source.is_dir():
+        raise CommandError(f"{source} is a folder; give a file with a sentence a line")
+    if out is None:
+        return
+    check_file(out)
+    if source is not None and out.exists() and out.samefile(source):
+        raise CommandError(f"--out must be another file than {source}, which is read; give a new name")
 
 
 def _translate(

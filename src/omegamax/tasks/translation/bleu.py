@@ -61,6 +61,8 @@ def compare_bleu(
 ) -> tuple[float, float]:
     """Return the BLEU of translations less that of others, in points, and the p-value of sacrebleu's paired bootstrap.
 
+    Where there is no difference the p-value is 1.
+
     Args:
         first, other: translation and reference by the ids of the sentences, the same for both.
         form: of the sentences.
@@ -74,4 +76,6 @@ def compare_bleu(
     metrics = {"BLEU": BLEU(lowercase=form.lowercase, force=True)}
     found: Any = PairedTest(systems, metrics, references, "bs", samples)()[1]["BLEU"]  # type: ignore[arg-type]
     before, after = found
-    return after.score - before.score, float(after.p_value)
+    gain = after.score - before.score
+    # sacrebleu counts the samples that lie farther apart; of no difference at all none needs to, and p would be least.
+    return gain, float(after.p_value) if gain else 1.0

@@ -48,6 +48,7 @@ class TranslationTask(SequenceTask):
         search: how a test looks for translations.
         aligned: training pairs from which a test learns which words belong together, to tell how many source words
             translations leave out (``test_drop``); 0: it does not.
+        average_epochs: in place of ``average``, the mean of the weights at the ends of so many last epochs; 0: without.
 
     Example:
         >>> from omegamax.data.translation import TinyPairs
@@ -75,8 +76,9 @@ class TranslationTask(SequenceTask):
         average: float = 0.0,
         search: SearchConfig = SearchConfig(),  # noqa: B008, frozen
         aligned: int = 50_000,
+        average_epochs: int = 0,
     ) -> None:
-        super().__init__(rate, weight_decay, betas, average)
+        super().__init__(rate, weight_decay, betas, average, average_epochs)
         self.vocabulary = vocabulary
         sizes = {"source": len(vocabulary.source), "target": len(vocabulary.target), "joint": vocabulary.joint}
         self.config = network.replace(**sizes)
