@@ -25,6 +25,7 @@ extensions = [
     "_extensions.links",
     "_extensions.pages",
     "_extensions.reference",
+    "_extensions.sidebar",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True

@@ -39,12 +39,6 @@ def make_pages(app: Sphinx, paths: set[str]) -> Iterator[Page]:
             yield f"files/{path}", {"title": path, "body": f"<h1>{html.escape(path)}</h1>{body}"}, "page.html"
 
 
-def leave_out_tree(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Leave the tree of all pages out of those with text of files: it would be most of them."""
-    if pagename.startswith(("files/", "_modules/")):
-        context["toctree"] = lambda **options: ""
-
-
 def entries(folder: Path) -> list[str]:
     """Return the paths of what a folder holds that can be shown; none for a file."""
     if not folder.is_dir():

@@ -14,7 +14,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 from _extensions import tree
-from _extensions.files import leave_out_tree, make_pages, shows
+from _extensions.files import make_pages, shows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "html-collect-pages", lambda app: make_pages(app, {p for some in linked(app.env).values() for p in some})
     )
-    app.connect("html-page-context", leave_out_tree, priority=100)  # before the theme asks for the tree
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

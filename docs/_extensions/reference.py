@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from _extensions.public import public_names
 
@@ -43,6 +43,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_pages)
     app.connect("env-updated", note_aliases)
     app.connect("warn-missing-reference", is_internal)
+    app.connect("html-page-context", mend_back_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -79,6 +80,20 @@ def is_internal(app: Sphinx, domain: object, node: Element) -> bool | None:
     except (AttributeError, ImportError, ValueError):
         return None
     return True
+
+
+def mend_back_links(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let sources lead back to descriptions: Sphinx takes those of one source to be under the name of one module."""
+    if pagename.startswith("_modules/omegamax"):
+        objects = app.env.domains.python_domain.objects
+
+        def mend(found: re.Match[str]) -> str:
+            parts = found["name"].split(".")
+            names = [".".join([found["module"], *parts[i:]]) for i in range(len(parts))]
+            return found["page"] + next(name for name in names if name in objects)
+
+        pattern = r"(?P<page>reference/(?P<module>[\w.]+)\.html#)(?P<name>[\w.]+)"
+        context["body"] = re.sub(pattern, mend, context["body"])
 
 
 def make_index(modules: list[str]) -> str:

@@ -6,7 +6,6 @@ const label = (selector, text) => each(selector, (e) => e.setAttribute("aria-lab
 
 label(".sidebar-drawer", "Pages");
 label(".toc-drawer", "On this page");
-each("[role=heading]:not([aria-level])", (e) => e.setAttribute("aria-level", "2"));
 // Lists that only break a long signature into lines.
 each("dt.sig dl, dt.sig dl > dd", (e) => e.setAttribute("role", "none"));
 // What is wider than its frame is scrolled by keys too.

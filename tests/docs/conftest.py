@@ -1,5 +1,7 @@
-"""The site, built once without running the gallery."""
+"""The site, built once without running the gallery, or the one that ``OMEGAMAX_SITE`` names."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +11,27 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
-    """The folder of the site. Built by a process of its own: Sphinx and pytest both change how Python warns."""
-    import subprocess
-
-    folder = tmp_path_factory.mktemp("site")
+def build(folder: Path) -> None:
+    """Build the site by a process of its own: Sphinx and pytest both change how Python warns."""
     command = [sys.executable, ROOT / "docs" / "build.py", "--no-gallery", "--jobs", "1"]
     command += ["--out", folder / "site", "--work", folder / "work"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory, worker_id) -> Path:
+    """The folder of the site. Processes that share the tests share it too: the first that asks builds it."""
+    from filelock import FileLock
+
+    if "OMEGAMAX_SITE" in os.environ:
+        return Path(os.environ["OMEGAMAX_SITE"]).resolve()
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "built-site"
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            folder.mkdir()
+            build(folder)
     return folder / "site"
 
 
