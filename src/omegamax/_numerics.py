@@ -237,3 +237,22 @@ def _far_off_0_slope(e: Scalar) -> Scalar:
     series = -_polynomial(1 / (shifted * shifted), _STEP_SLOPE) / (shifted * shifted * shifted)
     in_w = 0.5 / shifted + series + steps
     return sign * (0.5 / size - in_w / (size * size))
+
+
+def factor_in_plane(matrix: Tensor) -> Tensor:
+    """Return the Cholesky factor of 2 x 2 matrices in closed form; NaN for one that has none.
+
+    >>> factor_in_plane(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    a, b, c = matrix[..., 0, 0], matrix[..., 1, 0], matrix[..., 1, 1]
+    positive = a > 0
+    a, b = torch.where(positive, a, 1.0), torch.where(positive, b, 0.0)
+    first = a.sqrt()
+    below = b / first
+    rest = c - below.square()
+    positive = positive & (rest > 0)
+    last = torch.where(positive, rest, 1.0).sqrt()
+    factor = torch.stack([first, torch.zeros_like(first), below, last], -1).unflatten(-1, (2, 2))
+    return torch.where(positive[..., None, None], factor, math.nan)

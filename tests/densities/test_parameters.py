@@ -22,7 +22,7 @@ from omegamax.densities import (
     fenchel_young_loss,
     wasserstein2,
 )
-from omegamax.densities._quadratic import factor_in_plane
+from omegamax._numerics import factor_in_plane
 from omegamax.mixed import GaussianSparsemax
 
 F32, F64 = torch.float32, torch.float64

@@ -70,10 +70,12 @@ def test_kernels_of_the_table_are_those_of_the_launchers():
     pytest.importorskip("triton", minversion="3.4")
     from omegamax.kernels.attention.triton import launcher as attention
     from omegamax.kernels.bounds.triton import launcher as bounds
+    from omegamax.kernels.contour.triton import launcher as contour
+    from omegamax.kernels.gaussian.triton import launcher as gaussian
     from omegamax.kernels.losses.triton import launcher as losses
     from omegamax.kernels.rows.triton import launcher as rows
 
-    modules = (rows, bounds, losses, attention)
+    modules = (rows, bounds, losses, attention, gaussian, contour)
     for name in {name for rule in RULES for name in rule.kernels}:
         function = name.removeprefix("reference.")
         assert any(hasattr(module.reference if "." in name else module, function) for module in modules[:3]) or any(

@@ -10,6 +10,7 @@ from mixtures.clouds import GRID, cloud, double
 from omegamax.basis import grid_positions
 from omegamax.densities import BetaGaussian, Mixture, fenchel_young_loss
 from omegamax.mixtures import weighted_em
+from omegamax.mixtures._draws import Draws
 from omegamax.mixtures._floor import hold_at_floor
 from omegamax.mixtures._init import draw_seeds, split_boxes
 from omegamax.mixtures._packed import pack, unpack
@@ -55,7 +56,7 @@ def test_split_follows_the_weight():
 def test_seeds_are_drawn_in_proportion(spread: bool):
     x = torch.tensor([[0.0], [1.0], [3.0]], dtype=double)
     w = torch.tensor([0.5, 0.3, 0.2], dtype=double)
-    labels = draw_seeds(data(x, w), 2, 40000, spread, torch.Generator().manual_seed(0))
+    labels = draw_seeds(data(x, w), 2, 40000, spread, Draws(torch.Generator().manual_seed(0), 80000, x))
     # The labels tell the pair of seeds, but for their order, where no point is alone with both.
     together = {
         "01": (labels[:, 1] == labels[:, 2]) & (labels[:, 0] != labels[:, 1]),  # seeds 0 and 1, or 0 and 2: see below
@@ -75,7 +76,7 @@ def test_seeds_are_drawn_in_proportion(spread: bool):
 
 def test_seeds_differ_between_starts_and_examples():
     x, w = cloud(5)
-    labels = draw_seeds(data(x, w), 3, 4, True, None)
+    labels = draw_seeds(data(x, w), 3, 4, True, Draws(None, 60, x))
     assert labels.shape == (4, 5, 40) and labels.flatten(0, 1).unique(dim=0).shape[0] > 10
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -255,6 +256,16 @@ class BatchPositions:
             odd = torch.arange(1, 2 * self.width + 1, 2, dtype=like.dtype, device=like.device)
             (cell,) = self._cells(like.device, twice=True)
             return [odd / (cell.unsqueeze(-1) if isinstance(cell, Tensor) else cell)]
+        if self._is_one_grid() and is_plain(like):
+            return list(_keep_coordinates(self.sizes[0], self.width, like.dtype, like.device).unbind(0))  # type: ignore[index]
+        return self._make_coordinates(like)
+
+    def _is_one_grid(self) -> bool:
+        """Tell whether all examples are grids of the same size."""
+        return self.points is None and self.sizes is not None and len(set(self.sizes)) == 1
+
+    def _make_coordinates(self, like: Tensor) -> list[Tensor]:
+        """Return those of regular grids."""
         index = torch.arange(self.width, device=like.device)
         axes: list[Tensor] = []
         for k in reversed(self._cells(like.device)):  # the last axis of the array runs fastest: the first coordinate
@@ -280,6 +291,8 @@ class BatchPositions:
                 return like.new_full((1,), each[0])
             table = torch.tensor(each, dtype=like.dtype).to(like.device, non_blocking=True)
             return table.reshape(*self.batch, 1)
+        if self._is_one_grid() and is_plain(like):
+            return _keep_cell_variance(self.sizes[0], like.dtype, like.device)  # type: ignore[index]
         if self.points is None:
             # Filled in there: a number that is copied to a GPU waits, and no CUDA graph can hold it.
             counts = [
@@ -307,6 +320,9 @@ class BatchPositions:
         if self.points is None and self.dimension == 1 and has_first_order(p):
             mean, variance = FirstOrder.apply(_find_moments, _pull_moments_back, _take_moments, p, coordinates[0])
             return mean, variance.unsqueeze(-1)
+        if self.points is None and has_first_order(p):
+            together = torch.stack(coordinates) if coordinates[0].dim() == 1 else torch.stack(coordinates, -2)
+            return FirstOrder.apply(_find_moments_in_space, _pull_moments_back_in_space, _take_in_space, p, together)
         means = [(p * x).sum(-1) for x in coordinates]
         # Centred first: the difference of two raw moments is all rounding where the weights are concentrated.
         centred = [x - m.unsqueeze(-1) for x, m in zip(coordinates, means, strict=True)]
@@ -341,6 +357,41 @@ class BatchPositions:
             return list(sizes[0])
         table = _send(sizes, device).reshape(*self.batch, self.dimension)
         return list(table.unbind(-1))
+
+
+def _find_moments_in_space(p: Tensor, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of coordinates ``[*, n, L]`` under ``p [*, L]``."""
+    p = p.unsqueeze(-2)
+    mean = (p * x).sum(-1)
+    centred = x - mean.unsqueeze(-1)
+    covariance = ((p * centred).unsqueeze(-2) * centred.unsqueeze(-3)).sum(-1)
+    return (mean, covariance), (x, centred)
+
+
+def _take_in_space(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    return _find_moments_in_space(p, x)[0]
+
+
+def _pull_moments_back_in_space(
+    x: Tensor, centred: Tensor, of_mean: Tensor, of_covariance: Tensor
+) -> tuple[Tensor, None]:
+    inner = (of_covariance.unsqueeze(-1) * centred.unsqueeze(-3)).sum(-2)
+    return torch.addcmul(inner * centred, of_mean.unsqueeze(-1), x).sum(-2), None  # coordinates have no gradient
+
+
+@lru_cache(maxsize=64)
+def _keep_coordinates(size: Size, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the coordinates of a regular grid, ``[n, L]``, kept on each device: else each call launches a dozen."""
+    with torch.inference_mode(False), torch.no_grad():
+        where = BatchPositions(len(size), width, (), [size], None, None, True)
+        return torch.stack(where._make_coordinates(torch.empty((), dtype=dtype, device=device)))
+
+
+@lru_cache(maxsize=64)
+def _keep_cell_variance(size: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the variance of a uniform density over a cell of a regular grid, ``[n]``, kept on each device."""
+    with torch.inference_mode(False), torch.no_grad():
+        return torch.tensor([1 / (12 * max(k, 1) ** 2) for k in reversed(size)], dtype=dtype).to(device)
 
 
 def _take_moments(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from omegamax.cli import _table
 SUMMARY = "list the kernels: which one runs for which operation, parameters, precision and length of a row"
 GPU_HEADERS = ("operation", "when", "precision", "length K of a row", "on a GPU")
 CPU_HEADERS = ("operation", "on a CPU", "on a GPU")
-PRECISIONS = {(2,): "half", (4,): "float32", (2, 4): "half, float32", (8,): "float64"}
+PRECISIONS = {(2,): "half", (4,): "float32", (2, 4): "half, float32", (8,): "float64", (4, 8): "float32, float64"}
 BUILDS = {"rows": "C++ (AVX-512, AVX2, baseline)", "variation": "C++", "structures": "C++"}
 BUILDS |= {"bounds": BUILDS["rows"], "contour": BUILDS["rows"]}
 

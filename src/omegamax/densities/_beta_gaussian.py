@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_above
+from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import log_ratio, log_volume, log_volume_slope, phi
 from omegamax.densities._quadratic import Quadratic, Root, as_location, root_of_scale
 from omegamax.densities._standard import cumulative, draw
@@ -96,14 +98,22 @@ class BetaGaussian(Quadratic):
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
         root = root_of_scale(name, "covariance", covariance, n, mean, cls._validates(validate_args))
         e = _wide(alpha) - 1
+        if not isinstance(e, Tensor) and e == 0:
+            return cls._from_root(mean, root, alpha, validate_args)
         if n == 1 and not isinstance(e, Tensor):  # the same as below, in few operations: a power of the deviation
-            if e == 0:
-                return cls._from_root(mean, root, alpha, validate_args)
             log_factor = (1 + e / 2) * math.log(1 + 1.5 * e) - e * (log_volume(e, 1) - 0.5 * math.log(2 * math.pi))
             values = math.exp(0.5 * log_factor) * root.values.pow(1 + e / 2)
             return cls._from_root(mean, Root(values, True), alpha, validate_args)
         # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
-        constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.values)
+        constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.given)
+        if n == 2 and not isinstance(e, Tensor) and not root.diagonal:  # Sigma itself: whoever needs a factor makes one
+            square = root.gram()
+            stretch = partial(_stretch, scale=math.exp(constant + e * math.log(2 * math.pi)), power=e / 2)
+            if has_first_order(square):
+                sigma = FirstOrder.apply(stretch, _pull_stretch_back, lambda c: stretch(c)[0][0], square)
+            else:
+                sigma = stretch(square)[0][0]
+            return cls._from_root(mean, Root(None, False, sigma), alpha, validate_args)
         log_factor = constant + _like(e, root.values) * _gaussian_volume(root, n)
         return cls._from_root(mean, root.times((0.5 * log_factor).exp()), alpha, validate_args)
 
@@ -292,6 +302,22 @@ class BetaGaussian(Quadratic):
 
     def _cast(self, value: Any) -> Any:
         return _like(value, self._loc)
+
+
+def _stretch(square: Tensor, scale: float, power: float) -> tuple[tuple[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Return ``k C`` with ``k = scale det(C)^power``, for C ``[*, 2, 2]``; and C, k, and the slope of k in det(C)."""
+    a, b, c = square[..., :1, :1], square[..., 1:, :1], square[..., 1:, 1:]
+    determinant = a * (c - b.square() / a)  # by the pivots: a c - b^2 would lose the digits of a thin ellipse
+    k = scale * determinant.pow(power)
+    return (k * square,), (square, k, k * power / determinant)
+
+
+def _pull_stretch_back(square: Tensor, k: Tensor, slope: Tensor, g: Tensor) -> tuple[Tensor]:
+    # The derivative of a determinant is the adjugate: tr(C) I - C in the plane.
+    trace = square.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    adjugate = trace * torch.eye(2, dtype=square.dtype, device=square.device) - square
+    moved = (g * square).sum((-2, -1), keepdim=True)
+    return (torch.addcmul(g * k, moved * slope, adjugate),)
 
 
 def _gaussian_volume(root: Root, n: int) -> Tensor:

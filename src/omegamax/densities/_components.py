@@ -13,7 +13,7 @@ from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._grid import GridDensity
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._line import LineDensity
-from omegamax.densities._quadratic import Root, cholesky
+from omegamax.densities._quadratic import Root
 
 # The tensors that make up a density, and how many axes each has after those of the batch.
 _RANKS = {
@@ -134,7 +134,7 @@ def _assemble(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
 
 def _root(parts: dict[str, Tensor]) -> Root:
     if "square" in parts:
-        return Root(cholesky(parts["square"]), False, parts["square"])
+        return Root(None, False, parts["square"])
     if "square_diagonal" in parts:
         return Root(parts["square_diagonal"].sqrt(), True, parts["square_diagonal"])
     return Root(parts["diagonal"], True) if "diagonal" in parts else Root(parts["tril"], False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -28,7 +27,7 @@ from omegamax._constraints import (
     finite_positive_vector,
     finite_vector,
 )
-from omegamax._numerics import working_dtype
+from omegamax._numerics import factor_in_plane, working_dtype
 from omegamax.densities._base import Density
 
 Own = TypeVar("Own", bound="Quadratic")
@@ -116,7 +115,7 @@ class Quadratic(Density):
             self.scale_diag = root.square.expand((*batch, n))
         else:
             self.scale = root.square.expand((*batch, n, n))
-        if validate_args is None and (not is_plain(loc, root.values) or math.prod(batch) == 0):
+        if validate_args is None and (not is_plain(loc, root.given) or math.prod(batch) == 0):
             validate_args = False  # values cannot be looked at while they are traced or mapped over; or there are none
         super().__init__(batch, torch.Size([n]), validate_args=validate_args)
 
@@ -199,24 +198,43 @@ def as_location(name: str, argument: str, loc: Tensor) -> Tensor:
     return loc.to(working_dtype(loc))
 
 
-@dataclass(frozen=True, eq=False)
 class Root:
     """``L`` with ``L L' = Sigma``: lower triangular ``[*, n, n]``, or its diagonal ``[*, n]`` if there is no more.
 
     The batch is that of the argument it came from, not yet broadcast with the location's: one factor serves many.
+
+    Args:
+        values: L; None: to be computed from ``square`` if anyone asks for it, as many expectations do not.
+        diagonal: whether there is a diagonal only.
+        square: Sigma, or its diagonal, if that is what was given.
     """
 
-    values: Tensor
-    diagonal: bool
-    square: Tensor | None = None  # Sigma, or its diagonal, if that is what was given
+    def __init__(self, values: Tensor | None, diagonal: bool, square: Tensor | None = None):
+        assert values is not None or square is not None
+        self._values = values
+        self.diagonal = diagonal
+        self.square = square
+
+    @property
+    def values(self) -> Tensor:
+        """Return L, or its diagonal."""
+        if self._values is None:
+            assert self.square is not None
+            self._values = cholesky(self.square)
+        return self._values
+
+    @property
+    def given(self) -> Tensor:
+        """Return what it was made from: Sigma or L."""
+        return self.values if self.square is None else self.square
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.values.dtype
+        return self.given.dtype
 
     @property
     def batch_shape(self) -> torch.Size:
-        return self.values.shape[:-1] if self.diagonal else self.values.shape[:-2]
+        return self.given.shape[:-1] if self.diagonal else self.given.shape[:-2]
 
     def tril(self) -> Tensor:
         """Return ``L`` in full, ``[*, n, n]``."""
@@ -276,25 +294,6 @@ def cholesky(matrix: Tensor) -> Tensor:
     return torch.where((info == 0)[..., None, None], factor, math.nan)
 
 
-def factor_in_plane(matrix: Tensor) -> Tensor:
-    """Return the Cholesky factor of 2 x 2 matrices in closed form; NaN for one that has none.
-
-    >>> factor_in_plane(torch.tensor([[4.0, 2.0], [2.0, 2.0]]))
-    tensor([[2., 0.],
-            [1., 1.]])
-    """
-    a, b, c = matrix[..., 0, 0], matrix[..., 1, 0], matrix[..., 1, 1]
-    positive = a > 0
-    a, b = torch.where(positive, a, 1.0), torch.where(positive, b, 0.0)
-    first = a.sqrt()
-    below = b / first
-    rest = c - below.square()
-    positive = positive & (rest > 0)
-    last = torch.where(positive, rest, 1.0).sqrt()
-    factor = torch.stack([first, torch.zeros_like(first), below, last], -1).unflatten(-1, (2, 2))
-    return torch.where(positive[..., None, None], factor, math.nan)
-
-
 def inverse_root(precision: Root) -> Root:
     """Return the root of the inverse, lower triangular again."""
     if precision.diagonal:
@@ -348,11 +347,11 @@ def root_of_scale(
     if validate:
         check_symmetric(name, argument, scale)
     scale = (scale + scale.mT) / 2  # so that a gradient in any entry is the one of a symmetric matrix
-    root = cholesky(scale)
-    if validate and is_plain(scale) and not bool(root.diagonal(dim1=-2, dim2=-1).isfinite().all()):
-        bad = ~root.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
+    root = Root(None, False, scale)
+    if validate and is_plain(scale) and not bool(root.values.diagonal(dim1=-2, dim2=-1).isfinite().all()):
+        bad = ~root.values.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
         raise ValueError(f"{name}: {argument} must be positive definite, got {scale.detach()[bad][0].tolist()}")
-    return Root(root, False, scale)
+    return root
 
 
 def root_of_diagonal(name: str, argument: str, diagonal: Tensor, n: int, like: Tensor) -> Root:

@@ -21,7 +21,7 @@ from omegamax.kernels import _library, triton
 
 Kernel = Callable[..., Tensor]
 
-PACKAGES = ("rows", "bounds", "losses", "contour", "isotonic", "structures", "variation")
+PACKAGES = ("rows", "bounds", "losses", "gaussian", "contour", "isotonic", "structures", "variation")
 BACKENDS = ("auto", "cpu", "triton", "reference")
 # The module of a package that implements its operations on a backend.
 MODULES = {"cpu": "cpu", "triton": "triton.launcher", "reference": "reference"}
@@ -69,6 +69,8 @@ def load(op: str, name: str) -> Kernel:
 
 def is_compiled(op: str, z: Tensor) -> bool:
     """Tell whether ``op`` runs as compiled code on tensors like this one, not as many small operations of torch."""
+    if z.is_cuda:
+        return current_backend() in ("auto", "triton") and _is_usable(op, "triton")
     return z.is_cpu and current_backend() != "reference" and _is_usable(op, "cpu")
 
 

@@ -61,7 +61,7 @@ class Rule(NamedTuple):
     kernels: tuple[str, ...]
 
 
-HALF, SINGLE, FAST, DOUBLE = (2,), (4,), (2, 4), (8,)
+HALF, SINGLE, FAST, DOUBLE, WORKING = (2,), (4,), (2, 4), (8,), (4, 8)
 _INTEGER, _FRACTION, _NEAR_1 = (Case.INTEGER,), (Case.FRACTION,), (Case.NEAR_1,)
 _UP_TO_1, _ABOVE_2, _TENSOR = (Case.ALPHA_1, Case.ALPHA_BELOW_1), (Case.ALPHA_ABOVE_2,), (Case.ALPHA_TENSOR,)
 _EXACT = (Case.ALPHA_2, Case.ALPHA_15)
@@ -152,6 +152,8 @@ RULES = (
     Rule("attention", (Case.SHORT,), FAST, None, ("attention_short_kernel",)),
     Rule("attention", (Case.LISTS,), FAST, None, _LISTS),
     Rule("attention", (Case.DENSE,), FAST, None, ("attention_dense_kernel",)),
+    Rule("gaussian_in_plane", (Case.ANY,), WORKING, None, ("gaussian_in_plane_kernel",)),
+    Rule("contour_in_plane", (Case.ANY,), WORKING, None, ("contour_in_plane_kernel",)),
 )
 
 

@@ -6,6 +6,7 @@ from omegamax.mixtures._criteria import BIC as BIC
 from omegamax.mixtures._criteria import MDL as MDL
 from omegamax.mixtures._criteria import Criterion as Criterion
 from omegamax.mixtures._criteria import Linear as Linear
+from omegamax.mixtures._draws import FixedDraws as FixedDraws
 from omegamax.mixtures._em import em_objective as em_objective
 from omegamax.mixtures._em import weighted_em as weighted_em
 from omegamax.mixtures._init import INITS as INITS

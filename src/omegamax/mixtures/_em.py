@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice, check_integer
+from omegamax._checks import check_integers
 from omegamax.densities import Mixture
 from omegamax.maps import Omega
+from omegamax.mixtures._draws import Draws, Source
 from omegamax.mixtures._fitter import make_fitter
-from omegamax.mixtures._init import INITS, make_starts
+from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import make_mixing
-from omegamax.mixtures._points import as_points
+from omegamax.mixtures._points import Points, as_points
 
 
 def weighted_em(
@@ -34,7 +36,8 @@ def weighted_em(
     mask: Tensor | None = None,
     implicit: bool = False,
     restarts: int = 1,
-    generator: torch.Generator | None = None,
+    used: Tensor | None = None,
+    generator: Source = None,
 ) -> Mixture:
     r"""Fit a mixture of K components to weighted points by expectation-maximisation.
 
@@ -90,6 +93,8 @@ def weighted_em(
             The same if those have converged, an approximation if not; memory does not grow with ``iterations``.
         restarts: number of starts; that with the largest objective counts. After the first, ``"split"`` starts as
             ``"kmeans++"`` does.
+        used: how many of the K components an example starts with, integers ``[*]`` or 0-d; the others have weight 0.
+            By default all.
         generator: of the random starts.
 
         >>> from omegamax.basis import grid_positions
@@ -112,13 +117,17 @@ def weighted_em(
     data = as_points(name, positions, weights, mask, floor, spread)
     fitter = make_fitter(name, data, iterations, responsibilities, alpha, distance, tolerance, implicit)
     fitter = replace(fitter, rule=replace(fitter.rule, mix=make_mixing(name, mixing, discount)))
+    if used is not None:
+        check_integers(name, "used", used, f"integers from 1 to {components}")
     if isinstance(init, Mixture):
+        if used is not None:
+            raise ValueError(f"{name}: used goes with an init by name, got a Mixture, whose weights say it")
         if restarts != 1:
             raise ValueError(f"{name}: restarts must be 1 for an init that is a Mixture, got {restarts}")
         state = fitter.fit(fitter.state_of(name, init, components))
     else:
         check_choice(name, "init", init, INITS)
-        labels = make_starts(data, components, init, restarts, generator)
+        labels = _make_labels(data, components, init, restarts, used, generator)
         if restarts == 1:
             state = fitter.fit(fitter.begin(labels[0], components))
         else:
@@ -126,6 +135,19 @@ def weighted_em(
             if fitter.differentiable:  # the way to the best once more, with its derivatives
                 state = fitter.fit(fitter.begin(chosen, components))
     return Mixture(*fitter.components(state), validate_args=False)
+
+
+def _make_labels(
+    data: Points, components: int, init: str, restarts: int, used: Tensor | None, generator: Source
+) -> Tensor:
+    """Return the members of each component at the start, ``[restarts, *, L]``."""
+    counts = [components] if used is None else range(1, components + 1)
+    draws = Draws(generator, sum(count_draws(data, k, init, restarts) for k in counts), data.x)
+    labels = make_starts(data, counts[0], init, restarts, draws)
+    for k in counts[1:]:
+        assert used is not None
+        labels = torch.where(used.unsqueeze(-1) == k, make_starts(data, k, init, restarts, draws), labels)
+    return labels
 
 
 def em_objective(

@@ -94,17 +94,17 @@ class Fitter:
         plain = replace(self.rule, mix=None)
         return plain.step(self.points, state, plain.fit_one(self.points))
 
-    @torch.no_grad()
     def search(self, labels: Tensor, components: int) -> tuple[MixtureParameters, Tensor, Tensor]:
         """Return the best of several starts ``[starts, *, L]``: its state, its J ``[*]`` and its labels ``[*, L]``."""
-        state = self._settle(self._run(self.begin(labels, components)))
-        values = self.rule.objective(self.points, state)
-        best = values.argmax(0)
-        return (
-            MixtureParameters(*(take_along_first(t, best) for t in state)),
-            take_along_first(values, best),
-            take_along_first(labels, best),
-        )
+        with torch.no_grad():  # a block: a compiler cannot look into a method that is decorated
+            state = self._settle(self._run(self.begin(labels, components)))
+            values = self.rule.objective(self.points, state)
+            best = values.argmax(0)
+            return (
+                MixtureParameters(*(take_along_first(t, best) for t in state)),
+                take_along_first(values, best),
+                take_along_first(labels, best),
+            )
 
     def components(self, state: MixtureParameters) -> tuple[Tensor, BetaGaussian]:
         """Return weights and components in the units of the positions; NaN where anything is not finite."""

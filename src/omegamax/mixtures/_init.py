@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from omegamax.mixtures._draws import Draws
 from omegamax.mixtures._points import Points
 
 INITS = ("split", "kmeans++", "random")
@@ -44,7 +45,7 @@ def split_boxes(points: Points, components: int) -> Tensor:
     return labels
 
 
-def draw_seeds(points: Points, components: int, starts: int, spread: bool, generator: torch.Generator | None) -> Tensor:
+def draw_seeds(points: Points, components: int, starts: int, spread: bool, draws: Draws) -> Tensor:
     """Return members of the nearest of K points drawn in proportion to their weight, ``[starts, *, L]``.
 
     With ``spread`` each is drawn in proportion to weight times the squared distance from those drawn before
@@ -59,7 +60,7 @@ def draw_seeds(points: Points, components: int, starts: int, spread: bool, gener
     for k in range(components):
         odds = w.expand_as(nearest) if k == 0 else w * (nearest if spread else (nearest > 0).to(w.dtype))
         levels = odds.cumsum(-1)
-        draw = torch.rand((*shape[:-1], 1), dtype=w.dtype, device=w.device, generator=generator) * levels[..., -1:]
+        draw = draws.take((*shape[:-1], 1)) * levels[..., -1:]
         index = torch.searchsorted(levels, draw, right=True).clamp(max=shape[-1] - 1)
         # Coordinate by coordinate: sums over two or three neighbours in memory are slow.
         distance = sum((a - a.expand(shape).gather(-1, index)).square() for a in axes)
@@ -69,14 +70,19 @@ def draw_seeds(points: Points, components: int, starts: int, spread: bool, gener
     return labels
 
 
-def make_starts(points: Points, components: int, init: str, restarts: int, generator: torch.Generator | None) -> Tensor:
+def make_starts(points: Points, components: int, init: str, restarts: int, draws: Draws) -> Tensor:
     """Return members, ``[restarts, *, L]``; starts after the first of ``"split"`` are those of ``"kmeans++"``."""
     if init != "split":
-        return draw_seeds(points, components, restarts, init == "kmeans++", generator)
+        return draw_seeds(points, components, restarts, init == "kmeans++", draws)
     first = split_boxes(points, components).unsqueeze(0)
     if restarts == 1:
         return first
-    return torch.cat([first, draw_seeds(points, components, restarts - 1, True, generator)])
+    return torch.cat([first, draw_seeds(points, components, restarts - 1, True, draws)])
+
+
+def count_draws(points: Points, components: int, init: str, restarts: int) -> int:
+    """Return how many random numbers :func:`make_starts` takes."""
+    return components * (restarts - 1 if init == "split" else restarts) * math.prod(points.batch_shape)
 
 
 def one_hot(labels: Tensor, components: int, dtype: torch.dtype) -> Tensor:

@@ -13,8 +13,9 @@ from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax.densities import Density, Mixture
 from omegamax.maps import Omega
 from omegamax.mixtures._criteria import BIC, Criterion
+from omegamax.mixtures._draws import Draws, Source
 from omegamax.mixtures._fitter import make_fitter, take_along_first
-from omegamax.mixtures._init import INITS, make_starts
+from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import annihilate
 from omegamax.mixtures._points import as_points
 from omegamax.mixtures._step import MixtureParameters
@@ -53,7 +54,7 @@ def select_components(
     spread: float | Tensor = 0.0,
     tolerance: float | None = None,
     mask: Tensor | None = None,
-    generator: torch.Generator | None = None,
+    generator: Source = None,
 ) -> SelectedMixture:
     r"""Fit mixtures with 1 to ``max_components`` components, and keep for each example the one that scores best.
 
@@ -101,11 +102,13 @@ def select_components(
     if cost is not None:
         fitter = replace(fitter, rule=replace(fitter.rule, mix=partial(annihilate, cost=cost)))
 
+    # One needs no search.
+    draws = Draws(generator, sum(count_draws(data, k, init, restarts) for k in range(2, max_components + 1)), data.x)
     scores, states, labels = [], [], []
     for k in range(1, max_components + 1):
-        one = k == 1  # needs no search
+        one = k == 1
         tried = replace(fitter, iterations=0) if one else fitter
-        begin = make_starts(data, k, "split" if one else init, 1 if one else restarts, generator)
+        begin = make_starts(data, k, "split" if one else init, 1 if one else restarts, draws)
         state, value, chosen = tried.search(begin, k)
         scores.append(criterion.score(value, size, state.weights, n))
         states.append(_pad(state, max_components))

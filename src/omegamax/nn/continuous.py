@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -333,13 +332,16 @@ def normalise_weights(name: str, weights: Tensor, present: Tensor | None, width:
     if readable(weights) and bool((weights < 0).any()):
         raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
     total = weights.sum(-1, keepdim=True)
-    lost = ~((total > torch.finfo(total.dtype).tiny) & (total < math.inf))  # elsewhere 1 / total is finite
-    return torch.where(lost, 0 * total.detach(), weights / torch.where(lost, 1.0, total)), lost
+    bounds = torch.finfo(total.dtype)
+    lost = total.clamp(bounds.tiny, bounds.max) != total  # elsewhere 1 / total is finite
+    return torch.where(lost, 0 * total.detach(), weights / total.masked_fill(lost, 1.0)), lost
 
 
 def share_equally(p: Tensor, lost: Tensor, where: BatchPositions) -> Tensor:
     """Return p with the rows that are ``lost`` replaced by equal weights of what is present; of all, if nothing is."""
     present, share = where.present, where.equal_shares(p)
+    if isinstance(share, float) and present is None:
+        return p.masked_fill(lost, share)
     if share is not None:
         return torch.where(lost, share if present is None else present * share, p)
     equal = torch.ones_like(p) if present is None else (present | ~present.any(-1, keepdim=True)).to(p.dtype)

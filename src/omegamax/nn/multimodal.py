@@ -13,7 +13,7 @@ from omegamax.basis import Basis
 from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
-from omegamax.mixtures import BIC, INITS, Criterion, select_components, weighted_em
+from omegamax.mixtures import BIC, INITS, Criterion, FixedDraws, select_components, weighted_em
 from omegamax.nn._head import MixtureHead
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.continuous import DensityAttention, make_density
@@ -193,7 +193,7 @@ class MultimodalAttention(DensityAttention[Mixture]):
         return Mixture(pi, make_density(loc, alpha, scale_tril=root), validate_args=False)
 
     def _match(self, p: Tensor, where: BatchPositions) -> Mixture:
-        count = self._count()
+        count, used = self._count(p.device)
         if count == 1:
             return self._one(p, where)
         coordinates = where.coordinates(p)
@@ -211,11 +211,12 @@ class MultimodalAttention(DensityAttention[Mixture]):
             "responsibilities": self.responsibilities,
             "alpha": alpha,
             "distance": self.distance,
-            "generator": self._starts(p.device),
+            "generator": self._starts(),
         }
         with disable_autocast(p.device):
             if count is not None:
-                return weighted_em(points, p, count, mixing=self.mixing, discount=self.discount, **settings)
+                more = {"mixing": self.mixing, "discount": self.discount, "used": used}
+                return weighted_em(points, p, count, **more, **settings)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
 
     def _one(self, p: Tensor, where: BatchPositions) -> Mixture:
@@ -227,25 +228,29 @@ class MultimodalAttention(DensityAttention[Mixture]):
         density = make_density(mean.unsqueeze(-2), alpha, covariance.unsqueeze(-3))
         return Mixture(mean.new_ones(density.batch_shape), density, validate_args=False)
 
-    def _count(self) -> int | None:
-        """Return how many components this call has; None: as many as each example needs."""
-        if self.components == "fixed" or self.max_components == 1:
-            return self.max_components
-        if not self.training or self.components == "selected":
-            return None
-        if self.components == "test":
-            return 1
-        device = "cpu" if self.generator is None else self.generator.device
-        return int(torch.randint(1, self.max_components + 1, (), generator=self.generator, device=device))
+    def _count(self, device: torch.device) -> tuple[int | None, Tensor | None]:
+        """Return how many components this call has, None: as many as each example needs; and how many of them it uses.
 
-    def _starts(self, device: torch.device) -> torch.Generator | None:
-        """Return the generator of random starts, on this device; None: the global one."""
-        if self.generator is None:
-            return None if self.training else torch.Generator(device).manual_seed(0)
-        if self.generator.device.type == device.type:
-            return self.generator
-        seed = torch.randint(2**62, (), generator=self.generator, device=self.generator.device)
-        return torch.Generator(device).manual_seed(int(seed))
+        The latter is a tensor where the number that was drawn cannot be read, as in a compiled graph; None: all.
+        """
+        if self.components == "fixed" or self.max_components == 1:
+            return self.max_components, None
+        if not self.training or self.components == "selected":
+            return None, None
+        if self.components == "test":
+            return 1, None
+        if self.generator is not None:
+            device = self.generator.device
+        elif not torch.compiler.is_compiling():
+            device = torch.device("cpu")
+        drawn = torch.randint(1, self.max_components + 1, (), generator=self.generator, device=device)
+        if torch.compiler.is_compiling():
+            return self.max_components, drawn
+        return int(drawn), None
+
+    def _starts(self) -> torch.Generator | FixedDraws | None:
+        """Return where random starts come from; None: the global generator."""
+        return FixedDraws() if self.generator is None and not self.training else self.generator
 
     def extra_repr(self) -> str:
         count = f"max_components={self.max_components}, components={self.components!r}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from omegamax.densities._quadratic import Root
 from omegamax.densities.expectations._chord import integrate_chords
 from omegamax.densities.expectations._contour import integrate_contour
 from omegamax.densities.expectations._frame import make_frame, widen
+from omegamax.densities.expectations._gaussian_plane import expect_compact_in_plane, expect_gaussian_in_plane
 from omegamax.densities.expectations._line import expect_on_line, expect_under_gaussian, expect_under_parabola
 from omegamax.densities.expectations._product import to_double_precision
 from omegamax.densities.expectations._student import integrate_student
@@ -41,9 +44,10 @@ def expect_gaussian_rbf(density: BetaGaussian, basis: GaussianRBF) -> Tensor:
     tensors: quicker than the contour where that is not compiled.
     """
     alpha = density.alpha
-    if not isinstance(alpha, Tensor) and alpha in (1, 2) and density.dimension == 1 and _is_usual(density, basis):
-        value = _expect_on_line(density, basis)
-        return value if basis.normalised else (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
+    if not isinstance(alpha, Tensor) and density.dimension <= 2 and _is_usual(density, basis):
+        value = _expect_in_one(density, basis, alpha)
+        if value is not None:
+            return value if basis.normalised else (value * basis.log_weight.to(value).exp()).to(density.loc.dtype)
     if isinstance(alpha, Tensor):
         value = _each_alpha(density, basis, alpha.double())
     elif density.dimension == 1 and alpha > 1 and find_order(alpha) is not None:
@@ -57,7 +61,22 @@ def _is_usual(density: BetaGaussian, basis: GaussianRBF) -> bool:
     """Tell whether first derivatives in location and scale are what there may be, outside of any tracing."""
     if any(t.requires_grad for t in (*basis.parameters(), *basis.buffers())):
         return False
-    return has_first_order(density._loc, density._root.values, basis.centers)
+    return has_first_order(density._loc, density._root.given, basis.centers)
+
+
+def _expect_in_one(density: BetaGaussian, basis: GaussianRBF, alpha: float) -> Tensor | None:
+    """Return ``E_p[psi_j]`` of normalised functions as one operation, ``[*, J]``; None if there is none for it."""
+    if density.dimension == 1:
+        return _expect_on_line(density, basis) if alpha in (1, 2) else None
+    if alpha == 1:
+        return expect_gaussian_in_plane(density, basis, partial(_in_dtype, _gaussian, basis))
+    if alpha > 1 + NEAR and basis.variance is not None and kernels.is_compiled("contour_in_plane", density.loc):
+        return expect_compact_in_plane(density, basis, partial(_in_dtype, partial(_compact, alpha=alpha), basis))
+    return None
+
+
+def _in_dtype(expect: Callable[..., Tensor], basis: GaussianRBF, density: BetaGaussian) -> Tensor:
+    return expect(density, basis).to(density.loc.dtype)
 
 
 def _expect_on_line(density: BetaGaussian, basis: GaussianRBF) -> Tensor:

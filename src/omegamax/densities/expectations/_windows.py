@@ -95,7 +95,7 @@ def excess(density: BetaGaussian) -> Tensor:
     return (
         to_double(alpha).unsqueeze(-1) - 1
         if isinstance(alpha, Tensor)
-        else to_double(density.loc).new_tensor([alpha - 1])
+        else to_double(density.loc).new_full((1,), alpha - 1)
     )
 
 
@@ -126,8 +126,8 @@ class Bell:
     def standard(cls, e: float | Tensor, like: Tensor) -> Bell:
         """Return the bell at 0 in units of s, for alpha - 1 as ``[*, 1]`` or a float."""
         fixed_e = None if isinstance(e, Tensor) else e
-        delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_tensor([log_volume(e, 1)])
-        e = e if isinstance(e, Tensor) else like.new_tensor([e])
+        delta = log_volume(e, 1) if isinstance(e, Tensor) else like.new_full((1,), log_volume(e, 1))
+        e = e if isinstance(e, Tensor) else like.new_full((1,), e)
         peak = (delta - 0.5 * math.log(2 * math.pi)).exp()
         rate = (1 + torch.where(e < 0, e / 2, e)) / POWER
         return cls(torch.zeros_like(e), torch.ones_like(e), e, rate, peak, fixed_e)

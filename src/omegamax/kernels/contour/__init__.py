@@ -6,4 +6,8 @@ from omegamax.kernels.contour.reference import log_one_plus as log_one_plus
 from omegamax.kernels.contour.reference import place_nodes as place_nodes
 from omegamax.kernels.contour.reference import stirling as stirling
 
-OPS = {"reference": ("contour",), "cpu": ("contour",)}
+OPS = {
+    "reference": ("contour", "contour_in_plane"),
+    "cpu": ("contour", "contour_in_plane"),
+    "triton": ("contour_in_plane",),
+}

@@ -11,6 +11,7 @@ from torch import Tensor, get_num_threads
 
 from omegamax.kernels._library import make_dense, open_library
 from omegamax.kernels.contour import reference
+from omegamax.kernels.contour.plane import integrate_in_plane
 
 MAX_DIMENSION = 16  # as in cpp/contour.h
 
@@ -46,3 +47,6 @@ def contour(M: Tensor, h: Tensor, B: Tensor, diagonal: Tensor, delta: Tensor, sp
     sizes = (math.prod(batch), functions, n, one_diagonal, one_spread, nodes)
     _entry()(*[t.data_ptr() for t in tensors], out.data_ptr(), *sizes, step, get_num_threads())
     return out
+
+
+contour_in_plane = functools.partial(integrate_in_plane, contour)

@@ -18,9 +18,12 @@ function, no far one and no thin ellipsoid is a special case, and the trapezoida
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
+
+from omegamax.kernels.contour.plane import integrate_in_plane
 
 # Count and spacing of the nodes in x. Fine: 5e-13 of the value; coarse, for results in single precision: 3e-8.
 NODES = {True: (32, 0.25), False: (14, 0.5)}
@@ -153,6 +156,9 @@ def contour(M: Tensor, h: Tensor, B: Tensor, diagonal: Tensor, delta: Tensor, sp
     in_M = (digamma_gap(M) - lead.log1p()) * value - total(log_one_plus(zeta))
     single = [value, *in_sigma, *(in_b * slant).unbind(-1), *(in_a / width).unbind(-1)]
     return torch.stack([*single, in_M, -turn.sum(-1) / h], -1)
+
+
+contour_in_plane = partial(integrate_in_plane, contour)
 
 
 def log_gamma_scale(M: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""The contour integral on a GPU."""

@@ -1,0 +1,1 @@
+"""Expectations of Gaussian functions on a GPU."""

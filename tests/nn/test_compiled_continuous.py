@@ -1,0 +1,72 @@
+"""Continuous layers as one compiled graph, which serves batches of every size."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from omegamax.basis import GaussianRBF
+from omegamax.nn import ContinuousAttention, MultimodalAttention
+
+F64 = torch.float64
+LINE = GaussianRBF.grid(5, 1, 0.01, dtype=F64)
+PLANE = GaussianRBF.grid(4, 2, 0.01, dtype=F64)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def step(layer: torch.nn.Module, values: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)  # of starts, and of the number of components
+    context, density = layer(values, weights)
+    return context, density.mean, *torch.autograd.grad(context.square().sum(), (values, weights))
+
+
+def check(layer: torch.nn.Module, width: int, backend: str) -> None:
+    """Compare with the layer as it is; the second size is traced anew, with a size that is left open, and no other."""
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(layer, backend=counter, fullgraph=True)
+    for batch in (3, 4, 7):
+        torch.manual_seed(batch)
+        values = torch.randn(batch, width, 5, dtype=F64, requires_grad=True)
+        weights = torch.rand(batch, width, dtype=F64, requires_grad=True)
+        for found, wanted in zip(step(compiled, values, weights), step(layer, values, weights), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-12)
+    assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
+def test_over_the_line(alpha):
+    check(ContinuousAttention(LINE, alpha), 9, "aot_eager")
+
+
+@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
+def test_over_the_plane(alpha):
+    check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "aot_eager")
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(
+    "components, most",
+    [("fixed", 1), ("fixed", 2), ("fixed", 4), ("random", 2), ("selected", 2)]
+    + [pytest.param(mode, 4, marks=pytest.mark.slow) for mode in ("random", "selected")],
+)
+def test_several_components(components, most, training):
+    layer = MultimodalAttention(PLANE, most, components=components, positions=(3, 4), iterations=2, restarts=2)
+    check(layer.train(training), 12, "aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_code_of_the_compiler(alpha):
+    check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "inductor")
+
+
+@pytest.mark.slow
+def test_code_of_the_compiler_for_several_components():
+    check(MultimodalAttention(PLANE, 2, positions=(3, 4), iterations=2), 12, "inductor")

@@ -1,0 +1,60 @@
+"""How much a step of continuous attention launches on a GPU, and that nothing waits for it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nn.launches import count_launches
+from omegamax.basis import GaussianRBF
+from omegamax.nn import ContinuousAttention, MultimodalAttention
+
+PLANE = GaussianRBF.grid(10, 2, 0.001)
+
+
+def step(layer: torch.nn.Module, width: int) -> tuple:
+    torch.manual_seed(0)
+    values, weights = torch.randn(3, width, 4, requires_grad=True), torch.rand(3, width, requires_grad=True)
+    return lambda: layer(values, weights)[0], (values, weights)
+
+
+def check(layer: torch.nn.Module, width: int, most: tuple[int, int], fused: bool = False) -> None:
+    """Hold the operations of both ways to what they were when this was written."""
+    ahead, back = count_launches(*step(layer, width), fused)
+    assert ahead.total <= most[0] and back.total <= most[1], (ahead.kernels, back.kernels)
+    assert not ahead.waits and not back.waits, (ahead.waits, back.waits)
+
+
+@pytest.mark.parametrize("alpha, most", [(1.0, (44, 23)), (1.5, (140, 205)), (2.0, (77, 29)), (4 / 3, (156, 236))])
+def test_over_the_line(alpha, most):
+    check(ContinuousAttention(GaussianRBF.grid(16, 1, 0.01), alpha), 50, most)
+
+
+@pytest.mark.parametrize("alpha, most", [(1.0, (70, 28)), (1.5, (259, 325)), (2.0, (245, 302)), (4 / 3, (273, 346))])
+def test_over_the_plane_in_plain_torch(alpha, most):
+    check(ContinuousAttention(PLANE, alpha, positions=(14, 14)), 196, most)
+
+
+@pytest.mark.parametrize("alpha, most", [(1.0, (23, 28)), (1.5, (32, 39)), (2.0, (32, 39)), (4 / 3, (32, 39))])
+def test_over_the_plane_with_kernels(alpha, most):
+    pytest.importorskip("triton", minversion="3.4")
+    check(ContinuousAttention(PLANE, alpha, positions=(14, 14)), 196, most, fused=True)
+
+
+@pytest.mark.parametrize("components", ["fixed", "selected"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_several_components_wait_for_nothing(components, training):
+    layer = MultimodalAttention(PLANE, 2, components=components, positions=(14, 14), iterations=(5, 5))
+    check(layer.train(training), 196, (2300, 1100))
+
+
+def test_the_count_sees_what_waits_and_what_is_launched():
+    x = torch.rand(3, 4, requires_grad=True)
+
+    def wait() -> torch.Tensor:
+        return x.exp() * float(x.detach().sum()) + x.new_tensor([1.0, 2.0, 3.0, 4.0])
+
+    ahead, back = count_launches(wait, (x,))
+    assert dict(ahead.kernels) == {"aten::exp": 1, "aten::sum": 1, "aten::mul": 1, "aten::add": 1}
+    assert set(ahead.waits) == {"aten::_local_scalar_dense", "aten::lift_fresh"} and not back.waits
+    assert dict(back.kernels) == {"aten::mul": 2}
