@@ -248,3 +248,32 @@ def test_enable_gqa_wants_heads_that_divide():
         attention(q, k, k, enable_gqa=True)
     with pytest.raises(ValueError, match=r"attention: enable_gqa needs q, k and v with an axis of heads"):
         attention(q[0, 0], k[0, 0], k[0, 0], enable_gqa=True)
+
+
+@pytest.mark.parametrize("name", ["softmax", "entmax15", "sparsemax"])
+def test_sinks_take_weight_to_nowhere_and_learn(name):
+    q, k, v = heads(2, 4)
+    sinks = torch.linspace(-1, 2, 4, dtype=torch.float64).requires_grad_()
+    keep = places() <= 0
+    z = torch.einsum("bhld,bhsd->bhls", q, k) / math.sqrt(5)
+    z = torch.cat([z.masked_fill(~keep, -math.inf), sinks[:, None, None].expand(2, 4, 4, 1)], -1)
+    p = getattr(omegamax, name)(z)[..., :-1]
+    out, weights = attention(q, k, v, name, is_causal=True, sinks=sinks, return_weights=True)
+    torch.testing.assert_close((out, weights), (p @ v, p))
+    assert (weights.sum(-1) < 1).any() and (weights.sum(-1) <= 1 + 1e-12).all()
+    gradients = (torch.autograd.grad(x.square().sum(), sinks) for x in (out, p @ v))
+    torch.testing.assert_close(*gradients)
+    # A sink that nobody looks at changes nothing; without a key to see, it takes all.
+    torch.testing.assert_close(attention(q, k, v, name, sinks=torch.full((4,), -math.inf)), attention(q, k, v, name))
+    blind = torch.zeros(4, 6, dtype=torch.bool)
+    assert (attention(q, k, v, name, blind, sinks=sinks) == 0).all()
+
+
+def test_sinks_are_checked_by_name():
+    q, k, v = heads(2, 4)
+    with pytest.raises(ValueError, match=r"attention: sinks must be .* for each head, shape \(4,\), got .*\(3,\)"):
+        attention(q, k, v, sinks=torch.zeros(3))
+    with pytest.raises(ValueError, match="with a cache there is no sinks"):
+        attention(q, sinks=torch.zeros(4), cache=nn.PagedCache())
+    one = attention(q[0, 0], k[0, 0], v[0, 0], "sparsemax", sinks=torch.zeros(1))
+    torch.testing.assert_close(one, attention(q[:1, :1], k[:1, :1], v[:1, :1], "sparsemax", sinks=torch.zeros(1))[0, 0])

@@ -9,6 +9,7 @@ import torch
 
 import omegamax
 from omegamax import nn
+from omegamax.integrations._layer import attend
 from omegamax.nn import _torch_attention, attention
 
 GPU = torch.cuda.is_available()
@@ -147,6 +148,19 @@ def test_dropout(calls):
 def test_the_plain_way_is_taken(options, calls):
     attention(*make_heads(), **{"transform": "softmax"} | options)
     assert not calls
+
+
+def test_layers_of_transformers_models_go_there(calls):
+    q, k, v = (x.detach() for x in make_heads(2, 9, 9))
+    layer, omega = torch.nn.Identity(), omegamax.get("softmax")
+    out, weights = attend(layer, q, k, v, None, omega, weights=False)
+    assert weights is None and len(calls) == 1 and calls[0]["is_causal"] and calls[0]["enable_gqa"]
+    exact = attention(q.double(), k.double(), v.double(), "softmax", is_causal=True)
+    torch.testing.assert_close(out.double(), exact.transpose(1, 2), rtol=0, atol=2e-6)
+    attend(layer, q, k, v, torch.ones(2, 1, 9, 9, dtype=torch.bool, device=DEVICE).tril(), omega, weights=False)
+    assert len(calls) == 2 and not calls[1]["is_causal"]
+    attend(layer, q, k, v, None, omega, weights=False, s_aux=torch.zeros(4, device=DEVICE))
+    assert len(calls) == 2
 
 
 def test_deterministic_algorithms_are_plain(calls):

@@ -52,13 +52,14 @@ def attend(
     # One query without a mask is the newest token of a text: all keys come before it.
     causal = causal and attention_mask is None and query.shape[2] > 1
     mask = _mask(attention_mask, position_bias, key.shape[2])
-    if softcap is not None or s_aux is not None:
-        transform = _PreparedMap(transform, softcap, s_aux, mask, causal)
-        mask, causal = None, False
+    if softcap is not None:
+        transform = _CappedMap(transform, softcap, s_aux, mask, causal)
+        mask, causal, s_aux = None, False, None
+    options: dict[str, Any] = {"dropout": dropout, "sinks": s_aux}
     if not weights:
-        out = attention(query, key, value, transform, mask, causal, scaling, dropout=dropout)
+        out = attention(query, key, value, transform, mask, causal, scaling, **options)
         return out.transpose(1, 2).contiguous(), None
-    out, p = attention(query, key, value, transform, mask, causal, scaling, dropout=dropout, return_weights=True)
+    out, p = attention(query, key, value, transform, mask, causal, scaling, **options, return_weights=True)
     return out.transpose(1, 2).contiguous(), p
 
 
@@ -74,11 +75,11 @@ def _mask(mask: Tensor | None, bias: Tensor | None, keys: int) -> Tensor | None:
     return bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else bias + mask
 
 
-class _PreparedMap(torch.nn.Module):
+class _CappedMap(torch.nn.Module):
     """A map behind what some models do to the scores first: cap, then mask, then add a sink."""
 
     transform: Omega | torch.nn.Module
-    softcap: float | None
+    softcap: float
     sink: Tensor | None
     mask: Tensor | None
     is_causal: bool
@@ -86,7 +87,7 @@ class _PreparedMap(torch.nn.Module):
     def __init__(
         self,
         transform: Omega | torch.nn.Module,
-        softcap: float | None,
+        softcap: float,
         sink: Tensor | None,
         mask: Tensor | None,
         is_causal: bool,
@@ -96,8 +97,7 @@ class _PreparedMap(torch.nn.Module):
         self.__dict__.update(transform=transform, softcap=softcap, sink=sink, mask=mask, is_causal=is_causal)
 
     def forward(self, z: Tensor) -> Tensor:
-        if self.softcap is not None:
-            z = self.softcap * torch.tanh(z / self.softcap)
+        z = self.softcap * torch.tanh(z / self.softcap)
         if self.mask is not None:
             z = z.masked_fill(~self.mask, -math.inf) if self.mask.dtype == torch.bool else z + self.mask
         if self.is_causal:

@@ -40,7 +40,8 @@ class FusedCall(NamedTuple):
         window = (pairs.offset, pairs.left, pairs.right)
         options = (self.alpha, pairs.mask, pairs.slopes, pairs.lengths, window, self.scale, deterministic, support)
         out, counts = operation.attend(self.q, self.k, self.v, *options, dropout)
-        out = out.reshape(*self.shape, out.shape[-1])
+        if len(self.shape) != 3:  # batch, heads and queries are as they should be
+            out = out.reshape(*self.shape, out.shape[-1])
         if counts is None:
             return out, None
         return out, AttentionSupport(*(x.reshape(self.shape[:-1]) for x in share_of_zeros(*counts.unbind())))
@@ -60,28 +61,30 @@ def find_fused_call(
         return None
     if not is_differentiated_plainly(q, k, v, pairs):
         return None
-    q, k, v = _cast(q, k, v)
+    if torch.is_autocast_enabled(q.device.type):
+        q, k, v = _cast(q, k, v)
     widest = max(q.shape[-1], v.shape[-1])
     if q.dtype not in operation.DTYPES or not q.dtype == k.dtype == v.dtype or widest > operation.WIDEST:
         return None
-    if len({x.device for x in (q, k, v)}) > 1 or (pairs.lengths is not None and len(shape) < 4):
+    if not q.device == k.device == v.device or (pairs.lengths is not None and len(shape) < 4):
         return None
     heads, lead = (shape[-3] if len(shape) > 2 else 1), shape[:-3]
-    groups = {x.shape[-3] if x.dim() > 2 else 1 for x in (k, v)} | {1}
+    of_keys, of_values = (x.shape[-3] if x.dim() > 2 else 1 for x in (k, v))
+    groups = max(of_keys, of_values, 1)
     # Keys and values grouped in different ways, or values for more texts than there are queries and keys.
-    if len(groups) > 2 or heads % max(groups) or broadcast(lead, v.shape[:-3]) != lead:
+    if min(of_keys, of_values) not in (1, groups) or heads % groups or broadcast(lead, v.shape[:-3]) != lead:
         return None
     alpha = find_alpha_by_head(transform, heads, len(shape))
     if alpha is None:
         return None
     if isinstance(alpha, Tensor):
         alpha = alpha.to(q.device)
-    q = _four(q, lead, heads)
-    k, v = (_four(x, lead, max(groups)) for x in (k, v))
-    pairs = pairs._replace(
-        mask=None if pairs.mask is None else _four_of_mask(pairs.mask, lead),
-        lengths=None if pairs.lengths is None else pairs.lengths.reshape(-1),
-    )
+    q, k, v = _four(q, lead, heads), _four(k, lead, groups), _four(v, lead, groups)
+    if pairs.mask is not None or pairs.lengths is not None:
+        pairs = pairs._replace(
+            mask=None if pairs.mask is None else _four_of_mask(pairs.mask, lead),
+            lengths=None if pairs.lengths is None else pairs.lengths.reshape(-1),
+        )
     return FusedCall(q, k, v, alpha, pairs, scale, tuple(shape[:-1]))
 
 
@@ -99,11 +102,8 @@ def is_differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> 
 
 
 def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Cast as torch does for its own attention under autocast."""
-    device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
-        return tensors
-    dtype = torch.get_autocast_dtype(device)
+    """Cast as torch does for its own attention, under autocast."""
+    dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return tuple(x.to(dtype) if x.dtype != torch.float64 else x for x in tensors)
 
 

@@ -107,6 +107,8 @@ def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 def _sides(window: Window) -> tuple[int, int]:
     """Return how many keys before and after its own position a query sees."""
+    if window is None:
+        return UNLIMITED, UNLIMITED
     sides = window if isinstance(window, (tuple, list)) else (window, window)
     if len(sides) != 2 or any(side is not None and (not is_integer(side) or side < 0) for side in sides):
         raise ValueError(

@@ -49,6 +49,7 @@ def attention(
     alibi: Tensor | None = ...,
     lengths: Tensor | None = ...,
     offset: int = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_weights: Literal[False] = ...,
     return_support: Literal[False] = ...,
@@ -69,6 +70,7 @@ def attention(
     alibi: Tensor | None = ...,
     lengths: Tensor | None = ...,
     offset: int = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_weights: Literal[True],
     return_support: Literal[False] = ...,
@@ -89,6 +91,7 @@ def attention(
     alibi: Tensor | None = ...,
     lengths: Tensor | None = ...,
     offset: int = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_weights: Literal[False] = ...,
     return_support: Literal[True],
@@ -109,6 +112,7 @@ def attention(
     alibi: Tensor | None = ...,
     lengths: Tensor | None = ...,
     offset: int = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_weights: Literal[True],
     return_support: Literal[True],
@@ -128,6 +132,7 @@ def attention(
     alibi: Tensor | None = None,
     lengths: Tensor | None = None,
     offset: int = 0,
+    sinks: Tensor | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
     return_support: bool = False,
@@ -156,6 +161,8 @@ def attention(
         alibi: a slope for each head, ``[H]``; times the distance between ``i + offset`` and j it is subtracted.
         lengths: how many keys are there, ``[B]``, or the shape of all axes before the heads.
         offset: place of the first query among the keys; ``S - L`` where queries continue cached keys.
+        sinks: a score for each head, ``[H]``, of a key that every query sees and that has no value: it takes its share
+            of the weight to nowhere, so that the weights that are left sum to one at most.
         dropout: probability with which a weight is dropped, whenever it is called; torch's generator decides.
         return_weights: also return the weights that met the values, ``[*, H, L, S]``.
         return_support: also return a :class:`~omegamax.nn.AttentionSupport`: shares of entries and blocks that are 0.
@@ -180,9 +187,12 @@ def attention(
         tensor([0.3595, 0.6405, 0.0000])
         >>> attention(q, k, v, "sparsemax", scale=1.5, return_support=True)[1].entries
         tensor([0.6667])
+        >>> attention(q, k, v, "sparsemax", scale=1.5, sinks=torch.tensor([1.0]))[0, 0]
+        tensor([0.7500, 0.0000, 0.0000])
     """
     if cache is not None:
         refused = {"mask": mask is not None, "window": window is not None, "alibi": alibi is not None}
+        refused["sinks"] = sinks is not None
         check_cache_arguments(
             cache,
             {**refused, "dropout": dropout > 0, "return_weights": return_weights, "return_support": return_support},
@@ -193,13 +203,16 @@ def attention(
         raise TypeError("attention: k and v must be tensors where there is no cache, got None")
     shape = _check_shapes(q, k, v)
     if enable_gqa and min(q.dim(), k.dim(), v.dim()) < 3:
-        shapes = f"{tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
-        raise ValueError(f"attention: enable_gqa needs q, k and v with an axis of heads, [*, H, L, D], got {shapes}")
+        wanted = "q, k and v with an axis of heads, [*, H, L, D]"
+        raise ValueError(f"attention: enable_gqa needs {wanted}, {_say_shapes(q, k, v)}")
     pairs = check_pairs(shape, mask, is_causal, window, alibi, lengths, offset)
     if dropout:
         check_interval("attention", "dropout", dropout, "[0, 1]")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     omega = resolve("attention", transform)
+    if sinks is not None:
+        _check_sinks(sinks, shape)
+        return _plain(q, k, v, omega, pairs, scale, sinks, dropout, return_weights, return_support)
     if not return_weights:
         call = find_fused_call(q, k, v, omega, pairs, scale, shape)
         if call is not None:
@@ -209,7 +222,7 @@ def attention(
             by_torch = attend_by_torch(q, k, v, omega, pairs, scale, dropout)
             if by_torch is not None:
                 return by_torch
-    return _plain(q, k, v, omega, pairs, scale, dropout, return_weights, return_support)
+    return _plain(q, k, v, omega, pairs, scale, None, dropout, return_weights, return_support)
 
 
 def _plain(
@@ -219,13 +232,18 @@ def _plain(
     transform: Omega | torch.nn.Module,
     pairs: Pairs,
     scale: float,
+    sinks: Tensor | None,
     dropout: float,
     return_weights: bool,
     return_support: bool,
 ) -> Tensor | tuple:
     """Compute the definition, in operations of torch."""
     z = mask_pairs(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
-    p = apply(transform, z)
+    if sinks is None:
+        p = apply(transform, z)
+    else:
+        last = sinks.to(z.dtype).reshape(-1, *(1,) * min(z.dim() - 1, 2)).expand(*z.shape[:-1], 1)
+        p = apply(transform, torch.cat([z, last], -1))[..., :-1]
     support = (measure_support(z, p),) if return_support else ()
     if dropout > 0:
         p = F.dropout(p, dropout)
@@ -245,20 +263,35 @@ def _by_heads(x: Tensor, y: Tensor) -> Tensor:
     return together.reshape(*together.shape[:-3], heads, rows, y.shape[-1])
 
 
+def _check_sinks(sinks: Tensor, shape: tuple[int, ...]) -> None:
+    heads = shape[-3] if len(shape) > 2 else 1
+    if not sinks.is_floating_point() or tuple(sinks.shape) != (heads,):
+        given = f"{sinks.dtype} of shape {tuple(sinks.shape)}"
+        wanted = f"a float tensor with a score for each head, shape ({heads},)"
+        raise ValueError(f"attention: sinks must be {wanted}, got {given}")
+
+
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
     """Check the shapes and return that of the scores."""
     for name, t in (("q", q), ("k", k), ("v", v)):
         check_floating("attention", name, t, "a floating-point tensor")
-    shapes = f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
-    if min(q.dim(), k.dim(), v.dim()) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"attention: q, k and v must have shapes [*, L, D], [*, S, D] and [*, S, Dv], {shapes}")
-    pair = (q.shape[-2], k.shape[-2])
-    if max(q.dim(), k.dim(), v.dim()) == 2:
+    of_q, of_k, of_v = q.shape, k.shape, v.shape
+    least, most = min(len(of_q), len(of_k), len(of_v)), max(len(of_q), len(of_k), len(of_v))
+    if least < 2 or of_q[-1] != of_k[-1] or of_k[-2] != of_v[-2]:
+        wanted = "[*, L, D], [*, S, D] and [*, S, Dv]"
+        raise ValueError(f"attention: q, k and v must have shapes {wanted}, {_say_shapes(q, k, v)}")
+    pair = (of_q[-2], of_k[-2])
+    if most == 2:
         return pair
-    queries, *others = (t.shape[-3] if t.dim() > 2 else 1 for t in (q, k, v))
-    if queries > 1 and any(queries % heads if heads else True for heads in others):
-        raise ValueError(f"attention: the heads of q, axis -3, must be a multiple of those of k and of v, {shapes}")
-    if max(q.dim(), k.dim()) == 2:
+    queries, of_keys, of_values = (shape[-3] if len(shape) > 2 else 1 for shape in (of_q, of_k, of_v))
+    if queries > 1 and (not of_keys or not of_values or queries % of_keys or queries % of_values):
+        wanted = "the heads of q, axis -3, must be a multiple of those of k and of v"
+        raise ValueError(f"attention: {wanted}, {_say_shapes(q, k, v)}")
+    if max(len(of_q), len(of_k)) == 2:
         return pair
-    heads = others[0] if queries == 1 else queries
-    return (*broadcast(q.shape[:-3], k.shape[:-3]), heads, *pair)
+    heads = of_keys if queries == 1 else queries
+    return (*broadcast(of_q[:-3], of_k[:-3]), heads, *pair)
+
+
+def _say_shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
+    return f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
