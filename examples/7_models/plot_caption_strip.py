@@ -55,7 +55,8 @@ def train(attention):
 networks = {"softmax": train(OutputConfig("softmax")), "tvmax": train(OutputConfig("tvmax", strength=0.1))}
 
 # %%
-# What they write of a picture that they have not seen. White cells have exactly no attention.
+# What they write of a picture that they have not seen. White cells have exactly no attention. After so short a training
+# number and colour are mostly right and shapes often wrong; the maps tell what a word was said of.
 
 shapes, colours = recipe.shapes, recipe.colours
 image = SceneCaptions(5, 0, "test", image_size=256, shapes=shapes, colours=colours)[0].image

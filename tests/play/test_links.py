@@ -68,13 +68,29 @@ def test_link_that_makes_no_sense_does_no_harm(page, link):
     page.check_quiet()
 
 
+def test_controls_follow_a_pasted_link_and_the_reset(page):
+    page.open("#view=scores&a=entmax~alpha=1.5")
+    settle(page)
+    page.driver.execute_script("location.hash = '#view=scores&a=entmax~alpha=3&T=2&axes=z1,'")
+    time.sleep(0.3)
+    settle(page)
+    assert page.one("#a-alpha").get_attribute("value") == "3" and "alpha=3" in text_of(page, "article code")
+    assert Select(page.one("[aria-label='Path of A along']")).first_selected_option.text == "score 1"
+    page.one("#reset").click()
+    settle(page)
+    Select(page.one("#map-a")).select_by_value("entmax")
+    settle(page)
+    assert page.one("#a-alpha").get_attribute("value") == "1.5"
+    assert text_of(page, "output[for=temperature]") == "1"
+
+
 def test_link_holds_paths_steps_and_shades(page):
     page.open("#view=scores&a=entmax~alpha=1.3&axes=z2,temperature&steps=Newton~3,bisection~7")
     settle(page)
     assert Select(page.one("[aria-label='Path of A along']")).first_selected_option.text == "score 2"
-    assert "Step 3 of" in page.texts(".wide")[0] and "Step 7 of" in page.texts(".wide")[1]
+    assert "Step 3 of" in page.texts("section.wide")[0] and "Step 7 of" in page.texts("section.wide")[1]
     Select(page.one("[aria-label='Threshold of A by']")).select_by_value("bisection")
-    page.one("[aria-label='One step on of B']").click()
+    page.one("[aria-label='One step on, B']").click()
     time.sleep(0.4)
     link = page.driver.execute_script("return decodeURIComponent(location.hash)")
     assert "axes=z2,temperature" in link and "steps=bisection~3,bisection~8" in link

@@ -182,13 +182,13 @@ def test_scores_are_typed(page):
 def test_threshold_is_walked_by_buttons(page):
     page.open("#view=scores&a=sparsemax&b=argmax&steps=Newton~1,Newton~1")
     settle(page)
-    back, on = page.one("[aria-label='One step back of A']"), page.one("[aria-label='One step on of A']")
+    back, on = page.one("[aria-label='One step back, A']"), page.one("[aria-label='One step on, A']")
     assert not back.is_enabled()
     while on.is_enabled():
         on.click()
         settle(page)
-    assert "sum of p 1.0000, wanted 1" in page.texts(".wide")[0]
-    assert "largest score takes all" in page.texts(".wide")[1]
+    assert "sum of p 1.0000, wanted 1" in page.texts("section.wide")[0]
+    assert "largest score takes all" in page.texts("section.wide")[1]
 
 
 def test_numbers_are_those_of_the_charts(page):

@@ -186,18 +186,15 @@ at("tabs").addEventListener("keydown", (event) => {
   at(`tab-${next}`).focus();
 });
 at("link").addEventListener("click", () => copy(location.href.split("#")[0] + writeLink(app.state), at("link")));
-at("reset").addEventListener("click", () => {
-  const { view } = app.state;
-  app.state = { ...startState(), view };
+
+function setState(state) {
+  app.state = state;
   shape = "";
+  for (const card of cards) card.reset();
   schedule();
-});
-addEventListener("hashchange", () => {
-  if (location.hash === writeLink(app.state)) return;
-  app.state = readLink(location.hash);
-  shape = "";
-  schedule();
-});
+}
+at("reset").addEventListener("click", () => setState({ ...startState(), view: app.state.view }));
+addEventListener("hashchange", () => { if (location.hash !== writeLink(app.state)) setState(readLink(location.hash)); });
 dark.addEventListener("change", schedule);
 new ResizeObserver(schedule).observe(at("bench"));
 at("cards").append(...cards.map((card) => card.node));

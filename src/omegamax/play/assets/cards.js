@@ -82,7 +82,7 @@ function makeCard(index, app) {
     const method = element("select", { "aria-label": `Threshold of ${letter} by`, change: () => put("searches", { ...search(), method: method.value }) },
       METHODS.map((name) => element("option", { value: name, selected: name === search().method }, name)));
     const walk = (by) => put("searches", { ...search(), step: clamp(Math.min(search().step, parts.count) + by, 1, parts.count) });
-    const step = (words, by, label) => element("button", { type: "button", class: "quiet small", "aria-label": `${label} of ${letter}`, click: () => walk(by) }, words);
+    const step = (words, by, label) => element("button", { type: "button", class: "quiet small", "aria-label": `${label}, ${letter}`, click: () => walk(by) }, words);
     Object.assign(parts, { axis, method, back: step("\u2212", -1, "One step back"), on: step("+", 1, "One step on"),
       path: element("div", {}), jacobian: element("div", {}), threshold: element("div", {}),
       numbers: element("div", { class: "numbers", tabindex: 0, role: "region", "aria-label": `Numbers of ${letter}` }),
@@ -200,5 +200,8 @@ function makeCard(index, app) {
     return facts.slice(0, 2).map((f) => f.join(" ")).join(", ");
   }
 
-  return { node, refresh };
+  // Another state altogether: controls are made anew, with its values.
+  const reset = () => { built = ""; };
+
+  return { node, refresh, reset };
 }
