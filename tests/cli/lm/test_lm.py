@@ -81,7 +81,7 @@ def test_bytes_go_on_within_a_word_and_an_unknown_encoding_is_refused(tmp_path, 
     book.write_text("abcabcabc" * 60)
     given = ["--data", "TextFilesData", f"--data.files=[{book}]", "--data.size=260", "--data.length=16"]
     network = [f"--model.network.{each}" for each in SMALL]
-    settings = [*given, *network, *(f"--trainer.{each}" for each in TRAINER), f"--out={tmp_path / 'run'}"]
+    settings = [*given, *network, *trainer(1), f"--out={tmp_path / 'run'}"]
     assert main(["lm", "fit", *settings]) == 0
     capsys.readouterr()
     assert main(["lm", "generate", "abc", "--checkpoint", str(tmp_path / "run"), "--max-length", "5", "--json"]) == 0
