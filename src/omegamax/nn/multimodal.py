@@ -215,8 +215,8 @@ class MultimodalAttention(DensityAttention[Mixture]):
         }
         with disable_autocast(p.device):
             if count is not None:
-                more = {"mixing": self.mixing, "discount": self.discount, "used": used}
-                return weighted_em(points, p, count, **more, **settings)
+                discounted = {"mixing": self.mixing, "discount": self.discount, **settings}
+                return weighted_em(points, p, count, used=used, **discounted)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
 
     def _one(self, p: Tensor, where: BatchPositions) -> Mixture:
