@@ -1,11 +1,12 @@
-"""Docstrings as they are written here, read as the reStructuredText they mean.
+"""Docstrings as they are written here, read as the reStructuredText they mean, and signatures that break into lines.
 
 Doctests are indented below the last section of a docstring (``Args:``, ``Returns:``), although they belong to none.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Come before napoleon, which looks for sections."""
     app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("html-page-context", rewrite_signatures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -40,3 +42,19 @@ def move_doctests(lines: list[str]) -> list[str]:
             indent = None
         moved.append(line if indent is None else line[indent:])
     return moved
+
+
+def rewrite_signatures(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Rewrite the signatures of a page of the reference."""
+    if pagename.startswith("reference/"):
+        context["body"] = re.sub(r'<dt class="sig .*?</dt>', as_lines, context["body"], flags=re.S)
+
+
+def as_lines(found: re.Match[str]) -> str:
+    """Return a signature with lines in place of a list, which screen readers would read out as one without terms.
+
+    >>> re.sub(".*", as_lines, "<dt><dl><dd>z</dd></dl></dt>", count=1)
+    '<dt><span class="sig-lines"><span class="sig-line">z</span></span></dt>'
+    """
+    text = found[0].replace("<dl>", '<span class="sig-lines">').replace("<dd>", '<span class="sig-line">')
+    return text.replace("</dl>", "</span>").replace("</dd>", "</span>")

@@ -6,8 +6,6 @@ const label = (selector, text) => each(selector, (e) => e.setAttribute("aria-lab
 
 label(".sidebar-drawer", "Pages");
 label(".toc-drawer", "On this page");
-// Lists that only break a long signature into lines.
-each("dt.sig dl, dt.sig dl > dd", (e) => e.setAttribute("role", "none"));
 // What is wider than its frame is scrolled by keys too.
 each("pre, .table-wrapper, div.math", (e) => { if (e.scrollWidth > e.clientWidth) e.tabIndex = 0; });
 // Thumbnails of the gallery are links without words, beside their words.

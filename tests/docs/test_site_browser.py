@@ -16,7 +16,7 @@ PAGES = [
     "docs/guide.html",
     "docs/hopfield.html",
     "reference/omegamax.functional.html",
-    "reference/omegamax.densities.html",
+    "reference/omegamax.hopfield.html",
     "gallery/index.html",
     "gallery/1_transforms/plot_simplex.html",
     "docs/results.html",
