@@ -1,11 +1,12 @@
 """How a test uses the playground: wait until it rests, read what it says, compute what a card shows."""
 
 import torch
+from selenium.webdriver.support.wait import WebDriverWait
 
 VIEWS = ("scores", "simplex", "line", "image")
-# Until the cards have followed, which may rest a little while things move.
+# Until the cards have followed, which may rest a little while things move, and the link has.
 SETTLED = """const done = arguments[0];
-const look = () => (omegamax.isWaiting() ? setTimeout(look, 20) : done());
+const look = () => (omegamax.isBusy() ? setTimeout(look, 20) : done());
 requestAnimationFrame(() => requestAnimationFrame(look));"""
 # What a card of the page shows: probabilities, or a density at points.
 SHOWN = """const [points, index] = arguments, { app, mapOf, kindOf } = omegamax, { state } = app, { view } = state;
@@ -20,6 +21,11 @@ return points.map((t) => density.prob(t));"""
 
 def settle(page):
     page.driver.execute_async_script(SETTLED)
+
+
+def wait_for(page, words, selector):
+    """Wait until an element says so; it is made to wait by what comes after a while, such as announcements."""
+    WebDriverWait(page.driver, 20).until(lambda _: words in text_of(page, selector), f"{selector}: {words}")
 
 
 def text_of(page, selector):

@@ -1,7 +1,6 @@
 """Links to the playground: they hold its state, and those that make no sense do no harm."""
 
 import random
-import time
 
 import pytest
 
@@ -11,7 +10,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from play.hands import VIEWS, settle, text_of
+from play.hands import VIEWS, settle, text_of, wait_for
 
 LETTERS = "0123456789abcdefz,.~=&#%-+ NaN\u221e<>"
 # What a link is read as, whether its link is read as the same, and whether what it asks for is finite.
@@ -42,14 +41,12 @@ def test_link_holds_the_state(page, view):
     Select(page.one("#map-b")).select_by_index(3)
     page.one("#temperature").send_keys(Keys.ARROW_RIGHT * 5)
     settle(page)
-    time.sleep(0.3)
     link, codes = page.driver.execute_script("return location.hash"), page.texts("article code")
     page.open(link)
     settle(page)
     assert page.texts("article code") == codes
     page.driver.execute_script("location.hash = arguments[0]", "#view=scores&z=1,2,3")  # pasted into the open page
-    time.sleep(0.3)
-    assert "tensor([1, 2, 3])" in text_of(page, "article code")
+    wait_for(page, "tensor([1, 2, 3])", "article code")
 
 
 @pytest.mark.parametrize(
@@ -72,9 +69,8 @@ def test_controls_follow_a_pasted_link_and_the_reset(page):
     page.open("#view=scores&a=entmax~alpha=1.5")
     settle(page)
     page.driver.execute_script("location.hash = '#view=scores&a=entmax~alpha=3&T=2&axes=z1,'")
-    time.sleep(0.3)
-    settle(page)
-    assert page.one("#a-alpha").get_attribute("value") == "3" and "alpha=3" in text_of(page, "article code")
+    wait_for(page, "alpha=3", "article code")
+    assert page.one("#a-alpha").get_attribute("value") == "3"
     assert Select(page.one("[aria-label='Path of A along']")).first_selected_option.text == "score 1"
     page.one("#reset").click()
     settle(page)
@@ -90,8 +86,9 @@ def test_link_holds_paths_steps_and_shades(page):
     assert Select(page.one("[aria-label='Path of A along']")).first_selected_option.text == "score 2"
     assert "Step 3 of" in page.texts("section.wide")[0] and "Step 7 of" in page.texts("section.wide")[1]
     Select(page.one("[aria-label='Threshold of A by']")).select_by_value("bisection")
+    settle(page)
     page.one("[aria-label='One step on, B']").click()
-    time.sleep(0.4)
+    settle(page)
     link = page.driver.execute_script("return decodeURIComponent(location.hash)")
     assert "axes=z2,temperature" in link and "steps=bisection~3,bisection~8" in link
     page.open("#view=simplex&shade=p2")

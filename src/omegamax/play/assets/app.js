@@ -13,6 +13,7 @@ function schedule() {
 }
 
 function refresh() {
+  due = 0;
   const { state } = app, { view } = state;
   fitSides(state, view);
   if (shape !== view) buildInputs(), (shape = view), (cost = 0);
@@ -39,7 +40,10 @@ function refreshCards() {
   announce(cards.map((card) => card.refresh({ u, solved, top })).join(". "));
   cost = performance.now() - start;
   clearTimeout(linked);
-  linked = setTimeout(() => history.replaceState(null, "", writeLink(app.state)), 120);
+  linked = setTimeout(() => {
+    linked = 0;
+    history.replaceState(null, "", writeLink(app.state));
+  }, 120);
 }
 
 function setSimplex(u) {
@@ -201,4 +205,4 @@ at("cards").append(...cards.map((card) => card.node));
 refresh();
 
 // For a console, and for the tests.
-window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, searchSteps, thingOf, limit, readLink, writeLink, app, isWaiting: () => waiting > 0 };
+window.omegamax = { MAPS, TVMAX, KINDS, mapOf, kindOf, fenchelYoung, betaGaussian, betaLaplace, gridDensity, weightedEm, selectComponents, pythonOf, pathOf, objectiveValues, searchSteps, thingOf, limit, readLink, writeLink, app, isBusy: () => due > 0 || waiting > 0 || linked > 0 };
