@@ -72,13 +72,13 @@ class TrainedKinds(NamedTuple):
     Attributes:
         recipe, data: its sizes, and what they make.
         runs: where the network of each kind is.
-        count: how many things there were to learn from, in words.
+        amount: of things to learn from, in words.
     """
 
     recipe: Any
     data: Any
     runs: dict[str, Path]
-    count: str
+    amount: str
 
 
 def train_kinds(
@@ -94,12 +94,12 @@ def train_kinds(
     """
     recipe = make_recipe(recipe_type, options)
     data, runs = recipe.data(options.seed), clear_runs(options.out, demo.KINDS)
-    count = f"{recipe.samples[0]:,} {things} to learn from, {recipe.samples[2]:,} to measure on"
-    print(f"training {len(demo.KINDS)} networks that differ in {difference}; {count}", flush=True)
+    amount = f"{recipe.samples[0]:,} {things} to learn from, {recipe.samples[2]:,} to measure on"
+    print(f"training {len(demo.KINDS)} networks that differ in {difference}; {amount}", flush=True)
     with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
         for name in demo.KINDS:
             demo.train(recipe, data, name, runs, options.seed, tell)
-    return TrainedKinds(recipe, data, {name: runs / name for name in demo.KINDS}, count)
+    return TrainedKinds(recipe, data, {name: runs / name for name in demo.KINDS}, amount)
 
 
 def describe_command(command: str, options: argparse.Namespace) -> str:
