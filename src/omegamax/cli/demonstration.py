@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from omegamax.cli._bars import show_bars
 from omegamax.cli._checks import TRAIN, CommandError, at_least, check_folder, require
@@ -66,17 +66,40 @@ def make_recipe(kind: Callable[..., Recipe], options: argparse.Namespace) -> Rec
     return kind() if options.steps is None else kind(steps=options.steps)
 
 
-def train_kinds(demo: Any, recipe: Any, data: Any, options: argparse.Namespace) -> dict[str, Path]:
-    """Train a network of each kind, one after another, with bars that tell how far they are; return where each is.
+class TrainedKinds(NamedTuple):
+    """What a demonstration has trained.
+
+    Attributes:
+        recipe, data: its sizes, and what they make.
+        runs: where the network of each kind is.
+        amount: of things to learn from, in words.
+    """
+
+    recipe: Any
+    data: Any
+    runs: dict[str, Path]
+    amount: str
+
+
+def train_kinds(
+    demo: Any, recipe_type: type[Any], options: argparse.Namespace, things: str, difference: str
+) -> TrainedKinds:
+    """Train a network of each kind, one after another, with bars that tell how far they are.
 
     Args:
         demo: the module with ``KINDS`` and ``train``.
+        recipe_type: of its sizes.
+        things: what they learn from, "reviews".
+        difference: between them, "their attention".
     """
-    runs = clear_runs(options.out, demo.KINDS)
+    recipe = make_recipe(recipe_type, options)
+    data, runs = recipe.data(options.seed), clear_runs(options.out, demo.KINDS)
+    amount = f"{recipe.samples[0]:,} {things} to learn from, {recipe.samples[2]:,} to measure on"
+    print(f"training {len(demo.KINDS)} networks that differ in {difference}; {amount}", flush=True)
     with show_bars(dict.fromkeys(demo.KINDS, recipe.steps)) as tell:
         for name in demo.KINDS:
             demo.train(recipe, data, name, runs, options.seed, tell)
-    return {name: runs / name for name in demo.KINDS}
+    return TrainedKinds(recipe, data, {name: runs / name for name in demo.KINDS}, amount)
 
 
 def describe_command(command: str, options: argparse.Namespace) -> str:

@@ -7,14 +7,7 @@ import time
 from pathlib import Path
 
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import (
-    add_demo_arguments,
-    demonstration,
-    describe_command,
-    make_recipe,
-    quote_paths,
-    train_kinds,
-)
+from omegamax.cli.demonstration import add_demo_arguments, demonstration, describe_command, quote_paths, train_kinds
 
 SUMMARY = "train small language models, see how many words each holds for possible, and what they write"
 ASK = "i thought the plot was"
@@ -39,11 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.report import load_contenders
 
     start = time.perf_counter()
-    recipe = make_recipe(demo.LanguageRecipe, options)
-    data = recipe.data(options.seed)
-    count = f"{recipe.samples[0]:,} reviews to learn from, {recipe.samples[2]:,} to measure on"
-    print(f"training {len(demo.KINDS)} networks that differ in their output; {count}", flush=True)
-    runs = train_kinds(demo, recipe, data, options)
+    recipe, data, runs, count = train_kinds(demo, demo.LanguageRecipe, options, "reviews", "their output")
     print("measuring, and letting them write\n", flush=True)
     contenders = dict(zip(runs, load_contenders(LanguageTask, list(runs.values())).values(), strict=True))
     comparison = compare(

@@ -7,14 +7,7 @@ import time
 from pathlib import Path
 
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import (
-    add_demo_arguments,
-    demonstration,
-    describe_command,
-    make_recipe,
-    quote_paths,
-    train_kinds,
-)
+from omegamax.cli.demonstration import add_demo_arguments, demonstration, describe_command, quote_paths, train_kinds
 from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that tell praise from blame, and see which words each looks at"
@@ -41,11 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.text.explain import draw, explain_words
 
     start = time.perf_counter()
-    recipe = make_recipe(demo.TextRecipe, options)
-    data = recipe.data(options.seed)
-    count = f"{recipe.samples[0]:,} reviews to learn from, {recipe.samples[2]:,} to measure on"
-    print(f"training {len(demo.KINDS)} networks that differ in their attention; {count}", flush=True)
-    runs = train_kinds(demo, recipe, data, options)
+    recipe, data, runs, count = train_kinds(demo, demo.TextRecipe, options, "reviews", "their attention")
     print("measuring, and looking at words\n", flush=True)
     contenders = load_contenders(TextTask, list(runs.values()))
     comparison = compare(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegamax.cli import _table
 from omegamax.cli._program import program
-from omegamax.cli.demonstration import add_demo_arguments, demonstration, make_recipe, quote_paths, train_kinds
+from omegamax.cli.demonstration import add_demo_arguments, demonstration, quote_paths, train_kinds
 from omegamax.cli.explanation import save_figure
 
 SUMMARY = "train small networks that translate, see what each can say next and where it looks"
@@ -28,11 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.translation.explain import draw, explain
 
     start = time.perf_counter()
-    recipe = make_recipe(demo.TranslationRecipe, options)
-    data = recipe.data(options.seed)
-    count = f"{recipe.samples[0]:,} pairs of sentences to learn from, {recipe.samples[2]:,} to measure on"
-    print(f"training {len(demo.KINDS)} networks that differ in attention and output; {count}", flush=True)
-    runs = train_kinds(demo, recipe, data, options)
+    _, data, runs, _ = train_kinds(demo, demo.TranslationRecipe, options, "pairs of sentences", "attention and output")
     tasks = dict(zip(runs, load_tasks(TranslationTask, list(runs.values())).values(), strict=True))
     rows = []
     for name, task in tasks.items():
