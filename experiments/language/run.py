@@ -162,7 +162,7 @@ def measure_pages(folder: Path, job: Mapping[str, Any], model: Decoder, windows:
         for layer in state["layers"]:
             cache = PagedCache(PAGE)
             cache.append(layer["own"]["keys"], layer["own"]["values"])
-            layer["own"] = {"pages": cache}
+            layer["own"] = {"pages": cache, "count": len(cache)}
         _, state = model.read(windows[:16, keys : keys + 1], state)
         for number, layer in enumerate(state["layers"]):
             certificate = layer["own"]["certificate"]

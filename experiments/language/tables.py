@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from functools import partial
 from pathlib import Path
 
 import length
@@ -47,15 +48,15 @@ def outputs_table(rows: Rows) -> str:
     return table(["output", *(title for _, title, _, _ in _MEASURES)], lines)
 
 
-def length_table(rows: Rows) -> str:
-    """Return the share of texts that are right, all of their tokens, by how many times they are longer than before."""
+def length_table(rows: Rows, measure: str, digits: int) -> str:
+    """Return the share of texts, or of tokens, that are right, by how many times texts are longer than in training."""
     times = sorted({int(row["times"]) for row in rows})
     lines = []
     for task, trained in dict.fromkeys((row["task"], row["trained"]) for row in rows):
         for kind in length.KINDS:
             mine = [row for row in rows if _is(row, task=task, kind=kind, trained=trained)]
             if mine:
-                cells = [mean([row for row in mine if int(row["times"]) == n], "texts_right") for n in times]
+                cells = [mean([row for row in mine if int(row["times"]) == n], measure, 100, digits) for n in times]
                 lines.append([f"{NAMES.get(task, task)} up to {trained}: {kind}", *cells])
     return table(["task and length in training: attention", *(f"{n}x" for n in times)], lines)
 
@@ -83,28 +84,42 @@ def pages_table(rows: Rows) -> str:
 
 
 def draw_lengths(rows: Rows, path: Path) -> None:
-    """Draw the share of right texts against length, a panel for each task; of networks trained on the longest."""
+    """Draw the share of right texts, and of wrong tokens, against length; a column for each task."""
     longest = max({row["trained"] for row in rows}, key=int)
     rows = [row for row in rows if row["trained"] == longest]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     kinds = [kind for kind in length.KINDS if any(row["kind"] == kind for row in rows)]
     with viz.style():
-        size = (2.6 * len(tasks), 2.9)
-        figure, axes = pyplot().subplots(1, len(tasks), figsize=size, sharey=True, layout="constrained", squeeze=False)
-        for ax, task in zip(axes[0], tasks, strict=True):
+        size = (max(4.2, 2.6 * len(tasks)), 4.6)
+        figure, axes = pyplot().subplots(
+            2, len(tasks), figsize=size, sharex=True, sharey="row", layout="constrained", squeeze=False
+        )
+        for place, task in enumerate(tasks):
+            above, below = axes[:, place]
             for kind in kinds:
                 mine = [row for row in rows if _is(row, task=task, kind=kind)]
                 times = sorted({int(row["times"]) for row in mine})
-                values = [statistics.mean(float(r["texts_right"]) for r in mine if int(r["times"]) == n) for n in times]
                 style = "--" if "scale" in kind else "-"
                 colour = viz.colour("entmax" if "learnt" in kind else kind.split(",")[0])
-                ax.plot(times, values, style, marker="o", markersize=3, color=colour, label=kind)
-            ax.set_xscale("log", base=2)
-            ax.set(title=NAMES.get(task, task), xlabel="times as long as in training", ylim=(-0.03, 1.03))
-        axes[0, 0].set_ylabel("texts right")
+                for ax, measure in ((above, _texts_right), (below, _tokens_wrong)):
+                    values = [statistics.mean(measure(row) for row in mine if int(row["times"]) == n) for n in times]
+                    ax.plot(times, values, style, marker="o", markersize=3, color=colour, label=kind)
+            above.set(title=NAMES.get(task, task), ylim=(-3, 103))
+            below.set_xscale("log", base=2)
+            below.set(xlabel="times as long as in training")
+        axes[0, 0].set_ylabel("texts right, %")
+        axes[1, 0].set_ylabel("tokens wrong, %")
         axes[0, -1].legend(fontsize=7)
         figure.savefig(path, dpi=130)
         pyplot().close(figure)
+
+
+def _texts_right(row: dict[str, str]) -> float:
+    return 100 * float(row["texts_right"])
+
+
+def _tokens_wrong(row: dict[str, str]) -> float:
+    return 100 * (1 - float(row["tokens_right"]))
 
 
 def _is(row: dict[str, str], **wanted: str) -> bool:
@@ -118,7 +133,8 @@ def main() -> None:
     columns = ("output", "attention", "seed", "keys", "layer", "head", "share")
     found = {
         "outputs": (outputs_table, runs_of(results).rows()),
-        "length": (length_table, length.rows_of(results).rows()),
+        "length": (partial(length_table, measure="texts_right", digits=1), length.rows_of(results).rows()),
+        "tokens": (partial(length_table, measure="tokens_right", digits=2), length.rows_of(results).rows()),
         "memory": (memory_table, memory.rows_of(results).rows()),
         "pages": (pages_table, Trials(results / "pages.csv", columns, columns[:-1]).rows()),
     }
