@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
+from omegamax._numerics import factor_in_plane
 from omegamax.basis import GaussianRBF, TruncatedParaboloidRBF
 from omegamax.densities import (
     BetaGaussian,
@@ -22,7 +23,6 @@ from omegamax.densities import (
     fenchel_young_loss,
     wasserstein2,
 )
-from omegamax._numerics import factor_in_plane
 from omegamax.mixed import GaussianSparsemax
 
 F32, F64 = torch.float32, torch.float64
