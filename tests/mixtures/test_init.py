@@ -9,7 +9,7 @@ from torch import Tensor
 from mixtures.clouds import GRID, cloud, double
 from omegamax.basis import grid_positions
 from omegamax.densities import BetaGaussian, Mixture, fenchel_young_loss
-from omegamax.mixtures import weighted_em
+from omegamax.mixtures import FixedDraws, weighted_em
 from omegamax.mixtures._draws import Draws
 from omegamax.mixtures._floor import hold_at_floor
 from omegamax.mixtures._init import draw_seeds, split_boxes
@@ -145,3 +145,37 @@ def test_floored_covariance_is_the_best_above_the_floor(n: int, alpha: float):
         assert (loss(other) >= least - 1e-9).all()
     above = torch.linalg.eigvalsh(scatter)[:, 0] > 1
     torch.testing.assert_close(best[above], scatter[above])
+
+
+def test_draws_are_those_of_the_generator_in_order():
+    whole = torch.rand(12, dtype=double, generator=torch.Generator().manual_seed(3))
+    draws = Draws(torch.Generator().manual_seed(3), 12, whole)
+    assert torch.equal(draws.take((2, 1)), whole[:2].reshape(2, 1)) and torch.equal(draws.take((10,)), whole[2:])
+
+
+def test_fixed_draws_are_the_same_in_each_call_and_nobody_can_change_them():
+    like = torch.zeros((), dtype=double)
+    first = Draws(FixedDraws(), 5, like).take((5,))
+    kept = first.clone()
+    first.zero_()
+    before = torch.random.get_rng_state()
+    assert torch.equal(Draws(FixedDraws(), 5, like).take((5,)), kept)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("init", ["split", "kmeans++"])
+def test_some_of_the_components_are_used(init: str):
+    x, w = cloud(3)
+    p = weighted_em(x, w, 3, 4, init, used=torch.tensor([1, 2, 3]), generator=torch.Generator().manual_seed(0))
+    assert p.component_count.tolist() == [1, 2, 3]
+    one = weighted_em(x[:1] if x.dim() == 3 else x, w[:1], 1, 4)
+    torch.testing.assert_close(p.components.mean[0, 0], one.components.mean[0, 0])
+    torch.testing.assert_close(p.components.covariance_matrix[0, 0], one.components.covariance_matrix[0, 0])
+
+
+def test_used_is_refused_by_name():
+    x, w = cloud(2)
+    with pytest.raises(TypeError, match=r"weighted_em: used must be integers from 1 to 2, got torch\.float32"):
+        weighted_em(x, w, 2, used=torch.ones(2))
+    with pytest.raises(ValueError, match="weighted_em: used goes with an init by name, got a Mixture"):
+        weighted_em(x, w, 2, init=weighted_em(x, w, 2), used=torch.tensor(1))
