@@ -40,7 +40,7 @@ def fused(monkeypatch, run_time_loops):
     monkeypatch.setattr(_attention_operation, "attend", spy)
     monkeypatch.setattr(call, "SHORT_KEYS", {})  # or all keys here would be few
     if not GPU:
-        tiling = vars(call.AttentionCall)["tiling"].compute
+        tiling = call.AttentionCall.tiling.compute
         small = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
         monkeypatch.setattr(call.AttentionCall, "tiling", property(lambda call: tiling(call)._replace(**small)))
         monkeypatch.setattr(_attention_operation, "usable", lambda q: q.dtype != torch.float64)

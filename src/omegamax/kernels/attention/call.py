@@ -68,14 +68,15 @@ class ShortTiling(NamedTuple):
 T = TypeVar("T")
 
 
-class worked_out_once(Generic[T]):
-    """An attribute that is computed when it is first read; ``functools.cached_property`` without a lock, in a third of
-    its time."""
+class kept_property(Generic[T]):
+    """An attribute that is computed when it is first read: ``functools.cached_property`` without its lock."""
 
     def __init__(self, compute: Callable[[Any], T]):
         self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
 
     def __get__(self, owner: Any, kind: type) -> T:
+        if owner is None:  # read from the class
+            return self  # type: ignore[return-value]
         value = owner.__dict__[self.name] = self.compute(owner)
         return value
 
@@ -106,7 +107,7 @@ class AttentionCall:
     dropout: float = 0.0
     seed: Tensor | None = None
 
-    @worked_out_once
+    @kept_property
     def tiling(self) -> Tiling:
         """The tiling measured on Hopper; elsewhere, and in float32, one small enough to fit."""
         size = max(self.q.shape[-1], self.v.shape[-1])
@@ -122,7 +123,7 @@ class AttentionCall:
             return Tiling(128, 64, 64, 4, 64, 8, 64, 8, 8, 1, 3, 2)
         return Tiling(64, 64, 32, 8, 64, 4, 64, 4, 8, 1, 2, 2)
 
-    @worked_out_once
+    @kept_property
     def listed(self) -> bool:
         """Whether lists of keys are worth a try. Their gradients are accumulated in no fixed order."""
         if (
@@ -138,7 +139,7 @@ class AttentionCall:
         least = MIN_SEEN_KEYS if self.alpha < NEAR_2 else MIN_SEEN_KEYS_NEAR_2
         return seen >= least and (self.alphas is not None or self.alpha >= MIN_LISTED_ALPHA)
 
-    @worked_out_once
+    @kept_property
     def short(self) -> ShortTiling | None:
         """The tiling, measured on Hopper, where all keys fit into one block; None where they do not."""
         keys = self.k.shape[-2]
@@ -150,27 +151,27 @@ class AttentionCall:
         block = pad_to_power_of_2(keys, 16)
         return ShortTiling(block, 64, 4, 64, 4) if block <= 128 else ShortTiling(block, 64, 4, 32, 8)
 
-    @worked_out_once
+    @kept_property
     def tiles(self) -> int:
         """The number of tiles of queries where lists are made."""
         return -(-self.q.shape[-2] // self.tiling.tile)
 
-    @worked_out_once
+    @kept_property
     def parts(self) -> int:
         """The number of tiles of queries where all keys are read."""
         return -(-self.q.shape[-2] // self.tiling.rows)
 
-    @worked_out_once
+    @kept_property
     def kind(self) -> Kind:
         """The formula of the weights."""
         return Kind.ENTMAX if self.alphas is not None else kind_of_alpha(self.alpha)[0]
 
-    @worked_out_once
+    @kept_property
     def formula(self) -> dict[str, int]:
         """The kind as constants of a kernel: with the integer exponent, 0 if there is none."""
         return {"KIND": self.kind.value, "N": 0 if self.alphas is not None else kind_of_alpha(self.alpha)[1]}
 
-    @worked_out_once
+    @kept_property
     def flags(self) -> int:
         """The bits of what the scores have beside products."""
         flags = 0
@@ -187,7 +188,7 @@ class AttentionCall:
             flags |= DROPOUT
         return flags
 
-    @worked_out_once
+    @kept_property
     def tensors(self) -> tuple[tuple, ...]:
         """Queries, keys, values, mask and scalars as the kernels take them."""
         mask = self.q if self.mask is None else self.mask
@@ -199,12 +200,12 @@ class AttentionCall:
         scalars = (self.alpha, self.alphas, self.slopes, self.lengths, *shape, *window)
         return with_strides(self.q), with_strides(self.k), with_strides(self.v), (mask, *strides), scalars
 
-    @worked_out_once
+    @kept_property
     def drop(self) -> tuple[float, Tensor | None]:
         """The share of weights that are dropped and the seed that says which, as the kernels take them."""
         return self.dropout, self.seed
 
-    @worked_out_once
+    @kept_property
     def sizes(self) -> dict[str, int]:
         """Sizes of vectors and tiles as constants of a kernel."""
         depth, width = self.q.shape[-1], self.v.shape[-1]

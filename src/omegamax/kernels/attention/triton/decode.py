@@ -58,9 +58,9 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     parts = torch.empty(texts, rows, splits, v.shape[-1], **floats)
     found, alpha = (count, top, unread, read), (call.alpha, call.alphas)
 
-    extremes = (_strided(call.low), _strided(call.high), _strided(call.radius))
+    extremes = (_add_strides(call.low), _add_strides(call.high), _add_strides(call.radius))
     scores_of = (call.limits, *alpha, call.scale, bounds)
-    tensors: tuple = (q, _strided(k), *extremes, *scores_of, early, first, rows, size, pages, call.chunk)
+    tensors: tuple = (q, _add_strides(k), *extremes, *scores_of, early, first, rows, size, pages, call.chunk)
     constants: dict[str, Any] = {**call.sizes, "num_warps": 4}
     launches = [PlannedLaunch(bound_pages_kernel, (texts * rows, call.chunks), tensors, constants)]
 
@@ -68,7 +68,7 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     constants = {**call.formula, "C": SIDE_BY_SIDE, "num_warps": 8}
     launches.append(PlannedLaunch(bound_edges_kernel, (texts * rows,), tensors, constants))
 
-    tensors = (q, _strided(k), *scores_of, first, edge, listed, scores, indices, found)
+    tensors = (q, _add_strides(k), *scores_of, first, edge, listed, scores, indices, found)
     tensors = (*tensors, rows, size, pages, tiles, call.chunks, call.chunk, share)
     constants = {"SPLITS": splits, **call.sizes, "BM": call.rows, "num_warps": 4}
     launches.append(PlannedLaunch(read_pages_kernel, (texts * tiles, splits), tensors, constants))
@@ -78,7 +78,7 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     launches.append(PlannedLaunch(solve_survivors_kernel, (texts * rows,), tensors, constants))
 
     width = {"WIDTH": v.shape[-1], "W": pad_to_power_of_2(v.shape[-1], 16)}
-    tensors = (_strided(v), *alpha, scores, indices, found, t, parts, mass, rows, size, length)
+    tensors = (_add_strides(v), *alpha, scores, indices, found, t, parts, mass, rows, size, length)
     constants = {**call.formula, "SPLITS": splits, "C": VALUES, **width, "num_warps": 4}
     launches.append(PlannedLaunch(weigh_survivors_kernel, (texts * rows, splits), tensors, constants))
 
@@ -88,6 +88,6 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     return launches
 
 
-def _strided(x: Tensor) -> tuple:
+def _add_strides(x: Tensor) -> tuple:
     """Return a tensor with its strides of texts and of keys or pages."""
     return x, x.stride(0), x.stride(1)
