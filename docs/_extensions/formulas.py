@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 converter = LatexToMathML(fancy_error=False)
+# A bracket of a given size with a sub- or superscript, which Chromium draws too small and too low unless in a row.
+SIZED = re.compile(r"(<m(?:sub|sup|subsup)>)(<mo [^>]*size=[^>]*>[^<]*</mo>)")
 WORDS = re.compile(r"\\text\{((?:[^{}]|\{[^{}]*\})*\$(?:[^{}]|\{[^{}]*\})*)\}")
 
 
@@ -30,11 +32,13 @@ def to_mathml(latex: str, block: bool) -> str:
 
     >>> to_mathml(r"x^2", block=False)
     '<math><msup><mi>x</mi><mn>2</mn></msup></math>'
+    >>> "<msub><mrow><mo" in to_mathml(r"\bigl[z\bigr]_+", block=True)
+    True
     """
     latex = WORDS.sub(split_words, latex)
     if block and r"\begin" not in latex and (r"\\" in latex or "&" in latex):
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
-    return converter.convert_with_local_state(latex, displaystyle=block)
+    return SIZED.sub(r"\1<mrow>\2</mrow>", converter.convert_with_local_state(latex, displaystyle=block))
 
 
 def split_words(found: re.Match[str]) -> str:

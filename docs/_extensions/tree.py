@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = "docs/index.md"  # stands at the root of the site
-PAGES = ("docs", "experiments", "benchmarks/results", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = ("docs", "experiments", "benchmarks/results", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 SHOWN = ("*.md", "*.png")
 SCRIPT = "plot_*.py"
 
@@ -91,7 +91,7 @@ def page_of(path: str, docnames: set[str]) -> str | None:
     >>> page_of("examples/1_transforms/plot_simplex.py", {"gallery/1_transforms/plot_simplex"})
     'gallery/1_transforms/plot_simplex'
     """
-    if path in (FRONT, "README.md"):
+    if path == FRONT:
         return "index"
     name = path.removesuffix(".md")
     if path.partition("/")[0] == "examples":

@@ -99,7 +99,9 @@ def test_every_public_name_is_described(site):
 
 def test_every_page_of_the_repository_is_on_the_site(site):
     written = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/*/*.md"), *ROOT.glob("benchmarks/results/*.md")]
-    wanted = {path.relative_to(ROOT).with_suffix(".html") for path in [*written, ROOT / "CHANGELOG.md"]}
+    wanted = {
+        path.relative_to(ROOT).with_suffix(".html") for path in [*written, ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    }
     assert {path.as_posix() for path in wanted if not (site / path).is_file()} == {"docs/index.html"}  # at the root
     assert (site / "index.html").is_file()
 
