@@ -150,7 +150,12 @@ SETS = [
 def test_a_set_that_is_named_takes_nothing_of_the_default_one(name, kind, needed, own, by_file, tmp_path, capsys):
     settings = yaml.safe_load(needed)
     (tmp_path / "part.yaml").write_text(yaml.safe_dump({"data": {"class_path": kind, "init_args": settings}}))
-    by_name = ["--data", kind, *(f"--data.{key}={json.dumps(value)}" for key, value in settings.items())]
+    by_name = [
+        "--data.seed=3",
+        "--data",
+        kind,
+        *(f"--data.{key}={json.dumps(value)}" for key, value in settings.items()),
+    ]
     given = ["--config", str(tmp_path / "part.yaml")] if by_file else by_name
     with pytest.raises(SystemExit) as ended:
         main([name, "fit", *given, "--print_config"])

@@ -45,27 +45,28 @@ def guard_imports() -> Iterator[None]:
             module.import_object = resolve  # type: ignore[attr-defined]
 
 
-def names_data(arguments: Sequence[str]) -> bool:
-    """Tell whether arguments of a command name a class of data, by themselves or in a file of settings.
+def find_data_name(arguments: Sequence[str]) -> str | None:
+    """Return the class of data that arguments of a command name, by themselves or else in a file of settings.
 
-    >>> names_data(["fit", "--data", "TextFilesData"]), names_data(["fit", "--data.size", "260"])
-    (True, False)
+    >>> find_data_name(["fit", "--data.size", "260", "--data", "TextFilesData"]), find_data_name(["fit"])
+    ('TextFilesData', None)
     """
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    by_file = None
+    for word, following in zip(reversed(arguments), ["", *reversed(arguments[1:])], strict=True):
         name, equals, value = word.partition("=")
+        value = value if equals else following
         if name in ("--data", "--data.class_path"):
-            return True
-        path = value if equals else following
-        if name == "--config" and os.path.isfile(path):  # a pipe can be read but once
+            return value
+        if name == "--config" and by_file is None and os.path.isfile(value):  # a pipe can be read but once
             try:
-                with open(path, encoding="utf-8") as file:
+                with open(value, encoding="utf-8") as file:
                     settings = get_loader("yaml")(file.read(MOST_CHARACTERS + 1))
             except (OSError, ValueError, yaml.YAMLError):
                 continue  # the parser reads the file again, and says what is wrong with it
             data = settings.get("data") if isinstance(settings, dict) else None
-            if isinstance(data, str) or (isinstance(data, dict) and "class_path" in data):
-                return True
-    return False
+            data = data.get("class_path") if isinstance(data, dict) else data
+            by_file = data if isinstance(data, str) else None
+    return by_file
 
 
 def list_packages() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from omegamax.cli._checks import CommandError, check_folder, os_reason
-from omegamax.cli._config import guard_imports, names_data
+from omegamax.cli._config import find_data_name, guard_imports
 from omegamax.cli._parser import Parser
 from omegamax.cli._program import program
 from omegamax.cli._stop import Stopped, advise_on_stop
@@ -66,7 +66,7 @@ class RunCLI(LightningCLI):
 
     def __init__(self, application: Application, *arguments: Any, stage: str | None = None, **settings: Any) -> None:
         self.application, self.stage = application, stage
-        self.names_data = names_data(settings.get("args") or ())
+        self.data_name = find_data_name(settings.get("args") or ())
         ours = {
             "subclass_mode_data": True,
             "auto_configure_optimizers": False,
@@ -88,8 +88,11 @@ class RunCLI(LightningCLI):
             parser.link_arguments(known, wanted, apply_on="instantiate")
         defaults = dict(application.defaults)
         data = load(application.data)
-        # A default would lend what differs from set to set, such as the kind of tokens, to a set that is named.
-        if not self.names_data and (application.default_data is not None or not inspect.isabstract(data)):
+        # The default would lend what differs from set to set, such as the kind of tokens, to another that is named.
+        named = (self.data_name or "").rpartition(".")[2]
+        if named in data.known():
+            defaults["data"] = {"class_path": named}
+        elif application.default_data is not None or not inspect.isabstract(data):
             known = f"{data.__module__}.{data.__qualname__}"
             defaults["data"] = {"class_path": application.default_data or known}
         parser.set_defaults(defaults)
