@@ -133,12 +133,13 @@ def test_page_for_typing_is_served_until_it_is_interrupted(done, capsys, monkeyp
     asked = []
 
     def serve(server):
-        asked.append(server.address)
+        asked.extend([server.address, server.page.decode()])
         raise Stopped(signal.SIGINT)
 
     monkeypatch.setattr(TypingServer, "serve_forever", serve)
     assert main(["translate", "type", "der hund", "--checkpoint", str(done), "--no-browser"]) == 0
     assert asked[0].startswith("http://127.0.0.1:") and asked[0] in capsys.readouterr().out
+    assert f"{done} (" in asked[1]  # the run, and what it is
     assert main(["translate", "type", "--checkpoint", str(done), "--no-browser", "--port", "99999"]) == 2
 
 

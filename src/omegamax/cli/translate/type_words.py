@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.translation.typing import TypingServer
 
     try:
-        name, task = next(iter(load_tasks(TranslationTask, [options.checkpoint]).items()))
+        task = next(iter(load_tasks(TranslationTask, [options.checkpoint]).values()))
         move(task, options.device)
-        server = TypingServer(task, name, options.port, options.source, options.most)
+        server = TypingServer(task, str(options.checkpoint), options.port, options.source, options.most)
     except (DataError, OSError, OverflowError, ValueError) as error:
         raise CommandError(str(error)) from error
     with server:
