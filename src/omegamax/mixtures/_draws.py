@@ -36,9 +36,10 @@ class Draws:
         self._used = 0
         if isinstance(source, FixedDraws):
             self._numbers = _fixed_draws(like, count, source.seed)
+        elif source is None:  # torch has no generator, not even none, with a size that a compiler has left open
+            self._numbers = torch.rand(count, dtype=like.dtype, device=like.device)
         else:
-            device = like.device if source is None else source.device
-            numbers = torch.rand(count, dtype=like.dtype, device=device, generator=source)
+            numbers = torch.rand(count, dtype=like.dtype, device=source.device, generator=source)
             self._numbers = numbers.to(like.device, non_blocking=True)
 
     def take(self, shape: Sequence[int]) -> Tensor:
