@@ -61,10 +61,10 @@ def train(density):
 
 kinds = {"discrete": None, "continuous softmax": "continuous_softmax", "continuous sparsemax": "continuous_sparsemax"}
 networks = {name: train(density) for name, density in kinds.items()}
-test = list(TinyPairs(200, "test"))
+test = list(TinyPairs(100, "test"))
 for name, task in networks.items():
     found = translate(task, [pair.source for pair in test])
-    print(f"{name}: {sum(a.text == b.target for a, b in zip(found, test, strict=True))} of 200 sentences right")
+    print(f"{name}: {sum(a.text == b.target for a, b in zip(found, test, strict=True))} of {len(test)} sentences right")
 
 # %%
 # The weights of the first, and the densities of the others, for one sentence and its translation. White is exactly 0:
