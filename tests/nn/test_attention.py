@@ -273,6 +273,8 @@ def test_sinks_are_checked_by_name():
     q, k, v = heads(2, 4)
     with pytest.raises(ValueError, match=r"attention: sinks must be .* for each head, shape \(4,\), got .*\(3,\)"):
         attention(q, k, v, sinks=torch.zeros(3))
+    with pytest.raises(TypeError, match=r"attention: sinks must be .* for each head, shape \(4,\), got torch.int64"):
+        attention(q, k, v, sinks=torch.zeros(4, dtype=torch.long))
     with pytest.raises(ValueError, match="with a cache there is no sinks"):
         attention(q, sinks=torch.zeros(4), cache=nn.PagedCache())
     one = attention(q[0, 0], k[0, 0], v[0, 0], "sparsemax", sinks=torch.zeros(1))

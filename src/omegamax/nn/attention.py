@@ -265,10 +265,10 @@ def _by_heads(x: Tensor, y: Tensor) -> Tensor:
 
 def _check_sinks(sinks: Tensor, shape: tuple[int, ...]) -> None:
     heads = shape[-3] if len(shape) > 2 else 1
-    if not sinks.is_floating_point() or tuple(sinks.shape) != (heads,):
-        given = f"{sinks.dtype} of shape {tuple(sinks.shape)}"
-        wanted = f"a float tensor with a score for each head, shape ({heads},)"
-        raise ValueError(f"attention: sinks must be {wanted}, got {given}")
+    wanted = f"a float tensor with a score for each head, shape ({heads},)"
+    check_floating("attention", "sinks", sinks, wanted)
+    if tuple(sinks.shape) != (heads,):
+        raise ValueError(f"attention: sinks must be {wanted}, got shape {tuple(sinks.shape)}")
 
 
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, ...]:
