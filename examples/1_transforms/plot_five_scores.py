@@ -29,7 +29,7 @@ for name, (_, p) in answers.items():
 with viz.style():
     figure, axes = viz.panels(4, 4, size=(2.7, 2.4), share=True)
     for ax, (name, (colour, p)) in zip(axes, answers.items(), strict=True):
-        ax.bar(range(1, 6), p, width=0.7, color=viz.colour(colour))
+        ax.bar(range(1, 6), p.tolist(), width=0.7, color=viz.colour(colour))
         for i, x in enumerate(p.tolist(), start=1):
             ax.text(i, x + 0.02, f"{x:.2f}" if x else "0", ha="center", fontsize=9)
         ax.set(title=name, xticks=range(1, 6), xlabel="entry", ylim=(0, 1.15))

@@ -268,9 +268,9 @@ def test_rehearsal_goes_through_everything(parts, tmp_path):
         rows = list(csv.DictReader(file))
     sections = list(dict.fromkeys(row["section"] for row in rows))
     contracts = ["contract_rows", "contract_losses", "contract_attention"]
-    timed = ["rows", "attention", "losses", "first", "model_speed"]
+    timed = ["rows", "attention", "decoding", "losses", "first", "model_speed"]
     assert sections == ["machine", *contracts, "compilation", "models", *timed]
-    assert (tmp_path / "gpu-none.md").read_text().count("## ") == 5
+    assert (tmp_path / "gpu-none.md").read_text().count("## ") == 6
     # The tables can be made again; a section that is run again takes the place of its old rows.
     assert run("--tables", "--results", str(tmp_path)).returncode == 0
     assert run("--scale", "tiny", "--only", "losses", "--results", str(tmp_path)).returncode == 0

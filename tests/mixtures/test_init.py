@@ -10,7 +10,7 @@ from mixtures.clouds import GRID, cloud, double
 from omegamax.basis import grid_positions
 from omegamax.densities import BetaGaussian, Mixture, fenchel_young_loss
 from omegamax.mixtures import FixedDraws, weighted_em
-from omegamax.mixtures._draws import Draws
+from omegamax.mixtures._draws import StartDraws
 from omegamax.mixtures._floor import hold_at_floor
 from omegamax.mixtures._init import draw_seeds, split_boxes
 from omegamax.mixtures._packed import pack, unpack
@@ -56,7 +56,7 @@ def test_split_follows_the_weight():
 def test_seeds_are_drawn_in_proportion(spread: bool):
     x = torch.tensor([[0.0], [1.0], [3.0]], dtype=double)
     w = torch.tensor([0.5, 0.3, 0.2], dtype=double)
-    labels = draw_seeds(data(x, w), 2, 40000, spread, Draws(torch.Generator().manual_seed(0), 80000, x))
+    labels = draw_seeds(data(x, w), 2, 40000, spread, StartDraws(torch.Generator().manual_seed(0), 80000, x))
     # The labels tell the pair of seeds, but for their order, where no point is alone with both.
     together = {
         "01": (labels[:, 1] == labels[:, 2]) & (labels[:, 0] != labels[:, 1]),  # seeds 0 and 1, or 0 and 2: see below
@@ -76,7 +76,7 @@ def test_seeds_are_drawn_in_proportion(spread: bool):
 
 def test_seeds_differ_between_starts_and_examples():
     x, w = cloud(5)
-    labels = draw_seeds(data(x, w), 3, 4, True, Draws(None, 60, x))
+    labels = draw_seeds(data(x, w), 3, 4, True, StartDraws(None, 60, x))
     assert labels.shape == (4, 5, 40) and labels.flatten(0, 1).unique(dim=0).shape[0] > 10
 
 
@@ -149,18 +149,24 @@ def test_floored_covariance_is_the_best_above_the_floor(n: int, alpha: float):
 
 def test_draws_are_those_of_the_generator_in_order():
     whole = torch.rand(12, dtype=double, generator=torch.Generator().manual_seed(3))
-    draws = Draws(torch.Generator().manual_seed(3), 12, whole)
+    draws = StartDraws(torch.Generator().manual_seed(3), 12, whole)
     assert torch.equal(draws.take((2, 1)), whole[:2].reshape(2, 1)) and torch.equal(draws.take((10,)), whole[2:])
 
 
 def test_fixed_draws_are_the_same_in_each_call_and_nobody_can_change_them():
     like = torch.zeros((), dtype=double)
-    first = Draws(FixedDraws(), 5, like).take((5,))
+    first = StartDraws(FixedDraws(), 5, like).take((5,))
     kept = first.clone()
     first.zero_()
     before = torch.random.get_rng_state()
-    assert torch.equal(Draws(FixedDraws(), 5, like).take((5,)), kept)
+    assert torch.equal(StartDraws(FixedDraws(), 5, like).take((5,)), kept)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["constant", "differentiated"])
+def test_operator_of_fixed_draws_passes_the_checks_of_torch_library(grad: bool):
+    like = torch.zeros(2, dtype=double, requires_grad=grad)
+    torch.library.opcheck(torch.ops.omegamax.fixed_draws.default, (like, 5, 0))
 
 
 @pytest.mark.parametrize("init", ["split", "kmeans++"])

@@ -30,10 +30,12 @@ def test_gallery_script_ends_in_one_figure(script, monkeypatch):
     shown = []
     monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
     threads = torch.get_num_threads()
-    runpy.run_path(str(script))
-    torch.set_num_threads(threads)  # some take one
+    try:
+        runpy.run_path(str(script))
+    finally:
+        torch.set_num_threads(threads)  # some take one
+        plt.close("all")
     assert len(shown) == 1
-    plt.close("all")
 
 
 @pytest.mark.parametrize("script", [pytest.param(script, id=script.stem) for script in SCRIPTS])

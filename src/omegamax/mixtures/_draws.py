@@ -23,7 +23,7 @@ class FixedDraws:
 Source = torch.Generator | FixedDraws | None  # None: the global generator of the device
 
 
-class Draws:
+class StartDraws:
     """Numbers in [0, 1), taken one part after another.
 
     Args:
@@ -36,6 +36,8 @@ class Draws:
         self._used = 0
         if isinstance(source, FixedDraws):
             self._numbers = _fixed_draws(like, count, source.seed)
+        elif not count:  # vmap allows no random numbers, not even none of them
+            self._numbers = like.new_empty(0)
         elif source is None:  # torch has no generator, not even none, with a size that a compiler has left open
             self._numbers = torch.rand(count, dtype=like.dtype, device=like.device)
         else:

@@ -11,7 +11,7 @@ from omegamax._arguments import check_choice, check_integer
 from omegamax._checks import check_integers
 from omegamax.densities import Mixture
 from omegamax.maps import Omega
-from omegamax.mixtures._draws import Draws, Source
+from omegamax.mixtures._draws import Source, StartDraws
 from omegamax.mixtures._fitter import make_fitter
 from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import make_mixing
@@ -142,7 +142,7 @@ def _make_labels(
 ) -> Tensor:
     """Return the members of each component at the start, ``[restarts, *, L]``."""
     counts = [components] if used is None else range(1, components + 1)
-    draws = Draws(generator, sum(count_draws(data, k, init, restarts) for k in counts), data.x)
+    draws = StartDraws(generator, sum(count_draws(data, k, init, restarts) for k in counts), data.x)
     labels = make_starts(data, counts[0], init, restarts, draws)
     for k in counts[1:]:
         assert used is not None

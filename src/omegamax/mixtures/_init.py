@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.mixtures._draws import Draws
+from omegamax.mixtures._draws import StartDraws
 from omegamax.mixtures._points import Points
 
 INITS = ("split", "kmeans++", "random")
@@ -45,7 +45,7 @@ def split_boxes(points: Points, components: int) -> Tensor:
     return labels
 
 
-def draw_seeds(points: Points, components: int, starts: int, spread: bool, draws: Draws) -> Tensor:
+def draw_seeds(points: Points, components: int, starts: int, spread: bool, draws: StartDraws) -> Tensor:
     """Return members of the nearest of K points drawn in proportion to their weight, ``[starts, *, L]``.
 
     With ``spread`` each is drawn in proportion to weight times the squared distance from those drawn before
@@ -70,7 +70,7 @@ def draw_seeds(points: Points, components: int, starts: int, spread: bool, draws
     return labels
 
 
-def make_starts(points: Points, components: int, init: str, restarts: int, draws: Draws) -> Tensor:
+def make_starts(points: Points, components: int, init: str, restarts: int, draws: StartDraws) -> Tensor:
     """Return members, ``[restarts, *, L]``; starts after the first of ``"split"`` are those of ``"kmeans++"``."""
     if init != "split":
         return draw_seeds(points, components, restarts, init == "kmeans++", draws)

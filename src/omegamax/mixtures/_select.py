@@ -13,7 +13,7 @@ from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax.densities import Density, Mixture
 from omegamax.maps import Omega
 from omegamax.mixtures._criteria import BIC, Criterion
-from omegamax.mixtures._draws import Draws, Source
+from omegamax.mixtures._draws import Source, StartDraws
 from omegamax.mixtures._fitter import make_fitter, take_along_first
 from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import annihilate
@@ -103,7 +103,9 @@ def select_components(
         fitter = replace(fitter, rule=replace(fitter.rule, mix=partial(annihilate, cost=cost)))
 
     # One needs no search.
-    draws = Draws(generator, sum(count_draws(data, k, init, restarts) for k in range(2, max_components + 1)), data.x)
+    draws = StartDraws(
+        generator, sum(count_draws(data, k, init, restarts) for k in range(2, max_components + 1)), data.x
+    )
     scores, states, labels = [], [], []
     for k in range(1, max_components + 1):
         one = k == 1
