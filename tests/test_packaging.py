@@ -250,6 +250,7 @@ def core_tests(paths, site: Path | None, hidden: dict[str, str], *options: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_core_needs_neither_a_compiler_nor_an_extra(without_compiler, hidden_extras):
     faulthandler.cancel_dump_traceback_later()  # in a process with a limit of its own for each test
     # What installs a package or starts Python by itself does not see this one.

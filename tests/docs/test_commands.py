@@ -86,6 +86,7 @@ def test_cleaning_leaves_what_was_trained():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_flagship_command_learns_more_than_words_alone(tmp_path, monkeypatch, capsys):
     """The tour's training, its picture and its comparison, on fewer and easier pictures."""
     from omegamax.cli.vqa import _cnn

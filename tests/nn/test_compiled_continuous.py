@@ -50,11 +50,16 @@ def test_over_the_plane(alpha):
     check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "aot_eager")
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize(
-    "components, most",
-    [("fixed", 1), ("fixed", 2), ("fixed", 4), ("random", 2), ("selected", 2)]
-    + [pytest.param(mode, 4, marks=pytest.mark.slow) for mode in ("random", "selected")],
+    "components, most, training",
+    [
+        ("fixed", 1, True),
+        ("fixed", 2, True),
+        pytest.param("fixed", 4, False, marks=pytest.mark.slow),
+        pytest.param("random", 4, True, marks=pytest.mark.slow),
+        pytest.param("selected", 2, True, marks=pytest.mark.slow),
+        pytest.param("selected", 2, False, marks=pytest.mark.slow),  # as random ones are in evaluation
+    ],
 )
 def test_several_components(components, most, training):
     layer = MultimodalAttention(PLANE, most, components=components, positions=(3, 4), iterations=2, restarts=2)

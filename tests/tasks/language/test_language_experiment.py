@@ -25,6 +25,7 @@ def read(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
+@pytest.mark.long
 def test_rows_tables_and_page_are_made(tmp_path):
     folder = tmp_path / "language"
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("results", "__pycache__"))
