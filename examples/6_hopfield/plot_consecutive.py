@@ -41,7 +41,7 @@ with viz.style():
         kept = (weights > 0).nonzero()[:, 0].tolist()
         print(f"{name}: frames {kept}")
         ax.axvspan(wanted.start - 0.5, wanted.stop - 0.5, color="#e4e8ec", linewidth=0)
-        ax.bar(range(frames), weights, width=0.8, color=viz.colour(colour))
+        ax.bar(range(frames), weights.tolist(), width=0.8, color=viz.colour(colour))
         ax.set(title=name, ylim=(0, 1.05), ylabel="weight")
     axes[0].text(wanted.stop - 0.2, 0.86, "the scene asked for", fontsize=9, color="#52606d")
     axes[-1].set_xlabel("frame")

@@ -73,7 +73,7 @@ with viz.style(), torch.no_grad():
             weights = answer.weights[bag].mean(0)[there]
             for i in special[bag].nonzero()[:, 0].tolist():
                 ax.axvspan(i - 0.5, i + 0.5, color="#e4e8ec", linewidth=0)
-            ax.bar(range(len(weights)), weights, width=0.7, color=viz.colour(colour))
+            ax.bar(range(len(weights)), weights.tolist(), width=0.7, color=viz.colour(colour))
             zeros = (weights == 0).nonzero()[:, 0] if name != "softmax" else torch.zeros(0)  # its are only small
             ax.plot(zeros, 0.03 + torch.zeros(len(zeros)), "o", ms=4, mfc="white", mec="#52606d")
             chance = answer.logits[bag].sigmoid().item()
