@@ -47,11 +47,9 @@ def with_title(name: str, text: str) -> str:
 
 
 def with_all_pages(front: str, docnames: set[str]) -> str:
-    """Return the front page with groups that name all pages of ``docs`` and no others.
+    """Return the front page with groups that name all pages of ``docs``: those in no group make one of their own.
 
-    A name with a star is left out where there is no such page; pages in no group make one of their own.
-
-    >>> print(with_all_pages("/docs/a*\\n/docs/b*\\n", {"docs/b", "docs/c"}))
+    >>> print(with_all_pages("/docs/b\\n", {"docs/b", "docs/c"}))
     /docs/b
     <BLANKLINE>
     ```{toctree}
@@ -62,7 +60,6 @@ def with_all_pages(front: str, docnames: set[str]) -> str:
     ```
     <BLANKLINE>
     """
-    front = re.sub(r"^/(.*)\*\n", lambda m: f"/{m[1]}\n" if m[1] in docnames else "", front, flags=re.M)
     named = set(re.findall(r"^/(docs/\w+)$", front, re.M))
     rest = sorted(name for name in docnames if re.fullmatch(r"docs/\w+", name) and name not in named)
     more = ["```{toctree}", ":hidden:", ":caption: More", "", *(f"/{name}" for name in rest), "```", ""]

@@ -15,6 +15,8 @@ PAGES = [
     "index.html",
     "docs/guide.html",
     "docs/hopfield.html",
+    "docs/theory/densities.html",
+    "search.html",
     "reference/omegamax.functional.html",
     "reference/omegamax.hopfield.html",
     "gallery/index.html",
