@@ -10,7 +10,6 @@ from torch import Tensor
 
 from omegamax.generation._sequences import Beams
 
-
 _NARROW = 64  # tokens that are taken of a sequence without asking how many there are
 
 

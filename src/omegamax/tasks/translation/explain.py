@@ -75,14 +75,14 @@ def explain(
         tokens = vocabulary.encode_target(target)
     pair = (torch.tensor([source], device=task.device), torch.tensor([tokens], device=task.device))
     alignment = task.model.align(*pair)
-    p = task.model.omega.argmax(task.model({"source": pair[0], "target": pair[1]}).float())[0]
+    support = task.model.count_support({"source": pair[0], "target": pair[1]})[0]
     return TranslationExplanation(
         tuple(show_piece(vocabulary.source.tokens[token]) for token in source),
         tuple(show_piece(vocabulary.target.tokens[token]) for token in tokens),
         found,
         alignment.weights[0].cpu(),
         alignment.densities,
-        (p > 0).sum(-1).cpu(),
+        support.cpu(),
     )
 
 
