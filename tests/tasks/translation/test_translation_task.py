@@ -177,8 +177,14 @@ def test_densities_are_drawn_beneath_the_weights():
     task = TranslationTask(VOCABULARY, network).eval()
     said = explain(task, "der hund hat den ball gesehen .", "the dog has seen the ball .")
     assert len(said.densities) == len(said.target) == 8
-    figure = draw({"both": said})
+    long = "softmax + continuous sparsemax attention, sparsemax output, recurrent, of a name that is longer still"
+    figure = draw({long: said})
     assert len(figure.axes) == 2
+    figure.draw_without_rendering()
+    title, width = figure.axes[0].title, figure.bbox.width
+    titles = [each for each in (title, figure.axes[0]._left_title) if each.get_text()]
+    assert [each.get_text().replace("\n", " ") for each in titles] == [long]
+    assert 0 <= titles[0].get_window_extent().x0 and titles[0].get_window_extent().x1 <= width
 
 
 def test_explanation_looks_where_the_network_does():
