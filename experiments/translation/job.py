@@ -13,7 +13,7 @@ import torch
 from sets import PairSet, load
 from training import Loop, Training
 
-from omegamax.data.translation import BOS, PAD, UNK, collate_pairs
+from omegamax.data.translation import PAD, collate_pairs
 from omegamax.models.translation import FertilityConfig, RecurrentTranslator, TokenOutputConfig, TranslatorConfig
 from omegamax.tasks.experiment import name_device
 from omegamax.tasks.rate import Rate
@@ -265,10 +265,9 @@ def count_support(task: TranslationTask, data: PairSet, place: Place) -> float:
     for first in range(0, len(rows), 100):
         batch = collate_pairs([part[row] for row in rows[first : first + 100]])
         target = batch["target"].to(device)
-        p = task.model.omega.argmax(task.model({"source": batch["source"].to(device), "target": target}).float())
-        p[..., [PAD, BOS, UNK]] = 0.0
+        support = task.model.count_support({"source": batch["source"].to(device), "target": target})
         there = target != PAD
-        total += int((p > 0).sum(-1)[there].sum())
+        total += int(support[there].sum())
         count += int(there.sum())
     return total / count
 

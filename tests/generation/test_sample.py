@@ -206,6 +206,37 @@ def test_log_probabilities_at_the_edges():
         log_probabilities(torch.zeros(3), temperature=-1)
 
 
+@pytest.mark.parametrize(
+    "omega, second, wanted",
+    [
+        (omegamax.Tsallis(1.01), -80.0, 100 * math.log(0.2)),  # p = (1, 0.2^100): powers of 1 / (alpha - 1)
+        (omegamax.Tsallis(torch.tensor(1.01, dtype=torch.float64)), -80.0, 100 * math.log(0.2)),
+        (omegamax.Tsallis(torch.tensor(1.0)), -800.0, -800.0),
+        (omegamax.Tsallis(0.9), -1e6, -10 * math.log1p(1e5)),
+        (omegamax.NormEntropy(1.02), -0.9, 50 * math.log(0.1)),
+        (omegamax.Tsallis(1.01), -100.5, -math.inf),
+        (omegamax.NormEntropy(1.02), -1.01, -math.inf),
+        (omegamax.Tsallis(math.inf), -1.0, -math.inf),
+        (omegamax.Tsallis(0.9), -math.inf, -math.inf),
+    ],
+    ids=str,
+)
+def test_probabilities_that_underflow_are_not_called_zeros(omega, second, wanted):
+    z = torch.tensor([[second, 0.0], [0.0, -math.inf], [-math.inf] * 2])
+    log_p = log_probabilities(z, omega)
+    assert log_p[0].tolist() == pytest.approx([wanted, 0.0], rel=1e-4, abs=1e-4)
+    assert log_p[1].tolist() == [0.0, -math.inf] and log_p[2].tolist() == [-math.inf] * 2
+    found = beam_search(lambda tokens: z[:1].expand(len(tokens), 2), 0, beam=1, omega=omega, max_length=1)
+    assert found.lists() == [[[1]]] and bool(found.complete) == (wanted == -math.inf)
+
+
+def test_log_probabilities_that_underflow_have_gradients():
+    z = torch.tensor([[0.0, -75.0, -120.0], [0.0, -math.inf, -3.0], [-math.inf] * 3], requires_grad=True)
+    log_p = log_probabilities(z, omegamax.Tsallis(1.01))
+    (slope,) = torch.autograd.grad(log_p[0, 1], z)
+    assert torch.allclose(slope[0], torch.tensor([-4.0, 4.0, 0.0])) and not slope[1:].any()  # 1 / (1 - 0.75)
+
+
 def test_log_probabilities_have_gradients():
     z = torch.tensor([1.0, 0.6, 0.1, -3.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda z: log_probabilities(z, "entmax15", 0.7)[:3], z)

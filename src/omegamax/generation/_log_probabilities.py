@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import check_above, check_scores
 from omegamax._numerics import returned_dtype, working_dtype
-from omegamax.maps import Omega, get, records
+from omegamax.maps import NormEntropy, Omega, Tsallis, get, records
 
 
 def log_probabilities(z: Tensor, omega: str | Omega = "entmax15", temperature: float = 1.0) -> Tensor:
@@ -17,8 +17,9 @@ def log_probabilities(z: Tensor, omega: str | Omega = "entmax15", temperature: f
 
     .. math:: \log \hat p_\Omega(z / T)
 
-    Softmax is taken in logarithms throughout, so that its probabilities do not underflow to zeros that it does not
-    have. A row without a finite score is ``-inf`` everywhere.
+    Softmax is taken in logarithms throughout, and entmax and normmax with an alpha near one where they need it, so that
+    probabilities do not underflow to zeros that these maps do not have. A row without a finite score is ``-inf``
+    everywhere.
 
     Args:
         z: scores; ``-inf`` rules a token out.
@@ -92,5 +93,36 @@ def log_rows(z: Tensor, omega: Omega, temperature: float, dtype: torch.dtype) ->
     if omega.name == "softmax":
         empty = (z == -math.inf).all(-1, keepdim=True)
         return torch.where(empty, -math.inf, torch.where(empty, 0.0, z).log_softmax(-1, dtype=dtype))
+    p = omega.argmax(z)
     # Rounding may take a probability above one, which no log-probability is.
-    return omega.argmax(z).to(dtype).log().clamp(max=0)
+    return _restore_underflow(p.to(dtype).log().clamp(max=0), p, z, omega)
+
+
+def _restore_underflow(log_p: Tensor, p: Tensor, z: Tensor, omega: Omega) -> Tensor:
+    r"""Give entries back that are in the support though their probability is no number of its precision.
+
+    .. math:: \log p_i = \log p_m + \frac{\log(1 + (z_i - z_m) / s)}{\alpha - 1}, \qquad
+              s = \frac{p_m^{\alpha - 1}}{\alpha - 1} \text{ or } (p_m / \lVert p \rVert_\alpha)^{\alpha - 1}
+
+    for entmax or normmax, m the largest: powers of 1 / (alpha - 1), which are tiny long before they are zero.
+    """
+    if not isinstance(omega, Tsallis | NormEntropy):
+        return log_p
+    limits = torch.finfo(z.dtype)
+    rounding, smallest = 1e3 * limits.eps, math.log(limits.tiny)
+    if not isinstance(omega.alpha, Tensor) and math.log(rounding) > smallest * (omega.alpha - 1):
+        return log_p  # what is far enough from the threshold to be told from it does not underflow
+    # What is not asked for is kept finite below, so that gradients are.
+    power = torch.as_tensor(omega.alpha, dtype=log_p.dtype, device=log_p.device) - 1
+    top, place = z.max(-1, keepdim=True)
+    below = torch.where(z > -math.inf, z.to(log_p.dtype) - top, 0.0)
+    best = log_p.gather(-1, place)
+    best = torch.where(best > -math.inf, best, 0.0)
+    if isinstance(omega, Tsallis):
+        share = power * below / (power * best).exp()
+    else:
+        share = below / (power * (best - (omega(p).unsqueeze(-1).to(log_p.dtype) + 1).log())).exp()
+    inside = share > rounding - 1
+    logs = torch.where(inside, share, 0.0).log1p() / torch.where(power == 0, 1.0, power)
+    found = best + torch.where(power == 0, below, logs)
+    return torch.where((p == 0) & inside & (found < smallest), found, log_p)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from omegamax.generation._sequences import Beams
 
+_NARROW = 64  # tokens that are taken of a sequence without asking how many there are
+
 
 def cut(row: Tensor, value: Tensor, limit: int) -> tuple[Tensor, Tensor]:
     """Return indices of the ``limit`` largest values of each row, by row and falling, ties in order.
@@ -33,6 +35,8 @@ def expansions(log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
     Of equal tokens the first count. What has no probability is not among them.
     """
     count = min(beam, log_p.shape[1])
+    if count > _NARROW:
+        count = max(1, min(count, int((log_p > -math.inf).sum(-1).amax())))
     values, tokens = log_p.topk(min(count + 1, log_p.shape[1]))
     rest = values[:, count] if values.shape[1] > count else torch.full_like(values[:, 0], -math.inf)
     least = values[:, count - 1]

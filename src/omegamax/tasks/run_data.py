@@ -161,3 +161,20 @@ class RunData(L.LightningDataModule, abc.ABC):
     def order(self, samples: Dataset[Any], seed: int | None, processes: int, rank: int) -> Order:
         """Return which samples make the batches of this process; without a seed they stay in order."""
         return Order(len(cast(Sized, samples)), self.batch_size, seed, processes=processes, rank=rank)
+
+
+def choose_file(
+    split: str, train: str, val: str | None, test: str | None, held_out: float
+) -> tuple[str, str, float | None]:
+    """Return the part to read, its file, and the share that validation takes of it, where it has no file.
+
+    >>> choose_file("test", "a", None, None, 0.1), choose_file("train", "a", "b", None, 0.1)
+    (('val', 'a', 0.1), ('train', 'a', None))
+    """
+    if split == "test" and test is not None:
+        return split, test, None
+    if split != "train" and val is not None:
+        return split, val, None
+    if val is not None:
+        return "train", train, None
+    return ("train" if split == "train" else "val"), train, held_out

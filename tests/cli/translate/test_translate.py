@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 
 import pytest
 from small_runs import TRAINER, options, trainer
@@ -77,6 +78,17 @@ def test_several_translations_are_json(done, monkeypatch, capsys):
     assert scores == sorted(scores, reverse=True)
     drawn = predict(monkeypatch, capsys, done, b"der hund\n", "--samples", "4")
     assert len(json.loads(drawn.out)["translations"]) == 4
+
+
+def test_all_translations_are_listed_where_that_can_be(done, monkeypatch, capsys):
+    from omegamax.nn import TokenOutput
+
+    shown = predict(monkeypatch, capsys, done, b"der hund\n", "--all", "--max-length", "1")
+    listed = json.loads(shown.out)
+    assert listed["complete"] and sum(math.exp(each["log_prob"]) for each in listed["translations"]) > 1 - 1e-5
+    monkeypatch.setattr(TokenOutput, "sparse", False)
+    assert main(["translate", "predict", "--checkpoint", str(done), "--all"]) == 2
+    assert "--all needs an output with exact zeros" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

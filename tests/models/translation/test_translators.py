@@ -49,6 +49,20 @@ def test_padding_changes_nothing(make):
         assert torch.allclose(alone[0], whole[row, : alone.shape[1]], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("output", ["softmax", "sparsemax"])
+@torch.no_grad()
+def test_tokens_that_can_follow_are_counted_as_a_search_has_them(output):
+    model = make_transformer(output=TokenOutputConfig(output), tied=False)
+    model.output.weight.mul_(30)
+    model.output.bias[[0, 1, 3]] = 9.0  # marks, which would leave little to the words
+    found, state = model.count_support(BATCH), model.encode(SOURCE)
+    begin = torch.cat([torch.ones(3, 1, dtype=torch.long), TARGET[:, :-1]], 1)
+    for length in range(1, 5):
+        scores, state = model.step(begin[:, :length], state)
+        wanted = (model.omega.argmax(scores) > 0).sum(-1) if output == "sparsemax" else torch.full((3,), 6)
+        assert torch.equal(found[:, length - 1], wanted)
+
+
 @every_network
 @torch.no_grad()
 def test_alignment_is_a_distribution_over_the_words_of_the_source(make):

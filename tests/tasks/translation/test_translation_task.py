@@ -87,6 +87,20 @@ def test_lines_are_translated_as_each_would_be_alone():
     assert all("\n" not in each.text for each in together)
 
 
+@torch.no_grad()
+def test_wide_beams_take_fewer_lines_at_a_time(monkeypatch):
+    task = make().double().eval()
+    lines, search = [pair.source for pair in TinyPairs(5, "val")], SearchConfig(70, max_length=5)
+    together = translate(task, lines, search, returned=70)
+    sizes, encode = [], task.model.encode
+    monkeypatch.setattr(task.model, "encode", lambda source: sizes.append(len(source)) or encode(source))
+    monkeypatch.setattr("omegamax.tasks.translation.search._MOST_SCORES", 2 * 70 * len(VOCABULARY.target))
+    again = translate(task, lines, search, returned=70)
+    assert sorted(sizes) == [1, 2, 2]
+    for one, other in zip(together, again, strict=True):
+        assert [each.tokens for each in one.hypotheses] == [each.tokens for each in other.hypotheses]
+
+
 def test_samples_follow_their_seed():
     task = make().double().eval()
     search = SearchConfig(samples=4, max_length=10)
@@ -163,8 +177,14 @@ def test_densities_are_drawn_beneath_the_weights():
     task = TranslationTask(VOCABULARY, network).eval()
     said = explain(task, "der hund hat den ball gesehen .", "the dog has seen the ball .")
     assert len(said.densities) == len(said.target) == 8
-    figure = draw({"both": said})
+    long = "softmax + continuous sparsemax attention, sparsemax output, recurrent, of a name that is longer still"
+    figure = draw({long: said})
     assert len(figure.axes) == 2
+    figure.draw_without_rendering()
+    title, width = figure.axes[0].title, figure.bbox.width
+    titles = [each for each in (title, figure.axes[0]._left_title) if each.get_text()]
+    assert [each.get_text().replace("\n", " ") for each in titles] == [long]
+    assert 0 <= titles[0].get_window_extent().x0 and titles[0].get_window_extent().x1 <= width
 
 
 def test_explanation_looks_where_the_network_does():

@@ -53,6 +53,9 @@ def run(options: argparse.Namespace) -> int:
         numbers = {"length_penalty": options.length_penalty, "temperature": options.temperature}
         search = SearchConfig(beam, max_length=options.max_length, samples=options.samples, **numbers)
         task = next(iter(load_tasks(TranslationTask, [options.checkpoint]).values()))
+        if options.all and not task.model.output.sparse:
+            given = f"the {task.config.output.label} of {options.checkpoint}"
+            raise CommandError(f"--all needs an output with exact zeros, and {given} has none; give --nbest N")
         move(task, options.device)
         with ExitStack() as files:
             source: IO[str] = sys.stdin

@@ -23,6 +23,8 @@ class PairVocabulary:
     >>> vocabulary = PairVocabulary.learn(pairs, kind="words", joint=False, form=TextForm(lowercase=True))
     >>> vocabulary.encode_source("Ein Hund"), vocabulary.decode([5, 4, 2]), vocabulary.joint
     ([4, 5, 2], 'dog a', False)
+    >>> vocabulary
+    6 and 6 subwords (lower-cased, NFC, to 'hund', 'dog')
     """
 
     def __init__(self, source: Subwords, target: Subwords | None = None, form: TextForm | None = None) -> None:
@@ -60,6 +62,13 @@ class PairVocabulary:
         return isinstance(other, PairVocabulary) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        # The last tokens of each tell sets of one size apart.
+        sides = [self.source] if self.joint else [self.source, self.target]
+        last = ", ".join(repr(side.tokens[-1]) for side in sides)
+        sizes = " and ".join(f"{len(side):,}" for side in sides)
+        return f"{sizes} {'shared ' if self.joint else ''}subwords ({self.form.label}, to {last})"
 
     def encode_source(self, text: str) -> list[int]:
         """Return the tokens of a sentence, and the end."""

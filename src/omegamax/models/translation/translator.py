@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omegamax.data.subwords import BOS, PAD
 from omegamax.densities import Density
+from omegamax.generation import log_probabilities
 from omegamax.maps import Omega
 from omegamax.models.decoding import State, check_tokens, forbid_marks
 from omegamax.models.token_output import make_output
@@ -88,6 +89,12 @@ class Translator(torch.nn.Module, abc.ABC):
     def _foretell(self, batch: dict[str, Any]) -> Tensor:
         source, target = (self.check_tokens(key, batch.get(key)) for key in ("source", "target"))
         return self.read(self.encode(source), _shift(target))[0]
+
+    def count_support(self, batch: dict[str, Any]) -> Tensor:
+        """Return how many tokens could stand in place of each of the target's, ``[B, T]``, as :meth:`step` has it."""
+        scores = self(batch)
+        forbid_marks(scores.flatten(0, 1))
+        return (log_probabilities(scores, self.omega) > -torch.inf).sum(-1)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Return scores ``[N, V]`` of the next token, and the state, as :mod:`omegamax.generation` asks for them.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from omegamax.data.corpus import SPLITS
 from omegamax.data.text import IMDB, Reviews, Sentences, Texts, TextTable, YelpHAT
-from omegamax.tasks.run_data import Limit
+from omegamax.tasks.run_data import Limit, choose_file
 from omegamax.tasks.text.data import TextData
 
 
@@ -178,15 +178,8 @@ class TableData(TextData):
         return Path(self.train).name
 
     def read(self, split: str) -> Texts:
-        if split == "test" and self.test is not None:
-            return self._table(self.test, split, labelled=self.labelled)
-        if split != "train" and self.val is not None:
-            return self._table(self.val, split)
-        if self.val is not None:
-            return self._table(self.train, "train")
-        part = "train" if split == "train" else "val"
-        return self._table(self.train, part, held_out=self.held_out, seed=self.split_seed)
-
-    def _table(self, path: str, split: str, **settings: Any) -> TextTable:
+        part, file, held_out = choose_file(split, self.train, self.val, self.test, self.held_out)
         columns: dict[str, Any] = {name: getattr(self, name) for name in ("text", "label", "second")}
-        return TextTable(path, split, **columns, delimiter=self.delimiter, encoding=self.encoding, **settings)
+        settings: dict[str, Any] = {"held_out": held_out, "seed": self.split_seed, "encoding": self.encoding}
+        labelled = self.labelled or split != "test" or self.test is None
+        return TextTable(file, part, **columns, labelled=labelled, delimiter=self.delimiter, **settings)

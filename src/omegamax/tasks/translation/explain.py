@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _CELL = 0.34  # inches of a word's row or column
 _MOST = 80  # words of a sentence that can be read in a picture
 _MARGINS = 1.9, 1.4  # inches for words, titles and colours
+_LETTER, _LINE = 0.09, 0.2  # inches of a title's letter and line
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +77,14 @@ def explain(
         tokens = vocabulary.encode_target(target)
     pair = (torch.tensor([source], device=task.device), torch.tensor([tokens], device=task.device))
     alignment = task.model.align(*pair)
-    p = task.model.omega.argmax(task.model({"source": pair[0], "target": pair[1]}).float())[0]
+    support = task.model.count_support({"source": pair[0], "target": pair[1]})[0]
     return TranslationExplanation(
         tuple(show_piece(vocabulary.source.tokens[token]) for token in source),
         tuple(show_piece(vocabulary.target.tokens[token]) for token in tokens),
         found,
         alignment.weights[0].cpu(),
         alignment.densities,
-        (p > 0).sum(-1).cpu(),
+        support.cpu(),
     )
 
 
@@ -107,12 +109,15 @@ def draw(said: Mapping[str, TranslationExplanation]) -> Figure:
     rows = 1 + any(each.densities is not None for each in said.values())
     wide = max(_CELL * len(each.source) for each in said.values()) + _MARGINS[0]
     high = max(_CELL * len(each.target) for each in said.values()) + _MARGINS[1]
+    # A title begins above the first word, behind about half of the margin.
+    titles = {name: textwrap.fill(name, int((wide - _MARGINS[0] / 2) / _LETTER)) for name in said}
+    more = _LINE * max(title.count("\n") for title in titles.values())
     with viz.style():
-        size = (len(said) * wide, rows * high)
+        size = (len(said) * wide, rows * high + more)
         figure, axes = pyplot().subplots(rows, len(said), figsize=size, layout="constrained", squeeze=False)
         for column, (name, each) in enumerate(said.items()):
             labels = each.target, each.source
-            viz.alignment(each.weights, *labels, numbers=False, title=name, ax=axes[0, column], key=False)
+            viz.alignment(each.weights, *labels, numbers=False, title=titles[name], ax=axes[0, column], key=False)
             if each.densities is not None:
                 viz.density_rows(each.densities, *labels, title="its density", ax=axes[1, column], key=False)
             elif rows > 1:

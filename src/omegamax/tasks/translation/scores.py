@@ -9,7 +9,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from omegamax.data.text import split_words
-from omegamax.data.translation import BOS, PAD, UNK, TextForm
+from omegamax.data.translation import PAD, TextForm
 from omegamax.generation import Beams
 from omegamax.metrics import rep_score
 from omegamax.tasks.translation.bleu import BLEUReport, measure_bleu
@@ -43,19 +43,17 @@ class TranslationScores(torch.nn.Module):
         self,
         ids: Sequence[str],
         loss: Tensor,
-        p: Tensor,
+        support: Tensor,
         target: Tensor,
         found: Beams,
         texts: Sequence[str],
         references: Sequence[str],
         sources: Sequence[str],
     ) -> None:
-        """Add a batch: its loss, probabilities ``[B, T, V]`` of the target ``[B, T]``, and what a search found."""
+        """Add a batch: its loss, how many tokens can follow, ``[B, T]`` as its target, and what a search found."""
         there = target != PAD
-        words = torch.ones(p.shape[-1], dtype=torch.bool, device=p.device)
-        words[[PAD, BOS, UNK]] = False
         self._mean("loss").update(loss, there.sum())
-        self._mean("support").update(((p > 0) & words).sum(-1)[there].float())
+        self._mean("support").update(support[there].float())
         self._mean("exact").update(found.exact.float())
         self._mean("complete").update(found.complete.float())
         self._mean("length").update(found.lengths[:, 0].float())

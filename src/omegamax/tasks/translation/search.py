@@ -18,6 +18,8 @@ from omegamax.tasks.token_batches import TokenOrder
 if TYPE_CHECKING:
     from omegamax.tasks.translation.task import TranslationTask
 
+_MOST_SCORES = 1 << 26  # that a step of a search may hold, where it has more than one line
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -118,7 +120,7 @@ def translate(
         lines: any; one without words has no translation.
         search: how to look for translations; None: as the task does.
         returned: translations of each, at most.
-        batch_tokens: of a batch.
+        batch_tokens: of a batch, at most; of fewer lines where beams are so wide that their scores take much memory.
         length: tokens of a line that are read; None: as the data of the task says.
         generator: of random numbers, where translations are drawn.
     """
@@ -130,7 +132,9 @@ def translate(
     rows = [row if len(row) <= length else [*row[: length - 1], EOS] for row in rows]
     found = [Translation(())] * len(rows)
     kept = [index for index, row in enumerate(rows) if len(row) > 1]
-    order = TokenOrder(torch.tensor([len(rows[index]) for index in kept], dtype=torch.long), batch_tokens)
+    scores = max(search.beam, returned, search.samples) * len(vocabulary.target)
+    lengths = torch.tensor([len(rows[index]) for index in kept], dtype=torch.long)
+    order = TokenOrder(lengths, batch_tokens, most=max(1, _MOST_SCORES // scores))
     for batch in order:
         places = [kept[place] for place in batch]
         source = pad_rows([torch.tensor(rows[place]) for place in places]).to(device)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from omegamax.data.corpus import SPLITS
 from omegamax.data.translation import IWSLT, Multi30k, PairFiles, PairTable, ParallelCorpus, TinyPairs
-from omegamax.tasks.run_data import Limit
+from omegamax.tasks.run_data import Limit, choose_file
 from omegamax.tasks.translation.data import TranslationData
 
 
@@ -165,20 +165,3 @@ class PairTableData(TranslationData):
         settings: dict[str, Any] = {"held_out": held_out, "seed": self.split_seed, "encoding": self.encoding}
         columns = {"source": self.source, "target": self.target, "delimiter": self.delimiter}
         return PairTable(file, part, **columns, **settings)  # type: ignore[arg-type]
-
-
-def choose_file(
-    split: str, train: str, val: str | None, test: str | None, held_out: float
-) -> tuple[str, str, float | None]:
-    """Return the part to read, its file, and the share that validation takes of it, where it has no file.
-
-    >>> choose_file("test", "a", None, None, 0.1), choose_file("train", "a", "b", None, 0.1)
-    (('val', 'a', 0.1), ('train', 'a', None))
-    """
-    if split == "test" and test is not None:
-        return split, test, None
-    if split != "train" and val is not None:
-        return split, val, None
-    if val is not None:
-        return "train", train, None
-    return ("train" if split == "train" else "val"), train, held_out

@@ -146,11 +146,11 @@ class TranslationTask(SequenceTask):
 
     def score(self, scores: TranslationScores, batch: Batch, search: SearchConfig) -> None:
         """Translate a batch, and add what is measured of it to scores."""
-        p = self.model.omega.argmax(self(batch).float())
+        support = self.model.count_support(batch)
         found: Any = search_tokens(self.model, batch["source"], search)
         texts = [self.vocabulary.decode(row[0]) for row in found.lists()]
         loss = self.model.loss(batch)
-        scores.update(batch["id"], loss, p, batch["target"], found, texts, batch["reference"], batch["text"])
+        scores.update(batch["id"], loss, support, batch["target"], found, texts, batch["reference"], batch["text"])
 
     def _report(self, prefix: str) -> BLEUReport:
         scores = self._scores(prefix)

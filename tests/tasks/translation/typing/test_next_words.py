@@ -139,3 +139,12 @@ def test_words_end_where_the_tokenizer_ends_them():
         joined = ["".join(cut[a:b]) for a, b in itertools.pairwise([*starts, len(cut)])]
         assert "".join(joined) == "".join(subwords.words(text))
     assert PAD == 0
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_softmax_is_never_said_to_list_all(kind):
+    # In single precision, and for long words in double too, nearly all of these probabilities would be exact zeros.
+    task = make_task("softmax", kind, sharp=3e3)
+    prefix = "the " if kind == "words" else "ba "
+    found = find_next_words(task, "der hund hat den ball gefunden ." if kind == "words" else "ab", prefix, most=3)
+    assert found.impossible is None and not found.complete and len(found.words) == 3

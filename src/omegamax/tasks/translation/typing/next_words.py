@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,10 +12,13 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer
-from omegamax.data.translation import BOS, EOS, PAD, UNK, Subwords
+from omegamax.data.translation import BOS, EOS, UNK, Subwords
+from omegamax.generation import log_probabilities
+from omegamax.models.decoding import forbid_marks
 from omegamax.tasks.translation.task import TranslationTask
 
 _SPACE = "\u2581"
+_LEAST = sys.float_info.min  # of what has any probability: what is smaller must not count as none
 _LONGEST = 24  # subwords of a word: one that goes on for ever is not followed for ever
 
 
@@ -153,9 +157,9 @@ class _WordSearch:
             if level:
                 after = self._look([tokens for tokens, _ in level])[:, -1]
                 for (tokens, probability), row in zip(level, after, strict=True):
-                    self._add(tokens, probability * float(row[~self.kinds.inner].sum()))
+                    self._add(tokens, _multiply(probability, float(row[~self.kinds.inner].sum())))
                     places = (row * self.kinds.inner).nonzero()[:, 0].tolist()
-                    grown += [((*tokens, token), probability * float(row[token])) for token in places]
+                    grown += [((*tokens, token), _multiply(probability, float(row[token]))) for token in places]
             level = self._keep(grown)
             if not level:
                 break
@@ -175,10 +179,10 @@ class _WordSearch:
         model, device = self.task.model, self.task.device
         tokens = torch.tensor([[BOS, *self.known, *word] for word in words], device=device)
         hidden, _ = model.read(model.encode(self.source.expand(len(words), -1)), tokens)
-        scores = model.output(hidden if every else hidden[:, -1:]).float()
-        for token in (PAD, BOS, UNK):
-            scores[..., token] = -torch.inf
-        return model.omega.argmax(scores).double().cpu()
+        scores = model.output(hidden if every else hidden[:, -1:]).double()
+        forbid_marks(scores.flatten(0, 1))
+        log_p = log_probabilities(scores, model.omega).cpu()
+        return torch.where(log_p > -torch.inf, log_p.exp().clamp(min=_LEAST), 0.0)
 
     def _keep(self, level: list[tuple[tuple[int, ...], float]]) -> list[tuple[tuple[int, ...], float]]:
         """Return the likeliest beginnings of words that agree with the letters; count what the others have.
@@ -205,6 +209,11 @@ class _WordSearch:
 
     def _write(self, tokens: tuple[int, ...]) -> str:
         return "".join(self.subwords.tokens[token] for token in tokens).removeprefix(_SPACE)
+
+
+def _multiply(p: float, q: float) -> float:
+    """Return the product of probabilities, which is 0 only if one of them is."""
+    return max(p * q, _LEAST) if p and q else 0.0
 
 
 class _SubwordKinds:
