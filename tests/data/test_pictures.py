@@ -33,6 +33,13 @@ def test_first_name_that_there_is_is_found_whatever_its_ending(pictures):
     assert pictures[pictures.find(["COCO_9"])].shape == (3, 3, 5)
 
 
+def test_ending_may_be_in_capitals_and_a_whole_name_is_found_before_others(tmp_path):
+    for name in ("a.JPG", "b.jpg", "b.png"):
+        Image.new("RGB", (4, 3)).save(tmp_path / name)
+    assert Pictures(tmp_path).find(["a"]) == Pictures(tmp_path).find(["a.JPG"]) == "a.JPG"
+    assert [Pictures(tmp_path).find([name]) for name in ("b", "b.png")] == ["b.jpg", "b.png"]
+
+
 def test_what_is_no_picture_or_not_there_is_not_found(pictures):
     assert pictures.find(["image4", "image", "COCO"]) is None and pictures.find([]) is None
 

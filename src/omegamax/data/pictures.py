@@ -147,13 +147,14 @@ class Pictures:
         return decode(data, place)
 
     def find(self, stems: Iterable[str]) -> str | None:
-        """Return the name of the first picture that there is, of these without ending; None if there is none.
+        """Return the name of the first picture that there is, of these with or without ending; None if there is none.
 
-        It may lie in a subfolder of the folder, or anywhere in the archive.
+        It may lie in a subfolder of the folder, or anywhere in the archive; its ending may be in capitals.
         """
         for stem in stems:
             path = PurePosixPath(check_name(self.source, stem))
-            for name in (f"{path}{ending}" for ending in ENDINGS):
+            whole = ("",) if path.suffix.lower() in ENDINGS else ()
+            for name in (f"{path}{ending}" for ending in (*whole, *ENDINGS, *map(str.upper, ENDINGS))):
                 if not self.source.is_dir():
                     if name in self._members:
                         return self._members[name]

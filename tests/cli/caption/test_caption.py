@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from small_runs import check_goes_on, curve, trainer
 from tests.cli.refusals import refused
 
 from omegamax.cli.main import main
+from omegamax.data.captions import CaptionVocabulary
+from omegamax.models.captioning import CaptionConfig
 from omegamax.tasks.captioning import CaptionPredictions, CaptionTask
+from omegamax.tasks.weights_file import write_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = {"word_dim": 8, "hidden_dim": 8, "image_dim": 8, "feature_dim": 8, "score_dim": 8, "grid": "[2,3]"}
@@ -88,6 +92,29 @@ def test_explain_writes_a_strip_of_several_networks(done, tmp_path, capsys):
     assert "does not exist" in refused(capsys, "caption", "explain", tmp_path / "no.jpg", *asked[3:])
     np.savez(tmp_path / "cells.npz", x=np.zeros((4, 5), np.float32))
     assert "features must be [h, w, 8]" in refused(capsys, "caption", "explain", tmp_path / "cells.npz", *asked[3:])
+
+
+def test_networks_on_the_same_features_have_them_made_once(tmp_path, monkeypatch):
+    seen = []
+
+    class Cells:
+        def __init__(self, folder):
+            seen.append(str(folder))
+
+        def __call__(self, image):
+            return torch.zeros(2, 3, 4)
+
+    monkeypatch.setattr("omegamax.tasks.features.FolderFeatures", Cells)
+    config = CaptionConfig.small(image_dim=4, pixels=False, grid=(2, 3))
+    for name, folder in (("a", "one"), ("b", "one"), ("c", "two")):
+        task = CaptionTask(CaptionVocabulary(["a", "dog"]), config)
+        task.data_settings = {"features": folder}
+        write_weights(tmp_path / name / "model.safetensors", task.kind, task.describe(), task.model.state_dict())
+    Image.new("RGB", (8, 6)).save(tmp_path / "photo.png")
+    runs = [str(tmp_path / name) for name in "abc"]
+    asked = ["caption", "explain", str(tmp_path / "photo.png"), "--checkpoint", *runs]
+    assert main([*asked, "--out", str(tmp_path / "strip.png")]) == 0
+    assert seen == ["one", "two"]
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ def test_flickr8k(tmp_path):
         ("a.jpg#0\t...\n", "a.jpg\n", "caption with words"),
         (LINES, "c.jpg\n", "has no caption"),
         (LINES, "\n", "has no pictures"),
+        (LINES, "a.jpg\nb.jpg\na.jpg\n", r"has a\.jpg more than once"),
     ],
 )
 def test_broken_flickr8k_is_refused(tmp_path, lines, part, message):

@@ -1,6 +1,7 @@
 """Captioners: the equations of the paper written out, any kind of attention, and writing against scoring."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -127,6 +128,38 @@ def test_sparse_output_can_prove_its_caption():
     found = model.write(batch, beam=200, returned=200, max_length=4)
     assert bool(found.complete.all()) and bool(found.exact.all())
     torch.testing.assert_close(found.mass, torch.ones(3, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("decoder", ["lstm", "transformer"])
+@pytest.mark.parametrize("output", ["softmax", "sparsemax", "entmax15"])
+def test_captions_are_those_of_enumeration(decoder, output):
+    """Of three words and an end, all captions up to three tokens; what is claimed to be the likeliest is."""
+    torch.manual_seed(3)
+    config = dataclasses.replace(tiny(decoder=decoder, output=output), words=7)
+    model, batch = Captioner(config).double().eval(), make_batch()
+    with torch.no_grad():
+        model.output.weight.mul_(6)
+    wide, narrow = (model.write(batch, beam=beam, returned=beam, max_length=3) for beam in (50, 2))
+    rows = torch.tensor(list(itertools.product((4, 5, 6), repeat=3)))
+    shown = torch.cat([torch.full((27, 1), 2), rows], 1)
+    for row in range(3):
+        features = batch["features"][row].expand(27, -1, -1)
+        z = model.output(model({**batch, "features": features, "caption": shown}).hidden).detach()
+        z[..., [0, 1, 2]] = -torch.inf
+        p = log_probabilities(z, model.output.omega).exp()
+        truth = {}
+        for words, each in zip(rows.tolist(), p, strict=True):
+            for length in (1, 2, 3):
+                for last in (3, *((words[2],) if length == 3 else ())):
+                    tokens = (*words[: length - 1], last)
+                    truth[tokens] = float(each[range(length), list(tokens)].prod())
+        possible = {tokens: chance for tokens, chance in truth.items() if chance > 0}
+        assert sum(possible.values()) == pytest.approx(1, abs=1e-12) and (output == "softmax") == (len(possible) == 40)
+        found = dict(zip(map(tuple, wide.lists()[row]), wide.log_probs[row].exp().tolist(), strict=False))
+        assert found == pytest.approx(possible, abs=1e-12) and bool(wide.complete[row])
+        assert float(wide.log_probs[row, 0].exp()) == pytest.approx(max(truth.values()), abs=1e-12)
+        if bool(narrow.exact[row]):
+            assert float(narrow.log_probs[row, 0].exp()) == pytest.approx(max(truth.values()), abs=1e-12)
 
 
 def test_loss_is_a_mean_over_words_that_are_there():

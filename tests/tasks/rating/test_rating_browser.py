@@ -225,3 +225,27 @@ def test_grades_stand_in_one_row_between_the_ends_of_their_scale(opened, width):
         grades, ends = (page.driver.execute_script(tops % each) for each in ((".grade", 5), (".end", 2)))
         assert len({grade["top"] for grade in grades}) == 1 and len(grades) == 5
         assert max(end["bottom"] for end in ends) <= grades[0]["top"] and ends[0]["right"] <= ends[1]["left"]
+
+
+@pytest.mark.parametrize("taken", ["file", "kept"])
+def test_file_goes_together_with_what_the_browser_keeps(page, tmp_path, taken):
+    """An older file takes nothing away; where it differs, the rater says which grade counts."""
+    survey = SURVEYS["captions"]
+    older = make_answers(survey, "Ann", lambda name, word: 3 if word is None else None)
+    older["answers"][0][0]["text"] = older["answers"][2][0]["text"] = None
+    path = tmp_path / "ann.json"
+    path.write_text(json.dumps(older))
+    begin(page)
+    page.press("1")  # a grade that the file does not have
+    page.open()
+    page.one("#file").send_keys(str(path))
+    wait_for(lambda: count(page) == "8 of 18 answers")
+    page.one("#missing").click()
+    page.press(Keys.ENTER)
+    page.all("fieldset")[0].find_elements("css selector", "label")[4].click()  # 5, where the file says 3
+    page.open()
+    page.one("#file").send_keys(str(path))
+    wait_for(lambda: "1 of the grades" in page.one("#differ").text)
+    page.one(f"#take-{taken}").click()
+    answers = saved(page)["answers"]
+    assert (answers[0][0]["text"], answers[1][0]["text"]) == (1, 3 if taken == "file" else 5)

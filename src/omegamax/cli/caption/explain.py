@@ -49,9 +49,11 @@ def _ask(tasks: dict[str, CaptionTask], options: argparse.Namespace) -> Explanat
     if features is None and options.picture is not None:
         raise CommandError("--picture goes with features; IMAGE is a picture itself")
     said = {}
+    made: dict[str, Tensor] = {}
     for name, task in tasks.items():
         task.beam = options.beam or task.beam
-        said[name] = explain(task, image, features if image is None else _extract(name, task, image, options.features))
+        own = features if image is None else _extract(name, task, image, options.features, made)
+        said[name] = explain(task, image, own)
     rows = []
     for name, each in said.items():
         proven = " (proven)" if each.exact else ""
@@ -66,8 +68,13 @@ def _ask(tasks: dict[str, CaptionTask], options: argparse.Namespace) -> Explanat
     return Explanation(["attention", "caption", "log-probability"], rows, figure, "Where they looked for each word")
 
 
-def _extract(name: str, task: CaptionTask, image: Tensor, folder: Path | None) -> Tensor | None:
-    """Return the features of a picture as those of the training were made; None for a network that needs none."""
+def _extract(
+    name: str, task: CaptionTask, image: Tensor, folder: Path | None, made: dict[str, Tensor]
+) -> Tensor | None:
+    """Return the features of a picture as those of the training were made; None for a network that needs none.
+
+    ``made`` has those of the networks before, by folder.
+    """
     if task.config.pixels:
         return None
     from omegamax.tasks.features import FolderFeatures
@@ -75,4 +82,6 @@ def _extract(name: str, task: CaptionTask, image: Tensor, folder: Path | None) -
     known = folder or task.data_settings.get("features")
     if known is None:
         raise CommandError(f"{name} takes features, and does not say how they were made; give --features FOLDER")
-    return FolderFeatures(known)(image)
+    if str(known) not in made:
+        made[str(known)] = FolderFeatures(known)(image)
+    return made[str(known)]

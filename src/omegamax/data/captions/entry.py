@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,7 +44,10 @@ def split_caption(place: object, text: str) -> tuple[str, ...]:
 
 
 def check_entries(place: object, entries: Sequence[CaptionEntry], what: str) -> list[CaptionEntry]:
-    """Return the entries; none at all is an error."""
+    """Return the entries; none at all is an error, and so are two of one picture."""
     if not entries:
         raise DataError(f"{place} has no {what}; get the file again, or give another split")
+    twice = [image for image, times in Counter(entry.image for entry in entries).items() if times > 1]
+    if twice:
+        raise DataError(f"{place} has {twice[0][:80]} more than once; remove all but one")
     return list(entries)

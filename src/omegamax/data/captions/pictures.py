@@ -59,7 +59,7 @@ class CaptionedPictures(Dataset[CaptionSample]):
     def read_picture(self, image: str) -> Tensor:
         """Return the pixels of a picture, uint8 ``[3, H, W]``."""
         for source in self.sources:
-            found = source.find(_stems(image))
+            found = source.find([image, *_stems(image)])
             if found is not None:
                 return resize(source[found], self.size)
         places = ", ".join(str(source.source) for source in self.sources)

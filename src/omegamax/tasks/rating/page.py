@@ -87,6 +87,8 @@ have rated stays in this browser. At the end, save your answers as a file and se
 <p class="muted">Begun on another computer? <label class="file">Go on from a file of answers:
 <input id="file" type="file" accept=".json,application/json"></label></p>
 <p id="trouble" role="alert" hidden></p>
+<p id="differ" role="alert" hidden><span id="differing"></span> Take there those of
+<button id="take-kept" type="button">this browser</button> <button id="take-file" type="button">the file</button></p>
 </section>
 <section id="rate" aria-labelledby="place" hidden>
 <div id="bar"><h2 id="place"></h2><progress id="progress" max="1" value="0" aria-label="Answers given"></progress>

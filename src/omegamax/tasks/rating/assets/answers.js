@@ -49,6 +49,20 @@ function settle(given) {
   return made;
 }
 
+// Answers of both, where both have one that of the first, and how many of these are not the same.
+function mergeAnswers(first, second) {
+  let differing = 0;
+  const pick = (a, b) => {
+    if (a != null && b != null && a !== b) differing += 1;
+    return a ?? b;
+  };
+  const merged = first.map((looks, p) => looks.map((look, i) => ({
+    text: pick(look.text, second[p][i].text),
+    words: look.words.map((value, k) => pick(value, second[p][i].words[k])),
+  })));
+  return [merged, differing];
+}
+
 const listed = (answers) => answers.flat().flatMap((look) => [look.text, ...look.words]);
 const countGiven = (answers) => listed(answers).filter((value) => value != null).length;
 
@@ -71,5 +85,5 @@ async function importAnswers(file) {
   if (given.survey !== data.survey) throw new Error("These are answers to another page.");
   const answers = settle(given.answers);
   if (!answers || typeof given.rater !== "string" || !given.rater.trim()) throw new Error("The file is damaged.");
-  return [given.rater, answers];
+  return [given.rater.trim(), answers];
 }

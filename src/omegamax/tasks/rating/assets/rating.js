@@ -13,7 +13,7 @@ function rating() {
     [rater, answers] = [name, given];
     kept = keep(rater, answers);
     const open = pictures.findIndex((_, p) => !complete(p));
-    at("begin").hidden = true;
+    at("begin").hidden = at("differ").hidden = true;
     at("rate").hidden = false;
     at("unkept").hidden = kept;
     go(open < 0 ? 0 : open);
@@ -130,14 +130,24 @@ function rating() {
     const name = at("rater").value.trim();
     if (name) begin(name, recall(name));
   });
+  // What the browser keeps under the name of the file goes together with it; where they differ, the rater decides.
   at("file").addEventListener("change", async () => {
+    at("trouble").hidden = at("differ").hidden = true;
     try {
-      begin(...(await importAnswers(at("file").files[0])));
+      const [name, given] = await importAnswers(at("file").files[0]), known = recall(name);
+      const [merged, differing] = mergeAnswers(given, known);
+      if (!differing) return begin(name, merged);
+      at("differing").textContent = `${differing} of the grades in the file of ${name} are not those that this browser keeps.`;
+      at("take-file").onclick = () => begin(name, merged);
+      at("take-kept").onclick = () => begin(name, mergeAnswers(known, given)[0]);
+      at("differ").hidden = false;
+      at("take-kept").focus();
     } catch (error) {
       at("trouble").textContent = error.message;
       at("trouble").hidden = false;
+    } finally {
+      at("file").value = "";  // the same file can be chosen again, once it is mended
     }
-    at("file").value = "";  // the same file can be chosen again, once it is mended
   });
   at("previous").addEventListener("click", () => step(-1));
   at("next").addEventListener("click", () => step(1));
