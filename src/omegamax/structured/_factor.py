@@ -178,7 +178,8 @@ class BuiltIn(Factor):
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
     ) -> ActiveSet:
-        kind = self.kind(tuple(scores.shape[1:]))
+        name, sizes, graph = self.kind(tuple(scores.shape[1:]))
+        kind = name, sizes, None if graph is None else graph.to(scores.device)
         result: Any = kernels.solve("active_set", scores.flatten(1), additional, *kind, start, tol, max_iter)
         return result
 
