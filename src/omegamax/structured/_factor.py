@@ -178,8 +178,7 @@ class BuiltIn(Factor):
     def search(
         self, scores: Tensor, additional: Tensor, start: ActiveSet | None, tol: float, max_iter: int
     ) -> ActiveSet:
-        name, sizes, graph = self.kind(tuple(scores.shape[1:]))
-        kind = name, sizes, None if graph is None else graph.to(scores.device)
+        kind = self.kind(tuple(scores.shape[1:]))
         result: Any = kernels.solve("active_set", scores.flatten(1), additional, *kind, start, tol, max_iter)
         return result
 
