@@ -20,6 +20,7 @@ from on_gpu.sheet import said
 Run = Callable[[], object]
 Name = Hashable
 FLUSH = 256 * 2**20  # bytes written before each reading; more than the L2 cache of any GPU
+ROUNDS = 5  # of calls back to back
 LONGEST_WAIT = 20.0  # milliseconds that the GPU waits for the processor before a reading
 
 
@@ -126,6 +127,43 @@ class Clock:
             torch.cuda.empty_cache()
         if self.on_gpu:
             torch.cuda.synchronize()
+
+
+def back_to_back(rivals: dict[Name, Run], baseline: Name, seconds: float, device: str) -> dict[Name, Reading]:
+    """One reading for each rival, called again and again without a wait, as a program calls it; rivals take turns.
+
+    A call takes what the GPU or the processor takes, whichever is more. ``ms`` is the median over rounds.
+    """
+    readings = {name: Reading() for name in rivals}
+    calls: dict[Name, int] = {}
+    for name, run in rivals.items():
+        try:
+            run()  # compiles
+            once = _elapsed(run, 2, device) / 2
+            calls[name] = max(1, min(200, int(1e3 * seconds / (ROUNDS * len(rivals)) / max(once, 1e-3))))
+        except Exception as problem:
+            readings[name].note = said(problem)
+    taken: dict[Name, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, count in calls.items():
+            taken[name].append(_elapsed(rivals[name], count, device) / count)
+    for name, several in taken.items():
+        readings[name].ms = statistics.median(several)
+        if baseline in taken:
+            readings[name].over = readings[name].ms / statistics.median(taken[baseline])
+    return readings
+
+
+def _elapsed(run: Run, count: int, device: str) -> float:
+    """Milliseconds until so many calls have been made and all they began is done."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        run()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - start)
 
 
 def peak_mebibytes(run: Run) -> float:

@@ -24,17 +24,20 @@ WRITERS = ("gpt2", "llama")
 TOKENS = 12  # written by ``generate``
 
 
-def make(name: str, attention: str, device: str) -> Any:
-    """A model with random weights, the same for every kind of attention."""
+def make(name: str, attention: str, device: str, dropout: float = 0.0) -> Any:
+    """A model with random weights, the same for every kind of attention; ``dropout`` of its weights of attention."""
     import transformers as hf
 
     from omegamax.integrations.transformers import register
 
     register()
     hf.utils.logging.set_verbosity_error()
+    drop = {"attention_probs_dropout_prob": dropout}
     kinds: dict[str, Callable] = {
-        "bert": lambda: hf.BertModel(hf.BertConfig(**TEXT, attn_implementation=attention)),
-        "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT2, **SPECIAL, attn_implementation=attention)),
+        "bert": lambda: hf.BertModel(hf.BertConfig(**TEXT, **drop, attn_implementation=attention)),
+        "gpt2": lambda: hf.GPT2LMHeadModel(
+            hf.GPT2Config(**GPT2, **SPECIAL, attn_pdrop=dropout, attn_implementation=attention)
+        ),
         "vit": lambda: hf.ViTModel(hf.ViTConfig(**SIZES, initializer_range=0.1, attn_implementation=attention)),
         "llama": lambda: hf.LlamaForCausalLM(
             hf.LlamaConfig(**TEXT, **SPECIAL, num_key_value_heads=2, head_dim=64, attn_implementation=attention)
@@ -104,7 +107,7 @@ def measure(sheet: Sheet, scale: str = "full", device: str = DEVICE) -> Iterator
         models = {key: make(name, attention, device).to(torch.bfloat16) for key, attention in kinds.items()}
         given = inputs(name, 8, length, device)
         given["attention_mask"].fill_(1)
-        steps = {key: partial(_step, model, given) for key, model in models.items()}
+        steps = {key: partial(train_step, model, given) for key, model in models.items()}
         _add(sheet, name, f"8x{length}", "forward+backward", Clock(device, 0.5, rounds=(3, 20)), steps)
         if name in WRITERS:
             prompt = {key: x[:, : length // 4] for key, x in given.items()}
@@ -116,7 +119,8 @@ def measure(sheet: Sheet, scale: str = "full", device: str = DEVICE) -> Iterator
         yield f"{name}: timed"
 
 
-def _step(model: Any, given: dict[str, Tensor]) -> None:
+def train_step(model: Any, given: dict[str, Tensor]) -> None:
+    """Gradients of all weights."""
     model(**given)[0].square().mean().backward()
 
 

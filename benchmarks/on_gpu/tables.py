@@ -174,6 +174,23 @@ def programs(rows: list[Row]) -> str:
     return "\n\n".join("\n".join(part) for part in (lines, more) if len(part) > 2)
 
 
+def goals(rows: list[Row]) -> str:
+    """A line for each goal: what it takes now, beside the rivals, the aim, and what it took when the aim was set."""
+    lines = [*titles("work", "shape", "dtype", "way", "rivals, ms", "omegamax, ms", "now", "aim", "met", "before")]
+    beside: list[str] = []
+    for row in (row for row in rows if row["section"] == "goals"):
+        unit, goal, before = row["note"].partition("; before ")
+        if row["name"] != "omegamax" or not (goal or row["note"]):
+            beside.append(f"{row['work']} by {row['name']} {row['ms'] or row['note']}")
+            continue
+        now = {"over": row["over"], "ms": row["ms"], "MiB": row["peak_mib"]}.get(unit, "")
+        found = f"{number(now)} {unit.removeprefix('over')}".strip() if now else ""
+        cells = (", ".join(beside), row["ms"] or row["note"], found, row["bar"], row["ok"], before)
+        lines.append(joined(row["work"], row["shape"].replace("x", " x "), row["dtype"], row["way"], *cells))
+        beside = []
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
 PARTS: dict[str, Callable[[list[Row]], str]] = {
     "summary": summary,
     "contracts": contracts,
@@ -183,6 +200,7 @@ PARTS: dict[str, Callable[[list[Row]], str]] = {
     "decoding": decoding,
     "losses": losses,
     "programs": programs,
+    "goals": goals,
 }
 TITLES = {
     "contracts": "Contracts",
@@ -192,6 +210,7 @@ TITLES = {
     "decoding": "Decoding with a paged cache",
     "losses": "Losses",
     "programs": "First calls and models",
+    "goals": "Goals",
 }
 PAGES = {"docs/gpu.md": tuple(TITLES), "README.md": ("summary",)}
 SUMMARY_ROWS = [

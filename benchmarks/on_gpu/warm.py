@@ -9,7 +9,7 @@ from on_gpu.clock import Run
 from on_gpu.pool import Job
 from on_gpu.sheet import Sheet
 
-SECTIONS = ("rows", "attention", "decoding", "losses")
+SECTIONS = ("rows", "attention", "decoding", "losses", "goals")
 LONGEST = 1 << 17  # keys to decode with: longer caches take the same kernels, and more memory than processes share
 PARTS = 15  # adasplash tries up to thirty settings of a kernel
 
@@ -51,7 +51,7 @@ def _tried(run: Run) -> None:
 def _cases(section: str, scale: str) -> list:
     """Those that need a compiler: a map's backward pass compiles the forward one too, where both are timed."""
     cases = importlib.import_module(f"on_gpu.{section}").cases(scale)
-    if section == "attention":  # without a backward pass to come it keeps less, by other kernels
+    if section in ("attention", "goals"):  # without a backward pass to come attention keeps less, by other kernels
         return cases
     if section == "decoding":
         return [case for case in cases if case.made == "independent" and case.keys <= LONGEST]

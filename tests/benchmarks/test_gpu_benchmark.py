@@ -24,6 +24,7 @@ PARTS = (
     "contract_attention",
     "contract_losses",
     "contract_rows",
+    "goals",
     "losses",
     "pool",
     "rows",
@@ -276,3 +277,46 @@ def test_rehearsal_goes_through_everything(parts, tmp_path):
     assert run("--scale", "tiny", "--only", "losses", "--results", str(tmp_path)).returncode == 0
     again = parts.sheet.read(tmp_path / "gpu-none.csv")
     assert [r["section"] for r in again] == [r["section"] for r in rows]
+
+
+def test_goals_are_measured_line_by_line(parts, sheet, monkeypatch):
+    """One in milliseconds, one over softmax, one whose rival is not here, one that fails."""
+    found = {goal.title: goal for goal in parts.goals.cases("tiny")}
+    ways = " float32 forward"
+    titles = [f"fusedmax 4x9{ways}+backward", f"k_subsets(8) 4x16{ways}"]
+    some = [found[title] for title in titles]
+    broken = some[1]
+
+    def rival_fails() -> dict:
+        raise ImportError("no such library")
+
+    def ours_fails() -> dict:
+        return {**broken.make(), broken.ours: rival_fails}
+
+    some += [type(broken)(**{**vars(broken), "make": make}) for make in (rival_fails, ours_fails)]
+    monkeypatch.setattr(parts.goals, "cases", lambda scale: some)
+    said = list(parts.goals.measure(sheet, "tiny"))
+    assert len(said) == 4 and said[2].endswith("ImportError: no such library")
+    rows = parts.sheet.read(sheet.path)
+    assert [row["name"] for row in rows] == [
+        "omegamax",
+        "omegamax",
+        "torch",
+        "omegamax",
+        "omegamax",
+        "torch",
+        "omegamax",
+    ]
+    assert rows[1]["bar"] == "1" and rows[1]["ok"] in ("yes", "no") and rows[1]["note"] == "ms; before 12 ms"
+    assert rows[4]["ok"] == "" and rows[6]["ok"] == "no" and rows[6]["note"] == "ImportError: no such library"
+    lines = parts.tables.goals([{**row, "section": "goals"} for row in rows]).splitlines()
+    assert len(lines) == 6 and lines[2].startswith("| fusedmax | 4 x 9 | float32 | forward+backward | through the host")
+    assert lines[3].endswith(" | 450-970 |") and " | 1.5 | " in lines[3]
+    assert "ImportError: no such library" in lines[4] and "softmax by torch" in lines[5]
+
+
+def test_every_line_of_the_goals_has_an_aim_or_says_why_not(parts):
+    """Lines without an aim compare laws of scores with other libraries."""
+    for goal in parts.goals.cases("full"):
+        assert goal.aim is not None or goal.dtype == "bfloat16"
+        assert goal.unit in ("over", "ms", "MiB") and goal.ours != goal.baseline

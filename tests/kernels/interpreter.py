@@ -1,8 +1,8 @@
 """Triton's interpreter, made quicker, and right in bfloat16.
 
-Its reductions of several tensors take one entry after another: here NumPy's vectors. And each call of a function inside
-a kernel changes all of Triton's language to that of the interpreter, which it is already. It multiplies matrices of
-bfloat16 by their bits, and cuts off what a GPU rounds.
+Its reductions and scans of several tensors take one entry after another: here NumPy's vectors. And each call of a
+function inside a kernel changes all of Triton's language to that of the interpreter, which it is already. It multiplies
+matrices of bfloat16 by their bits, and cuts off what a GPU rounds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import torch
 def quick_interpreter() -> Iterator[None]:
     """For all tests of a folder whose conftest imports it. Triton need not be there, nor be interpreted."""
     try:
-        from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps
+        from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps, ScanOps
     except ImportError:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
             patch.setattr(ReduceOps, "generic_reduce", by_halves)
+            patch.setattr(ScanOps, "generic_scan", by_doubling)
             patch.setattr(InterpretedFunction, "__call__", once_changed(InterpretedFunction.__call__))
             patch.setattr(InterpreterBuilder, "cast_impl", rounded(InterpreterBuilder.cast_impl))
             patch.setattr(InterpreterBuilder, "create_dot", multiplied(InterpreterBuilder.create_dot))
@@ -56,6 +57,21 @@ def by_halves(reduction, tensors: tuple) -> list:
         parts = [tensor.handle.data for tensor in combined]
     ends = [np.moveaxis(part, -1, axis) if reduction.keep_dims else part[..., 0] for part in parts]
     return [reduction.to_tensor(end, tensor.dtype) for end, tensor in zip(ends, tensors, strict=True)]
+
+
+def by_doubling(scan, tensors: tuple) -> list:
+    """Each entry with the one 1, 2, 4, ... before it; what comes round from the end is not taken."""
+    axis = scan.axis
+    parts = [np.moveaxis(tensor.handle.data, axis, -1) for tensor in tensors]
+    size, step = parts[0].shape[-1], 1
+    while step < size:
+        given = [np.roll(part, step, -1) for part in parts] + parts
+        combined = scan.combine_fn.fn(*(scan.to_tensor(x, t.dtype) for x, t in zip(given, tensors * 2, strict=True)))
+        combined = combined if isinstance(combined, tuple) else (combined,)
+        later = np.arange(size) >= step
+        parts = [np.where(later, new.handle.data, old) for new, old in zip(combined, parts, strict=True)]
+        step *= 2
+    return [scan.to_tensor(np.moveaxis(part, -1, axis), t.dtype) for part, t in zip(parts, tensors, strict=True)]
 
 
 def rounded(cast: Callable) -> Callable:

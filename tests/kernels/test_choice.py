@@ -72,15 +72,18 @@ def test_kernels_of_the_table_are_those_of_the_launchers():
     from omegamax.kernels.bounds.triton import launcher as bounds
     from omegamax.kernels.contour.triton import launcher as contour
     from omegamax.kernels.gaussian.triton import launcher as gaussian
+    from omegamax.kernels.isotonic.triton import launcher as isotonic
     from omegamax.kernels.losses.triton import launcher as losses
     from omegamax.kernels.rows.triton import launcher as rows
+    from omegamax.kernels.variation import cpu as variation_on_host
+    from omegamax.kernels.variation.triton import launcher as variation
 
-    modules = (rows, bounds, losses, attention, gaussian, contour)
+    modules = (rows, bounds, losses, attention, gaussian, contour, isotonic, variation)
+    plain = [module.reference for module in (rows, bounds, losses, isotonic)]
     for name in {name for rule in RULES for name in rule.kernels}:
-        function = name.removeprefix("reference.")
-        assert any(hasattr(module.reference if "." in name else module, function) for module in modules[:3]) or any(
-            hasattr(module, name) for module in modules
-        ), name
+        *where, function = name.split(".")
+        places = {"reference": plain, "host": [variation_on_host]}[where[0]] if where else modules
+        assert any(hasattr(module, function) for module in places), name
     assert set(rows.FORWARD) == {
         name for rule in RULES if rule.operation in ("entmax", "normmax") for name in rule.kernels if "." not in name
     }

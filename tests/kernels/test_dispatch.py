@@ -84,3 +84,29 @@ def test_total_variation_of_another_device_runs_on_the_host():
     assert torch.equal(kernel(x, 0.1), _dispatch.find("tv_grid", "cpu")(x, 0.1))
     with omegamax.backend("reference"):
         assert _dispatch.find("tv_grid", "cuda").__module__ == "omegamax.kernels.variation.reference"
+
+
+def test_searches_for_structures_run_on_the_host_where_that_alone_has_them(monkeypatch):
+    """Without a GPU the copies are none, but all else is as there: which way is taken, and that gradients come back."""
+    z = torch.randn(3, 4, 5, dtype=torch.float64)
+    edges = torch.tensor([[0, 0, 1, 2, 1], [1, 2, 2, 3, 3]])
+
+    def all_of_it() -> list[torch.Tensor]:
+        x = z.clone().requires_grad_()
+        p = omegamax.sequential_k_subsets(x, 2, 0.7)
+        u, found = omegamax.structured.sparsemap(
+            x.flatten(0, 1), omegamax.structured.SpanningTree(edges), return_structures=True
+        )
+        v = omegamax.structured.sparsemap(x, omegamax.structured.Sequence(transition=torch.eye(5)))
+        loss = (p * z).sum() + (u * z.flatten(0, 1)).square().sum() + found.probabilities.square().sum() + v.cos().sum()
+        pairs = omegamax.SequentialKSubsets(2, 0.7).pair_score(p.detach())
+        return [p, u, v, found.structures, found.count, pairs, *torch.autograd.grad(loss, x)]
+
+    wanted = all_of_it()
+    brought = []
+    monkeypatch.setattr(_dispatch, "is_solved_on_host", lambda op, z: True)
+    monkeypatch.setattr(omegamax.kernels, "is_solved_on_host", lambda op, z: True)
+    monkeypatch.setattr(_dispatch, "bring", lambda *given: brought.append(given) or list(given))
+    for a, b in zip(all_of_it(), wanted, strict=True):
+        assert torch.equal(a, b)
+    assert len(brought) == 2  # the map with its gradient, and the pairs

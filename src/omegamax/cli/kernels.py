@@ -11,6 +11,7 @@ SUMMARY = "list the kernels: which one runs for which operation, parameters, pre
 GPU_HEADERS = ("operation", "when", "precision", "length K of a row", "on a GPU")
 CPU_HEADERS = ("operation", "on a CPU", "on a GPU")
 PRECISIONS = {(2,): "half", (4,): "float32", (2, 4): "half, float32", (8,): "float64", (4, 8): "float32, float64"}
+PRECISIONS[2, 4, 8] = "any"
 BUILDS = {"rows": "C++ (AVX-512, AVX2, baseline)", "variation": "C++", "structures": "C++"}
 BUILDS |= {"bounds": BUILDS["rows"], "contour": BUILDS["rows"]}
 
@@ -59,7 +60,7 @@ def list_operations(here: bool) -> list[list[str]]:
         elif package is not None:
             cpu = BUILDS[package]
         gpu = "Triton, by the table below" if "triton" in packages else "plain torch"
-        if packages.get("cpu") == "variation":
+        if package in ("variation", "structures") and "triton" not in packages:
             gpu = "C++ on the CPU"
         lines.append([operation, cpu, gpu])
     return lines
@@ -73,6 +74,7 @@ def list_rules() -> list[list[str]]:
     for rule in RULES:
         first, last = shortest(rule), rule.longest
         length = "any" if first == 1 and last is None else f"{first} ..." if last is None else f"{first} ... {last}"
-        kernels = [f"plain torch, {name}" if "." in name else name for name in rule.kernels]
+        where = {"reference": "plain torch", "host": "C++ on the CPU"}
+        kernels = [f"{where[name.split('.')[0]]}, {name}" if "." in name else name for name in rule.kernels]
         lines.append([rule.operation, describe(rule.cases), PRECISIONS[rule.bytes], length, ", ".join(kernels)])
     return lines

@@ -18,8 +18,7 @@ from torch.compiler import is_compiling
 
 from omegamax._arguments import check_choice
 from omegamax.kernels import _library, triton
-
-Kernel = Callable[..., Tensor]
+from omegamax.kernels.host import Kernel, bring, run_on_host, send_back
 
 PACKAGES = ("rows", "bounds", "losses", "gaussian", "contour", "isotonic", "structures", "variation")
 BACKENDS = ("auto", "cpu", "triton", "reference")
@@ -49,7 +48,9 @@ TABLE = _read_table()
 
 # Operations that a GPU has no kernel for, and whose compiled CPU kernel is faster than plain torch on the GPU even with
 # both copies: its many small steps wait for each other.
-ON_HOST = frozenset(op for op, packages in TABLE.items() if packages.get("cpu") == "variation")
+ON_HOST = frozenset(
+    op for op, packages in TABLE.items() if packages.get("cpu") == "variation" and "triton" not in packages
+)
 
 
 def solve(op: str, z: Tensor, *rest) -> Tensor:
@@ -72,6 +73,28 @@ def is_compiled(op: str, z: Tensor) -> bool:
     if z.is_cuda:
         return current_backend() in ("auto", "triton") and _is_usable(op, "triton")
     return z.is_cpu and current_backend() != "reference" and _is_usable(op, "cpu")
+
+
+def solve_where_compiled(op: str, function: Callable[..., tuple]) -> Callable[..., tuple]:
+    """Wrap a function of tensors, to tensors, whose work is ``op``, so that it runs where that is compiled.
+
+    From a GPU that has no kernel of it, that is the host: what such a search does on a GPU are many small steps that
+    wait for each other, and for the host.
+    """
+
+    @functools.wraps(function)
+    def call(*given):
+        first = next(a for a in given if isinstance(a, Tensor))
+        if not is_solved_on_host(op, first):
+            return function(*given)
+        return tuple(send_back(a, first.device) for a in function(*bring(*given)))
+
+    return call
+
+
+def is_solved_on_host(op: str, z: Tensor) -> bool:
+    """Tell whether ``op`` is compiled for the host alone, and ``z`` is not there."""
+    return not z.is_cpu and current_backend() == "auto" and not is_compiled(op, z) and _is_usable(op, "cpu")
 
 
 def takes_half(op: str, z: Tensor) -> bool:
@@ -123,7 +146,7 @@ def _find(op: str, device: str, name: str) -> Kernel:
     usable = [choice for choice in preferred if _is_usable(op, choice)]
     if name == "auto":
         if device != "cpu" and op in ON_HOST and _is_usable(op, "cpu"):
-            return _run_on_host(load(op, "cpu"))
+            return run_on_host(load(op, "cpu"))
         return load(op, usable[0])
     if name in usable:
         return load(op, name)
@@ -138,13 +161,3 @@ def _is_usable(op: str, name: str) -> bool:
         triton.warn_if_old()
         return name in TABLE[op] and triton.available()
     return name in TABLE[op] and (name == "reference" or _library.is_available(TABLE[op][name]))
-
-
-def _run_on_host(kernel: Kernel) -> Kernel:
-    """Wrap a CPU kernel so that it takes tensors from another device and returns its result there."""
-
-    @functools.wraps(kernel)
-    def call(z: Tensor, *rest) -> Tensor:
-        return kernel(z.cpu(), *(a.cpu() if isinstance(a, Tensor) else a for a in rest)).to(z.device)
-
-    return call

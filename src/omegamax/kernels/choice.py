@@ -1,8 +1,8 @@
 """Choose the kernels that run on a GPU, from a table: by operation, case, precision and length of a row.
 
 :data:`RULES` is what the launchers ask and what ``omegamax kernels`` prints. A rule names the kernels that run, one
-after another; a name with a dot is a function of plain torch. The shapes of the tiles that a program of each kernel
-takes are in :mod:`omegamax.kernels.tiles`.
+after another; a name with a dot is a function of plain torch, or, on the host, of compiled C++. The shapes of the tiles
+that a program of each kernel takes are in :mod:`omegamax.kernels.tiles`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ REGISTER_ROW = 32768  # entries of a row, at most, that one program holds in its
 CANDIDATE_ROW = {2: 16384, 4: 32768}  # by bytes of an entry: longer rows of sparsemax and entmax15 are better listed
 POWER_ROW = 8192  # the same for other powers, of which more entries are in the support
 SHORT_ROW = 512  # entries up to which an exponent with a fraction is quicker compiled than read at run time
+STRING_ROW = 8192  # entries of a row whose taut string one program finds; 0: no string is found on a GPU
 LOSS_ROW = 4096  # entries of a row of scores that one program of a loss holds in its registers
 MAX_EXPONENT = 9  # largest 1 / (alpha - 1) whose integer part is compiled
 MAX_NORMMAX_ALPHA = 64  # largest alpha of normmax whose exponent alpha / (alpha - 1) is compiled
@@ -61,7 +62,7 @@ class Rule(NamedTuple):
     kernels: tuple[str, ...]
 
 
-HALF, SINGLE, FAST, DOUBLE, WORKING = (2,), (4,), (2, 4), (8,), (4, 8)
+HALF, SINGLE, FAST, DOUBLE, WORKING, EVERY = (2,), (4,), (2, 4), (8,), (4, 8), (2, 4, 8)
 _INTEGER, _FRACTION, _NEAR_1 = (Case.INTEGER,), (Case.FRACTION,), (Case.NEAR_1,)
 _UP_TO_1, _ABOVE_2, _TENSOR = (Case.ALPHA_1, Case.ALPHA_BELOW_1), (Case.ALPHA_ABOVE_2,), (Case.ALPHA_TENSOR,)
 _EXACT = (Case.ALPHA_2, Case.ALPHA_15)
@@ -91,11 +92,16 @@ DESCRIPTIONS = {
 _LISTS = ("bound_thresholds_kernel", "mark_candidates_kernel", "attend_lists_kernel", "attention_dense_kernel")
 
 
-def _in_registers(operation: str, cases: tuple[Case, ...], kernel: str, plain: str) -> tuple[Rule, ...]:
-    """Return the rules of an operation whose one kernel holds rows in registers; plain torch does the rest."""
+def _in_registers(
+    operation: str, cases: tuple[Case, ...], kernel: str, plain: str, long: str | None = None
+) -> tuple[Rule, ...]:
+    """Return the rules of an operation whose one kernel holds rows in registers, and another one reads ``long`` rows.
+
+    Plain torch does the rest.
+    """
     return (
         Rule(operation, cases, FAST, REGISTER_ROW, (kernel,)),
-        Rule(operation, cases, FAST, None, (plain,)),
+        Rule(operation, cases, FAST, None, (long or plain,)),
         Rule(operation, cases, DOUBLE, None, (plain,)),
     )
 
@@ -137,10 +143,13 @@ RULES = (
     Rule("normmax", _NORMS, DOUBLE, None, ("reference.normmax",)),
     *_in_registers("normmax_vjp", _NORM_UP_TO_2, "normmax_vjp_kernel", "reference.normmax_vjp"),
     *_in_registers("normmax_vjp", _NORM_ABOVE_2, "entmax_vjp_kernel", "reference.normmax_vjp"),
-    *_in_registers("k_subsets", _BOUNDS, "clip_kernel", "reference.k_subsets"),
-    *_in_registers("box_simplex", (Case.SCALARS,), "clip_kernel", "reference.box_simplex"),
+    *_in_registers("k_subsets", _BOUNDS, "clip_kernel", "reference.k_subsets", "clip_long_kernel"),
+    *_in_registers("box_simplex", (Case.SCALARS,), "clip_kernel", "reference.box_simplex", "clip_long_kernel"),
     *_in_registers("box_simplex", (Case.TENSORS,), "box_kernel", "reference.box_simplex"),
-    *_in_registers("box_simplex_vjp", _BOUNDS, "clip_vjp_kernel", "reference.box_simplex_vjp"),
+    *_in_registers(
+        "box_simplex_vjp", (Case.SCALARS,), "clip_vjp_kernel", "reference.box_simplex_vjp", "clip_vjp_long_kernel"
+    ),
+    *_in_registers("box_simplex_vjp", (Case.TENSORS,), "clip_vjp_kernel", "reference.box_simplex_vjp"),
     *_in_registers("capped_softmax", _BOUNDS, "capped_softmax_kernel", "reference.capped_softmax"),
     *_in_registers("capped_softmax_vjp", _BOUNDS, "capped_softmax_vjp_kernel", "reference.capped_softmax_vjp"),
     Rule("entmax_loss", _ALPHAS, FAST, LOSS_ROW, ("entmax_loss_kernel",)),
@@ -152,6 +161,12 @@ RULES = (
     Rule("attention", (Case.SHORT,), FAST, None, ("attention_short_kernel",)),
     Rule("attention", (Case.LISTS,), FAST, None, _LISTS),
     Rule("attention", (Case.DENSE,), FAST, None, ("attention_dense_kernel",)),
+    Rule("tv_chain", (Case.ANY,), EVERY, STRING_ROW, ("chain_kernel",)),
+    Rule("tv_chain", (Case.ANY,), EVERY, None, ("host.tv_chain",)),
+    Rule("tv_chain_vjp", (Case.ANY,), EVERY, STRING_ROW, ("chain_vjp_kernel",)),
+    Rule("tv_chain_vjp", (Case.ANY,), EVERY, None, ("host.tv_chain_vjp",)),
+    Rule("oscar", (Case.ANY,), EVERY, STRING_ROW, ("isotonic_kernel",)),
+    Rule("oscar", (Case.ANY,), EVERY, None, ("reference.oscar",)),
     Rule("gaussian_in_plane", (Case.ANY,), WORKING, None, ("gaussian_in_plane_kernel",)),
     Rule("contour_in_plane", (Case.ANY,), WORKING, None, ("contour_in_plane_kernel",)),
 )

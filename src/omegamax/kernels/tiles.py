@@ -51,6 +51,7 @@ FOLDED_WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}  # by length; 8 be
 ANY_ALPHA_REGISTERS = (
     168  # of a thread, at most, of the kernel of any alpha: six programs of two warps then run at once
 )
+STRING_REGISTERS = 128  # of a thread, at most, of taut strings: two programs of eight warps then run at once
 LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
 LONG_BLOCKS = Blocks(4, 4096, 8)
 MAX_CANDIDATES = {False: 4096, True: 8192}  # entries of a long row that are loaded again; True: of a general power
@@ -72,6 +73,14 @@ def row_tile(size: int, light: bool = False) -> Tile:
     if light:
         return Tile(rows, block, 2 if block <= 512 else min(block // 256, 16 if block <= 8192 else 32))
     return Tile(rows, block, min(max(rows * block // 512, 1), 32))
+
+
+@functools.cache
+def string_tile(size: int) -> Tile:
+    """Return the plain tile of taut strings: float64, and several numbers for each entry, of which a thread has 4."""
+    block = max(power_of_2(size), 32)
+    rows = max(1, 128 // block)
+    return Tile(rows, block, min(max(rows * block // 128, 1), 32))
 
 
 def tiles_per_program(tiles: int, warps: int) -> int:

@@ -90,7 +90,7 @@ def _map_pairs(info, in_dims, p, t, k, at_most):
 solve_pairs = Operation(
     "best_pairs",
     "(Tensor p, Tensor t, int k, bool at_most) -> (Tensor, Tensor, Tensor)",
-    _run_pairs,
+    kernels.solve_where_compiled("active_set", _run_pairs),
     lambda p, t, k, at_most: (p.new_empty(p.shape[:-1]), torch.empty_like(p), torch.empty_like(t)),
     vmap=_map_pairs,
 )

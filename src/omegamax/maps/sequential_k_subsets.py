@@ -293,6 +293,10 @@ def _jvp(ctx, dz, dt, *_):
     return dp.to(like.dtype).clone(memory_format=torch.contiguous_format), None
 
 
+def _solve_alone(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor]:
+    return (_solve(z, t, k, at_most, dim)[0],)
+
+
 def _solve_with_padded_basis(z: Tensor, t: Tensor, k: int, at_most: bool, dim: int) -> tuple[Tensor, Tensor]:
     p, basis = _solve_with_basis(z, t, k, at_most, dim)
     # The size of what is returned must not depend on the values: no face has more than K dimensions.
@@ -314,13 +318,13 @@ def _vmap(info, in_dims, z, transition, k, at_most, dim):
 _operation = Operation(
     "sequential_k_subsets",
     "(Tensor z, Tensor transition, int k, bool at_most, int dim) -> (Tensor, Tensor)",
-    _solve,
+    kernels.solve_where_compiled("active_set", _solve_alone),
     _shape,
     save=_save,
     backward=_backward,
     jvp=_jvp,
-    recorded=_solve_with_basis,
-    traced=_solve_with_padded_basis,
+    recorded=kernels.solve_where_compiled("active_set", _solve_with_basis),
+    traced=kernels.solve_where_compiled("active_set", _solve_with_padded_basis),
     vmap=_vmap,
 )
 

@@ -8,11 +8,12 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from omegamax import kernels
 from omegamax._arguments import check_integer, check_number, check_type
 from omegamax._checks import check_floating
 from omegamax._operation import check_not_exporting
 from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
-from omegamax.structured._factor import Factor, Infeasible, expand_additional
+from omegamax.structured._factor import BuiltIn, Factor, Infeasible, expand_additional
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
 F64 = torch.float64
@@ -105,13 +106,14 @@ def sparsemap(
     active, width = call.structures().active, weights.shape[-1]
     if len(active.count) != len(weights):
         raise NotImplementedError("sparsemap: return_structures is not possible under torch.vmap; use leading axes")
-    found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.event), 0.0)
-    some, count = problem.additional is not None, active.additional.shape[-1]
+    unary, parts, counts = (a.to(weights.device) for a in (active.unary, active.additional, active.count))
+    found = torch.where(problem.present[:, None], unary.unflatten(-1, problem.event), 0.0)
+    some, count = problem.additional is not None, parts.shape[-1]
     return marginals, Structures(
         structures=problem.reshape(found, (*problem.batch, width, *problem.event)),
         probabilities=problem.reshape(weights, (*problem.batch, width)),
-        count=active.count.reshape(problem.batch),
-        additional=problem.reshape(active.additional, (*problem.batch, width, count)) if some else None,
+        count=counts.reshape(problem.batch),
+        additional=problem.reshape(parts, (*problem.batch, width, count)) if some else None,
         additional_marginals=problem.reshape(v, (*problem.batch, count)) if some else None,
     )
 
@@ -175,7 +177,8 @@ class Problem:
                 warn_unless_converged(self.name, solution.active, limit)
             return solution
 
-        return SparseMAPCall(solve, distribution=structures)
+        on_host = isinstance(self.factor, BuiltIn) and kernels.is_solved_on_host("active_set", self.scores)
+        return SparseMAPCall(solve, distribution=structures, on_host=on_host)
 
     def reshape(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
         """Return a result in this shape and the dtype in which the scores were given."""

@@ -11,6 +11,7 @@ from torch import Tensor
 pytest.importorskip("triton", minversion="3.4")
 
 from kernels.conftest import choose_as_if_long
+from omegamax.kernels import tiles
 from omegamax.kernels.bounds import jacobians, reference
 from omegamax.kernels.bounds.triton import launcher as bounds
 
@@ -213,9 +214,49 @@ def test_half_precision_rounds_nothing_else_to_a_bound(lower: float, upper: floa
             assert torch.equal(free, half != torch.as_tensor(ceiling, device=DEVICE).half())
 
 
+@pytest.fixture
+def long_rows(monkeypatch, run_time_loops):
+    """Rows of more than 8 entries count as long, and are read 8 at a time."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr(bounds, "choose", choose_as_if_long)
+        monkeypatch.setattr(bounds, "LONG_BLOCK", tiles.Tile(1, 8, 1))
+        monkeypatch.setattr(bounds, "candidate_blocks", lambda size, power: tiles.Blocks(1, 8, 1))
+        monkeypatch.setattr(bounds, "MAX_CANDIDATES", {False: 8})  # four groups
+
+
+LONG = 70001 if DEVICE == "cuda" else 14
+
+
+@pytest.mark.parametrize("k", [0.0, 2.5, LONG - 1.0])
+def test_subsets_of_long_rows(long_rows, k: float):
+    """Those whose candidates are listed, and those that are read again at each step."""
+    z = scores(6, LONG)
+    z[0, 3:] -= 100  # one group has all
+    z[1] *= 30
+    z[2, LONG - 1] = 1e30
+    z[3], z[4, 3], z[5, 0] = -INF, math.nan, INF
+    p = bounds.k_subsets(z, torch.full((6, 1), k, device=DEVICE) if k == 2.5 else k, 1)
+    assert p[4:].isnan().all() and not p[3].any()
+    torch.testing.assert_close(p[:3].double(), reference.k_subsets(z[:3].double(), k), rtol=0, atol=4e-7)
+    g = torch.randn_like(p[:3])
+    wanted = jacobians.k_subsets_vjp(p[:3].double(), g.double(), 1)
+    torch.testing.assert_close(bounds.k_subsets_vjp(p[:3], g, 1).double(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_long_rows_between_numbers(long_rows):
+    low, high = 0.14 / LONG, 3.1 / LONG
+    z = scores(2, LONG).half()
+    z[1, :3] = -INF
+    p, wanted = bounds.box_simplex(z, low, high, 1.0, 1), reference.box_simplex(z.double(), low, high, 1.0)
+    torch.testing.assert_close(p.double(), wanted, rtol=2e-3, atol=2.5e-4 / LONG)
+    for bound in (low, high):
+        assert torch.equal(p == torch.tensor(bound, device=DEVICE).half(), wanted == bound)
+
+
 def test_long_rows_by_plain_torch(monkeypatch):
     z, g = scores(4, 20).half(), scores(4, 20).half()
     for low, high in ((0.0, 0.2), (0.01, 0.3)):
+        low, high = torch.full((1, 20), low, device=DEVICE), torch.full((1, 20), high, device=DEVICE)
         p = bounds.box_simplex(z, low, high, 1.0, 1)
         monkeypatch.setattr(bounds, "choose", choose_as_if_long)
         torch.testing.assert_close(bounds.box_simplex(z, low, high, 1.0, 1), p, rtol=0, atol=3e-4)

@@ -8,17 +8,24 @@ pooled. Values inside a pool are bitwise equal, so that the pools can be read of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 
 def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
+    """Return what :func:`solve_oscar` does, by :func:`isotonic`."""
+    return solve_oscar(z, strength, dim, isotonic)
+
+
+def solve_oscar(z: Tensor, strength: float | Tensor, dim: int, regress: Callable[[Tensor], Tensor]) -> Tensor:
     """Return pooled scores ``u`` with ``prox(z) = u - strength (K - 1)`` along ``dim``, K entries being present.
 
     Measured that way the scores near the top, which are the ones that count, are small if ``z`` is, whatever K.
     ``strength`` is a float, or a tensor with the rank of ``z`` and size 1 along ``dim``. ``-inf`` entries stay what
-    they are; NaN, ``+inf`` and a strength that is NaN or negative turn their row into NaN.
+    they are; NaN, ``+inf`` and a strength that is NaN or negative turn their row into NaN. ``regress`` is an isotonic
+    regression of rows like :func:`isotonic`.
     """
     rows = z.movedim(dim, -1)
     shape = rows.shape
@@ -39,7 +46,7 @@ def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
     gaps = torch.where(sound & (rows != -math.inf), rows * scale - nearest * scale, -math.inf)
     gaps, order = gaps.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(shape[-1], dtype=rows.dtype, device=rows.device)
-    pooled = isotonic(gaps + torch.where(sound, weight * scale, 0.0) * rank) / scale
+    pooled = regress(gaps + torch.where(sound, weight * scale, 0.0) * rank) / scale
     u = torch.empty_like(rows).scatter_(-1, order, pooled)
     u = torch.where(sound, u + nearest, torch.where(top == -math.inf, -math.inf, math.nan))
     return u.to(z.dtype).reshape(shape).movedim(-1, dim).contiguous()

@@ -16,6 +16,7 @@ from torch import Tensor
 from omegamax._torch_internals import current_cuda_device
 
 MAX_KEPT = 4096  # launches in the cache, which is emptied when it is full
+MAX_SLOTS = 1 << 20  # entries of all tiles that are solved at a time, of kernels whose threads exchange by memory
 VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 KNOWN = (3, 3) <= VERSION <= (3, 7)  # versions whose compiled kernels run as in KeptLaunch.__call__
 DIRECT = VERSION == (3, 6)  # the version whose launcher in C is called as there, past the one in Python
@@ -135,6 +136,16 @@ def launch(
 
 def _known(kernel: Any) -> bool:
     return KNOWN and all(hasattr(kernel, a) for a in ("run", "function", "packed_metadata"))
+
+
+def share_slots(like: Tensor, rows: int, each: int, block: int) -> tuple[int, int, Tensor]:
+    """Return how many programs share the tiles of ``each`` rows, the tiles, and slots for each of these programs.
+
+    So many programs that they fill a GPU, and so few that their slots, five for each entry, stay in its L2 cache.
+    """
+    tiles = -(-rows // each)
+    programs = min(tiles, max(MAX_SLOTS // (each * block), 1))
+    return programs, tiles, torch.empty(5 * programs * each * block, dtype=torch.float64, device=like.device)
 
 
 # Calls that need several kernels: on the first, all of them are compiled at once, not each at its launch.

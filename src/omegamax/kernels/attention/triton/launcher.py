@@ -142,7 +142,7 @@ def _plan_backward(
     if call.listed:
         constants = {"KIND": call.kind.value, **call.sizes, "LENGTH": LIST_LENGTH, "C": call.tiling.chunk}
         tensors: tuple = (q, k, v, scalars, incoming, dq, dk, dv, dalpha, *state[2:], call.tiles)
-        launches.append(PlannedLaunch(lists_vjp_kernel, (rows, heads, batch), tensors, constants | {"num_warps": 1}))
+        launches.append(PlannedLaunch(lists_vjp_kernel, (rows * heads * batch,), tensors, constants | {"num_warps": 1}))
         only = dense
     mean = torch.empty_like(t)
     constants = _dense_constants(call, backward=True)

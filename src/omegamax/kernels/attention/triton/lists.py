@@ -206,10 +206,9 @@ def lists_vjp_kernel(
 ):
     """Compute ``dq``, add to ``dk`` and ``dv``, and compute a query's part of the derivative in alpha, if wanted."""
     heads, group, rows, keys = extra[4], extra[5], extra[6], extra[7]
-    row = tl.program_id(0)
-    h = tl.program_id(1)
-    b = tl.program_id(2).to(tl.int64)
-    head = b * heads + h
+    row, index = part_and_head(rows)
+    head = index.to(tl.int64)
+    b, h = batch_and_head(index, heads)
     if tl.load(dense_ptr + head * tiles + row // BM) != 0:
         return
     alpha, alpha_ptr = extra[0], extra[1]

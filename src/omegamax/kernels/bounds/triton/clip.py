@@ -75,6 +75,26 @@ def next_threshold(t, step, off, free, before, right, low, high, near, steps):
 
 
 @triton.jit
+def clip_step(inside, free, full, t, low, high, above, below, before, steps, width, goal, rest, slack):
+    """Move a threshold by what the sums at it say; return it and all that the next step needs.
+
+    That is the threshold, the last step, the bracket, the excess of the sum at both its ends, the error ``before`` it,
+    whether it is right, and which rows move.
+    """
+    off = inside + ((full * width - goal) - rest)
+    step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
+    right = tl.abs(off) <= 4e-7 * tl.maximum(inside, width) + slack
+    too_large = off >= 0.0
+    low, above = tl.where(too_large, t, low), tl.where(too_large, off, above)
+    high, below = tl.where(too_large, high, t), tl.where(too_large, below, off)
+    part = tl.where(above > 0.0, above / tl.maximum(above - below, 1e-37), 0.5)
+    part = tl.minimum(tl.maximum(part, 0.1), 0.9)
+    near = (1.0 - part) * low + part * high
+    t, before, moving = next_threshold(t, step, off, free, before, right, low, high, near, steps)
+    return t, step, low, high, above, below, before, right, moving
+
+
+@triton.jit
 def solve_clip_threshold(x, width, goal, rest, slack, t, low, high, above):
     """Solve for the threshold from ``t`` on in a bracket; return it, the last step, the upper end, and if it is right.
 
@@ -89,16 +109,9 @@ def solve_clip_threshold(x, width, goal, rest, slack, t, low, high, above):
     go = True
     while go:
         inside, free, full = clip_sums(x, t, width)
-        off = inside + ((full * width - goal) - rest)
-        step = tl.where(free > 0.0, off / tl.maximum(free, 1.0), 0.0)
-        right = tl.abs(off) <= 4e-7 * tl.maximum(inside, width) + slack
-        too_large = off >= 0.0
-        low, above = tl.where(too_large, t, low), tl.where(too_large, off, above)
-        high, below = tl.where(too_large, high, t), tl.where(too_large, below, off)
-        part = tl.where(above > 0.0, above / tl.maximum(above - below, 1e-37), 0.5)
-        part = tl.minimum(tl.maximum(part, 0.1), 0.9)
-        near = (1.0 - part) * low + part * high
-        t, before, moving = next_threshold(t, step, off, free, before, right, low, high, near, steps)
+        t, step, low, high, above, below, before, right, moving = clip_step(
+            inside, free, full, t, low, high, above, below, before, steps, width, goal, rest, slack
+        )
         steps += 1
         go = any_row(moving, x) & (steps < MAX_CLIP_STEPS)
     return t, step, tl.where(right, t, high), right
@@ -192,6 +205,21 @@ def keep_off_lower(p, bound, like):
     return tl.where(p < bound, adjacent_float(bound, like, False), tl.maximum(p, adjacent_float(bound, like, True)))
 
 
+@triton.jit
+def clip_probabilities(y, lower, upper, width, top, p_ptr, FLOOR: tl.constexpr):
+    """Return probabilities, as they are stored at ``p_ptr``, of scores ``y`` measured from the threshold."""
+    if p_ptr.dtype.element_ty == tl.float32 and not FLOOR:
+        p = tl.minimum(tl.maximum(y, 0.0), upper)  # at full precision nothing is rounded to a bound
+    else:
+        ceiling = round_like(upper, p_ptr)
+        p = keep_off_upper(tl.maximum(lower + y, 0.0), ceiling, p_ptr)
+        if FLOOR:
+            floor = round_like(lower, p_ptr)
+            p = tl.where(y > 0.0, keep_off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
+        p = tl.where(y >= width, ceiling, p)
+    return tl.where(top < INF, p, float("nan"))
+
+
 @triton.jit(do_not_specialize=["rows"])
 def clip_kernel(
     z_ptr,
@@ -232,14 +260,5 @@ def clip_kernel(
     # Sums of ones are exact, others are rounded.
     slack = tl.where(width == 1.0, 0.0, 1e-7 * (integer + rest))
     y = subtract_threshold(x, top, width, goal, over, slack)
-    if p_ptr.dtype.element_ty == tl.float32 and not FLOOR:
-        p = tl.minimum(tl.maximum(y, 0.0), upper)  # at full precision nothing is rounded to a bound
-    else:
-        ceiling = round_like(upper, p_ptr)
-        p = keep_off_upper(tl.maximum(lower + y, 0.0), ceiling, p_ptr)
-        if FLOOR:
-            floor = round_like(lower, p_ptr)
-            p = tl.where(y > 0.0, keep_off_lower(p, floor, p_ptr), tl.where(y > -INF, floor, 0.0))
-        p = tl.where(y >= width, ceiling, p)
-    p = tl.where(top < INF, p, float("nan"))
+    p = clip_probabilities(y, lower, upper, width, top, p_ptr, FLOOR)
     store_tile(p_ptr + row * K, column, mask, p, UNMASKED)

@@ -1,4 +1,4 @@
-"""Launch the kernels of maps with bounds; float64 and very long rows go to plain torch.
+"""Launch the kernels of maps with bounds; float64, and very long rows with a bound for each entry, go to plain torch.
 
 Bounds are scalars or tensors with the rank of the scores. Gradients read off a probability whether it is at a bound: it
 is then equal to the bound, rounded as probabilities are, and no other probability is rounded to that value.
@@ -17,8 +17,9 @@ from omegamax.kernels.bounds import reference
 from omegamax.kernels.bounds.triton.box import box_kernel, clip_vjp_kernel
 from omegamax.kernels.bounds.triton.capped_softmax import capped_softmax_kernel, capped_softmax_vjp_kernel
 from omegamax.kernels.bounds.triton.clip import clip_kernel
+from omegamax.kernels.bounds.triton.clip_long import clip_long_kernel, clip_vjp_long_kernel
 from omegamax.kernels.choice import Case, Parameter, choose
-from omegamax.kernels.tiles import folded_tile, row_tile
+from omegamax.kernels.tiles import LONG_BLOCK, MAX_CANDIDATES, candidate_blocks, folded_tile, power_of_2, row_tile
 from omegamax.kernels.triton.launch import as_rows, as_tensor, by_row, launch, launch_again
 
 REGISTERS = 128  # of a thread, at most, where it has at most ENTRIES of float32, so that more programs run at once
@@ -52,7 +53,7 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
     if kernel == "reference.box_simplex":
         p = reference.box_simplex(z.to(_wide(z)), lower, upper, total, dim)
         return _round_off_bounds(p, lower, upper, z.dtype)
-    if kernel == "clip_kernel":
+    if kernel in ("clip_kernel", "clip_long_kernel"):
         low, high, goal = float(lower), float(upper), float(total)
         return _launch_clip(z, None, (low, max(low, min(high, goal)), goal, 0.0), dim, key)
     rows, lowest, highest = as_rows(z, dim), _by_entry(lower, z, dim), _by_entry(upper, z, dim)
@@ -76,8 +77,11 @@ def box_simplex_vjp(p: Tensor, g: Tensor, lower: Parameter, upper: Parameter, di
     key = _launch_key("box_simplex_vjp", p, g, dim, lower, upper)
     if key is not None and (out := launch_again(key, p, g)) is not None:
         return out
-    if _kernel("box_simplex_vjp", p, dim, lower, upper) == "reference.box_simplex_vjp":
+    kernel = _kernel("box_simplex_vjp", p, dim, lower, upper)
+    if kernel == "reference.box_simplex_vjp":
         return _plain_vjp(reference.box_simplex_vjp, p, g, lower, upper, dim)
+    if kernel == "clip_vjp_long_kernel":
+        return _launch_vjp_long(p, g, (lower, upper), dim, key)
     given = isinstance(lower, Tensor) or isinstance(upper, Tensor)
     low, high = (_by_entry(a, p, dim) if given else None for a in (lower, upper))
     scalars = (0.0, 0.0) if given else (lower, upper)
@@ -134,7 +138,14 @@ def _launch_clip(
     rows = as_rows(z, dim)
     p = torch.empty_like(rows, memory_format=torch.contiguous_format)
     count, size = rows.shape
-    if count:
+    if count and _kernel("k_subsets", z, dim) == "clip_long_kernel":
+        depth, block, warps = candidate_blocks(size, False)
+        group = power_of_2(-(-size // block))
+        groups = max(MAX_CANDIDATES[False] // group, 1)
+        flags = (totals is not None, scalars[0] != 0, size % (depth * block) == 0)
+        arguments: tuple = (totals, *scalars, count, size, rows.stride(0), *flags, depth, block, group, groups)
+        launch(clip_long_kernel, count, (rows, p), arguments, warps, key, scratch=(count, groups))
+    elif count:
         each, depth, width, warps = folded_tile(size, rows.itemsize)
         unmasked = size == depth * width and count % each == 0
         arguments = (totals, *scalars, count, size, rows.stride(0), totals is not None, scalars[0] != 0, unmasked)
@@ -157,6 +168,16 @@ def _launch_vjp(
         unmasked = size == block and count % each == 0
         arguments = (*bounds, *scalars, count, size, rows.stride(0), incoming.stride(0), *strides, given, unmasked)
         launch(kernel, -(-count // each), (rows, incoming, out), (*arguments, each, block), warps, key)
+    return as_tensor(out, p, dim)
+
+
+def _launch_vjp_long(p: Tensor, g: Tensor, scalars: tuple, dim: int, key: tuple | None) -> Tensor:
+    rows, incoming = as_rows(p, dim), as_rows(g, dim)
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    count, size = rows.shape
+    if count:
+        arguments = (*scalars, count, size, rows.stride(0), incoming.stride(0), LONG_BLOCK.block)
+        launch(clip_vjp_long_kernel, count, (rows, incoming, out), arguments, LONG_BLOCK.warps, key)
     return as_tensor(out, p, dim)
 
 

@@ -1,0 +1,1 @@
+"""Triton kernel of isotonic regression, and the function that launches it."""

@@ -1,0 +1,1 @@
+"""Triton kernels of total variation on chains, and the functions that launch them."""
