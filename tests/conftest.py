@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import shutil
 from collections import defaultdict
@@ -26,7 +27,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
-    # Processes that share the cores, each with threads for all of them, wait four times as long as they work.
+    # Processes that share the cores, each with threads for all of them, wait four times as long as they work. One that
+    # is to compile would start others, which load torch, for each of them.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     THREADS = max((os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), 1)
     os.environ["OMP_NUM_THREADS"] = str(THREADS)
     torch.set_num_threads(THREADS)
@@ -85,6 +88,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 dropped.add(case)
     config.hook.pytest_deselected(items=[item for item in items if item in dropped])
     items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_collection_finish() -> None:
+    """Look through the thousands of tests no more when objects are looked for that nothing holds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
