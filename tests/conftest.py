@@ -110,8 +110,8 @@ def _validation() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_hang(request):
-    """A test that hangs ends the run with a traceback of every thread; slow ones may take longer on a busy machine."""
-    faulthandler.dump_traceback_later(900 if request.node.get_closest_marker("slow") else 300, exit=True)
+    """A test that hangs ends the run with a traceback of every thread; on a busy machine all take ten times as long."""
+    faulthandler.dump_traceback_later(1800 if request.node.get_closest_marker("slow") else 900, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -96,7 +96,7 @@ def test_no_file_of_the_current_folder_passes_for_a_module(tmp_path):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r} + __name__, 'w')")
     (tmp_path / "config.yaml").write_text("trainer: {callbacks: [{class_path: harmful.Harm}]}")
     command = [sys.executable, "-m", "omegamax", "vqa", "fit", "--config", "config.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and "Traceback" not in done.stderr and not list(tmp_path.glob("ran*"))
 
 

@@ -323,6 +323,6 @@ def test_result_does_not_depend_on_the_index_in_the_batch(name: str, parameters:
 def test_kernels_work_in_worker_processes(start: str):
     program = Path(__file__).with_name("worker_processes.py")
     # A kernel that waits for threads its parent had would hang: the time limit turns that into a failure.
-    done = subprocess.run([sys.executable, str(program), start], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(program), start], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "same"

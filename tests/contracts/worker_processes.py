@@ -61,7 +61,7 @@ def forked() -> Tensor:
     queue = context.Queue()
     process = context.Process(target=child, args=(scores(0), queue))
     process.start()
-    found = torch.tensor(queue.get(timeout=60), dtype=torch.float64)
+    found = torch.tensor(queue.get(timeout=300), dtype=torch.float64)
     process.join()
     return found
 
@@ -76,7 +76,7 @@ def main(start: str) -> None:
         found = forked()
     else:
         expected = torch.stack([results(seed) for seed in range(4)])
-        loader = DataLoader(Seeds(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=60)
+        loader = DataLoader(Seeds(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=300)
         found = torch.cat(list(loader))
     assert torch.allclose(found, expected, rtol=0, atol=1e-7), (found - expected).abs().max()
     print("same")
