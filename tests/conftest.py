@@ -49,7 +49,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
-    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script(_method)?` is deprecated:DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore:Please use `torch.vmap` instead:FutureWarning")
     # So does inductor.
     config.addinivalue_line("filterwarnings", "ignore:`torch._prims_common.check` is deprecated:FutureWarning")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-MANY = 8  # cases, of which some are enough
+MANY = 4  # cases, of which some are enough
 
 
 def choose(name: str, cases: Sequence[Mapping[str, int]]) -> Iterator[str]:
