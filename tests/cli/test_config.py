@@ -90,6 +90,7 @@ def test_jsonargparse_is_left_as_it_was():
     assert (_typehints.import_object, get_loader("yaml")) == before
 
 
+@pytest.mark.slow
 def test_no_file_of_the_current_folder_passes_for_a_module(tmp_path):
     """Neither by what a configuration names nor by the name of what the command itself imports."""
     for name in ("harmful", "lightning", "rich"):

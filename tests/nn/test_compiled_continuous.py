@@ -40,13 +40,13 @@ def check(layer: torch.nn.Module, width: int, backend: str) -> None:
     assert counter.frame_count == 2
 
 
-@pytest.mark.parametrize("alpha", [1.0, 1.5, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (4 / 3, 2.0))])
+@pytest.mark.parametrize("alpha", [1.5, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (1.0, 4 / 3, 2.0))])
 def test_over_the_line(alpha):
     check(ContinuousAttention(LINE, alpha), 9, "aot_eager")
 
 
 # Of the others, the code of the compiler is tested.
-@pytest.mark.parametrize("alpha", [4 / 3, 2.0])
+@pytest.mark.parametrize("alpha", [2.0, pytest.param(4 / 3, marks=pytest.mark.slow)])
 def test_over_the_plane(alpha):
     check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "aot_eager")
 

@@ -22,9 +22,9 @@ LONG = {  # train networks
     "plot_words_with_density",
 }
 STEPS = 20  # of a training by a trainer of ours
-CASES = [
-    pytest.param(script, id=script.stem, marks=pytest.mark.slow if script.stem in LONG else ()) for script in SCRIPTS
-]
+# By default, one of each folder.
+QUICK = {script.parent: script for script in reversed(SCRIPTS) if script.stem not in LONG}.values()
+CASES = [pytest.param(script, id=script.stem, marks=() if script in QUICK else pytest.mark.slow) for script in SCRIPTS]
 
 
 @pytest.mark.parametrize("script", CASES)
