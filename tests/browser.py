@@ -22,7 +22,8 @@ from sight import faint, small
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900"
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900 "
+    "--force-prefers-reduced-motion"  # a colour half-way to another is no colour of the page
 )
 
 
@@ -42,6 +43,7 @@ def browser(folder: Path) -> Iterator[webdriver.Chrome]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
+        started.set_script_timeout(120)
         (folder / "saved").mkdir()
         yield started
     finally:
@@ -53,6 +55,15 @@ def read_report(tmp_path_factory: pytest.TempPathFactory, write: Callable[[Path]
     folder = tmp_path_factory.mktemp("report")
     with browser(folder) as driver:
         yield Page(driver, write(folder / "report.html").as_uri(), folder / "saved")
+
+
+def wait_until(true: Callable[[], Any], seconds: float = 60) -> Any:
+    """Return what ``true`` returns once it is true: for what a browser does after a while, which may be a long one."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return found
 
 
 @contextmanager
@@ -109,6 +120,15 @@ class Page:
     def texts(self, selector: str) -> list[str]:
         return [element.text for element in self.all(selector)]
 
+    def link(self) -> str:
+        """The address as the page has it; the browser around it is told later."""
+        return self.driver.execute_script("return location.href")
+
+    def check_pictures(self) -> None:
+        """All pictures can be decoded."""
+        decoded = "Promise.all([...document.images].map((i) => i.decode())).then(() => '', String).then(arguments[0])"
+        assert self.driver.execute_async_script(decoded) == ""
+
     def press(self, key: str) -> None:
         ActionChains(self.driver).send_keys(key).perform()
 
@@ -132,8 +152,5 @@ class Page:
 
     def saved(self, name: str) -> bytes:
         """The downloaded file, once it is whole."""
-        for _ in range(100):
-            if (self.folder / name).is_file():
-                return (self.folder / name).read_bytes()
-            time.sleep(0.05)
-        raise AssertionError(f"no {name}, only {[path.name for path in self.folder.iterdir()]}")
+        wait_until((self.folder / name).is_file)
+        return (self.folder / name).read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import shutil
 from collections import defaultdict
@@ -26,7 +27,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
-    # Processes that share the cores, each with threads for all of them, wait four times as long as they work.
+    # Processes that share the cores, each with threads for all of them, wait four times as long as they work. One that
+    # is to compile would start others, which load torch, for each of them.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     THREADS = max((os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), 1)
     os.environ["OMP_NUM_THREADS"] = str(THREADS)
     torch.set_num_threads(THREADS)
@@ -46,7 +49,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 def pytest_configure(config: pytest.Config) -> None:
     # torch's own forward-mode machinery calls what torch has deprecated.
-    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script(_method)?` is deprecated:DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore:Please use `torch.vmap` instead:FutureWarning")
     # So does inductor.
     config.addinivalue_line("filterwarnings", "ignore:`torch._prims_common.check` is deprecated:FutureWarning")
@@ -87,6 +90,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in dropped]
 
 
+def pytest_collection_finish() -> None:
+    """Look through the thousands of tests no more when objects are looked for that nothing holds."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     # torch.manual_seed notes where it was called from for each kind of device that has not been used yet.
@@ -101,8 +110,8 @@ def _validation() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_hang(request):
-    """A test that hangs ends the run with a traceback of every thread; slow ones may take longer on a busy machine."""
-    faulthandler.dump_traceback_later(900 if request.node.get_closest_marker("slow") else 300, exit=True)
+    """A test that hangs ends the run with a traceback of every thread; on a busy machine all take ten times as long."""
+    faulthandler.dump_traceback_later(1800 if request.node.get_closest_marker("slow") else 900, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 

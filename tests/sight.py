@@ -54,6 +54,5 @@ def audit(driver: Any) -> list[tuple[str, list[str]]]:
     """What axe finds wrong with the page for readers with a screen reader, a keyboard, or other eyes."""
     axe = pytest.importorskip("axe_core_python", reason="needs axe: pip install -c constraints.txt axe-core-python")
     driver.execute_script(resources.files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
-    driver.set_script_timeout(120)
     found = driver.execute_async_script("axe.run().then(arguments[0])")
     return [(fault["id"], [node["html"][:80] for node in fault["nodes"]]) for fault in found["violations"]]

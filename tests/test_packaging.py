@@ -223,7 +223,7 @@ CORE = ("maps", "losses", "nn", "compat", "contracts/test_inputs.py", "contracts
 
 
 # Each in a few of its cases: that a map is right in all of them without compiled kernels, tests/contracts compares.
-FEW = "3"
+FEW = "2"
 
 
 @pytest.fixture(scope="module")

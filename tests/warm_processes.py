@@ -36,7 +36,7 @@ class WarmProcesses:
         arguments: Sequence[object],
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
-        timeout: float = 240,
+        timeout: float = 600,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program: ``file.py``, ``-m module`` or ``-c code``, and its arguments."""
         return self.run_together([(arguments, env)], cwd, timeout)[0]
@@ -45,7 +45,7 @@ class WarmProcesses:
         self,
         programs: Sequence[tuple[Sequence[object], Mapping[str, str] | None]],
         cwd: str | os.PathLike[str] | None = None,
-        timeout: float = 240,
+        timeout: float = 600,
     ) -> list[subprocess.CompletedProcess[str]]:
         """Run programs, each with its environment (None: this one), at the same time; all end before this returns."""
         assert self.server.stdin is not None and self.server.stdout is not None

@@ -253,7 +253,7 @@ def test_page_has_a_place_for_each_table(parts, page: str):
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(FOLDER / "gpu.py"), *arguments]
-    return subprocess.run(command, env=hidden, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, env=hidden, capture_output=True, text=True, timeout=600)
 
 
 def test_without_a_gpu_it_says_so():

@@ -90,13 +90,14 @@ def test_jsonargparse_is_left_as_it_was():
     assert (_typehints.import_object, get_loader("yaml")) == before
 
 
+@pytest.mark.slow
 def test_no_file_of_the_current_folder_passes_for_a_module(tmp_path):
     """Neither by what a configuration names nor by the name of what the command itself imports."""
     for name in ("harmful", "lightning", "rich"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r} + __name__, 'w')")
     (tmp_path / "config.yaml").write_text("trainer: {callbacks: [{class_path: harmful.Harm}]}")
     command = [sys.executable, "-m", "omegamax", "vqa", "fit", "--config", "config.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and "Traceback" not in done.stderr and not list(tmp_path.glob("ran*"))
 
 

@@ -85,6 +85,7 @@ def test_command_it_prints_works_as_printed(shown, capsys):
     assert said.err == "" and [line.split("  ")[0] for line in said.out.splitlines()[1:8]] == LABELS
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_table(shown, tmp_path):
     out, _ = shown
     run_demo(tmp_path)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from browser import Page, browser, screen
 
+pytestmark = pytest.mark.slow
 WIDTHS = (320, 390, 768, 1280)
 DPI, POINTS = 140, 8  # of the pictures, and of the smallest text in them
 

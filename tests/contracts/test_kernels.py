@@ -319,10 +319,9 @@ def test_result_does_not_depend_on_the_index_in_the_batch(name: str, parameters:
 
 
 @needs_native
-@pytest.mark.parametrize("start", ["fork", "spawn", "fork with threads", "fork before use"])
-def test_kernels_work_in_worker_processes(start: str):
+def test_kernels_work_in_worker_processes():
     program = Path(__file__).with_name("worker_processes.py")
     # A kernel that waits for threads its parent had would hang: the time limit turns that into a failure.
-    done = subprocess.run([sys.executable, str(program), start], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "same"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert done.stdout.splitlines() == ["fork before use", "fork with threads", "fork", "spawn"]

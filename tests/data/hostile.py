@@ -29,7 +29,7 @@ def xz_bomb(head=b"", mib=512):
 
 
 @functools.cache
-def zip_bomb(name, method=zipfile.ZIP_DEFLATED, mib=256):
+def zip_bomb(name, method=zipfile.ZIP_DEFLATED, mib=64):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive, archive.open(name, "w") as member:
         for _ in range(mib // 16):

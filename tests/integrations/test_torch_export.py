@@ -57,7 +57,7 @@ def test_archive_runs_without_omegamax(functions: tuple[Callable[[Tensor], Tenso
     given = [torch.randn(rows, 3) for rows in (4, 9)]
     torch.save([(z, tuple(p.detach() for p in model(z))) for z in given], tmp_path / "rows.pt")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "model.pt2"), str(tmp_path / "rows.pt")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -20,7 +20,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

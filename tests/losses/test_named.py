@@ -188,7 +188,6 @@ def test_loss_maps_differentiates_and_compiles(loss, omega):
 
 @pytest.mark.slow
 @pytest.mark.inductor
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_entmax_loss_compiles_with_inductor():
     z, target = draw((6, 7))
     target %= 7

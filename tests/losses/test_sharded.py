@@ -24,7 +24,7 @@ def ranks(tmp_path_factory) -> list[dict]:
         for rank in range(2)
     ]
     for process in running:
-        _, error = process.communicate(timeout=200)
+        _, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 

@@ -217,7 +217,7 @@ for attempt in (lambda: metrics.JensenShannon, lambda: exec("from omegamax.metri
 
 
 def test_without_torchmetrics_functions_work_and_classes_say_how_to_get_it():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "2.0 True",

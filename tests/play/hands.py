@@ -1,7 +1,7 @@
 """How a test uses the playground: wait until it rests, read what it says, compute what a card shows."""
 
 import torch
-from selenium.webdriver.support.wait import WebDriverWait
+from browser import wait_until
 
 VIEWS = ("scores", "simplex", "line", "image")
 # Until the cards have followed, which may rest a little while things move, and the link has.
@@ -25,7 +25,7 @@ def settle(page):
 
 def wait_for(page, words, selector):
     """Wait until an element says so; it is made to wait by what comes after a while, such as announcements."""
-    WebDriverWait(page.driver, 20).until(lambda _: words in text_of(page, selector), f"{selector}: {words}")
+    wait_until(lambda: words in text_of(page, selector))
 
 
 def text_of(page, selector):

@@ -312,6 +312,7 @@ def test_long_rows(long_rows, name: str, alpha: float):
     torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
 
 
+@pytest.mark.slow
 def test_long_rows_with_an_alpha_each(long_rows):
     z, alpha = scores(len(MANY), LONG), torch.tensor(MANY, device=DEVICE)[:, None]
     z[:, 2] = -INF

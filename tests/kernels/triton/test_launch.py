@@ -26,7 +26,7 @@ class Kernel:
         self.asked.append((arguments, grid, constants))
         if self.meeting is None:
             raise ValueError("this one cannot be compiled")
-        self.meeting.wait(10)
+        self.meeting.wait(60)
         self.met = True
         return SimpleNamespace(run=None)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,18 +13,16 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parents[3] / "experiments" / "language"
 
 
-def run(*arguments: object) -> str:
-    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def read(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
 @pytest.mark.long
-def test_rows_tables_and_page_are_made(tmp_path):
+def test_rows_tables_and_page_are_made(tmp_path, warm_processes):
+    def run(*arguments: object) -> None:
+        done = warm_processes.run(arguments)
+        assert done.returncode == 0, done.stderr
+
     folder = tmp_path / "language"
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("results", "__pycache__"))
     reviews = [{"id": i, "label": i % 2, "text": f"Film {i} was good, and long. " * 30} for i in range(60)]

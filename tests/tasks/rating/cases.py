@@ -21,8 +21,8 @@ def make_maps(count, seed=0, size=(3, 4)):
     return weights / weights.sum((-2, -1), keepdim=True).clamp_min(1e-9)
 
 
-def make_survey(count=3, seed=0, kind="captions"):
-    """Pictures of one colour each, red, green and blue."""
+def make_survey(count=3, seed=0, kind="captions", name=""):
+    """Pictures of one colour each, red, green and blue; surveys of another name are others, and look the same."""
     pictures = []
     for index in range(count):
         image = torch.zeros(3, 48, 64, dtype=torch.uint8)
@@ -32,7 +32,7 @@ def make_survey(count=3, seed=0, kind="captions"):
             for place, name in enumerate(NETWORKS)
         }
         asked = f"what is it, {NASTY}?" if kind == "answers" else None
-        pictures.append(RatedPicture(f"{index}.jpg", image, looks, asked))
+        pictures.append(RatedPicture(f"{name}{index}.jpg", image, looks, asked))
     return Survey(pictures, seed, kind)
 
 

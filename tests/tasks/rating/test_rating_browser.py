@@ -1,11 +1,10 @@
 """The page of a survey in a browser without a screen: filled in by keys and clicks, kept, saved, read and evaluated."""
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
-from browser import Page, browser, screen
+from browser import Page, browser, screen, wait_until
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -24,10 +23,15 @@ def opened(tmp_path_factory) -> Iterator[dict[str, Page]]:
 
 
 @pytest.fixture
-def page(opened) -> Iterator[Page]:
-    page = opened["captions"]
-    page.open()
-    page.driver.execute_script("localStorage.clear()")
+def survey(request):
+    """A survey of the test's own: what a browser is told to forget, the next page may still find."""
+    return make_survey(name=request.node.name)
+
+
+@pytest.fixture
+def page(opened, survey, tmp_path) -> Iterator[Page]:
+    shared = opened["captions"]
+    page = Page(shared.driver, write_survey(survey, tmp_path / "survey.html").as_uri(), shared.folder)
     page.open()
     yield page
     page.check_quiet()
@@ -50,13 +54,10 @@ def count(page):
     return page.one("#count").text
 
 
-def wait_for(true):
-    """Until a file that the browser reads has been read."""
-    for _ in range(100):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
+def last_rater(page):
+    """Whom the page expects when it is opened again; what was kept may reach it a moment later."""
+    page.open()
+    return page.one("#rater").get_attribute("value")
 
 
 def saved(page, name="Ann"):
@@ -65,8 +66,7 @@ def saved(page, name="Ann"):
     return json.loads(page.saved(f"ratings_{survey}_{name}.json"))
 
 
-def test_filled_in_by_keys_saved_and_evaluated(page):
-    survey = SURVEYS["captions"]
+def test_filled_in_by_keys_saved_and_evaluated(page, survey):
     begin(page)
     # The grade tells which network it is, so that the evaluation shows whether it finds them behind their order.
     for picture, order in zip(survey.pictures, survey.order, strict=True):
@@ -113,8 +113,7 @@ def test_progress_is_kept_for_each_rater_and_goes_on(page):
     begin(page)
     for key in ("5", "4", "3"):
         page.press(key)
-    page.open()
-    assert page.one("#rater").get_attribute("value") == "Ann"
+    wait_until(lambda: last_rater(page) == "Ann")
     begin(page, "Bob")
     assert count(page) == "0 of 18 answers"
     page.one("#other").click()
@@ -124,18 +123,17 @@ def test_progress_is_kept_for_each_rater_and_goes_on(page):
     assert half["rater"] == "Ann" and half["format"] == "omegamax ratings 1"
 
 
-def test_file_of_answers_goes_on_and_others_are_refused(page, tmp_path):
-    survey = SURVEYS["captions"]
+def test_file_of_answers_goes_on_and_others_are_refused(page, survey, tmp_path):
     given = make_answers(survey, "Eve", lambda name, word: 3 if word is None else None)
     faults = {"another page": {"survey": "0" * 12}, "no file of answers": {"format": "x"}, "damaged": {"answers": [1]}}
     for words, change in faults.items():
         path = tmp_path / "other.json"
         path.write_text(json.dumps({**given, **change}))
         page.one("#file").send_keys(str(path))
-        wait_for(lambda words=words: words in page.one("#trouble").text)
+        wait_until(lambda words=words: words in page.one("#trouble").text)
     (tmp_path / "eve.json").write_text(json.dumps(given))
     page.one("#file").send_keys(str(tmp_path / "eve.json"))
-    wait_for(lambda: count(page) == "9 of 18 answers")
+    wait_until(lambda: count(page) == "9 of 18 answers")
     assert saved(page, "Eve")["answers"] == given["answers"]
 
 
@@ -148,11 +146,10 @@ def test_browser_that_keeps_nothing_says_so(page):
     saved(page)  # then the page may be left without a question
 
 
-def test_zeros_are_transparent_and_other_cells_are_not(page):
-    survey = SURVEYS["captions"]
+def test_zeros_are_transparent_and_other_cells_are_not(page, survey):
     begin(page)
     place = survey.order[0].index(0)  # the first network, wherever it is shown
-    page.driver.execute_async_script("const done = arguments[0]; setTimeout(done, 300)")
+    wait_until(lambda: len(page.all("article canvas")) == len(page.all("article .map")) == 3)
     pixels = """
         const shown = document.querySelectorAll("article")[arguments[0]].querySelector("canvas");
         const pens = [shown, document.querySelector("#photograph img")].map((source) => {

@@ -36,7 +36,7 @@ def fit(out, *more, **changes):
     return Path(out)
 
 
-def program(code, *arguments, timeout=240):
+def program(code, *arguments, timeout=600):
     """Run Python code in a process of its own, with one thread and these arguments."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code, *map(str, arguments)]

@@ -25,7 +25,7 @@ def launch(stage, *arguments):
     """As a user calls it: the first process starts the second."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole = [sys.executable, "-m", "omegamax", "vqa", stage, *arguments]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=240, env=environment)
+    return subprocess.run(whole, capture_output=True, text=True, timeout=600, env=environment)
 
 
 def both_of(out, *more, **trainer):

@@ -58,8 +58,17 @@ def uninterrupted(tmp_path_factory):
     return make
 
 
-QUICK = [("epoch", 11), ("half", 11), ("steps", 11), ("epochs and steps", 14)]
-MORE = [("batches", 11), ("half", 7), ("half", 13), ("steps", 7), ("epochs and steps", 11), ("second epoch", 15)]
+QUICK = [("half", 11), ("steps", 11)]
+MORE = [
+    ("epoch", 11),
+    ("epochs and steps", 14),
+    ("batches", 11),
+    ("half", 7),
+    ("half", 13),
+    ("steps", 7),
+    ("epochs and steps", 11),
+    ("second epoch", 15),
+]
 STOPS = [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)]
 
 

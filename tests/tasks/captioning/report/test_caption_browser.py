@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from browser import Page, read_report, screen
+from browser import Page, read_report, screen, wait_until
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -22,9 +22,14 @@ def page(opened) -> Iterator[Page]:
     yield from opened.fresh()
 
 
+def wait_for_maps(page):
+    """Until they are drawn, once the photograph is decoded."""
+    wait_until(lambda: len(page.all("article canvas")) == len(page.all("article .map")) > 0)
+
+
 def centres(page, model, word=0):
     """The colour of the centre of each cell of a map, as the browser drew it."""
-    page.driver.execute_async_script("const done = arguments[0]; setTimeout(done, 200)")
+    wait_for_maps(page)
     script = """
         const shown = arguments[0].querySelectorAll("canvas")[arguments[1]], canvas = document.createElement("canvas");
         [canvas.width, canvas.height] = [shown.width, shown.height];
@@ -63,12 +68,14 @@ def test_filters_by_word_theme_and_sameness(page):
 
 
 def test_click_enlarges_and_keys_go_on(page):
+    wait_for_maps(page)
     narrow = page.panels()[SPARSE].find_element(By.CSS_SELECTOR, "canvas").rect["width"]
     page.panels()[SPARSE].find_element(By.CSS_SELECTOR, ".map").click()
-    assert "large=" in page.driver.current_url
+    wait_for_maps(page)
+    assert "large=" in page.link()
     assert page.panels()[SPARSE].find_element(By.CSS_SELECTOR, ".map").rect["width"] > 1.5 * narrow
     page.press(Keys.ESCAPE)
-    assert "large=" not in page.driver.current_url
+    assert "large=" not in page.link()
     page.press(Keys.ARROW_RIGHT)
     assert page.one("#place").text == "2 of 3" and "Nobody wrote a caption" in page.one("#asked").text
 

@@ -90,7 +90,7 @@ def test_table_curves_and_link_are_those_of_every_report(page):
     assert len(page.all("#table tbody tr")) == 3 and len(page.all("#chart polyline")) == 2
     assert page.texts("#table tbody tr:nth-child(2) td.number")[3:6] == ["+10.0", "+5.0", "+15.0"]
     page.pick(1)
-    assert page.driver.current_url.endswith("#example=two")
+    assert page.link().endswith("#example=two")
     page.open("#example=three&model=softmax")
     assert page.one("#question").text == "unknown" and list(page.panels()) == [SOFT]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -85,12 +84,10 @@ def page(server, tmp_path_factory):
 
 def shown(page) -> list[str]:
     """Return the words listed, once the answer is there."""
-    for _ in range(200):
-        busy = page.driver.execute_script("return document.getElementById('words').getAttribute('aria-busy')")
-        if busy is None:
-            return [each.text for each in page.all("#words .word")]
-        time.sleep(0.05)
-    raise AssertionError("no answer")
+    from browser import wait_until
+
+    wait_until(lambda: page.one("#words").get_attribute("aria-busy") is None)
+    return [each.text for each in page.all("#words .word")]
 
 
 def prefix_of(page) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from urllib.parse import quote_plus
 
 import pytest
-from browser import Page, read_report
+from browser import Page, read_report, wait_until
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -50,8 +50,7 @@ def test_picture_of_a_look_is_the_right_one_and_can_be_kept(page):
         wanted = "data:image/png;base64," + base64.b64encode(look_picture(3, place)).decode()
         assert panel.find_element(By.TAG_NAME, "img").get_attribute("src") == wanted
         assert panel.find_element(By.CSS_SELECTOR, ".download").get_attribute("href") == wanted
-    pictures = "return [...document.images].map(i => i.complete && i.naturalWidth > 0)"
-    assert all(page.driver.execute_script(pictures))
+    page.check_pictures()
     page.panels()[TV].find_element(By.CSS_SELECTOR, ".download").click()
     assert page.saved("val-3-é_tvmax-b-2-d-b.png") == look_picture(3, 1)
 
@@ -187,16 +186,17 @@ def test_link_brings_back_what_was_chosen(page):
     page.pick(3)
     page.model(0).click()
     page.panels()[TV].find_element(By.CSS_SELECTOR, ".picture").click()
-    link = page.driver.current_url
+    link = page.link()
     page.open()
     assert list(page.panels()) == list(NAMES)
     page.open("#" + link.split("#")[1])
     assert page.one("#question").text == "And in the test set?" and page.one("#place").text == "2 of 2"
     assert list(page.panels()) == [TV, MULTI] and "large" in page.panels()[TV].get_attribute("class")
-    assert page.driver.current_url == link
+    assert page.link() == link
     # A link followed within the page, and one that means nothing here.
     page.driver.execute_script("location.hash = arguments[0]", f"#example={quote_plus('val/1 é&=')}&model=")
-    assert page.one("#question").text == NASTY and page.one("#looks").text == "Every model is switched off."
+    wait_until(lambda: page.one("#question").text == NASTY)
+    assert page.one("#looks").text == "Every model is switched off."
     page.open("#example=gone&kind=none&model=nobody&large=nobody")
     assert page.one("#place").text == "1 of 4"
 

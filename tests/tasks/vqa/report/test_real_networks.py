@@ -52,7 +52,7 @@ def test_explorer_shows_every_kind_at_every_example(page, comparison):
             numbers = read(panel, ".numbers").split()
             assert numbers[:2] == ["JSD", f"{look.divergence:.3f}"]
             assert (numbers[-2:] == ["K*", str(look.components)]) == (name == "multimodal")
-    assert all(page.driver.execute_script("return [...document.images].map(i => i.complete && i.naturalWidth > 0)"))
+    page.check_pictures()
 
 
 def test_kinds_switch_off_and_on(page):

@@ -56,8 +56,8 @@ def test_colours_have_numbers_where_they_belong(page):
     middles = [span.location["x"] + span.size["width"] / 2 for span in page.all("#key .ticks span")]
     wanted = [scale.location["x"] + place * scale.size["width"] for place, _ in TICKS]
     assert middles == pytest.approx(wanted, abs=1.5)
-    pictures = "return [...document.querySelectorAll('#key img')].map(i => i.complete && i.naturalWidth > 0)"
-    assert all(page.driver.execute_script(pictures))
+    assert page.all("#key img")
+    page.check_pictures()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
