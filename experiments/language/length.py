@@ -4,7 +4,9 @@
     python experiments/language/length.py --tasks two_back --kinds softmax entmax15 --steps 200 --longest 4 --seeds 0
 
 Networks see questions of up to ``--length`` symbols in training, and of 1, 2, 4, ... up to ``--longest`` times that in
-the test. Rows are added to ``results/length.csv`` as they are done; what is there is not run again. No data are needed.
+the test. How long one is trained is decided by texts of the trained length alone: until 128 of them are all right, and
+a quarter as long with a falling rate; ``--steps`` at most. Rows are added to ``results/length.csv`` as they are done;
+what is there is not run again. No data are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from training import Place, autocast, train
+from training import Place, autocast, train_until
 
 from omegamax.data.language import count_tokens, draw_task
 from omegamax.data.language.lengths import TASKS
@@ -50,6 +52,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "learnt, scale": {"attention": "entmax", "learn_alpha": True, "length_scale": True},
 }
 _TOKENS = 1 << 13  # of a test batch; scores of a layer take 8 heads times its square over the texts
+_VALIDATED = 128  # texts of the trained length that have to be right for a task to be learnt
 
 
 def rows_of(folder: Path) -> Trials:
@@ -86,8 +89,11 @@ def run(job: Mapping[str, Any], place: Place, dim: int, layers: int, longest: in
         scores = model(texts[0])
         return F.cross_entropy(scores.float().flatten(0, 1), texts[1].flatten(), ignore_index=0)
 
-    seconds = train(model, place, draw, loss)
-    about = {"steps": place.steps, "batch": place.batch, "dim": dim, "layers": layers, "rate": place.rate}
+    def is_learnt() -> bool:
+        return measure(model, task, place, place.length, keys, _VALIDATED, seed=0)["texts_right"] == 1
+
+    steps, seconds = train_until(model, place, draw, loss, is_learnt)
+    about = {"steps": steps, "batch": place.batch, "dim": dim, "layers": layers, "rate": place.rate}
     about |= {"seconds": round(seconds, 1), "device": name_device(place.device)}
     rows, times = [], 1
     while times <= longest:
@@ -98,9 +104,11 @@ def run(job: Mapping[str, Any], place: Place, dim: int, layers: int, longest: in
 
 
 @torch.no_grad()
-def measure(model: Decoder, task: str, place: Place, length: int, keys: int, test: int) -> dict[str, Any]:
+def measure(
+    model: Decoder, task: str, place: Place, length: int, keys: int, test: int, seed: int | None = None
+) -> dict[str, Any]:
     """Return the shares of tokens, and of whole texts, that are foretold right, given the true tokens before them."""
-    generator = torch.Generator(place.device).manual_seed(length)
+    generator = torch.Generator(place.device).manual_seed(length if seed is None else seed)
     batch = max(1, min(test, _TOKENS // (2 * length)))
     right = asked = whole = seen = 0
     while seen < test:
@@ -124,7 +132,7 @@ def main() -> int:
     add("--positions", default="alibi", help="alibi, rotary or none (alibi: half of the heads see distances)")
     add("--length", type=int, default=32, help="symbols of a question in training, at most (32)")
     add("--longest", type=int, default=64, help="how many times that in the test, a power of 2 (64)")
-    add("--steps", type=int, default=4000)
+    add("--steps", type=int, default=4000, help="of training, at most (4000)")
     add("--batch", type=int, default=128, help="texts in a step (128)")
     add("--rate", type=float, default=1e-3, help="of learning, at most (0.001)")
     add("--dim", type=int, default=128)

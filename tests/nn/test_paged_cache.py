@@ -1,6 +1,7 @@
 """Attention to a part of a cache against attention to all of it in float64, on keys made to mislead it."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -100,6 +101,44 @@ def test_keys_that_are_added_only_raise_the_threshold(alpha):
         t = z[:, :n].amax(-1) - p.amax(-1) ** (alpha - 1) / (alpha - 1)
         assert (t >= before - 1e-12).all()
         before = t
+
+
+def sparsemax_threshold(z):
+    """The threshold of rational scores, without rounding."""
+    z, total = sorted(z, reverse=True), Fraction(0)
+    for count, score in enumerate(z, 1):
+        if count * score <= total + score - 1:
+            return (total - 1) / (count - 1)
+        total += score
+    return (total - 1) / len(z)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e8, 1e12])
+def test_scores_that_cancel_do_not_make_a_false_certificate(size):
+    # Keys of the page that is read first are large and nearly orthogonal to the query: their scores are lost to
+    # rounding, and with them the threshold. A key of the other page has the least weight that there can be.
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        a, b, x = (torch.rand(3, dtype=F64, generator=generator) / 2 + 0.5).tolist()
+        large = [[size, x - size * a / b], [size / 2, (x - size * a / b) / 2]]
+        edge = sparsemax_threshold([Fraction(a) * Fraction(k) + Fraction(b) * Fraction(m) for k, m in large])
+        small = [float(edge + Fraction(size) / 2**56) / a, 0.0]
+        k = torch.tensor([*large, small, small], dtype=F64)[None, None]
+        z = [Fraction(a) * Fraction(one) + Fraction(b) * Fraction(other) for one, other in k[0, 0].tolist()]
+        _, found = attention(torch.tensor([[[[a, b]]]], dtype=F64), k, k, "sparsemax", scale=1.0, cache=PagedCache(2))
+        threshold = sparsemax_threshold(z)
+        assert found.holds.all() and Fraction(found.threshold.item()) <= threshold
+        assert found.pages_read.item() == 2 or z[2] <= threshold
+
+
+def test_hidden_nan_does_not_spoil_the_certificate_of_its_page():
+    torch.manual_seed(0)
+    k, v = slow_drift((1, 1), 30, 4), torch.randn(1, 1, 30, 4, dtype=F64)
+    q = torch.randn(1, 1, 1, 4, dtype=F64)
+    k[0, 0, 20] = torch.nan  # the query sees up to key 18, in the same page of 8
+    out, certificate = attention(q, transform="entmax15", is_causal=True, cache=build(k, v), offset=18)
+    assert certificate.holds.all()
+    torch.testing.assert_close(out, attention(q, k[:, :, :19], v[:, :, :19], "entmax15"), rtol=1e-9, atol=1e-9)
 
 
 def test_bounds_are_above_all_scores():

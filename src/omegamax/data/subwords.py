@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from omegamax._arguments import check_choice, check_integer
@@ -75,11 +75,19 @@ class Subwords:
             check_integer("Subwords", "size", size, least=len(SPECIAL) + BYTES)
             settings["initial_alphabet"] = tokenizers.pre_tokenizers.ByteLevel.alphabet()
         make = tokenizers.trainers.WordLevelTrainer if kind == "words" else tokenizers.trainers.BpeTrainer
-        blank.train_from_iterator(texts, make(special_tokens=list(SPECIAL), **settings))
+        written = False
+
+        def notice() -> Iterator[str]:  # bytes are there whether there is a text or not
+            nonlocal written
+            for text in texts:
+                written = written or bool(text.strip())
+                yield text
+
+        blank.train_from_iterator(notice(), make(special_tokens=list(SPECIAL), **settings))
         model = json.loads(blank.to_str())["model"]
         # A word of a text that is written like a special token is counted among them, out of their order.
         tokens = [*SPECIAL, *sorted(model["vocab"].keys() - set(SPECIAL), key=model["vocab"].__getitem__)]
-        if not any(token.strip(_SPACE) for token in tokens[len(SPECIAL) :]):
+        if not written or not any(token.strip(_SPACE) for token in tokens[len(SPECIAL) :]):
             raise DataError("there is no text with words to learn from; check the part that training takes")
         return cls(tokens, None if kind == "words" else model["merges"], kind == "bytes")
 

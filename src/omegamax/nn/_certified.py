@@ -130,6 +130,9 @@ class _Rows:
         bounds = torch.where(bounds.isnan(), math.inf, bounds)  # it cannot be said that these do not matter
         bounds = bounds.masked_fill(first >= self.limits[:, None], -math.inf)
         self.bounds, self.order = bounds.sort(dim=-1, descending=True, stable=True)
+        rounding = cache.rounding(grouped).reshape(rows, cache.pages).gather(-1, self.order)
+        self.rounding = torch.where(rounding.isnan(), math.inf, rounding)
+        self.off = q.new_zeros(rows)  # the most by which a score that was read may be off
         self.scores = q.new_full((rows, 1), -math.inf)
         self.index = torch.zeros(rows, 1, dtype=torch.long, device=q.device)
         self.threshold = torch.full((rows,), -math.inf, dtype=torch.float64, device=q.device)
@@ -165,6 +168,8 @@ class _Rows:
         bounds, pages = self.bounds[rows, start:end], self.order[rows, start:end]
         needed = (bounds > -math.inf) & ~(bounds <= self.threshold[rows, None])
         self.pages_read[rows] += needed.sum(-1)
+        off = self.rounding[rows, start:end].masked_fill(~needed, 0.0).amax(-1)
+        self.off[rows] = torch.maximum(self.off[rows], off)
         index = (pages.unsqueeze(-1) * self.page + torch.arange(self.page, device=pages.device)).flatten(-2)
         there = needed.repeat_interleave(self.page, -1) & (index < self.limits[rows, None])
         index = torch.where(there, index, 0)
@@ -180,7 +185,8 @@ class _Rows:
         e = alpha - 1
         # p = (e (z - t))^(1/e) at the largest score; none has weight at t.
         t = largest - p.amax(-1, keepdim=True) ** e / e
-        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e)
+        # No threshold moves further than the scores that it is made of.
+        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e) + self.off[rows, None]
         t = torch.where(largest == -math.inf, largest, t - slack)
         self.threshold[rows] = t.squeeze(-1)
         z = z.masked_fill(z.double() <= t, -math.inf)

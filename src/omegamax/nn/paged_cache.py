@@ -104,8 +104,18 @@ class PagedCache:
         box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
         ball = q @ ((low + high) / 2).mT + q.norm(dim=-1, keepdim=True) * radius.unsqueeze(-2)
         # The sums of either side, and those of the scores, are off by at most so much.
+        return torch.minimum(box, ball) + 6 * self.rounding(q)
+
+    @torch.no_grad()
+    def rounding(self, q: Tensor) -> Tensor:
+        """Return by how much a computed score ``<q, k>`` of a page may be off at most, ``[*, G, L, pages]``.
+
+        Args:
+            q: ``[*, G, L, D]``, in the working dtype.
+        """
+        low, high, _ = (t.to(q.dtype) for t in self.extremes)
         reach = q.abs() @ torch.maximum(low.abs(), high.abs()).mT
-        return torch.minimum(box, ball) + 6 * (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * reach
+        return (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * reach
 
     def _measure(self, first: int) -> None:
         """Bring extremes and radii up to date, from page ``first`` on."""

@@ -84,3 +84,6 @@ def test_windows_foretell_every_token_once(length):
 def test_nothing_to_read_is_refused():
     with pytest.raises(DataError, match="val: there is no document"):
         TokenStream([], Subwords.learn(["a"], kind="words"), "val")
+    for texts in ([], ["", " \n"]):  # the bytes of an alphabet are no text
+        with pytest.raises(DataError, match="no text with words to learn from"):
+            Subwords.learn(texts, kind="bytes", size=260)
