@@ -199,6 +199,9 @@ def test_what_does_not_fit_is_refused(function):
         function(ones, 0.5 * ones)
     with pytest.raises(ValueError, match=rf"{name}: mask must be bool \(2, 3\)"):
         function(ones, ones, torch.ones(2, 1, dtype=torch.bool))
+    for given in ([[1, 0]], ones), (ones, [[1, 0]]), (ones, ones, [[True, False]]):
+        with pytest.raises(TypeError, match=rf"{name}: (chosen|scores|marked|mask) must be a torch.Tensor, got list"):
+            function(*given)
     assert torch.isfinite(function(ones[:, :1], ones[:, :1])) or name == "roc_auc"  # one word
 
 

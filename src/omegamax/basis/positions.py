@@ -254,8 +254,11 @@ class BatchPositions:
             return list(points.unbind(-1))
         if self.dimension == 1:  # few operations: of a short text they take longer than what they compute
             odd = torch.arange(1, 2 * self.width + 1, 2, dtype=like.dtype, device=like.device)
-            (cell,) = self._cells(like.device, twice=True)
-            return [odd / (cell.unsqueeze(-1) if isinstance(cell, Tensor) else cell)]
+            if self.counts is not None:
+                return [odd / (2 * self.counts.clamp(min=1)).unsqueeze(-1)]
+            assert self.sizes is not None
+            one = len(set(self.sizes)) == 1
+            return [odd / (2 * max(self.sizes[0][0], 1) if one else self._line_table(like)[0])]
         if self._is_one_grid() and is_plain(like):
             return list(_keep_coordinates(self.sizes[0], self.width, like.dtype, like.device).unbind(0))  # type: ignore[index]
         return self._make_coordinates(like)
@@ -286,11 +289,9 @@ class BatchPositions:
             return (12 * self.counts.clamp(min=1).to(like.dtype).square()).reciprocal().unsqueeze(-1)
         if self.points is None and self.dimension == 1:
             assert self.sizes is not None
-            each = [1 / (12 * max(k, 1) ** 2) for (k,) in self.sizes]
-            if len(set(each)) == 1:
-                return like.new_full((1,), each[0])
-            table = torch.tensor(each, dtype=like.dtype).to(like.device, non_blocking=True)
-            return table.reshape(*self.batch, 1)
+            if len(set(self.sizes)) == 1:
+                return like.new_full((1,), 1 / (12 * max(self.sizes[0][0], 1) ** 2))
+            return self._line_table(like)[1]
         if self._is_one_grid() and is_plain(like):
             return _keep_cell_variance(self.sizes[0], like.dtype, like.device)  # type: ignore[index]
         if self.points is None:
@@ -332,30 +333,38 @@ class BatchPositions:
         rows = [torch.stack([lower[max(i, j), min(i, j)] for j in range(n)], -1) for i in range(n)]
         return torch.stack(means, -1), torch.stack(rows, -2)
 
-    def equal_shares(self, like: Tensor) -> float | Tensor | None:
-        """Return one over the number of values of each example, ``[*, 1]``; None where that is 0, or not known."""
-        if not self.fixed or self.sizes is None or self.points is not None:
-            return None
-        counts = [math.prod(size) for size in self.sizes]
-        if not counts or min(counts) == 0:
-            return None
-        if len(set(counts)) == 1:
-            return 1 / counts[0]
-        table = torch.tensor([1 / count for count in counts], dtype=like.dtype).to(like.device, non_blocking=True)
-        return table.reshape(*self.batch, 1)
+    @property
+    def absent(self) -> Tensor | None:
+        """Return where there is no value, ``[*, L]``; None if there is one everywhere."""
+        return None if self.present is None else ~self.present
 
-    def _cells(self, device: torch.device, twice: bool = False) -> Sequence[int | Tensor]:
-        """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ.
+    def equal_weights(self, like: Tensor) -> float | Tensor:
+        """Return equal weights of the values present, ``[*, L]``, or a number for all; if none is, those of all."""
+        if self.present is None:
+            return 1 / max(self.width, 1)
+        counts = [math.prod(size) for size in self.sizes or ()]
+        if self.fixed and self.points is None and counts and min(counts) > 0:
+            if self.dimension == 1 and len(set(counts)) > 1:
+                return self.present * self._line_table(like)[2]
+            share = torch.tensor([1 / count for count in counts], dtype=like.dtype)
+            return self.present * share.to(like.device, non_blocking=True).reshape(*self.batch, 1)
+        equal = (self.present | ~self.present.any(-1, keepdim=True)).to(like.dtype)
+        return equal / equal.sum(-1, keepdim=True)
 
-        Or ``twice`` as many, two at least.
-        """
-        if self.counts is not None:
-            return [2 * self.counts.clamp(min=1) if twice else self.counts]
+    def _line_table(self, like: Tensor) -> Tensor:
+        """Return twice the cells of each line, the variance of one and its share, ``[3, *, 1]``, in one copy."""
         assert self.sizes is not None
-        sizes = [tuple(2 * max(k, 1) for k in size) for size in self.sizes] if twice else self.sizes
-        if len(set(sizes)) == 1:
-            return list(sizes[0])
-        table = _send(sizes, device).reshape(*self.batch, self.dimension)
+        make = _keep_line_table if is_plain(like) else _make_line_table
+        return make(tuple(max(k, 1) for (k,) in self.sizes), like.dtype, like.device).reshape(3, *self.batch, 1)
+
+    def _cells(self, device: torch.device) -> Sequence[int | Tensor]:
+        """Return the cells along each axis, in array order: ints, or ``[*]`` if examples differ."""
+        if self.counts is not None:
+            return [self.counts]
+        assert self.sizes is not None
+        if len(set(self.sizes)) == 1:
+            return list(self.sizes[0])
+        table = _send(self.sizes, device).reshape(*self.batch, self.dimension)
         return list(table.unbind(-1))
 
 
@@ -392,6 +401,18 @@ def _keep_cell_variance(size: Size, dtype: torch.dtype, device: torch.device) ->
     """Return the variance of a uniform density over a cell of a regular grid, ``[n]``, kept on each device."""
     with torch.inference_mode(False), torch.no_grad():
         return torch.tensor([1 / (12 * max(k, 1) ** 2) for k in reversed(size)], dtype=dtype).to(device)
+
+
+def _make_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return twice the cells of lines, the variance of one and one over their number, ``[3, N]``."""
+    rows = [[2.0 * k for k in cells], [1 / (12 * k**2) for k in cells], [1 / k for k in cells]]
+    return torch.tensor(rows, dtype=dtype).to(device, non_blocking=True)
+
+
+@lru_cache(maxsize=16)
+def _keep_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return _make_line_table(cells, dtype, device)
 
 
 def _take_moments(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -32,7 +32,7 @@ from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import FiniteCheck, NotFiniteError
 from omegamax.tasks.quiet import quiet
 from omegamax.tasks.threads import Threads
-from omegamax.tasks.whole import whole_file
+from omegamax.tasks.whole import remove_parts, whole_file
 
 
 class SaveConfig(SaveConfigCallback):
@@ -112,6 +112,9 @@ class RunCLI(LightningCLI):
         settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), out)
         if self.subcommand in ("fit", "predict"):
             check_folder(out)
+        if self.subcommand == "fit":
+            for folder in (out, out / "checkpoints"):
+                remove_parts(folder)  # of a run that was killed; processes of other devices come here before any writes
         if self.subcommand == "fit" and self.application.prepare is not None:
             load(self.application.prepare)(settings)
 

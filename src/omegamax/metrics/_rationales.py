@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax._arguments import check_choice, check_number
+from omegamax._arguments import check_choice, check_number, check_type
 from omegamax.metrics._rank_correlation import centre_ranks
 
 REDUCTIONS = ("mean", "none")
@@ -162,6 +162,9 @@ def _read(
     name: str, values: Tensor, marked: Tensor, mask: Tensor | None, hard: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return values, marks and mask ``[*, L]``, what is masked being neither chosen nor marked."""
+    given = {"chosen" if hard else "scores": values, "marked": marked, **({} if mask is None else {"mask": mask})}
+    for argument, value in given.items():
+        check_type(name, argument, value, Tensor, "a torch.Tensor")
     if values.dim() == 0 or values.shape != marked.shape or values.shape[-1] == 0:
         shapes = f"{tuple(values.shape)} and {tuple(marked.shape)}"
         raise ValueError(f"{name}: both must be [*, L] of one shape with L >= 1, got {shapes}")

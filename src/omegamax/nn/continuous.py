@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from omegamax._arguments import check_number
 from omegamax._checks import check_batches, check_floating, check_matrices, check_shape, readable
 from omegamax._compile import fix_number
+from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis.positions import BatchPositions, Lengths
@@ -76,8 +78,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
         where = self._fill(self.fit.locate(self._name, lengths, positions, mask, width, device), extents)
-        p, lost = normalise_weights(self._name, weights, where.present, width)
-        return self._match(share_equally(p, lost, where), where)
+        return self._match(normalise_weights(self._name, weights, where, where.absent)[0], where)
 
     def attend(self, coefficients: Tensor, density: Density) -> Tensor:
         """Return the context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
@@ -108,14 +109,15 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         check_matrices(name, "values", values, "[*, L, D]")
         width, device = values.shape[-2], values.device
         where = self._fill(self.fit.locate(name, lengths, positions, mask, width, device), extents)
-        p = lost = None
+        absent = where.absent
+        p = lost = nothing = None
         if weights is not None:
-            p, lost = normalise_weights(name, weights, where.present, width)
-        if density is not None:
-            lost = None
-        else:
-            assert p is not None and lost is not None  # weights are the only source left
-            density = self._match(share_equally(p, lost, where), where)
+            p, lost, nothing = normalise_weights(name, weights, where, absent)
+            if density is not None:
+                p, lost = torch.where(lost, nothing, p), None
+        if density is None:
+            assert p is not None  # weights are the only source left
+            density = self._match(p, where)
         with disable_autocast(device):
             r = self._expect(density)
             dtype = torch.promote_types(r.dtype, working_dtype(values))
@@ -124,13 +126,13 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             check_batches(name, shapes if p is None else {**shapes, "weights": p.shape[:-1]})
             # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
             w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
-            if p is not None:
-                p = p.to(dtype)
-                w = w if lost is None else torch.where(lost, p, w)
-                w = w + p if self.combined else w
+            if p is not None and self.combined:
+                w = w + p.to(dtype)
+            if lost is not None and nothing is not None:
+                w = torch.where(lost, nothing.to(dtype), w)
             kept = values.to(dtype)
-            if where.present is not None:  # a zero weight would not stop a NaN
-                kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
+            if absent is not None:  # a zero weight would not stop a NaN
+                kept = kept.masked_fill(absent.unsqueeze(-1), 0.0)
             return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
 
     def _fill(self, where: BatchPositions, extents: Tensor | None) -> BatchPositions:
@@ -319,30 +321,51 @@ def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None =
     return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
 
 
-def normalise_weights(name: str, weights: Tensor, present: Tensor | None, width: int) -> tuple[Tensor, Tensor]:
-    """Return weights ``[*, L]`` of the values present, made to sum to one, and which rows cannot be, ``[*, 1]``.
+def normalise_weights(
+    name: str, weights: Tensor, where: BatchPositions, absent: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return weights ``[*, L]`` of the values that are not absent, made to sum to one, in the working dtype.
 
-    In the working dtype. A row without any weight is 0 throughout, one that is not finite NaN; neither has a gradient.
+    Rows that cannot be are ``lost``, the second result, ``[*, 1]``: they have equal weights in their stead, and no
+    gradient. The third is what such a row has to have as its context: 0, or NaN if it is not finite.
     """
-    check_shape(name, "weights", check_floating(name, "weights", weights), "*", width, meaning="one for each value")
+    check_shape(
+        name, "weights", check_floating(name, "weights", weights), "*", where.width, meaning="one for each value"
+    )
     weights = weights.to(working_dtype(weights))
-    if present is not None:
-        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": present.shape[:-1]})
-        weights = torch.where(present, weights, 0.0)
+    if absent is not None:
+        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": absent.shape[:-1]})
+        weights = weights.masked_fill(absent, 0.0)
     if readable(weights) and bool((weights < 0).any()):
         raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
-    total = weights.sum(-1, keepdim=True)
+    total = weights.detach().sum(-1, keepdim=True)
     bounds = torch.finfo(total.dtype)
     lost = total.clamp(bounds.tiny, bounds.max) != total  # elsewhere 1 / total is finite
-    return torch.where(lost, 0 * total.detach(), weights / total.masked_fill(lost, 1.0)), lost
+    equal = where.equal_weights(weights)
+    plainly = partial(_divide_plainly, lost, equal)
+    if not has_first_order(weights):
+        return plainly(weights), lost, 0 * total
+    divide = partial(_divide, total, lost, equal)
+    return FirstOrder.apply(divide, _pull_division_back, plainly, weights), lost, 0 * total
 
 
-def share_equally(p: Tensor, lost: Tensor, where: BatchPositions) -> Tensor:
-    """Return p with the rows that are ``lost`` replaced by equal weights of what is present; of all, if nothing is."""
-    present, share = where.present, where.equal_shares(p)
-    if isinstance(share, float) and present is None:
-        return p.masked_fill(lost, share)
-    if share is not None:
-        return torch.where(lost, share if present is None else present * share, p)
-    equal = torch.ones_like(p) if present is None else (present | ~present.any(-1, keepdim=True)).to(p.dtype)
-    return torch.where(lost, equal / equal.sum(-1, keepdim=True), p)
+def _divide_plainly(lost: Tensor, equal: Tensor | float, weights: Tensor) -> Tensor:
+    return _fill_lost(weights / weights.sum(-1, keepdim=True).masked_fill(lost, 1.0), lost, equal)
+
+
+def _divide(
+    total: Tensor, lost: Tensor, equal: Tensor | float, weights: Tensor
+) -> tuple[tuple[Tensor], tuple[Tensor, ...]]:
+    divisor = total.masked_fill(lost, 1.0)
+    p = _fill_lost(weights / divisor, lost, equal)
+    return (p,), (p, divisor, lost)
+
+
+def _pull_division_back(p: Tensor, divisor: Tensor, lost: Tensor, g: Tensor) -> tuple[Tensor]:
+    centred = g - (g * p).sum(-1, keepdim=True)
+    return (centred.div_(divisor).masked_fill_(lost, 0.0),)
+
+
+def _fill_lost(p: Tensor, lost: Tensor, equal: Tensor | float) -> Tensor:
+    """Return p ``[*, L]`` with equal weights in rows that are lost, ``[*, 1]``."""
+    return torch.where(lost, equal, p) if isinstance(equal, Tensor) else p.masked_fill(lost, equal)

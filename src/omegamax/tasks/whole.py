@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_PART = ".part"  # in the name of a file that is being written
 _LITTLE = 1 << 16  # bytes that a full disk may still have, in blocks too few for what was to be written
 
 
@@ -29,7 +31,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, since only within a file system is renaming one step.
     # It ends as the file does, for those who tell the format by it.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{_PART}{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb+") as file:
@@ -46,3 +48,18 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_parts(folder: str | os.PathLike[str]) -> None:
+    """Remove what :func:`whole_file` had begun in a folder when its process was killed; nobody else may be writing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, ".last.12.part.ckpt").write_text("half"), Path(folder, "last.ckpt").write_text("whole")
+    ...     remove_parts(folder)
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['last.ckpt']
+    """
+    for path in Path(folder).glob(f".*{_PART}*"):
+        if re.fullmatch(rf"\..+\.\d+{re.escape(_PART)}(\.[^.]*)?", path.name):
+            path.unlink(missing_ok=True)

@@ -80,6 +80,9 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path, monkeypatch, ca
 
 
 def test_going_on_where_there_is_nothing_starts(tmp_path, capsys):
+    half = tmp_path / "checkpoints" / ".last.12.part.ckpt"  # the run was killed while it wrote its first checkpoint
+    half.parent.mkdir()
+    half.write_text("half")
     assert main(["vqa", "fit", *scenes(tmp_path, "--ckpt_path=last", max_epochs=1)]) == 0
     assert "is not there yet: starting anew" in capsys.readouterr().err
-    assert len(curve(tmp_path)) == 1
+    assert len(curve(tmp_path)) == 1 and not half.exists()

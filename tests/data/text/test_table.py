@@ -4,6 +4,8 @@ import csv
 import gzip
 import json
 import lzma
+import os
+import threading
 import tracemalloc
 
 import pytest
@@ -91,13 +93,32 @@ def test_wrong_columns_are_named(tmp_path):
     path = write(tmp_path / "a.csv", head=("review", "stars"))
     assert "has no column 'text', it has 'review', 'stars'" in refuse(path)
     assert "has no column 'label'" in refuse(path, text="review")
+    alone = refuse(write(tmp_path / "d.csv", head=("text",), rows=[("a",)]))
+    assert "texts without any are predicted with labelled (--data.labelled false)" in alone
     other = refuse(write(tmp_path / "b.csv", delimiter=";"), text="text")
-    assert "if another character is between its cells (';'?), give it as delimiter (--data.delimiter)" in other
+    assert "if ';' is between its cells, give it as delimiter (--data.delimiter)" in other
     assert "2 columns called 'text'" in refuse(write(tmp_path / "c.csv", head=("text", "text", "label"), rows=[]))
     both = write_lines(tmp_path / "a.jsonl", [{"text": "a", "label": 1}, {"text": "b"}])
     assert "line 2 has no 'label', it has 'text'" in refuse(both)
     both.write_text('{"text": "a", "text": "b", "label": 1}\n')
     assert "the key 'text' occurs twice" in refuse(both)
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_what_cannot_be_between_cells_is_refused(tmp_path, delimiter):
+    with pytest.raises(ValueError, match="delimiter must be one character, no quotation mark and no line end, got"):
+        list(TextTable(write(tmp_path / "a.csv"), delimiter=delimiter))
+
+
+def test_pipe_is_read_where_its_format_is_given(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("text,label\nso fine,1\n",))
+    writer.start()
+    assert [each.words for each in TextTable(pipe, format="csv")] == [("so", "fine")]
+    writer.join()
+    with pytest.raises(FileNotFoundError, match="is a folder"):
+        list(TextTable(tmp_path, format="csv"))
 
 
 def test_columns_with_quotation_marks_are_named_as_they_are(tmp_path):

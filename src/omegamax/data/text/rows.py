@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ def tell_format(path: Path) -> str:
     """
     ending = (path.with_suffix("") if path.suffix in (".xz", ".gz") else path).suffix.lower()
     if ending not in _ENDINGS:
-        raise DataError(f"{path}: the ending must be one of {', '.join(_ENDINGS)}, or give the format, csv, tsv, jsonl")
+        wanted = f"one of {', '.join(_ENDINGS)}"
+        raise DataError(f"{path}: the ending must be {wanted}, or give the format, csv, tsv or jsonl (--data.format)")
     return _ENDINGS[ending]
 
 
@@ -34,6 +35,7 @@ def read_rows(
     columns: Sequence[str],
     *,
     optional: Sequence[str] = (),
+    missing: Mapping[str, str] | None = None,
     format: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
@@ -48,32 +50,43 @@ def read_rows(
         path: plain, or compressed by xz or gzip.
         columns: names of those that every row must have.
         optional: names of others to return where they are there.
+        missing: what to do about columns that are not, by name, for messages.
         format: ``"csv"``, ``"tsv"`` or ``"jsonl"``; None: by the ending of the name.
         delimiter: between cells, another than the format's.
         encoding: of the characters.
     """
     kind = format or tell_format(path)
     check_choice("read_rows", "format", kind, FORMATS)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; check the path")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        wanted = "one character, no quotation mark and no line end"
+        raise ValueError(f"read_rows: delimiter must be {wanted}, got {delimiter!r} (--data.delimiter)")
+    if not path.exists() or path.is_dir():  # a pipe will do
+        raise FileNotFoundError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; check the path")
     if kind == "jsonl":
-        return _objects(path, columns, optional, encoding)
-    return _cells(path, columns, optional, kind, delimiter or _DELIMITERS[kind], encoding)
+        return _objects(path, columns, optional, missing or {}, encoding)
+    return _cells(path, columns, optional, missing or {}, kind, delimiter or _DELIMITERS[kind], encoding)
 
 
 def _objects(
-    path: Path, columns: Sequence[str], optional: Sequence[str], encoding: str
+    path: Path, columns: Sequence[str], optional: Sequence[str], missing: Mapping[str, str], encoding: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, entry in number_json_lines(path, encoding):
-        missing = [name for name in columns if name not in entry]
-        if missing:
+        absent = next((name for name in columns if name not in entry), None)
+        if absent is not None:
+            remedy = missing.get(absent, "name the columns to read")
             there = _list_names(list(entry))
-            raise DataError(f"{path}: line {number} has no {missing[0]!r}, it has {there}; name the columns to read")
+            raise DataError(f"{path}: line {number} has no {absent!r}, it has {there}; {remedy}")
         yield number, {name: entry[name] for name in (*columns, *optional) if name in entry}
 
 
 def _cells(
-    path: Path, columns: Sequence[str], optional: Sequence[str], kind: str, delimiter: str, encoding: str
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    missing: Mapping[str, str],
+    kind: str,
+    delimiter: str,
+    encoding: str,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     begun = 0  # the last line that was read
 
@@ -100,7 +113,7 @@ def _cells(
         if not row:  # a blank line; cells that are there and empty make a row
             continue
         if head is None:
-            head, place = row, _find_columns(path, row, columns, optional, delimiter)
+            head, place = row, _find_columns(path, row, columns, optional, missing, delimiter)
             continue
         if len(row) != len(head):
             wanted = f"{len(head)} cells, as the first line"
@@ -111,17 +124,23 @@ def _cells(
 
 
 def _find_columns(
-    path: Path, head: list[str], columns: Sequence[str], optional: Sequence[str], delimiter: str
+    path: Path,
+    head: list[str],
+    columns: Sequence[str],
+    optional: Sequence[str],
+    missing: Mapping[str, str],
+    delimiter: str,
 ) -> dict[str, int]:
     """Return where the columns asked for are."""
     names = [name.strip() for name in head]
     for name in columns:
         if name not in names:
             remedy = "name those to read"
-            if len(names) == 1:
-                mark = next((each for each in ",;|\t" if each != delimiter and each in names[0]), None)
-                hint = "" if mark is None else f" ({mark!r}?)"
-                remedy = f"if another character is between its cells{hint}, give it as delimiter (--data.delimiter)"
+            mark = next((each for each in ",;|\t" if each != delimiter and each in names[0]), None)
+            if len(names) == 1 and mark is not None:
+                remedy = f"if {mark!r} is between its cells, give it as delimiter (--data.delimiter)"
+            elif name in missing:
+                remedy = missing[name]
             raise DataError(f"{path} has no column {name!r}, it has {_list_names(names)}; {remedy}")
     for name, times in Counter(names).items():
         if times > 1 and (name in columns or name in optional):

@@ -12,6 +12,7 @@ from omegamax.data.text.sample import TextSample
 from omegamax.data.text.texts import HeldOut, Texts
 
 _NAMES = {True: "true", False: "false"}
+_NO_CLASSES = "name the column of classes; texts without any are predicted with labelled (--data.labelled false)"
 
 
 class TextTable(Texts):
@@ -61,7 +62,8 @@ class TextTable(Texts):
 
     def __iter__(self) -> Iterator[TextSample]:
         columns = [self.text, *([self.label] if self.labelled else []), *([self.second] if self.second else [])]
-        for number, row in read_rows(self.path, columns, **self._settings):  # type: ignore[arg-type]
+        missing = {self.label: _NO_CLASSES}
+        for number, row in read_rows(self.path, columns, missing=missing, **self._settings):  # type: ignore[arg-type]
             place = f"{self.path}: line {number}"
             text = _read_text(place, row, self.text)
             second = None if self.second is None else _read_text(place, row, self.second)

@@ -1,7 +1,7 @@
 r"""Gaussian basis functions over the line in one operation: value and first derivatives come out of the same sums.
 
 A step of training spends more time on launching small operations than on what they compute. Autograd would record some
-sixty here, and as many on the way back; this has about forty, and three on the way back. With :math:`\sigma_j` the
+sixty here, and as many on the way back; this has some thirty, and three on the way back. With :math:`\sigma_j` the
 deviation of a basis function, its expectation under the Gaussian is :math:`N(c_j; \mu, \Sigma + \sigma_j^2)`; under the
 truncated parabola with half-width a, in :math:`s = (t - \mu) / a` and :math:`y = (t - c_j) / \sigma_j`,
 
@@ -41,17 +41,16 @@ def expect_under_gaussian(loc: Tensor, scale: Tensor, centers: Tensor, variance:
 
 def expect_under_parabola(loc: Tensor, root: Tensor, centers: Tensor, variance: Tensor) -> Derivatives:
     """Return the expectation under the truncated parabola, of scale Sigma = ``root ** 2``, all ``[*, 1]``."""
-    u, weight = _nodes(loc.device)
+    u, weight, ends = _nodes(loc.device)
     deviation = variance.sqrt()
     inverse = (1.5 * root.square()).pow_(-_THIRD)  # 1 / a
     s0, w = (centers - loc) * inverse, deviation * inverse
     k = w.reciprocal()
     # The ends of what there is to integrate over, in both units: each is a difference of large numbers in one of them.
-    low = ((-1 - s0) * k).clamp_(-_REACH, _REACH)
-    width = ((1 - s0) * k).clamp_(-_REACH, _REACH).sub_(low)
-    start = torch.add(s0, w, alpha=-_REACH).clamp_(-1, 1)
-    breadth = torch.add(s0, w, alpha=_REACH).clamp_(-1, 1).sub_(start)
-    width = torch.where(w < 1, width, breadth * k)
+    middle = s0.unsqueeze(-1)
+    low, high = torch.sub(ends, middle).mul_(k.unsqueeze(-1)).clamp_(-_REACH, _REACH).unbind(-1)
+    start, stop = torch.addcmul(middle, w.unsqueeze(-1), ends, value=_REACH).clamp_(-1, 1).unbind(-1)
+    width = torch.where(w < 1, high - low, (stop - start).mul_(k))
     y = torch.addcmul(low.unsqueeze(-1), width.unsqueeze(-1), u)
     s = torch.addcmul(start.unsqueeze(-1), (w * width).unsqueeze(-1), u)
     bell = torch.exp(torch.square(y).mul_(-0.5))
@@ -64,11 +63,15 @@ def expect_under_parabola(loc: Tensor, root: Tensor, centers: Tensor, variance: 
 
 
 @cache
-def _nodes(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return nodes and weights over (0, 1), kept on each device: a copy would wait for all that a GPU has to do."""
+def _nodes(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return nodes and weights over (0, 1), and -1 and 1, the ends of the support.
+
+    They are kept on each device: a copy would wait for all that a GPU has to do.
+    """
     x, weight = gauss_legendre(_COUNT)
     with torch.inference_mode(False):
-        return x.to(device, copy=True), weight.to(device, copy=True)
+        ends = torch.tensor([-1.0, 1.0], dtype=x.dtype)
+        return x.to(device, copy=True), weight.to(device, copy=True), ends.to(device)
 
 
 def expect_on_line(

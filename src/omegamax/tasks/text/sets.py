@@ -148,6 +148,7 @@ class TableData(TextData):
         labelled: whether ``test`` has classes; without, it can be predicted, and not measured on.
         held_out: share that validation takes where it has no file.
         split_seed: of which these are.
+        format: ``"csv"``, ``"tsv"`` or ``"jsonl"``; None: by the ending of a name.
         delimiter: between cells; None: a comma in ``.csv`` files, a tab in ``.tsv`` files.
         encoding: of the files.
         settings: as for :class:`TextData`.
@@ -164,11 +165,13 @@ class TableData(TextData):
         labelled: bool = True,
         held_out: float = 0.1,
         split_seed: int = 0,
+        format: str | None = None,
         delimiter: str | None = None,
         encoding: str = "utf-8",
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
+        self.format = format
         self.train, self.val, self.test, self.labelled = train, val, test, labelled
         self.text, self.label, self.second = text, label, second
         self.held_out, self.split_seed, self.delimiter, self.encoding = held_out, split_seed, delimiter, encoding
@@ -180,6 +183,6 @@ class TableData(TextData):
     def read(self, split: str) -> Texts:
         part, file, held_out = choose_file(split, self.train, self.val, self.test, self.held_out)
         columns: dict[str, Any] = {name: getattr(self, name) for name in ("text", "label", "second")}
-        settings: dict[str, Any] = {"held_out": held_out, "seed": self.split_seed, "encoding": self.encoding}
+        columns |= {name: getattr(self, name) for name in ("format", "delimiter", "encoding")}
         labelled = self.labelled or split != "test" or self.test is None
-        return TextTable(file, part, **columns, labelled=labelled, delimiter=self.delimiter, **settings)
+        return TextTable(file, part, **columns, labelled=labelled, held_out=held_out, seed=self.split_seed)
