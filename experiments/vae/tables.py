@@ -99,12 +99,13 @@ def rates_table(trials: Rows) -> str:
 
 
 def small_table(rows: Rows) -> str:
-    """Bits at small size: Gaussian-sparsemax and straight-through codes at one rate."""
-    lines = []
+    """Bits at small size: Gaussian-sparsemax and straight-through codes at one rate, and how far they are apart."""
+    lines, kinds, columns = [], ("gaussian_sparsemax", "straight_through"), ("bound", "weighted")
     for name in SETS:
-        for kind in ("gaussian_sparsemax", "straight_through"):
-            mine = rows_of(rows, {"set": name, "codes": "bits", "kind": kind, "size": "small"})
-            lines.append([f"{name}: {NAMES[kind]}", *(mean(mine, column, 1) for column in ("bound", "weighted"))])
+        own = [rows_of(rows, {"set": name, "codes": "bits", "kind": kind, "size": "small"}) for kind in kinds]
+        for kind, mine in zip(kinds, own, strict=True):
+            lines.append([f"{name}: {NAMES[kind]}", *(mean(mine, column, 1) for column in columns)])
+        lines.append([f"{name}: difference", *(paired_difference(*own, column, 1) for column in columns)])
     return table(["bits, small", "bound", "weighted bound"], lines)
 
 

@@ -129,6 +129,12 @@ def test_csv_has_the_numbers_unrounded_and_gaps_empty(read):
     assert table[2]["attention"] == "multimodal" and table[2]["components"] == "1.75"
 
 
+def test_sets_without_maps_of_what_matters_have_no_columns_of_them():
+    plain = page(Comparison("Photographs", "", [Row("softmax", "softmax", {"overall": 0.5}, 10, zero=0.0)]))
+    assert "zero, %" in plain and "Zero is the share" in plain
+    assert not any(word in plain.split("<script")[0] for word in ("JSD", "inside, %", "what matters"))
+
+
 def test_page_leaves_out_what_there_is_none_of():
     bare = page(Comparison("Only a table", "", [Row("softmax", "softmax", {}, 10)]))
     assert 'id="table"' in bare

@@ -44,10 +44,12 @@ def page(comparison: Comparison) -> str:
 
 def _table(comparison: Comparison) -> str:
     blind = " The last line is a model that reads the question and sees no picture." if comparison.baseline else ""
-    about = f"""\
+    matters = """\
 JSD is the Jensen&ndash;Shannon divergence, in bits, between the attention and the map of what matters; inside, the
-share of the attention that falls on what matters; zero, the share of cells with exactly none. The best of each column
-is bold.{blind}"""
+share of the attention that falls on what matters; zero, the share of cells with exactly none."""
+    if all(row.divergence is None and row.inside is None for row in comparison.rows):
+        matters = "Zero is the share of cells with exactly no attention."
+    about = f"{matters} The best of each column is bold.{blind}"
     return make_table_section(about, table(comparison), summarise(comparison), table_csv(comparison))
 
 
