@@ -27,7 +27,7 @@ from omegamax.cli._program import program
 from omegamax.cli._stop import Stopped, advise_on_stop
 from omegamax.cli.application import Application, load
 from omegamax.data.errors import printable
-from omegamax.tasks.callbacks import Curve, Draws, Epochs, LastCheckpoint, WeightsWriter
+from omegamax.tasks.callbacks import BestCheckpoint, Curve, Draws, Epochs, LastCheckpoint, WeightsWriter
 from omegamax.tasks.checkpoint_io import PlainCheckpointIO
 from omegamax.tasks.finite import FiniteCheck, NotFiniteError
 from omegamax.tasks.quiet import quiet
@@ -209,7 +209,8 @@ def _tell_results(done: RunCLI) -> None:
     out, name, monitor = Path(done.trainer.default_root_dir), done.application.name, done.application.monitor
     if (out / "curve.json").is_file():
         points = json.loads((out / "curve.json").read_text(encoding="utf-8"))
-        best = max((point for point in points if monitor in point), key=lambda p: p[monitor], default=None)
+        known = [point for point in reversed(points) if monitor in point]  # of equal ones the last
+        best = max(known, key=lambda p: p[monitor], default=None)
         if best is not None:
             print(f"best {monitor}: {best[monitor]:.3f}, after {best['step']} steps")
     if (out / "model.safetensors").is_file():
@@ -238,7 +239,7 @@ def _checkpoints(folder: Path, monitor: str, validated: bool) -> list[L.Callback
     """Make callbacks that keep the best network and the last: two, for the last is kept where it is not the best."""
     when = False if validated else None  # with each validation, at the end of an epoch too, or with each epoch
     settings: dict[str, Any] = {"enable_version_counter": False, "save_on_train_epoch_end": when}
-    best = ModelCheckpoint(folder, "best", monitor=monitor, mode="max", **settings)
+    best = BestCheckpoint(folder, "best", monitor=monitor, mode="max", **settings)
     last = ModelCheckpoint(folder, "last", **settings)
     return [best, last] if validated else [last]
 

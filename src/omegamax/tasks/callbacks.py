@@ -12,7 +12,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from omegamax.data import DataError
 from omegamax.data.files import parse_json, read_text
@@ -109,6 +109,18 @@ class LastCheckpoint(Checkpoint):
         if trainer.global_step == trainer.max_steps and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             path = Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt"
             trainer.save_checkpoint(path, weights_only=False)  # the state of training too
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """The checkpoint with the highest value of ``monitor``; of equal ones the last.
+
+    On a small set BLEU-4 is 0 for many epochs: the first of them has learnt least.
+    """
+
+    def check_monitor_top_k(self, trainer: L.Trainer, current: torch.Tensor | None = None) -> bool:
+        if super().check_monitor_top_k(trainer, current):
+            return True
+        return current is not None and trainer.strategy.reduce_boolean_decision(bool(current == self.best_model_score))
 
 
 class Epochs(Callback):

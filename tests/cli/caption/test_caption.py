@@ -41,6 +41,14 @@ def test_run_leaves_its_files(done):
     assert [point["step"] for point in curve(done)] == [3, 6] and all(wanted <= point.keys() for point in curve(done))
 
 
+def test_of_networks_that_score_the_same_the_last_is_kept(done):
+    assert [point["val_bleu4"] for point in curve(done)] == [0, 0]  # six pictures and two epochs teach no four words
+    best = torch.load(done / "checkpoints" / "best.ckpt", weights_only=True)
+    assert best["global_step"] == 6
+    learnt, kept = best["state_dict"], CaptionTask.load(done / "model.safetensors").model.state_dict()
+    assert all(torch.equal(learnt[f"model.{name}"], value) for name, value in kept.items())
+
+
 def test_run_that_was_stopped_goes_on_as_if_it_had_not(done, tmp_path):
     check_goes_on(CaptionTask, run_in, tmp_path, done, 5)
 
