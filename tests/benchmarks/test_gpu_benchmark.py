@@ -322,7 +322,7 @@ def test_goals_are_measured_line_by_line(parts, sheet, monkeypatch):
 
 
 def test_every_line_of_the_goals_has_an_aim_or_says_why_not(parts):
-    """Lines without an aim compare laws of scores with other libraries."""
+    """Lines without an aim compare distributions of scores with other libraries."""
     for goal in parts.goals.cases("full"):
         assert goal.aim is not None or goal.dtype == "bfloat16"
         assert goal.unit in ("over", "ms", "MiB") and goal.ours != goal.baseline
