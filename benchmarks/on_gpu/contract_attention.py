@@ -76,7 +76,7 @@ def jobs(scale: str = "full") -> list[Job]:
         return [Job("contract_attention", __name__, "check", ("one key", "float32"))]
     pairs = [(setting, "bfloat16") for setting in SETTINGS] + [(setting, "float32") for setting in FLOAT32]
     found = [Job("contract_attention", __name__, "check", pair) for pair in [*pairs, ("causal", "float16")]]
-    others = ("check_repeatable", "check_support", "check_memory")
+    others = ("check_repeatable", "check_support", "check_memory", "check_sinks")
     return found + [Job("contract_attention", __name__, function) for function in others]
 
 
@@ -156,6 +156,33 @@ def _steady(q: Tensor, k: Tensor, alpha: float | Tensor, **options) -> Tensor:
     top = z.amax(-1, keepdim=True)
     threshold = top - p.amax(-1, keepdim=True) ** (alpha - 1)
     return ((z - threshold).abs().amin(-1, keepdim=True) > STEADY).to(q.dtype)
+
+
+def check_sinks(sheet: Sheet, device: str = DEVICE, queries: int = 300) -> None:
+    """A sink for each head: outputs by the largest error, gradients by all, for some scores are at an edge."""
+    for dtype in (torch.bfloat16, torch.float32):
+        row = {"work": "attention, sinks", "dtype": str(dtype)[6:], "name": "omegamax", "shape": f"2x4x{queries}x64"}
+        with sheet.kept(way="alpha 1.5", **row):
+            torch.manual_seed(6)
+            leaves = [torch.randn(2, 4, queries, 64, device=device).to(dtype) for _ in range(3)]
+            leaves.append(torch.linspace(-1, 2, 4, device=device))
+            g = torch.randn(2, 4, queries, 64, device=device).to(dtype)
+
+            def call(q, k, v, sinks):
+                return omegamax.attention(q, k, v, "entmax15", is_causal=True, sinks=sinks)
+
+            with omegamax.backend("reference"):
+                exact = _with_gradients(call, [x.double() for x in leaves], g)
+                rough = _with_gradients(call, leaves, g)
+            found = _with_gradients(call, leaves, g)
+            small = FLOOR if dtype is torch.float32 else torch.finfo(dtype).eps / 2
+            limit = max(small * largest(exact[0]), 2 * worst(rough[0], exact[0]))
+            sheet.contract(worst(found[0], exact[0]), limit, way="alpha 1.5: output", **row)
+            for part, mine, theirs, truth in zip(
+                ("dq", "dk", "dv", "dsinks"), found[1:], rough[1:], exact[1:], strict=True
+            ):
+                errors = [float((x.double() - truth).norm() / truth.norm()) for x in (mine, theirs)]
+                sheet.contract(errors[0], max(1e-4, 2 * errors[1]), way=f"alpha 1.5: {part}", **row)
 
 
 def check_repeatable(sheet: Sheet, device: str = DEVICE) -> None:

@@ -49,6 +49,8 @@ MAPS: dict[str, Map] = {
         z, _ceiling(z), lower=0.25 / z.shape[-1]
     ),
     "constrained_softmax": lambda z: omegamax.constrained_softmax(z, _ceiling(z)),
+    "fusedmax(0.2)": lambda z: omegamax.fusedmax(z, 0.2),
+    "oscarmax(0.01)": lambda z: omegamax.oscarmax(z, 0.01),
 }
 
 
@@ -64,6 +66,8 @@ KINDS = {
     "k_subsets": ("k_subsets(3)", "k_subsets(k of each row)", "k_subsets(at most 3)"),
     "box": ("constrained_sparsemax", "constrained_sparsemax(with floors)"),
     "capped": ("constrained_softmax",),
+    "chain": ("fusedmax(0.2)",),
+    "clusters": ("oscarmax(0.01)",),
 }
 
 
@@ -183,6 +187,8 @@ PARAMETERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], float, float]] =
     "k_subsets: k": (omegamax.k_subsets, 1.5, 6.0),
     "constrained_sparsemax: upper": (omegamax.constrained_sparsemax, 0.2, 0.5),
     "constrained_softmax: upper": (omegamax.constrained_softmax, 0.02, 0.1),
+    "fusedmax: strength": (omegamax.fusedmax, 0.05, 1.0),
+    "oscarmax: strength": (omegamax.oscarmax, 0.002, 0.1),
 }
 
 

@@ -1,4 +1,4 @@
-"""Goals of maps of rows and of losses, by the law of their scores: how many are in the support decides."""
+"""Goals of maps of rows and of losses, by the distribution of their scores: how many are in the support decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from on_gpu.clock import Run
 from on_gpu.goal import WAYS, Goal, Key
 
 SOFTMAX = ("softmax", "torch")
-LAWS = ("normal", "flat", "peaked", "heavy-tailed")
+DISTRIBUTIONS = ("normal", "flat", "peaked", "heavy-tailed")
 MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "sparsemax": omegamax.sparsemax,
     "entmax15": omegamax.entmax15,
@@ -26,7 +26,7 @@ MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "normmax": omegamax.normmax,
 }
 PEERS = {"sparsemax": 2.0, "entmax15": 1.5, "entmax(1.25)": 1.25}
-# Map, rows, size, dtypes, law, way, aim, before; of each only the most that it should take.
+# Map, rows, size, dtypes, drawn, way, aim, before; of each only the most that it should take.
 LINES: list[tuple[str, int, int, tuple[str, ...], str, str, float | None, str]] = [
     *(("k_subsets(8)", 512, size, ("float32",), "normal", "forward", 1.5, "450-970") for size in (50257, 131072)),
     ("k_subsets(8)", 512, 131072, ("float32",), "normal", "forward+backward", 1.5, ""),
@@ -46,32 +46,32 @@ LINES: list[tuple[str, int, int, tuple[str, ...], str, str, float | None, str]] 
     ),
     ("entmax(3)", 8192, 4096, ("float32",), "normal", "forward", 3.0, "25"),
     ("entmax(3 for each row)", 65536, 128, ("float32",), "normal", "forward", 3.0, "200"),
-    *((name, 8192, 4096, ("bfloat16",), law, "forward", None, "") for name in PEERS for law in LAWS),
+    *((name, 8192, 4096, ("bfloat16",), drawn, "forward", None, "") for name in PEERS for drawn in DISTRIBUTIONS),
 ]
 
 
 def goals(scale: str) -> list[Goal]:
     found = []
-    for work, rows, size, dtypes, law, way, aim, before in LINES:
+    for work, rows, size, dtypes, drawn, way, aim, before in LINES:
         rows, size = (4, 16) if scale == "tiny" else (rows, size)
         for dtype in dtypes:
-            make = partial(_rivals, work, rows, size, dtype, law, way)
-            title = way if law == "normal" else f"{law} scores, {way}"
+            make = partial(_rivals, work, rows, size, dtype, drawn, way)
+            title = way if drawn == "normal" else f"{drawn} scores, {way}"
             found.append(Goal(work, f"{rows}x{size}", dtype, title, make, SOFTMAX, aim, before))
     return found + _losses(scale)
 
 
-def scores(rows: int, size: int, law: str) -> Tensor:
+def scores(rows: int, size: int, drawn: str) -> Tensor:
     """Standard normal scores; a hundredth of them, five times them, or Student's t with two degrees of freedom."""
     generator = torch.Generator(DEVICE).manual_seed(0)
     z = torch.randn(rows, size, device=DEVICE, generator=generator)
-    if law == "heavy-tailed":
+    if drawn == "heavy-tailed":
         return z / torch.empty_like(z).exponential_(generator=generator).sqrt()
-    return z * {"flat": 0.01, "peaked": 5.0}.get(law, 1.0)
+    return z * {"flat": 0.01, "peaked": 5.0}.get(drawn, 1.0)
 
 
-def _rivals(work: str, rows: int, size: int, dtype: str, law: str, way: str) -> dict[Key, Run]:
-    z = scores(rows, size, law).to(getattr(torch, dtype))
+def _rivals(work: str, rows: int, size: int, dtype: str, drawn: str, way: str) -> dict[Key, Run]:
+    z = scores(rows, size, drawn).to(getattr(torch, dtype))
     run = WAYS[way]
     found = {SOFTMAX: run(lambda x: torch.softmax(x, -1), z), (work, "omegamax"): run(MAPS[work], z)}
     for name in peers.NAMES if work in PEERS and way == "forward" else ():

@@ -79,7 +79,7 @@ def test_rivals_are_timed_in_turns_and_one_that_fails_does_not_stop_the_others(p
     assert calls[-6:] == ["base", "other"] * 3
 
 
-@pytest.mark.parametrize("name", ["sparsemax", "entmax(alpha of each row)", "k_subsets(at most 3)"])
+@pytest.mark.parametrize("name", ["sparsemax", "entmax(alpha of each row)", "k_subsets(at most 3)", "fusedmax(0.2)"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_row_contracts_are_kept(parts, sheet, name: str, dtype: str):
     parts.contract_rows.check(
@@ -130,6 +130,12 @@ def test_attention_contracts_are_kept(parts, sheet, name: str):
         parts.contract_attention.check(sheet, name, dtype, "cpu")
     rows = parts.sheet.read(sheet.path)
     assert len(rows) == 8 and all(row["ok"] == "yes" for row in rows)
+
+
+def test_contracts_of_sinks_are_kept(parts, sheet):
+    parts.contract_attention.check_sinks(sheet, "cpu", queries=20)
+    rows = parts.sheet.read(sheet.path)
+    assert len(rows) == 10 and all(row["ok"] == "yes" for row in rows)
 
 
 def test_plain_attention_sees_what_it_should(parts):
@@ -316,7 +322,7 @@ def test_goals_are_measured_line_by_line(parts, sheet, monkeypatch):
 
 
 def test_every_line_of_the_goals_has_an_aim_or_says_why_not(parts):
-    """Lines without an aim compare laws of scores with other libraries."""
+    """Lines without an aim compare distributions of scores with other libraries."""
     for goal in parts.goals.cases("full"):
         assert goal.aim is not None or goal.dtype == "bfloat16"
         assert goal.unit in ("over", "ms", "MiB") and goal.ours != goal.baseline

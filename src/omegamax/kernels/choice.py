@@ -137,11 +137,13 @@ RULES = (
     *_in_registers("entmax_vjp", (*_ABOVE_2, *_TENSOR), "entmax_vjp_kernel", "reference.entmax_vjp"),
     *_in_registers("alpha_vjp", (Case.ANY,), "alpha_vjp_kernel", "reference.alpha_vjp"),
     Rule("normmax", _NORM_POWERS, FAST, REGISTER_ROW, ("normmax_power_kernel",)),
-    Rule("normmax", _NORM_POWERS, FAST, None, ("general_long_kernel",)),
+    Rule("normmax", _NORM_POWERS, FAST, None, ("normmax_power_long_kernel",)),
     Rule("normmax", _NORM_OTHERS, FAST, REGISTER_ROW, ("general_kernel",)),
     Rule("normmax", _NORM_OTHERS, FAST, None, ("general_long_kernel",)),
     Rule("normmax", _NORMS, DOUBLE, None, ("reference.normmax",)),
-    *_in_registers("normmax_vjp", _NORM_UP_TO_2, "normmax_vjp_kernel", "reference.normmax_vjp"),
+    *_in_registers(
+        "normmax_vjp", _NORM_UP_TO_2, "normmax_vjp_kernel", "reference.normmax_vjp", "normmax_vjp_long_kernel"
+    ),
     *_in_registers("normmax_vjp", _NORM_ABOVE_2, "entmax_vjp_kernel", "reference.normmax_vjp"),
     *_in_registers("k_subsets", _BOUNDS, "clip_kernel", "reference.k_subsets", "clip_long_kernel"),
     *_in_registers("box_simplex", (Case.SCALARS,), "clip_kernel", "reference.box_simplex", "clip_long_kernel"),

@@ -44,7 +44,7 @@ def tv_prox_1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
         tensor([ 0.7500,  0.7500, -0.5000,  0.2500])
 
     Reference: Condat (IEEE Signal Processing Letters 2013); Davies & Kovac (Annals of Statistics 2001), the taut string
-    that plain torch finds; Johnson (JCGS 2013), sec. 3, the dynamic program that is compiled.
+    that plain torch and Triton find; Johnson (JCGS 2013), sec. 3, the dynamic program that is compiled.
     """
     return prox_1d("tv_prox_1d", x, strength, dim)
 

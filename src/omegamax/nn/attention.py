@@ -15,6 +15,7 @@ from omegamax.maps import Omega
 from omegamax.nn._certified import Certificate, attend_to_cache, check_cache_arguments
 from omegamax.nn._fused_attention import find_fused_call
 from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
+from omegamax.nn._sink_key import add_sink
 from omegamax.nn._support import AttentionSupport, measure_support
 from omegamax.nn._torch_attention import attend_by_torch
 from omegamax.nn.paged_cache import PagedCache
@@ -212,6 +213,10 @@ def attention(
     omega = resolve("attention", transform)
     if sinks is not None:
         _check_sinks(sinks, shape)
+        call = None if return_weights or return_support else find_fused_call(q, k, v, omega, pairs, scale, shape)
+        call = None if call is None else add_sink(call, sinks)
+        if call is not None:
+            return call(deterministic, False, dropout)[0]
         return _plain(q, k, v, omega, pairs, scale, sinks, dropout, return_weights, return_support)
     if not return_weights:
         call = find_fused_call(q, k, v, omega, pairs, scale, shape)

@@ -407,3 +407,30 @@ def test_mask_that_is_the_same_for_every_query_stays_small(fused):
     out = attention(q, k, v, mask=keys.expand(1, 1, QUERIES, KEYS))
     assert fused[0].shape == (1, 1, 1, KEYS)
     torch.testing.assert_close(out, attention(q, k, v, mask=keys, return_weights=True)[0], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "depth", "causal"), [(torch.float32, 2e-6, 8, True), (torch.bfloat16, 1e-2, 6, False)]
+)
+def test_sinks_are_one_more_key(fused, dtype, tolerance, depth, causal):
+    q, k, v = heads(dtype=dtype, depth=depth)
+    sinks = torch.tensor([0.7, -math.inf], device=DEVICE, requires_grad=True)
+    options = {"transform": "entmax15", "is_causal": causal, "offset": KEYS - QUERIES if causal else 0}
+    out = attention(q, k, v, sinks=sinks, **options)
+    assert len(fused) == 1 and out.shape == q.shape[:-1] + v.shape[-1:] and out.dtype == dtype
+    g = torch.randn_like(out)
+    found = (out, *torch.autograd.grad(out, (q, k, v, sinks), g))
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v, sinks)]
+    exact = attention(*wide[:3], sinks=wide[3], **options)
+    for got, value in zip(found, (exact, *torch.autograd.grad(exact, wide, g.double())), strict=True):
+        value = value.nan_to_num()  # a sink without weight has no gradient
+        limit = tolerance * (1 + value.abs().max().item())
+        torch.testing.assert_close(got.double(), value, rtol=0, atol=limit)
+
+
+def test_sinks_beside_masks_by_position_are_computed_plainly(fused):
+    q, k, v = heads()
+    sinks = torch.zeros(2, device=DEVICE)
+    for options in ({"window": 3}, {"lengths": torch.tensor([9], device=DEVICE)}, {"return_weights": True}):
+        attention(q, k, v, "sparsemax", sinks=sinks, **options)
+    assert not fused

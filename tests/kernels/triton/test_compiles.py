@@ -14,7 +14,8 @@ pytest.importorskip("triton", minversion="3.4")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "operation, kernels", [("rows", 66), ("losses", 32), ("attention", 45), ("contour", 8), ("variation", 7)]
+    "operation, kernels",
+    [("rows", 66), ("bounds", 6), ("losses", 32), ("attention", 45), ("contour", 8), ("variation", 7)],
 )
 def test_kernels_compile_for_hopper(operation, kernels, tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

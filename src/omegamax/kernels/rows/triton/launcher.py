@@ -7,7 +7,7 @@ computed in float32; float64 goes to plain torch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
 from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
 from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
 from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_vjp_kernel
+from omegamax.kernels.rows.triton.normmax_long import normmax_power_long_kernel, normmax_vjp_long_kernel
 from omegamax.kernels.rows.triton.power import entmax_power_kernel
 from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
 from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
@@ -167,16 +168,30 @@ def _power(call: Call) -> None:
 
 def _power_long(call: Call) -> None:
     kind, integer, fraction = call.exponent
-    count, size, _ = call.sizes
+    constants = (kind.value, integer, fraction > 0, *_candidates(call, kind))
+    _list_candidates(entmax_power_long_kernel, call, (fraction, *call.sizes, *constants))
+
+
+def _normmax_power_long(call: Call) -> None:
+    kind, integer, fraction = call.exponent
+    constants = (kind.value, integer, fraction > 0, call.alpha > 2, *_candidates(call, kind))
+    _list_candidates(normmax_power_long_kernel, call, (call.alpha, fraction, *call.sizes, *constants))
+
+
+def _candidates(call: Call, kind: Kind) -> tuple:
+    """Return how a long row is read whose candidates are listed: unmasked or not, depth, block, group and groups."""
+    _, size, _ = call.sizes
     power = kind is Kind.ENTMAX_POWER
-    depth, block, warps = candidate_blocks(size, power)
+    depth, block, _ = candidate_blocks(size, power)
     group = power_of_2(-(-size // block))
-    groups = max(MAX_CANDIDATES[power] // group, 1)
-    unmasked = size % (depth * block) == 0
-    constants = (kind.value, integer, fraction > 0, unmasked, depth, block, group, groups)
-    arguments = (fraction, *call.sizes, *constants)
-    tensors = (call.rows, call.p)
-    launch(entmax_power_long_kernel, count, tensors, arguments, warps, call.key, scratch=(count, groups))
+    return size % (depth * block) == 0, depth, block, group, max(MAX_CANDIDATES[power] // group, 1)
+
+
+def _list_candidates(kernel: Any, call: Call, arguments: tuple) -> None:
+    count, size, _ = call.sizes
+    warps = candidate_blocks(size, call.exponent.kind is Kind.ENTMAX_POWER).warps
+    scratch = (count, arguments[-1])
+    launch(kernel, count, (call.rows, call.p), arguments, warps, call.key, scratch=scratch)
 
 
 def _any_alpha(call: Call) -> None:
@@ -247,6 +262,7 @@ FORWARD: dict[str, Callable[[Call], None]] = {
     "general_kernel": _general,
     "general_long_kernel": _general_long,
     "normmax_power_kernel": _normmax_power,
+    "normmax_power_long_kernel": _normmax_power_long,
 }
 
 
@@ -263,6 +279,9 @@ def _launch_vjp(name: str, p: Tensor, g: Tensor, alpha: Parameter, kind: Kind, d
         if name == "normmax_vjp_kernel":
             arguments: tuple = (scalar, *sizes, scalar == 2, unmasked, each, block)
             launch(normmax_vjp_kernel, -(-count // each), tensors, arguments, warps, key)
+        elif name == "normmax_vjp_long_kernel":
+            arguments = (scalar, *sizes, scalar == 2, LONG_BLOCK.block)
+            launch(normmax_vjp_long_kernel, count, tensors, arguments, LONG_BLOCK.warps, key)
         elif name == "entmax_vjp_kernel":
             arguments = (alphas, scalar, *sizes, kind.value, alphas is not None, unmasked, each, block)
             launch(entmax_vjp_kernel, -(-count // each), tensors, arguments, warps, key)
