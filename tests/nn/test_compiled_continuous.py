@@ -73,6 +73,7 @@ def test_code_of_the_compiler():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.inductor
 def test_code_of_the_compiler_for_several_components():
     check(MultimodalAttention(PLANE, 2, positions=(3, 4), iterations=2, restarts=2), 12, "inductor")
