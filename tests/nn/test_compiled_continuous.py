@@ -45,8 +45,8 @@ def test_over_the_line(alpha):
     check(ContinuousAttention(LINE, alpha), 9, "aot_eager")
 
 
-# Of the others, the code of the compiler is tested.
-@pytest.mark.parametrize("alpha", [2.0, pytest.param(4 / 3, marks=pytest.mark.slow)])
+# Of 1.5, the code of the compiler is tested.
+@pytest.mark.parametrize("alpha", [2.0, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (1.0, 4 / 3))])
 def test_over_the_plane(alpha):
     check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "aot_eager")
 
@@ -68,12 +68,12 @@ def test_several_components(components, most, training):
 
 @pytest.mark.slow
 @pytest.mark.inductor
-@pytest.mark.parametrize("alpha", [1.0, 1.5])
-def test_code_of_the_compiler(alpha):
-    check(ContinuousAttention(PLANE, alpha, positions=(3, 4)), 12, "inductor")
+def test_code_of_the_compiler():
+    check(ContinuousAttention(PLANE, 1.5, positions=(3, 4)), 12, "inductor")
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.inductor
 def test_code_of_the_compiler_for_several_components():
     check(MultimodalAttention(PLANE, 2, positions=(3, 4), iterations=2, restarts=2), 12, "inductor")

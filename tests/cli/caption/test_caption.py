@@ -126,7 +126,9 @@ def test_networks_on_the_same_features_have_them_made_once(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_demo_ends_with_a_strip(tmp_path, capsys):
+def test_demo_ends_with_a_strip(tmp_path, capsys, monkeypatch):
+    few = {"samples": (64, 8, 8), "pictures": 64, "feature_steps": 3}
+    monkeypatch.setattr("omegamax.cli.caption.demo.make_recipe", lambda kind, options: kind(steps=options.steps, **few))
     assert main(["caption", "demo", "--out", str(tmp_path / "demo"), "--steps", "3"]) == 0
     shown = capsys.readouterr().out
     assert "continuous sparsemax" in shown and "caption explain" in shown

@@ -636,6 +636,7 @@ def test_compiled_call_equals_eager(fresh_compiler, alpha: float | list[float]):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.inductor
 @WARNINGS
 def test_inductor_code_equals_eager(fresh_compiler):
