@@ -135,9 +135,7 @@ def draw_lengths(rows: Rows, path: Path) -> None:
     kinds = [kind for kind in length.KINDS if any(row["kind"] == kind for row in rows)]
     with viz.style():
         size = (max(4.2, 2.6 * len(tasks)), 4.6)
-        figure, axes = pyplot().subplots(
-            2, len(tasks), figsize=size, sharex=True, sharey="row", layout="constrained", squeeze=False
-        )
+        figure, axes = pyplot().subplots(2, len(tasks), figsize=size, sharex=True, layout="constrained", squeeze=False)
         for place, task in enumerate(tasks):
             above, below = axes[:, place]
             for kind in kinds:
