@@ -21,13 +21,13 @@ from typing import Any
 
 import torch
 from corpus import draw_windows, list_windows, read_tokens
+from pages import look
 from torch import Tensor
 from training import Place, autocast, train
 
 from omegamax.generation import Truncation, sample
 from omegamax.metrics import distinct
 from omegamax.models.language import Decoder, LanguageConfig, TokenOutputConfig
-from omegamax.nn import PagedCache
 from omegamax.tasks.experiment import Arguments, name_device, tell_end
 from omegamax.tasks.language import LanguageScores
 from omegamax.tasks.trials import Trials
@@ -52,7 +52,7 @@ RULES = {
     "nucleus": [Truncation(top_p=p) for p in (0.8, 0.9, 0.95, 0.98)],
     "min-p": [Truncation(min_p=p) for p in (0.01, 0.03, 0.1, 0.3)],
 }
-PAGE, PAGED = 16, (128, 256, 512)
+PAGED = (128, 256, 512)  # keys, in pages
 PROMPT, WRITTEN, PROMPTS = 16, 64, 32
 
 
@@ -156,20 +156,9 @@ def measure_pages(folder: Path, job: Mapping[str, Any], model: Decoder, windows:
     table = Trials(folder / "pages.csv", columns, ("output", "attention", "seed", "keys", "layer", "head"))
     rows = []
     for keys in PAGED:
-        if keys + 1 > windows.shape[1]:
-            continue
-        _, state = model.read(windows[:16, :keys], {})
-        for layer in state["layers"]:
-            cache = PagedCache(PAGE)
-            cache.append(layer["own"]["keys"], layer["own"]["values"])
-            layer["own"] = {"pages": cache, "count": len(cache)}
-        _, state = model.read(windows[:16, keys : keys + 1], state)
-        for number, layer in enumerate(state["layers"]):
-            certificate = layer["own"]["certificate"]
-            assert bool(certificate.holds.all())
-            for head, share in enumerate(certificate.share.mean((0, 2)).tolist()):
-                about = {name: job[name] for name in ("output", "attention", "seed")}
-                rows.append({**about, "keys": keys, "layer": number, "head": head, "share": round(share, 5)})
+        if keys + 1 <= windows.shape[1]:
+            about = {name: job[name] for name in ("output", "attention", "seed")}
+            rows += [{**about, "keys": keys, **each} for each in look(model, windows[:16], keys)]
     table.add(row for row in rows if not _is_there(table, row))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import length
 import memory
+import pages
 from run import HERE, OUTPUTS, RULES, runs_of
 
 from omegamax import viz
@@ -83,6 +84,49 @@ def pages_table(rows: Rows) -> str:
     return table(["keys", "pages read, %", "least of a head", "most of a head"], lines)
 
 
+def heads_table(rows: Rows) -> str:
+    """Return the mean share of pages by alpha and by the number of keys, of heads before and after training."""
+    counts = sorted({int(row["keys"]) for row in rows})
+    lines = []
+    for trained, words in (("0", "before training"), ("1", "trained")):
+        for alpha in sorted({row["alpha"] for row in rows}, key=float):
+            mine = [row for row in rows if _is(row, alpha=alpha, trained=trained)]
+            losses = sorted({row["loss"] for row in mine})
+            cells = [_spread([row for row in mine if int(row["keys"]) == count]) for count in counts]
+            lines.append([f"{words}, alpha {float(alpha):g}", ", ".join(losses), *cells])
+    return table(["heads", "loss", *(f"{count:,} keys" for count in counts)], lines)
+
+
+def _spread(rows: Rows) -> str:
+    """Return the mean of the shares, and the least and the most of a head, in percent."""
+    shares = [100 * float(row["share"]) for row in rows]
+    return f"{statistics.mean(shares):.0f} ({min(shares):.0f} to {max(shares):.0f})"
+
+
+def draw_heads(rows: Rows, path: Path) -> None:
+    """Draw the share of pages against the number of keys, of heads before and after training."""
+    names = {"1.5": "entmax15", "2.0": "sparsemax"}
+    with viz.style():
+        figure, axes = pyplot().subplots(1, 2, figsize=(7.2, 2.9), sharey=True, layout="constrained")
+        for ax, trained, title in zip(axes, ("0", "1"), ("before training", "trained"), strict=True):
+            for alpha in sorted({row["alpha"] for row in rows}, key=float):
+                mine = [row for row in rows if _is(row, alpha=alpha, trained=trained)]
+                counts = sorted({int(row["keys"]) for row in mine})
+                means = [
+                    statistics.mean(100 * float(row["share"]) for row in mine if int(row["keys"]) == count)
+                    for count in counts
+                ]
+                colour = viz.colour(names.get(alpha, "entmax"))
+                ax.plot(counts, means, marker="o", markersize=3, color=colour, label=f"alpha = {float(alpha):g}")
+            ax.axvline(int(rows[0]["length"]), color="0.7", linewidth=0.8, linestyle=":")
+            ax.set_xscale("log", base=2)
+            ax.set(title=title, xlabel="keys", ylim=(0, 103))
+        axes[0].set_ylabel("pages read, %")
+        axes[1].legend(fontsize=8)
+        figure.savefig(path, dpi=130)
+        pyplot().close(figure)
+
+
 def draw_lengths(rows: Rows, path: Path) -> None:
     """Draw the share of right texts, and of wrong tokens, against length; a column for each task."""
     longest = max({row["trained"] for row in rows}, key=int)
@@ -91,9 +135,7 @@ def draw_lengths(rows: Rows, path: Path) -> None:
     kinds = [kind for kind in length.KINDS if any(row["kind"] == kind for row in rows)]
     with viz.style():
         size = (max(4.2, 2.6 * len(tasks)), 4.6)
-        figure, axes = pyplot().subplots(
-            2, len(tasks), figsize=size, sharex=True, sharey="row", layout="constrained", squeeze=False
-        )
+        figure, axes = pyplot().subplots(2, len(tasks), figsize=size, sharex=True, layout="constrained", squeeze=False)
         for place, task in enumerate(tasks):
             above, below = axes[:, place]
             for kind in kinds:
@@ -135,12 +177,15 @@ def main() -> None:
         "outputs": (outputs_table, runs_of(results).rows()),
         "length": (partial(length_table, measure="texts_right", digits=1), length.rows_of(results).rows()),
         "tokens": (partial(length_table, measure="tokens_right", digits=2), length.rows_of(results).rows()),
+        "heads": (heads_table, pages.rows_of(results).rows()),
         "memory": (memory_table, memory.rows_of(results).rows()),
         "pages": (pages_table, Trials(results / "pages.csv", columns, columns[:-1]).rows()),
     }
     fill(page, {name: make(rows) for name, (make, rows) in found.items() if rows})
     if rows := found["length"][1]:
         draw_lengths(rows, results / "length.png")
+    if rows := found["heads"][1]:
+        draw_heads(rows, results / "heads.png")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def read(folder: str, longest: int) -> tuple[int, PackedTexts, PackedTexts]:
     reviews = IMDB(Path(folder) / "imdb", "train", held_out=0.01)
     vocabulary = collect_vocabulary(reviews, least=5)
     test = PackedTexts(IMDB(Path(folder) / "imdb", "test"), vocabulary, longest)
-    return len(vocabulary.words), PackedTexts(reviews, vocabulary, longest), test
+    return vocabulary.num_words, PackedTexts(reviews, vocabulary, longest), test
 
 
 def make_batch(texts: PackedTexts, index: list[int], device: str) -> tuple[Tensor, Tensor, Tensor]:

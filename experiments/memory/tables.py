@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import documents
 from job import HERE, count_last, runs_of
 from network import KINDS
 from resolution import LAYERS, rows_of
@@ -55,12 +56,30 @@ def resolution_table(rows: Rows) -> str:
     return table(["pixels", *head], lines)
 
 
+def documents_table(rows: Rows) -> str:
+    """Return accuracy and time of both kinds of attention by the number of words of a review."""
+    starts, lines = sorted({int(row["words_from"]) for row in rows}), []
+    for place, start in enumerate(starts):
+        line = [f"{start} to {starts[place + 1] - 1}" if start != starts[-1] else f"{start} or more"]
+        for layer in documents.LAYERS:
+            mine = [row for row in rows if (row["layer"], int(row["words_from"])) == (layer, start)]
+            line += [mean(mine, "accuracy"), mean(mine, "milliseconds", 1, 2)]
+        lines.append(line)
+    names = {"functions": "between functions", "positions": "between words"}
+    head = [text for layer in documents.LAYERS for text in (f"{names[layer]}, accuracy", "ms")]
+    return table(["words", *head], lines)
+
+
 def main() -> None:
-    """Fill the tables of the page."""
+    """Fill the tables of the page of which there are rows."""
     page = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "README.md"
     results = HERE / "results"
-    sorted_rows, digits = runs_of(results).rows(), rows_of(results).rows()
-    fill(page, {"accuracy": accuracy_table(sorted_rows), "resolution": resolution_table(digits)})
+    found = {
+        "accuracy": (accuracy_table, runs_of(results).rows()),
+        "resolution": (resolution_table, rows_of(results).rows()),
+        "documents": (documents_table, documents.rows_of(results).rows()),
+    }
+    fill(page, {name: make(rows) for name, (make, rows) in found.items() if rows})
 
 
 if __name__ == "__main__":

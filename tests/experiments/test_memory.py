@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import importlib
+import json
 import shutil
 import sys
 from collections import Counter
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "memory"
-OWN = ("sequences", "network", "job", "run", "resolution", "tables")
+OWN = ("sequences", "network", "job", "run", "resolution", "documents", "tables")
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,40 @@ def test_row_is_written_once(tmp_path, warm_processes):
     with (tmp_path / "runs.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["kind"] for row in rows] == ["signal", "cache"] and all(0 <= float(r["accuracy"]) <= 1 for r in rows)
+
+
+def test_reviews_have_rows_and_a_table_of_both_kinds(scripts, tmp_path):
+    documents = scripts["documents"]
+    folder = tmp_path / "imdb"
+    folder.mkdir()
+    # Lengths of all four ranges, and words that say which class it is.
+    for part, copies in (("train", 10), ("test", 1)):
+        reviews = [
+            {"id": i, "label": i % 2, "text": ("good " if i % 2 else "bad ") * size}
+            for i, size in enumerate((9, 9, 300, 300, 500, 500, 900, 900) * copies)
+        ]
+        (folder / f"{part}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in reviews))
+    sizes = {"data": str(tmp_path), "longest": 1000, "steps": 2, "batch": 4, "rate": 0.01, "test": 4, "device": "cpu"}
+    rows = [
+        {name: str(value) for name, value in row.items()}
+        for layer in documents.LAYERS
+        for row in documents.run({"layer": layer, "seed": 0, "words_from": 0}, argparse.Namespace(**sizes))
+    ]
+    assert [row["words_from"] for row in rows] == ["0", "200", "400", "800"] * 2
+    assert all(row["reviews"] == "2" for row in rows)
+    written = scripts["tables"].documents_table(rows)
+    assert "between words, accuracy" in written and "| 200 to 399 |" in written and "| 800 or more |" in written
+
+
+@pytest.mark.parametrize("layer", ["functions", "positions"])
+def test_padding_of_reviews_changes_nothing(scripts, layer):
+    torch.manual_seed(0)
+    network = scripts["documents"].Reviewer(layer, 20, dim=8, heads=2, layers=1).eval()
+    words, lengths = torch.randint(1, 20, (2, 70)), torch.tensor([40, 70])
+    padded = words.clone()
+    padded[0, 40:] = 0
+    both = network(padded, lengths)
+    torch.testing.assert_close(both[:1], network(words[:1, :40], lengths[:1]), rtol=1e-4, atol=1e-5)
 
 
 def test_page_shows_what_the_rows_say(tmp_path, warm_processes):
