@@ -40,7 +40,7 @@ class RidgeFit(torch.nn.Module):
             the best. The right size of a penalty goes with the square of the basis functions.
         padding: fit zeros around the unit cube as well, on a grid of the same spacing that reaches half a side beyond
             it: :math:`\lfloor k/2 \rfloor` more cells on either side of an axis with k. V then falls to 0 beyond the
-            border. For regular grids only: given by their size, or as the tensor that :func:`grid_positions` makes of it.
+            border. For regular grids only: their size, or the tensor that :func:`grid_positions` makes of it.
         mean: divide the sum of squares by the number of values, so that the penalty weighs the same for any number of
             them: coefficients of the same signal then converge as it is observed at more and more positions.
 
