@@ -138,6 +138,14 @@ def test_padding_observes_zeros_around_the_square(size: tuple[int, int]):
     assert tamed.reconstruct(tamed(ones), beyond).abs().max() < plain.reconstruct(plain(ones), beyond).abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_padding_takes_the_grid_as_a_tensor(dtype: torch.dtype):
+    for basis, size in ((line(), (7,)), (line(), (1,)), (plane(), (4, 3)), (plane(), (1, 5))):
+        values = torch.randn(2, math.prod(size), 3, dtype=F64)
+        found = RidgeFit(basis, grid_positions(size, dtype=dtype), padding=True)(values)
+        assert torch.equal(found, RidgeFit(basis, size, padding=True)(values))
+
+
 def test_padding_with_lengths():
     fit = RidgeFit(line(), 8, padding=True)
     values = torch.randn(2, 8, 3, dtype=F64)
@@ -146,6 +154,16 @@ def test_padding_with_lengths():
 
 
 # Lengths
+
+
+@pytest.mark.parametrize("lengths", [[9, 9], [9, 6], [6, 6]])
+def test_shapes_do_not_depend_on_the_lengths(lengths: list[int]):
+    fit, values = RidgeFit(line(), 9), torch.randn(9, 4, dtype=F64)
+    found = fit(values, torch.tensor(lengths))
+    assert found.shape == (2, 6, 4)
+    assert close(found[1], fit(values, lengths[1]))
+    with pytest.raises(ValueError, match=r"must agree with values of shape \(3, 9, 4\), got a batch of shape \(2,\)"):
+        fit(values.expand(3, 9, 4), torch.tensor(lengths))
 
 
 @pytest.mark.parametrize("positions", [None, 9])

@@ -206,3 +206,10 @@ def test_totals_are_what_the_maps_sum_to():
     for omega in OMEGAS.values():
         if not getattr(omega, "at_most", False):
             assert omega.argmax(z).sum(-1).tolist() == pytest.approx([omega.total] * 3, abs=1e-14)
+
+
+@pytest.mark.parametrize("omega", OMEGAS.values(), ids=OMEGAS)
+def test_row_with_nothing_left_has_a_conjugate_of_zero_and_every_value_a_graph(omega):
+    assert omega.conjugate(torch.full((2, 4), -math.inf, dtype=F64)).tolist() == [0.0, 0.0]
+    p = omega.argmax(torch.randn(3, 4, dtype=F64)).requires_grad_()
+    assert torch.autograd.grad(omega(p).sum(), p)[0].isfinite().all()

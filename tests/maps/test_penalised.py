@@ -142,5 +142,17 @@ def test_bad_shapes_and_graphs_are_refused_by_name():
             TotalVariation2d("sparsemax", 0.1, shape=shape).argmax(torch.randn(2, 7))
     with pytest.raises(TypeError, match=r"GraphFused: edges must be .*list"):
         GraphFused("sparsemax", [[0], [1]])
-    with pytest.raises(ValueError, match=r"GraphFused: edges .*loop at node 1"):
-        GraphFused("sparsemax", torch.tensor([[0, 1], [1, 1]]))
+
+
+def test_loops_of_a_graph_count_for_nothing():
+    loops = torch.tensor([[1, 4], [1, 4]])
+    edges, heavy = torch.cat([EDGES, loops], -1), torch.cat([WEIGHTS, WEIGHTS.new_tensor([3.0, 7.0])]).requires_grad_()
+    plain, looped = GraphFused("sparsemax", EDGES, 0.2, WEIGHTS), GraphFused("sparsemax", edges, 0.2, heavy)
+    z = draw(5, 6).requires_grad_()
+    assert torch.equal(looped.argmax(z), plain.argmax(z)) and looped.margin == plain.margin
+    assert (looped.conjugate(z) - plain.conjugate(z)).abs().max() <= 1e-14
+    g = draw(5, 6, seed=1)
+    dz, dw = torch.autograd.grad(looped.argmax(z), (z, heavy), g)
+    assert torch.equal(dz, torch.autograd.grad(plain.argmax(z), z, g)[0]) and (dw[-2:] == 0).all()
+    unweighted = omegamax.tv_prox_graph(z, edges, 0.2)
+    assert torch.equal(unweighted, omegamax.tv_prox_graph(z, EDGES, 0.2))

@@ -100,6 +100,7 @@ def test_nan_spoils_its_own_row():
     w[1, 3] = torch.nan
     p = weighted_em(x, w, 3)
     assert p.weights[1].isnan().all() and p.components.mean[1].isnan().all()
+    assert p.mean[1].isnan().all() and p.covariance_matrix[1].isnan().all() and p.log_prob(GRID[0])[1].isnan()
     assert sane(weighted_em(x, w[[0, 2]], 3))
     torch.testing.assert_close(p.components.mean[0], weighted_em(x, w[0], 3).components.mean)
     places = x.repeat(2, 1, 1)

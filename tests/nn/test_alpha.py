@@ -70,6 +70,9 @@ def test_bad_arguments_are_refused_by_name():
         Alpha(1.5, bounds=1.0)
     with pytest.raises(ValueError, match="at least one index, got 0"):
         Alpha(per=0)
+    for per in ("head", 2.0, (-3, 4, 1), (-3, 4.0)):
+        with pytest.raises(TypeError, match=r"Alpha: per must be a number of heads or a pair \(axis, size\), got"):
+            Alpha(per=per)
     with pytest.raises(ValueError, match=r"must be a float or have shape \(3,\)"):
         Alpha(torch.tensor([1.2, 1.5]), per=3)
     with pytest.raises(IndexError, match="axis -3 is out of range"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -15,7 +15,7 @@ from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis._base import Basis
 from omegamax.basis._ridge_cache import OperatorCache, extend_table
 from omegamax.basis._ridge_report import RidgeReport, condition_number, measure_errors
-from omegamax.basis.positions import F64, BatchPositions, Lengths, Positions, Size, grid_positions
+from omegamax.basis.positions import F64, BatchPositions, Lengths, Positions, Size, find_grid, grid_positions
 
 # Largest condition number at which the normal equations, solved in double precision, are as good as the dtype asked
 # for. Beyond it the singular values of the design itself are used, whose condition number is the root of this one.
@@ -40,7 +40,7 @@ class RidgeFit(torch.nn.Module):
             the best. The right size of a penalty goes with the square of the basis functions.
         padding: fit zeros around the unit cube as well, on a grid of the same spacing that reaches half a side beyond
             it: :math:`\lfloor k/2 \rfloor` more cells on either side of an axis with k. V then falls to 0 beyond the
-            border. For regular grids only.
+            border. For regular grids only: their size, or the tensor that :func:`grid_positions` makes of it.
         mean: divide the sum of squares by the number of values, so that the penalty weighs the same for any number of
             them: coefficients of the same signal then converge as it is observed at more and more positions.
 
@@ -86,7 +86,9 @@ class RidgeFit(torch.nn.Module):
         check_type("RidgeFit", "basis", basis, Basis)
         penalty = check_number("RidgeFit", "penalty", penalty, least=0)
         if padding and isinstance(positions, Tensor):
-            raise ValueError("RidgeFit: padding needs a regular grid, got positions as a tensor")
+            positions = find_grid(positions, basis.dimension)
+            if positions is None:
+                raise ValueError("RidgeFit: padding needs a regular grid, got positions of which the tensor holds none")
         self.basis = basis
         self._positions = Positions(positions, basis.dimension)
         self.penalty = penalty
@@ -115,12 +117,13 @@ class RidgeFit(torch.nn.Module):
         dtype, device = working_dtype(values), values.device
         where = self.locate("RidgeFit", lengths, positions, mask, values.shape[-2], device)
         operator = self._operator(where, dtype, device)
-        _check_agreement("values", values, operator)
+        batch = _check_agreement("values", values, operator, where)
         kept = values.to(dtype)
         if where.present is not None:  # a zero column would not stop a NaN
             kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
         with disable_autocast(device):
-            return (operator @ kept).to(values.dtype)
+            coefficients = (operator @ kept).to(values.dtype)
+        return coefficients.expand(*batch, *coefficients.shape[-2:])
 
     def fit(
         self,
@@ -153,7 +156,7 @@ class RidgeFit(torch.nn.Module):
         width = self._positions.width(lengths, positions)
         where = self.locate("RidgeFit", lengths, positions, None, width, device)
         design = self._design(where.stack(device), where.present).to(dtype)
-        _check_agreement("coefficients", coefficients, design)
+        _check_agreement("coefficients", coefficients, design, where)
         with disable_autocast(device):
             return (design @ coefficients.to(dtype)).to(coefficients.dtype)
 
@@ -366,10 +369,12 @@ def _is_stiff(gram: Tensor, limit: float) -> bool:
     return bool(gram.detach().abs().sum(-1).amax() > limit)
 
 
-def _check_agreement(argument: str, values: Tensor, operator: Tensor) -> None:
-    batch, own = values.shape[:-2], operator.shape[:-2]
+def _check_agreement(argument: str, values: Tensor, operator: Tensor, where: BatchPositions) -> Sequence[int]:
+    """Return the batch of the result; refuse positions of other examples than the values are."""
+    batch, own = values.shape[:-2], operator.shape[:-2] or where.batch  # one operator serves examples of one size
     if not all(a == b or 1 in (a, b) for a, b in zip(reversed(batch), reversed(own), strict=False)):
         raise ValueError(
             f"RidgeFit: lengths, positions and mask must agree with {argument} of shape {tuple(values.shape)}, "
             f"got a batch of shape {tuple(own)}"
         )
+    return torch.broadcast_shapes(batch, tuple(own))

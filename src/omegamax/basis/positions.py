@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_sizes
-from omegamax._checks import check_batches, check_floating, check_presence, is_plain
+from omegamax._checks import check_batches, check_floating, check_presence, is_plain, readable
 from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import working_dtype
 
@@ -46,6 +46,17 @@ def grid_positions(
     """
     sizes = check_sizes("grid_positions", "size", size)
     return mesh_points([cell_centres(k, 0, dtype, device) for k in sizes])
+
+
+def find_grid(points: Tensor, dimension: int) -> Size | None:
+    """Return the size of which ``points`` are the :func:`grid_positions`, up to rounding; None if they are not."""
+    if points.dim() != 2 or points.shape[-1] != dimension or not points.is_floating_point() or not readable(points):
+        return None
+    size = tuple(len(axis.unique()) for axis in reversed(points.detach().unbind(-1)))
+    if math.prod(size) != len(points) or not len(points):
+        return None
+    gap = (points.detach().to(F64) - grid_positions(size, dtype=F64)).abs().max()
+    return size if gap <= 8 * torch.finfo(points.dtype).eps else None
 
 
 def cell_centres(k: int, extra: int, dtype: torch.dtype | None, device: torch.device | str | None) -> Tensor:

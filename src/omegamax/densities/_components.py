@@ -38,7 +38,7 @@ def substitute_weightless(components: Density, weights: Tensor) -> Density:
     for axis, size in enumerate(components.batch_shape[-weights.dim() :]):
         if size == 1 and weights.shape[axis] != 1:
             weights = weights.sum(axis, keepdim=True)
-    alive = (weights > 0).expand(components.batch_shape)
+    alive = (weights != 0).expand(components.batch_shape)
     best = weights.argmax(-1, keepdim=True).expand(*components.batch_shape[:-1], 1)
     axis = alive.dim() - 1
 

@@ -72,7 +72,7 @@ class Mixture(Density):
         self.components = components.expand(full)
         # No sample moves from one component to another, unless there is only the line to move on.
         self.has_rsample = components.has_rsample and (components.event_shape[0] == 1 or not weights.requires_grad)
-        self._alive = self.weights > 0
+        self._alive = self.weights != 0  # NaN is no weight of 0: what it spoils must not look like an answer
         # One density stands for all that share it; where no one gives a component weight, another takes its place.
         all_alive = readable(weights) and bool(self._alive.all())
         self._narrow = components if all_alive else substitute_weightless(components, weights.detach())
@@ -108,7 +108,7 @@ class Mixture(Density):
         new: Any = self._get_checked_instance(Mixture, _instance)
         full = torch.Size(batch_shape) + self.weights.shape[-1:]
         new.weights, new.components = self.weights.expand(full), self.components.expand(full)
-        new._alive, new._narrow, new.has_rsample = new.weights > 0, self._narrow, self.has_rsample
+        new._alive, new._narrow, new.has_rsample = new.weights != 0, self._narrow, self.has_rsample
         Density.__init__(new, full[:-1], self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -42,7 +42,7 @@ def to_strength(name: str, strength: float | Tensor, x: Tensor, *axes: int) -> f
 
 
 def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
-    """Return edges ``[2, E]`` as int64; refuse loops, and indices beyond ``nodes`` if that is known."""
+    """Return edges ``[2, E]`` as int64; refuse negative indices, and those beyond ``nodes`` if that is known."""
     check_integers(name, "edges", edges)
     if edges.dim() != 2 or edges.shape[0] != 2:
         raise ValueError(f"{name}: edges must have shape [2, E], got {tuple(edges.shape)}")
@@ -53,21 +53,21 @@ def check_edges(name: str, edges: Tensor, nodes: int | None = None) -> Tensor:
         if least < 0 or most >= nodes:
             worst = least if least < 0 else most
             raise IndexError(f"{name}: edges must lie in [0, {nodes}), the nodes along dim, got {worst}")
-        loops = edges[0] == edges[1]
-        if bool(loops.any()):
-            node = int(edges[0][loops][0])
-            raise ValueError(f"{name}: edges must join two different nodes, got a loop at node {node}")
     return edges.long()
 
 
 def to_weights(name: str, weights: Tensor | None, edges: Tensor, x: Tensor) -> Tensor:
-    """Return one weight for each edge, >= 0, in the dtype of the computation; ones if there are none."""
+    """Return one weight for each edge, >= 0, in the dtype of the computation: 1 if none is given, 0 for a loop.
+
+    A loop joins a node to itself, where nothing can differ. Graphs with them are common: message passing adds them.
+    """
     count = edges.shape[1]
+    loops = edges[0] == edges[1]
     if weights is None:
-        return x.new_ones(count, dtype=working_dtype(x))
+        return (~loops).to(working_dtype(x))
     check_floating(name, "weights", weights)
     if weights.shape != (count,):
         raise ValueError(f"{name}: weights must have shape [{count}], one for each edge, got {tuple(weights.shape)}")
     if readable(weights) and not bool(((weights >= 0) & weights.isfinite()).all()):
         raise ValueError(f"{name}: weights must be finite and >= 0 everywhere, got values that are not")
-    return weights.to(working_dtype(x))
+    return torch.where(loops, 0.0, weights.to(working_dtype(x)))

@@ -61,6 +61,7 @@ class GraphFused(Penalised):
             return 0.0
         weights = torch.ones_like(self.edges[0], dtype=torch.float64) if self.weights is None else self.weights.double()
         degree = weights.new_zeros(int(self.edges.max()) + 1)
+        weights = torch.where(self.edges[0] == self.edges[1], 0.0, weights)  # a loop moves nothing
         degree.index_add_(0, self.edges.flatten(), weights.repeat(2))
         return 2 * degree.max().item()
 
@@ -91,7 +92,7 @@ def graph_fusedmax(
 
     Args:
         z: scores, one for each of the K nodes along ``dim``; ``-inf`` masks a node.
-        edges: integers ``[2, E]``, each undirected edge once; one graph for all rows.
+        edges: integers ``[2, E]``, each undirected edge once; one graph for all rows. A loop counts for nothing.
         strength: the penalty's weight lambda >= 0, a number or a tensor: 0-d, or of size 1 along ``dim``. Gradients
             reach it.
         weights: of the edges, ``[E]``, >= 0; ones if None. Gradients reach them.

@@ -54,7 +54,8 @@ class NormEntropy(Omega):
 
     def __call__(self, p: Tensor) -> Tensor:
         if not isinstance(self.alpha, Tensor) and self.alpha == math.inf:
-            return p.amax(-1) - 1
+            largest = p.amax(-1)
+            return torch.where(largest == 0, 1.0, largest) - 1  # 0 where nothing is left, as for any alpha
         return norm(p, self.alpha, -1).squeeze(-1) - 1
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:

@@ -124,7 +124,10 @@ def _check_per(per: int | tuple[int, int] | None) -> tuple[int | None, int | Non
     """Return axis and size; refuse what is neither a count nor such a pair."""
     if per is None:
         return None, None
-    axis, size = (-3, per) if isinstance(per, int) else tuple(per)
+    pair = (-3, per) if isinstance(per, int) else per
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(type(number) is int for number in pair)):
+        raise TypeError(f"Alpha: per must be a number of heads or a pair (axis, size), got {per!r}")
+    axis, size = pair
     if size < 1:
         raise ValueError(f"Alpha: per must name at least one index, got {per}")
     return axis, size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -177,7 +178,7 @@ def test_location_scale_members_and_what_g_holds():
 
 
 @pytest.mark.parametrize("alpha", [0.8, 1.0, 1.2, 2.0, 5.0])
-def test_waves_by_the_general_rule(alpha: float):
+def test_slow_waves(alpha: float):
     loc, scale = torch.tensor([[0.3]], dtype=F64), torch.tensor([[scale_of(alpha, 0.1)]], dtype=F64)
     value = BetaLaplace(loc, scale, alpha).expect(Fourier(torch.tensor([[0.0], [1.0], [6.0]], dtype=F64)))
     assert abs(value[0, 0].item() - 1) <= 1e-13 and abs(value[0, 3].item()) <= 1e-13
@@ -185,6 +186,22 @@ def test_waves_by_the_general_rule(alpha: float):
         line = line_oracle.beta_laplace(alpha, 0.3, scale.item())
         exact = [line.mean(lambda t: np.cos(w * t), -20.0, 20.0) for w in (1, 6)]  # noqa: B023
         assert (value[0, 1:3] - torch.tensor(exact, dtype=F64)).abs().max() <= 1e-10
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.02, 1.5, 2.0, 5.0])
+def test_waves_of_any_speed(alpha: float):
+    # With e = alpha - 1, the mean of the cosine is the real part of Kummer's function 1F1(1; 2 + 1/e; i omega / e).
+    omega = [0.1, 1.4, 1.6, 5.0, 14.0, 300.0]
+    e = alpha - 1
+    exact = [float(mpmath.hyp1f1(1, 2 + 1 / e, 1j * w / e).real) if e else 1 / (1 + w * w) for w in omega]
+    waves = Fourier(torch.tensor(omega, dtype=F64)[:, None])
+    scale = torch.tensor([scale_of(alpha, 1.0)], dtype=F64, requires_grad=True)
+    loc, index = torch.zeros(1, dtype=F64, requires_grad=True), torch.tensor(alpha, dtype=F64, requires_grad=True)
+    for given in (alpha, index.detach()):
+        value = BetaLaplace(loc, scale, given).expect(waves)
+        assert (value[:6] - torch.tensor(exact, dtype=F64)).abs().max() <= 1e-11 and (value[6:] == 0).all()
+    few = Fourier(torch.tensor([[1.0], [7.0]], dtype=F64))
+    assert gradcheck(lambda *given: BetaLaplace(*given).expect(few), (loc, scale, index))
 
 
 def test_general_rule_of_location_scale():

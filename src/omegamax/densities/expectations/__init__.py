@@ -3,6 +3,7 @@
 from omegamax.densities.expectations import _fourier as _fourier
 from omegamax.densities.expectations import _gaussian_rbf as _gaussian_rbf
 from omegamax.densities.expectations import _laplace as _laplace
+from omegamax.densities.expectations import _laplace_fourier as _laplace_fourier
 from omegamax.densities.expectations import _location_scale as _location_scale
 from omegamax.densities.expectations import _paraboloid as _paraboloid
 from omegamax.densities.expectations import _polynomial as _polynomial
