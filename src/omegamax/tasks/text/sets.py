@@ -139,7 +139,7 @@ class TableData(TextData):
     """:class:`~omegamax.data.text.TextTable`: CSV, TSV or JSONL files of one's own.
 
     Args:
-        train: file to learn from.
+        train: file to learn from; None where a trained network, as ``vocabulary_file``, is asked.
         val: file for validation; None: ``held_out`` of ``train``.
         test: file to measure on, or to predict; None: that for validation.
         text: name of the column of texts.
@@ -156,7 +156,7 @@ class TableData(TextData):
 
     def __init__(
         self,
-        train: str,
+        train: str | None = None,
         val: str | None = None,
         test: str | None = None,
         text: str = "text",
@@ -178,13 +178,16 @@ class TableData(TextData):
 
     @property
     def title(self) -> str:
-        return Path(self.train).name
+        return Path(self.train or self.val or self.test or "table").name
 
     def read(self, split: str) -> Texts:
         if split == "test" and self.test is not None:
             return self._table(self.test, split, labelled=self.labelled)
         if split != "train" and self.val is not None:
             return self._table(self.val, split)
+        if self.train is None:
+            words = "vocabulary_file a trained network, whose words are taken"
+            raise ValueError(f"TableData: train must be a file of texts to learn from, got None; or give {words}")
         if self.val is not None:
             return self._table(self.train, "train")
         part = "train" if split == "train" else "val"
