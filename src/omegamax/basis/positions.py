@@ -344,11 +344,6 @@ class BatchPositions:
         rows = [torch.stack([lower[max(i, j), min(i, j)] for j in range(n)], -1) for i in range(n)]
         return torch.stack(means, -1), torch.stack(rows, -2)
 
-    @property
-    def absent(self) -> Tensor | None:
-        """Return where there is no value, ``[*, L]``; None if there is one everywhere."""
-        return None if self.present is None else ~self.present
-
     def equal_weights(self, like: Tensor) -> float | Tensor:
         """Return equal weights of the values present, ``[*, L]``, or a number for all; if none is, those of all."""
         if self.present is None:

@@ -78,7 +78,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
         where = self._fill(self.fit.locate(self._name, lengths, positions, mask, width, device), extents)
-        return self._match(normalise_weights(self._name, weights, where, where.absent)[0], where)
+        return self._match(normalise_weights(self._name, weights, where)[0], where)
 
     def attend(self, coefficients: Tensor, density: Density) -> Tensor:
         """Return the context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
@@ -109,10 +109,9 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         check_matrices(name, "values", values, "[*, L, D]")
         width, device = values.shape[-2], values.device
         where = self._fill(self.fit.locate(name, lengths, positions, mask, width, device), extents)
-        absent = where.absent
         p = lost = nothing = None
         if weights is not None:
-            p, lost, nothing = normalise_weights(name, weights, where, absent)
+            p, lost, nothing = normalise_weights(name, weights, where)
             if density is not None:
                 p, lost = torch.where(lost, nothing, p), None
         if density is None:
@@ -131,8 +130,8 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             if lost is not None and nothing is not None:
                 w = torch.where(lost, nothing.to(dtype), w)
             kept = values.to(dtype)
-            if absent is not None:  # a zero weight would not stop a NaN
-                kept = kept.masked_fill(absent.unsqueeze(-1), 0.0)
+            if where.present is not None:  # a zero weight would not stop a NaN
+                kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
             return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
 
     def _fill(self, where: BatchPositions, extents: Tensor | None) -> BatchPositions:
@@ -321,10 +320,8 @@ def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None =
     return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
 
 
-def normalise_weights(
-    name: str, weights: Tensor, where: BatchPositions, absent: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return weights ``[*, L]`` of the values that are not absent, made to sum to one, in the working dtype.
+def normalise_weights(name: str, weights: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor, Tensor]:
+    """Return weights ``[*, L]`` of the values present, made to sum to one, in the working dtype.
 
     Rows that cannot be are ``lost``, the second result, ``[*, 1]``: they have equal weights in their stead, and no
     gradient. The third is what such a row has to have as its context: 0, or NaN if it is not finite.
@@ -333,9 +330,9 @@ def normalise_weights(
         name, "weights", check_floating(name, "weights", weights), "*", where.width, meaning="one for each value"
     )
     weights = weights.to(working_dtype(weights))
-    if absent is not None:
-        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": absent.shape[:-1]})
-        weights = weights.masked_fill(absent, 0.0)
+    if where.present is not None:
+        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": where.present.shape[:-1]})
+        weights = torch.where(where.present, weights, 0.0)
     if readable(weights) and bool((weights < 0).any()):
         raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
     total = weights.detach().sum(-1, keepdim=True)
@@ -350,22 +347,18 @@ def normalise_weights(
 
 
 def _divide_plainly(lost: Tensor, equal: Tensor | float, weights: Tensor) -> Tensor:
-    return _fill_lost(weights / weights.sum(-1, keepdim=True).masked_fill(lost, 1.0), lost, equal)
+    return torch.where(lost, equal, weights / weights.sum(-1, keepdim=True).masked_fill(lost, 1.0))
 
 
 def _divide(
     total: Tensor, lost: Tensor, equal: Tensor | float, weights: Tensor
 ) -> tuple[tuple[Tensor], tuple[Tensor, ...]]:
     divisor = total.masked_fill(lost, 1.0)
-    p = _fill_lost(weights / divisor, lost, equal)
+    p = weights / divisor
+    p = torch.where(lost, equal, p) if isinstance(equal, Tensor) else p.masked_fill_(lost, equal)
     return (p,), (p, divisor, lost)
 
 
 def _pull_division_back(p: Tensor, divisor: Tensor, lost: Tensor, g: Tensor) -> tuple[Tensor]:
     centred = g - (g * p).sum(-1, keepdim=True)
     return (centred.div_(divisor).masked_fill_(lost, 0.0),)
-
-
-def _fill_lost(p: Tensor, lost: Tensor, equal: Tensor | float) -> Tensor:
-    """Return p ``[*, L]`` with equal weights in rows that are lost, ``[*, 1]``."""
-    return torch.where(lost, equal, p) if isinstance(equal, Tensor) else p.masked_fill(lost, equal)

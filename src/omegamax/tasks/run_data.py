@@ -20,6 +20,7 @@ from omegamax.data.files import short
 from omegamax.tasks.batches import Batches, Order
 
 Kind = TypeVar("Kind", bound="RunData")
+File = TypeVar("File", bound="str | None")
 
 
 class Limit(NamedTuple):
@@ -164,8 +165,8 @@ class RunData(L.LightningDataModule, abc.ABC):
 
 
 def choose_file(
-    split: str, train: str, val: str | None, test: str | None, held_out: float
-) -> tuple[str, str, float | None]:
+    split: str, train: File, val: str | None, test: str | None, held_out: float
+) -> tuple[str, File | str, float | None]:
     """Return the part to read, its file, and the share that validation takes of it, where it has no file.
 
     >>> choose_file("test", "a", None, None, 0.1), choose_file("train", "a", "b", None, 0.1)

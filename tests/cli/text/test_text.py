@@ -58,6 +58,19 @@ def test_trained_network_is_measured_and_predicts_in_the_order_of_the_texts(done
     assert all(entry["answer"] in ("negative", "positive") and 0.5 <= entry["probability"] <= 1 for entry in found)
 
 
+def test_trained_network_is_asked_about_texts_of_a_table(done, tmp_path, capsys):
+    path = write_table(tmp_path / "mine.csv", [("I thought the plot was dull.",), ("Fine!",)], head=("review",))
+    words = ["--data.text=review", "--data.labelled=false", f"--data.vocabulary_file={done}"]
+    asked = ["text", "predict", f"--config={done / 'config.yaml'}", "--data=TableData", f"--data.test={path}"]
+    assert main([*asked, *words, f"--ckpt_path={done / 'model.safetensors'}", f"--out={tmp_path}"]) == 0
+    found = json.loads((tmp_path / "answers.json").read_text())
+    assert [entry["id"] for entry in found] == ["mine.csv:2", "mine.csv:3"]
+    assert {entry["answer"] for entry in found} <= {"negative", "positive"}
+    capsys.readouterr()
+    assert main([*asked, *words[:2], f"--ckpt_path={done / 'model.safetensors'}", f"--out={tmp_path}"]) == 2
+    assert "train must be a file of texts to learn from, got None" in capsys.readouterr().err
+
+
 def test_file_of_ones_own_from_fit_to_predict(tmp_path, capsys):
     train = write_table(tmp_path / "train.csv", [(label, text) for text, label in table_rows(60)], ("class", "review"))
     new = write_table(tmp_path / "new.csv", [("a good film",), ("",), ("bad",)], ("review",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
@@ -16,6 +17,10 @@ from omegamax.tasks.batches import LengthOrder, Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit
 from omegamax.tasks.vocabulary_data import VocabularyData
+from omegamax.tasks.weights_file import find_weights, read_weights, reading_record
+
+_KIND = "text"  # of networks that read texts
+_NETWORKS = (".safetensors", ".ckpt")  # endings of their files
 
 
 class TextData(VocabularyData):
@@ -31,7 +36,9 @@ class TextData(VocabularyData):
         most: how many words to know, the most frequent ones; None: all.
         cased: tell words apart that are written with other capitals.
         batch_size: texts in a batch, of each process.
-        vocabulary_file: JSON with words and classes, as answers; None: those of the training part.
+        vocabulary_file: JSON with words and classes, as answers; or a trained network, by its file or the folder of
+            its run, whose words and classes these are: so it can be asked about other texts. None: those of the
+            training part.
         settings: as for :class:`~omegamax.tasks.run_data.RunData`.
     """
 
@@ -54,6 +61,16 @@ class TextData(VocabularyData):
                 raise ValueError(f"{type(self).__name__}: {argument} must be at least 1, got {value}")
         self.length, self.least, self.most, self.cased = length, least, most, cased
         self._splits: dict[str, PackedTexts] = {}
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        path = self.vocabulary_file
+        if self._vocabulary is None and path is not None and (Path(path).is_dir() or Path(path).suffix in _NETWORKS):
+            record, _ = read_weights(find_weights(path, _KIND), _KIND)
+            with reading_record(path, _KIND):
+                words = record["network"]["vocabulary"]
+                self._vocabulary = Vocabulary(words["words"], words["answers"])
+        return super().vocabulary
 
     @abc.abstractmethod
     def read(self, split: str) -> Texts:

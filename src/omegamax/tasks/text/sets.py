@@ -139,7 +139,7 @@ class TableData(TextData):
     """:class:`~omegamax.data.text.TextTable`: CSV, TSV or JSONL files of one's own.
 
     Args:
-        train: file to learn from.
+        train: file to learn from; None where a trained network, as ``vocabulary_file``, is asked.
         val: file for validation; None: ``held_out`` of ``train``.
         test: file to measure on, or to predict; None: that for validation.
         text: name of the column of texts.
@@ -156,7 +156,7 @@ class TableData(TextData):
 
     def __init__(
         self,
-        train: str,
+        train: str | None = None,
         val: str | None = None,
         test: str | None = None,
         text: str = "text",
@@ -178,10 +178,13 @@ class TableData(TextData):
 
     @property
     def title(self) -> str:
-        return Path(self.train).name
+        return Path(self.train or self.val or self.test or "table").name
 
     def read(self, split: str) -> Texts:
         part, file, held_out = choose_file(split, self.train, self.val, self.test, self.held_out)
+        if file is None:
+            words = "vocabulary_file a trained network, whose words are taken"
+            raise ValueError(f"TableData: train must be a file of texts to learn from, got None; or give {words}")
         columns: dict[str, Any] = {name: getattr(self, name) for name in ("text", "label", "second")}
         columns |= {name: getattr(self, name) for name in ("format", "delimiter", "encoding")}
         labelled = self.labelled or split != "test" or self.test is None
