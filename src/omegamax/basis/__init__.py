@@ -7,4 +7,4 @@ from omegamax.basis._radial import GaussianRBF as GaussianRBF
 from omegamax.basis._radial import TruncatedParaboloidRBF as TruncatedParaboloidRBF
 from omegamax.basis._rectangles import Rectangles as Rectangles
 from omegamax.basis._ridge import RidgeFit as RidgeFit
-from omegamax.basis.positions import grid_positions as grid_positions
+from omegamax.basis.grid import grid_positions as grid_positions

@@ -11,7 +11,7 @@ from torch import Tensor
 from omegamax._arguments import check_sizes, check_type, is_number
 from omegamax._checks import check_floating, check_points, check_scale, check_symmetric, is_plain
 from omegamax.basis._base import Basis, check_matrix
-from omegamax.basis.positions import mesh_points, spaced_nodes
+from omegamax.basis.grid import mesh_points, spaced_nodes
 
 
 class EllipticRBF(Basis):

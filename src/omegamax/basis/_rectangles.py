@@ -8,7 +8,7 @@ from torch import Tensor
 from omegamax._arguments import check_sizes
 from omegamax._checks import check_floating, check_points, is_plain
 from omegamax.basis._base import Basis, check_matrix
-from omegamax.basis.positions import mesh_points
+from omegamax.basis.grid import mesh_points
 
 
 class Rectangles(Basis):

@@ -15,7 +15,8 @@ from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis._base import Basis
 from omegamax.basis._ridge_cache import OperatorCache, extend_table
 from omegamax.basis._ridge_report import RidgeReport, condition_number, measure_errors
-from omegamax.basis.positions import F64, BatchPositions, Lengths, Positions, Size, find_grid, grid_positions
+from omegamax.basis.grid import F64, Size, find_grid, grid_positions
+from omegamax.basis.positions import BatchPositions, Lengths, Positions
 
 # Largest condition number at which the normal equations, solved in double precision, are as good as the dtype asked
 # for. Beyond it the singular values of the design itself are used, whose condition number is the root of this one.

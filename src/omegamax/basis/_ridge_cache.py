@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from omegamax._checks import is_plain
-from omegamax.basis.positions import Size
+from omegamax.basis.grid import Size
 
 # Entries held before everything is forgotten: 1 GB in single precision. A text corpus with every length from 1 to 2000
 # and 64 functions takes 0.6 of it.

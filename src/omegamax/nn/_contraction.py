@@ -9,7 +9,7 @@ from torch import Tensor
 
 from omegamax._checks import is_plain
 from omegamax.basis import Basis, RidgeFit
-from omegamax.basis.positions import F64, cell_centres
+from omegamax.basis.grid import F64, cell_centres
 
 # Numbers of new vectors for which matrices are kept before they are forgotten.
 _MOST_LENGTHS = 64

@@ -12,7 +12,7 @@ from omegamax._arguments import check_choice, check_count, check_interval, check
 from omegamax._checks import check_floating, check_shape
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis
-from omegamax.basis.positions import cell_centres
+from omegamax.basis.grid import cell_centres
 from omegamax.densities import BetaGaussian
 from omegamax.maps import Omega
 from omegamax.nn._contraction import Contraction, place_quantiles
