@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs selenium: pip install -c constraints.txt selenium")
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
@@ -57,10 +58,19 @@ def read_report(tmp_path_factory: pytest.TempPathFactory, write: Callable[[Path]
         yield Page(driver, write(folder / "report.html").as_uri(), folder / "saved")
 
 
+def read_steadily(read: Callable[[], Any]) -> Any:
+    """Return what ``read`` finds; again, while the page puts new elements in the place of those that are looked at."""
+    for _ in range(100):
+        with suppress(StaleElementReferenceException):
+            return read()
+        time.sleep(0.02)
+    return read()
+
+
 def wait_until(true: Callable[[], Any], seconds: float = 60) -> Any:
     """Return what ``true`` returns once it is true: for what a browser does after a while, which may be a long one."""
     end = time.monotonic() + seconds
-    while not (found := true()):
+    while not (found := read_steadily(true)):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
     return found
@@ -118,7 +128,7 @@ class Page:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def texts(self, selector: str) -> list[str]:
-        return [element.text for element in self.all(selector)]
+        return read_steadily(lambda: [element.text for element in self.all(selector)])
 
     def link(self) -> str:
         """The address as the page has it; the browser around it is told later."""

@@ -223,7 +223,7 @@ def test_bad_arguments_are_refused_by_name():
     with pytest.raises(IndexError, match=r"graph_fusedmax: edges"):
         graph_fusedmax(z, torch.tensor([[0], [4]]))
     with pytest.raises(ValueError, match=r"graph_fusedmax: edges"):
-        graph_fusedmax(z, torch.tensor([[1], [1]]))
+        graph_fusedmax(z, torch.tensor([0, 1]))
     with pytest.raises(ValueError, match=r"graph_fusedmax: weights"):
         graph_fusedmax(z, torch.tensor([[0], [1]]), weights=torch.tensor([-1.0]))
 
