@@ -20,7 +20,7 @@ from omegamax._arguments import check_choice
 from omegamax.kernels import _library, triton
 from omegamax.kernels.host import Kernel, bring, run_on_host, send_back
 
-PACKAGES = ("rows", "bounds", "losses", "gaussian", "contour", "isotonic", "structures", "variation")
+PACKAGES = ("rows", "bounds", "losses", "attention", "gaussian", "contour", "isotonic", "structures", "variation")
 BACKENDS = ("auto", "cpu", "triton", "reference")
 # The module of a package that implements its operations on a backend.
 MODULES = {"cpu": "cpu", "triton": "triton.launcher", "reference": "reference"}

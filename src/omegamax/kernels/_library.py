@@ -21,6 +21,7 @@ BUILDS = {
     "rows": _ROWS,
     "bounds": _ROWS,
     "contour": _ROWS,
+    "attention": _ROWS,
     "structures": ("_structures",),
     "variation": ("_variation",),
 }

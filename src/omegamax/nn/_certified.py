@@ -19,7 +19,8 @@ from omegamax.nn.alpha import Alpha
 from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
 
-_EAGER = 8  # of so many pages read, one more is read at a time
+_ROOM = 1 << 24  # entries of keys that are gathered at a time
+_MANY = 0.5  # share of the pages from which on it is quicker to read all, without gathering them
 
 
 class Certificate(NamedTuple):
@@ -125,25 +126,32 @@ class _Rows:
         self.alpha = (
             alpha.double().expand(*lead, heads, count, 1).reshape(rows, 1) if isinstance(alpha, Tensor) else alpha
         )
-        bounds = cache.bound(grouped).reshape(rows, cache.pages)
-        first = torch.arange(bounds.shape[-1], device=q.device) * self.page
-        bounds = torch.where(bounds.isnan(), math.inf, bounds)  # it cannot be said that these do not matter
-        bounds = bounds.masked_fill(first >= self.limits[:, None], -math.inf)
-        self.bounds, self.order = bounds.sort(dim=-1, descending=True, stable=True)
-        rounding = cache.rounding(grouped).reshape(rows, cache.pages).gather(-1, self.order)
-        self.rounding = torch.where(rounding.isnan(), math.inf, rounding)
+        reach = 1 / (self.alpha - 1)
+        seen = self.limits.reshape(grouped.shape[:-1])
+        bounds = cache.bound_pages(grouped, seen, reach.reshape(seen.shape) if isinstance(reach, Tensor) else reach)
+        upper, least, rounding = (t.reshape(rows, cache.pages) for t in bounds)
+        self.bounds, self.order = upper.sort(dim=-1, descending=True, stable=True)
+        self.rounding = rounding.gather(-1, self.order)
         self.off = q.new_zeros(rows)  # the most by which a score that was read may be off
         self.scores = q.new_full((rows, 1), -math.inf)
         self.index = torch.zeros(rows, 1, dtype=torch.long, device=q.device)
-        self.threshold = torch.full((rows,), -math.inf, dtype=torch.float64, device=q.device)
+        # Keys with the least scores that there can be have a threshold that is no higher than that of the keys.
+        self.threshold = self._find_threshold(least, self.alpha, self.off[:, None]).squeeze(-1)
         self.pages_read = torch.zeros(rows, dtype=torch.long, device=q.device)
 
     def read(self) -> None:
         """Read pages in the order of their bounds, until none that is left can matter."""
+        seen = self.bounds > -math.inf
+        needed = seen & ~(self.bounds <= self.threshold[:, None])
+        if needed.sum() > _MANY * seen.sum():
+            self._read_all(seen)
+            return
         start, total = 0, self.bounds.shape[-1]
         active = self._find_active(start)
         while len(active):
-            end = min(start + 1 + start // _EAGER, total)
+            needed = self.bounds[active, start:] > self.threshold[active, None]
+            room = _ROOM // (len(active) * self.page * self.q.shape[-1])
+            end = min(start + max(1, min(int(needed.sum(-1).amax()), room)), total)
             self._read_pages(active, start, end)
             start = end
             active = self._find_active(start)
@@ -163,6 +171,16 @@ class _Rows:
         ahead = self.bounds[:, start]
         return ((ahead > -math.inf) & ~(ahead <= self.threshold)).nonzero().squeeze(-1)
 
+    def _read_all(self, seen: Tensor) -> None:
+        """Read all keys at once, for all queries that share them."""
+        self.pages_read = seen.sum(-1)
+        self.off = self.rounding.masked_fill(~seen, 0.0).amax(-1)
+        by_text = self.q.reshape(len(self.keys), -1, self.q.shape[-1])
+        z = (by_text @ self.keys.to(self.q.dtype).mT).flatten(0, 1)
+        index = torch.arange(z.shape[-1], device=z.device)
+        rows = torch.arange(len(z), device=z.device)
+        self._merge(rows, z.masked_fill(index >= self.limits[:, None], -math.inf), index.expand_as(z))
+
     def _read_pages(self, rows: Tensor, start: int, end: int) -> None:
         """Read pages ``start`` to ``end`` in the order of each row, those of them that may matter."""
         bounds, pages = self.bounds[rows, start:end], self.order[rows, start:end]
@@ -177,26 +195,34 @@ class _Rows:
         z = (k @ self.q[rows].unsqueeze(-1)).squeeze(-1).masked_fill(~there, -math.inf)
         self._merge(rows, torch.cat([self.scores[rows], z], -1), torch.cat([self.index[rows], index], -1))
 
-    def _merge(self, rows: Tensor, z: Tensor, index: Tensor) -> None:
-        """Find the thresholds of scores ``[r, W]``, and keep the keys above them: others never come back."""
-        alpha = self.alpha[rows] if isinstance(self.alpha, Tensor) else self.alpha
+    @staticmethod
+    def _find_threshold(z: Tensor, alpha: float | Tensor, off: Tensor) -> Tensor:
+        """Return what no threshold of scores ``[r, W]`` that are off by so much is below, ``[r, 1]`` in float64."""
         p = entmax(z.double(), alpha)
         largest = z.double().amax(-1, keepdim=True)
         e = alpha - 1
         # p = (e (z - t))^(1/e) at the largest score; none has weight at t.
         t = largest - p.amax(-1, keepdim=True) ** e / e
         # No threshold moves further than the scores that it is made of.
-        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e) + self.off[rows, None]
-        t = torch.where(largest == -math.inf, largest, t - slack)
+        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e) + off
+        return torch.where(largest == -math.inf, largest, t - slack)
+
+    def _merge(self, rows: Tensor, z: Tensor, index: Tensor) -> None:
+        """Find the thresholds of scores ``[r, W]``, and keep the keys above them: others never come back."""
+        alpha = self.alpha[rows] if isinstance(self.alpha, Tensor) else self.alpha
+        t = self._find_threshold(z, alpha, self.off[rows, None])
+        t = torch.maximum(t, self.threshold[rows, None])
         self.threshold[rows] = t.squeeze(-1)
         z = z.masked_fill(z.double() <= t, -math.inf)
-        z, order = z.sort(dim=-1, descending=True)
-        width = max(int((z != -math.inf).sum(-1).amax()), self.scores.shape[-1])
+        count = int((z != -math.inf).sum(-1).amax())
+        width = max(count, self.scores.shape[-1])
+        z, order = z.topk(count, sorted=False)
         self.scores, self.index = (
             torch.nn.functional.pad(old, (0, width - old.shape[-1]), value=empty)
             for old, empty in ((self.scores, -math.inf), (self.index, 0))
         )
-        self.scores[rows], self.index[rows] = z[:, :width], index.gather(-1, order)[:, :width]
+        self.scores[rows], self.index[rows] = -math.inf, 0
+        self.scores[rows, :count], self.index[rows, :count] = z, index.gather(-1, order)
 
 
 def find_alpha(transform: Omega | torch.nn.Module, z: Tensor) -> float | Tensor:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
+from omegamax import kernels
 from omegamax._arguments import check_count
 from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
+from omegamax.kernels.attention import PageBounds, encode_pages
 
 NAME = "PagedCache"
 
@@ -15,12 +19,14 @@ NAME = "PagedCache"
 class PagedCache:
     r"""Keys ``[*, G, S, D]`` and values ``[*, G, S, Dv]`` that grow, page by page, with bounds of the scores in each.
 
-    Of every page the coordinate-wise extremes :math:`l \le k \le u` of its keys are kept, and the largest distance r of
-    a key from the middle m of that box. No key of the page has a score above
+    Of every page the coordinate-wise extremes :math:`l \le k \le u` of its keys are kept, and of every key a code in bytes
+    between them, :math:`k = l + s \odot c + \epsilon` with :math:`s = (u - l) / 255` and :math:`|\epsilon_d| \le s_d / 2`. No
+    key of the page has a score above
 
     .. math:: \langle q, k \rangle \le \min\Bigl( \sum_d \max(q_d l_d,\, q_d u_d),\;
-              \langle q, m \rangle + \|q\|\, r \Bigr).
+              \langle q, l \rangle + \max_c \langle q, s \odot c \rangle + \tfrac12 \langle |q|, s \rangle \Bigr),
 
+    and one of them has no less than the second bound without twice its last term.
     :func:`omegamax.attention` with ``cache=`` reads the pages in the order of their bounds, and stops when no other can
     matter. Keys and values enter without their gradients: this is for decoding.
 
@@ -40,7 +46,7 @@ class PagedCache:
         self._values: Tensor | None = None
         self._low: Tensor | None = None  # [*, G, capacity / page, D]
         self._high: Tensor | None = None
-        self._radius: Tensor | None = None  # [*, G, capacity / page]
+        self._codes: Tensor | None = None  # [*, G, capacity / page, D * page] in bytes
 
     def __len__(self) -> int:
         """Return the number S of keys."""
@@ -62,10 +68,14 @@ class PagedCache:
         return self._part(self._values, self._length)
 
     @property
-    def extremes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return l and u of each page, ``[*, G, pages, D]``, and r, ``[*, G, pages]``, in the working dtype."""
-        low, high = (self._part(t, self.pages) for t in (self._low, self._high))
-        return low, high, self._part(self._radius, self.pages, axis=-1)
+    def extremes(self) -> tuple[Tensor, Tensor]:
+        """Return l and u of each page, ``[*, G, pages, D]``, in the working dtype."""
+        return self._part(self._low, self.pages), self._part(self._high, self.pages)
+
+    @property
+    def codes(self) -> Tensor:
+        """Return the codes c of the keys, ``[*, G, pages, D, page]`` in bytes; behind the last key they mean nothing."""
+        return self._part(self._codes, self.pages).unflatten(-1, (-1, self.page))
 
     @torch.no_grad()
     def append(self, k: Tensor, v: Tensor) -> None:
@@ -88,37 +98,47 @@ class PagedCache:
         """
         chosen = PagedCache(self.page)
         chosen._length = self._length
-        for name in ("_keys", "_values", "_low", "_high", "_radius"):
+        for name in ("_keys", "_values", "_low", "_high", "_codes"):
             room = getattr(self, name)
             setattr(chosen, name, None if room is None else room.index_select(0, index.to(room.device)))
         return chosen
 
-    @torch.no_grad()
     def bound(self, q: Tensor) -> Tensor:
         """Return what no score ``<q, k>`` of a page exceeds, rounding included, ``[*, G, L, pages]``.
 
         Args:
-            q: ``[*, G, L, D]``, in the working dtype. NaN in a query, or in a key, gives NaN.
-        """
-        low, high, radius = (t.to(q.dtype) for t in self.extremes)
-        box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
-        ball = q @ ((low + high) / 2).mT + q.norm(dim=-1, keepdim=True) * radius.unsqueeze(-2)
-        # The sums of either side, and those of the scores, are off by at most so much.
-        return torch.minimum(box, ball) + 6 * self.rounding(q)
-
-    @torch.no_grad()
-    def rounding(self, q: Tensor) -> Tensor:
-        """Return by how much a computed score ``<q, k>`` of a page may be off at most, ``[*, G, L, pages]``.
-
-        Args:
             q: ``[*, G, L, D]``, in the working dtype.
         """
-        low, high, _ = (t.to(q.dtype) for t in self.extremes)
-        reach = q.abs() @ torch.maximum(low.abs(), high.abs()).mT
-        return (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * reach
+        return self.bound_pages(q).upper
+
+    @torch.no_grad()
+    def bound_pages(self, q: Tensor, limits: Tensor | None = None, reach: float | Tensor = math.inf) -> PageBounds:
+        """Bound the scores ``<q, k>`` in each page, rounding included, ``[*, G, L, pages]``.
+
+        Args:
+            q: ``[*, G, L, D]``, in the working dtype. Of NaN in a query, or in a key, nothing is said.
+            limits: how many keys each query sees, ``[*, G, L]``; by default all.
+            reach: scores that are further below the largest need not be bounded tightly, ``[*, G, L]``.
+        """
+        lead, (rows, features) = q.shape[:-2], q.shape[-2:]
+        texts = lead.numel()
+        low, high, codes = (t.flatten(0, len(lead) - 1) for t in (*self.extremes, self.codes))
+        limits = torch.tensor(self._length, device=q.device) if limits is None else limits
+        given = (torch.as_tensor(t, device=q.device).expand(q.shape[:-1]) for t in (limits, reach))
+        by_text = [t.reshape(texts, rows) for t in given]
+        found = kernels.solve(
+            "page_bounds",
+            q.reshape(texts, rows, features),
+            codes,
+            low.to(q.dtype),
+            high.to(q.dtype),
+            *by_text,
+            self._length,
+        )
+        return PageBounds(*(t.reshape(*lead, rows, self.pages) for t in found))
 
     def _measure(self, first: int) -> None:
-        """Bring extremes and radii up to date, from page ``first`` on."""
+        """Bring extremes and codes up to date, from page ``first`` on."""
         keys = self.keys[..., first * self.page :, :]
         keys = keys.to(working_dtype(keys))
         gap = (self.pages - first) * self.page - keys.shape[-2]
@@ -126,9 +146,8 @@ class PagedCache:
             keys = torch.cat([keys, keys[..., -1:, :].expand(*keys.shape[:-2], gap, -1)], -2)
         keys = keys.unflatten(-2, (-1, self.page))
         low, high = keys.amin(-2), keys.amax(-2)
-        radius = (keys - ((low + high) / 2).unsqueeze(-2)).norm(dim=-1).amax(-1)
         self._low, self._high = self._write(self._low, low, first), self._write(self._high, high, first)
-        self._radius = self._write(self._radius, radius.unsqueeze(-1), first)
+        self._codes = self._write(self._codes, encode_pages(keys, low, high).flatten(-2), first)
 
     def _write(self, room: Tensor | None, new: Tensor, first: int) -> Tensor:
         """Return ``room [*, capacity, D]`` with ``new`` from row ``first`` on, made longer if it has to be."""
@@ -141,10 +160,10 @@ class PagedCache:
         room[..., first:end, :] = new
         return room
 
-    def _part(self, room: Tensor | None, count: int, axis: int = -2) -> Tensor:
+    def _part(self, room: Tensor | None, count: int) -> Tensor:
         if room is None:
             raise ValueError(f"{NAME}: there are no keys yet; append some first")
-        return room[..., :count, 0] if axis == -1 else room[..., :count, :]
+        return room[..., :count, :]
 
     def check(self, k: Tensor, v: Tensor) -> None:
         """Refuse keys and values that :meth:`append` would refuse."""

@@ -1,0 +1,81 @@
+r"""Bound the largest score of a query in each page of keys, in plain torch, from a copy of the keys in bytes.
+
+Between the extremes l and u of a page, coordinate by coordinate, a key is ``l + s c`` with ``s = (u - l) / 255`` and a
+code c from 0 to 255, up to an error of ``s / 2``. So the score of a key is
+
+.. math:: \langle q, k \rangle = \langle q, l \rangle + \sum_d q_d s_d c_d \pm \tfrac12 \sum_d |q_d| s_d ,
+
+which is known to a hundredth of its spread over the page without the key being read.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LEVELS = 255
+ROUNDED = 0.501  # of a step: half of it, and what rounding may add in float32
+
+
+class PageBounds(NamedTuple):
+    """What is known of the scores of queries in pages, ``[T, M, P]`` each."""
+
+    upper: Tensor
+    """No score of a key that is seen exceeds it; -inf where none is seen, inf where nothing can be said."""
+    least: Tensor
+    """The largest of these scores is at least so large; -inf where nothing can be said."""
+    rounding: Tensor
+    """By how much a computed score may be off; inf where nothing can be said."""
+
+
+def find_floor(dtype: torch.dtype) -> float:
+    """Return the spread up to which a coordinate has no codes, since its steps would underflow."""
+    return torch.finfo(dtype).tiny * 2.0**20
+
+
+def encode_pages(keys: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return the codes ``[*, P, D, page]`` of keys ``[*, P, page, D]`` between the extremes ``[*, P, D]``, in bytes.
+
+    The codes of a coordinate lie side by side, so that sums over coordinates are taken for many keys at a time.
+    """
+    low, spread = low.unsqueeze(-2), (high - low).unsqueeze(-2)
+    code = ((keys - low) / (spread / LEVELS)).round()
+    # Where the spread is zero, infinite or NaN, codes say nothing.
+    coded = (spread > find_floor(keys.dtype)) & spread.isfinite()
+    return torch.where(coded, code.nan_to_num(0.0).clamp(0, LEVELS), 0.0).to(torch.uint8).mT
+
+
+def page_bounds(
+    q: Tensor, codes: Tensor, low: Tensor, high: Tensor, limits: Tensor, reach: Tensor, size: int
+) -> PageBounds:
+    """Bound the scores of queries ``q [T, M, D]`` in pages of keys.
+
+    Args:
+        codes: of the keys, ``[T, P, D, page]``.
+        low, high: extremes of the pages, ``[T, P, D]``, in the dtype of ``q``.
+        limits: how many keys a query sees, ``[T, M]``.
+        reach: by how much a threshold can be below the largest score at most, ``[T, M]``; not used here.
+        size: number S of keys; pages may have room for more.
+    """
+    pages, page = codes.shape[1], codes.shape[3]
+    box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
+    most = q.abs() @ torch.maximum(low.abs(), high.abs()).mT
+    rounding = (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * most
+    spread = high - low
+    coded = spread > find_floor(q.dtype)
+    step = torch.where(coded, spread / LEVELS, 0.0)
+    error = q.abs() @ torch.where(coded, ROUNDED * step, spread).mT
+    coarse = (q.unsqueeze(2) * step.unsqueeze(1)).transpose(1, 2) @ codes.to(q.dtype)  # [T, P, M, page]
+    place = torch.arange(pages * page, device=q.device).unflatten(0, (pages, page))
+    seen = place < limits.clamp(max=size)[..., None, None]  # [T, M, P, page]
+    top = coarse.transpose(1, 2).masked_fill(~seen, -math.inf).amax(-1) + q @ low.mT
+    slack = 6 * rounding
+    upper = torch.where(box.isnan(), math.inf, box + slack)
+    upper = torch.where(top + error + slack < upper, top + error + slack, upper)
+    least = top - error - slack
+    upper = upper.masked_fill(~seen[..., 0], -math.inf)
+    least = torch.where(least.isnan() | ~seen[..., 0], -math.inf, least)
+    return PageBounds(upper.nan_to_num(math.inf, math.inf, -math.inf), least, rounding.nan_to_num(math.inf))
