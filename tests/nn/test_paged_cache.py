@@ -342,9 +342,49 @@ def test_unread_pages_are_not_looked_at(dtype):
     v, q = torch.randn(2, 1, 256, 4).to(dtype), torch.randn(2, 1, 1, 4).to(dtype)
     cache = build(k, v)
     out, certificate = attention(q, transform="entmax15", cache=cache)
-    bounds = cache.bound(q.to(torch.promote_types(dtype, torch.float32)) / 2)  # the scale of 4 features
-    unread = bounds <= certificate.threshold.unsqueeze(-1)
-    assert (unread.sum(-1) >= certificate.pages - certificate.pages_read).all() and unread.any()
-    assert (certificate.pages_read < certificate.pages).all()
-    spoilt = v.masked_fill(unread.squeeze(-2).repeat_interleave(8, -1).unsqueeze(-1), math.nan)
-    assert torch.equal(attention(q, transform="entmax15", cache=build(k, spoilt))[0], out)
+    scaled = q.to(torch.promote_types(dtype, torch.float32)) / 2  # the scale of 4 features
+    bounds = cache.bound_pages(scaled, reach=2.0).upper
+    unread = bounds.argsort(dim=-1, descending=True, stable=True).argsort(-1) >= certificate.pages_read.unsqueeze(-1)
+    assert unread.any(-1).all() and torch.equal(bounds.masked_fill(~unread, -math.inf).amax(-1), certificate.bound)
+    left_out = unread.squeeze(-2).repeat_interleave(8, -1)
+    cache.values[left_out] = cache.keys[left_out] = math.nan
+    assert torch.equal(attention(q, transform="entmax15", cache=cache)[0], out)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", [F64, torch.float32])
+@pytest.mark.parametrize("page, count, features", [(4, 43, 5), (16, 50, 64), (64, 130, 33), (80, 200, 7), (3, 1, 1)])
+def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype, backend):
+    """For keys and queries of all sizes, of which each query sees a part, and with a reach that leaves boxes closed."""
+    torch.manual_seed(0)
+    for size in (1e-30, 1.0, 1e15):
+        k = (size * torch.randn(2, count, features, dtype=F64) * torch.randn(features, dtype=F64).exp()).to(dtype)
+        k[:, :, 0] = 3.0  # a coordinate without spread
+        q = torch.randn(2, 3, features, dtype=dtype) / size
+        limits = torch.randint(0, count + 1, (2, 3))
+        cache = build(k, k, page)
+        scores = (q.double() @ k.double().mT).masked_fill(torch.arange(count) >= limits[..., None], -math.inf)
+        largest = torch.nn.functional.pad(scores, (0, -count % page), value=-math.inf).unflatten(-1, (-1, page)).amax(-1)
+        for reach in (math.inf, 0.5):
+            with omegamax.backend(backend):
+                upper, least, rounding = cache.bound_pages(q, limits, reach)
+            assert (upper >= largest).all() and (least <= largest).all() and (rounding >= 0).all()
+            assert torch.equal(upper == -math.inf, largest == -math.inf)
+        # Codes know the scores of a page nearly: not so its box.
+        spread = (k.amax(1) - k.amin(1)).double()
+        wide = (1.01 / 255) * (q.double().abs() @ spread.unsqueeze(-1)).amax()
+        there = largest > -math.inf
+        with omegamax.backend(backend):
+            upper, least, rounding = cache.bound_pages(q, limits)
+        assert ((upper - largest)[there] <= wide + 13 * rounding[there]).all()
+        assert ((largest - least)[there] <= wide + 13 * rounding[there]).all()
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0])
+def test_few_pages_are_read_of_keys_that_have_nothing_in_common(alpha):
+    torch.manual_seed(0)
+    k, v, q = torch.randn(2, 4096, 64), torch.randn(2, 4096, 64), 2 * torch.randn(2, 1, 64)
+    out, certificate = attention(q, transform=Tsallis(alpha), cache=build(k, v, page=16, pieces=(4096,)))
+    assert certificate.holds.all() and certificate.share.max() < {1.5: 0.15, 2.0: 0.05}[alpha]
+    wide = [x.double() for x in (q, k, v)]
+    torch.testing.assert_close(out.double(), attention(*wide, Tsallis(alpha)), rtol=0, atol=2e-5)

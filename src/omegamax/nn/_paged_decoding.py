@@ -42,14 +42,14 @@ def decode_on_gpu(
     if isinstance(alpha, Tensor):
         by_query = alpha.detach().to(q.device, torch.float32)[:, None].expand(*lead, heads, count)
         alphas = by_query.reshape(texts, rows).contiguous()
-    low, high, radius = cache.extremes
+    low, high = cache.extremes
     call = PagedCall(
         q=q.detach().reshape(texts, rows, features).contiguous(),
         k=keys.flatten(0, -3),
         v=values.flatten(0, -3),
         low=low.flatten(0, -3),
         high=high.flatten(0, -3),
-        radius=radius.flatten(0, -2),
+        codes=cache.codes.flatten(0, -4),
         limits=limits.expand(*lead, heads, count).reshape(texts, rows).to(torch.int32).contiguous(),
         alpha=0.0 if isinstance(alpha, Tensor) else alpha,
         alphas=alphas,

@@ -20,9 +20,9 @@ MOST_ROWS = 64  # queries that share a head of keys and are read for at once
 class PagedCall(NamedTuple):
     """Queries ``q [T, M, D]``, of which M share each of T heads of keys ``k [T, S, D]`` and values ``v [T, S, W]``.
 
-    Of pages of ``page`` keys the coordinate-wise extremes ``low`` and ``high [T, P, D]`` are known, and the largest
-    distance ``radius [T, P]`` of a key from their middle. A query sees the first ``limits [T, M]`` keys. ``alphas``,
-    ``[T, M]``, overrides ``alpha``.
+    Of pages of ``page`` keys the coordinate-wise extremes ``low`` and ``high [T, P, D]`` are known, and the codes of keys
+    between them, ``codes [T, P, D, page]``. A query sees the first ``limits [T, M]`` keys. ``alphas``, ``[T, M]``,
+    overrides ``alpha``.
     """
 
     q: Tensor
@@ -30,7 +30,7 @@ class PagedCall(NamedTuple):
     v: Tensor
     low: Tensor
     high: Tensor
-    radius: Tensor
+    codes: Tensor
     limits: Tensor
     alpha: float
     alphas: Tensor | None

@@ -58,7 +58,7 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     parts = torch.empty(texts, rows, splits, v.shape[-1], **floats)
     found, alpha = (count, top, unread, read), (call.alpha, call.alphas)
 
-    extremes = (_add_strides(call.low), _add_strides(call.high), _add_strides(call.radius))
+    extremes = (_add_strides(call.low), _add_strides(call.high))
     scores_of = (call.limits, *alpha, call.scale, bounds)
     tensors: tuple = (q, _add_strides(k), *extremes, *scores_of, early, first, rows, size, pages, call.chunk)
     constants: dict[str, Any] = {**call.sizes, "num_warps": 4}
@@ -68,7 +68,7 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     constants = {**call.formula, "C": SIDE_BY_SIDE, "num_warps": 8}
     launches.append(PlannedLaunch(bound_edges_kernel, (texts * rows,), tensors, constants))
 
-    tensors = (q, _add_strides(k), *scores_of, first, edge, listed, scores, indices, found)
+    tensors = (q, _add_strides(k), _add_strides(call.codes), *extremes, *scores_of, first, edge, listed, scores, indices, found)
     tensors = (*tensors, rows, size, pages, tiles, call.chunks, call.chunk, share)
     constants = {"SPLITS": splits, **call.sizes, "BM": call.rows, "num_warps": 4}
     launches.append(PlannedLaunch(read_pages_kernel, (texts * tiles, splits), tensors, constants))

@@ -1,17 +1,26 @@
-"""Reading a cache in pages: bounds of all pages, one page of each chunk, then every page that may matter.
+"""Reading a cache in pages: bounds of all pages, one page of each chunk, then every key that may matter.
 
-Scores are kept as ``w = (alpha - 1) z``. The queries that share a head of keys are read for together.
+A page may matter by the coordinate-wise extremes of its keys; of such pages the codes are read, and of these keys those
+that may matter by their codes, see :mod:`omegamax.kernels.attention.reference`. Scores are kept as ``w = (alpha - 1)
+z``. The queries that share a head of keys are read for together.
 """
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
+from omegamax.kernels.attention import reference
+from omegamax.kernels.attention.reference import find_floor
 from omegamax.kernels.attention.triton.scores import load_rows
 from omegamax.kernels.triton.device import INF, max_or_nan, row_max
 
 EPSILON = tl.constexpr(2.0**-23)  # of float32
+FLOOR = tl.constexpr(find_floor(torch.float32))
+LEVELS = tl.constexpr(reference.LEVELS)
+# Of a step: half of it, and what rounding may add; a step is multiplied in two parts of eight bits each.
+ROUNDED = tl.constexpr(0.51)
 
 
 @triton.jit(do_not_specialize=["size", "pages", "chunk_size"])
@@ -20,7 +29,6 @@ def bound_pages_kernel(
     k,
     low,
     high,
-    radius,
     limit_ptr,
     alpha,
     alpha_ptr,
@@ -50,7 +58,6 @@ def bound_pages_kernel(
     gain = load_exponents(alpha, alpha_ptr, row + tl.zeros([1], tl.int64), True) * scale
     d = tl.arange(0, D)
     query = tl.load(q_ptr + row * DEPTH + d, mask=d < DEPTH, other=0.0).to(tl.float32) * gain
-    norm = tl.sqrt(tl.sum(query * query))
     query = query[None, :]
     best = float("-inf")
     best_slack = 0.0
@@ -59,12 +66,10 @@ def bound_pages_kernel(
         page = start + tl.arange(0, NP)
         lows = load_rows(low[0] + text * low[1], low[2], page, pages, True, DEPTH, D)
         highs = load_rows(high[0] + text * high[1], high[2], page, pages, True, DEPTH, D)
-        r = tl.load(radius[0] + text * radius[1] + page.to(tl.int64) * radius[2], mask=page < pages, other=0.0)
         box = tl.sum(tl.maximum(query * lows, query * highs), 1)
-        ball = tl.sum(query * ((lows + highs) * 0.5), 1) + norm * r
         # The sums of either side, and those of the scores, are off by at most so much.
         slack = tl.sum(tl.abs(query) * tl.maximum(tl.abs(lows), tl.abs(highs)), 1) * (6 * (DEPTH + 4) * EPSILON)
-        bound = tl.where(box < ball, box, ball) + slack
+        bound = box + slack
         bound = tl.where(bound == bound, bound, INF)  # of NaN it cannot be said that it does not matter
         bound = tl.where(page * PAGE < limit, bound, float("-inf"))
         tl.store(bound_ptr + (text * pages + page) * rows + row % rows, bound, mask=page < pages)
@@ -92,6 +97,9 @@ def bound_pages_kernel(
 def read_pages_kernel(
     q_ptr,
     k,
+    codes,
+    low,
+    high,
     limit_ptr,
     alpha,
     alpha_ptr,
@@ -118,11 +126,11 @@ def read_pages_kernel(
     BN: tl.constexpr,
     NP: tl.constexpr,
 ):
-    """Read every page whose bound is above ``edge [texts, rows]`` for one of its queries; list keys with such scores.
+    """Read every key whose bounds are above ``edge [texts, rows]`` for one of its queries; list those with such scores.
 
     Lists of scores and indices are ``[texts, rows, SPLITS, share PAGE]``. ``found`` are the counts of each, the largest
-    score, the largest bound of a page that was not read, and how many were read, all ``[texts, rows, SPLITS]``. The
-    pages in ``first`` were read before, by ``bound_pages_kernel``.
+    score, the largest bound of a key that was not read, and how many pages were read, all ``[texts, rows, SPLITS]``.
+    The pages in ``first`` were read before, by ``bound_pages_kernel``.
     """
     count_ptr, top_ptr, unread_ptr, read_ptr = found
     split = tl.program_id(1)
@@ -146,11 +154,11 @@ def read_pages_kernel(
         wanted = tl.max((bound > tl.trans(edge)).to(tl.int32), 1)
         first_of_chunk = first_ptr + row[None, :] * chunks + (page // chunk_size)[:, None]
         known = tl.max((tl.load(first_of_chunk, mask=inside, other=-1) == page[:, None]).to(tl.int32), 1)
-        known |= wanted
         read += tl.sum(tl.where(bound > float("-inf"), known[:, None], 0), 0, keep_dims=True)  # of those it sees
-        left = tl.where(known[:, None] != 0, float("-inf"), bound)
+        left = tl.where((known | wanted)[:, None] != 0, float("-inf"), bound)
         unread = tl.maximum(unread, tl.max(left, 0, keep_dims=True))
-        tl.store(list_ptr + count + tl.cumsum(wanted, 0) - wanted, page, mask=wanted != 0)
+        # What was read before is told by the last bit.
+        tl.store(list_ptr + count + tl.cumsum(wanted, 0) - wanted, 2 * page + known, mask=wanted != 0)
         count += tl.sum(wanted, 0)
     tl.debug_barrier()
 
@@ -159,25 +167,73 @@ def read_pages_kernel(
     index_ptr += at * share * PAGE
     listed = tl.zeros([BM, 1], tl.int32)
     top = tl.where(edge == edge, float("-inf"), float("nan"))
+    unread = tl.trans(unread)
+    read = tl.trans(read)
+    scaled = queries.to(tl.float32) * gain
     for i in range(0, count):
-        page = tl.load(list_ptr + i)
+        entry = tl.load(list_ptr + i)
+        page = entry // 2
+        step, most, base = measure_page(scaled, low, high, text, page, DEPTH, D)
+        touched = split * 0
         for part in range(0, PAGE, BN):
-            key = page * PAGE + part + tl.arange(0, BN)
+            local = part + tl.arange(0, BN)
+            key = page * PAGE + local
             end = tl.minimum(page * PAGE + PAGE, size)
-            block = load_rows(k[0] + text * k[1], k[2], key, end, True, DEPTH, D)
+            seen = key[None, :] < tl.minimum(limit, end)
+            bound = sum_codes(step, codes, text, page, local, DEPTH, D, PAGE) + (base + most)
+            bound = tl.where(bound == bound, bound, INF)  # of NaN it cannot be said that it does not matter
+            bound = tl.where(seen, bound, float("-inf"))
+            needed = tl.max((bound > edge).to(tl.int32), 0)
+            unread = tl.maximum(unread, row_max(tl.where(needed[None, :] != 0, float("-inf"), bound)))
+            touched = tl.maximum(touched, tl.max(needed, 0))
+            block = load_rows(k[0] + text * k[1], k[2], tl.where(needed != 0, key, end), end, True, DEPTH, D)
             w = tl.dot(queries, tl.trans(block), input_precision="ieee") * gain
-            w = tl.where(key[None, :] < tl.minimum(limit, end), w, float("-inf"))
+            w = tl.where(seen & (needed[None, :] != 0), w, float("-inf"))
             top = max_or_nan(top, row_max(w))
             kept = (~(w <= edge) & (edge == edge)).to(tl.int32)  # NaN is kept, and found at the end
             place = listed + tl.cumsum(kept, 1) - kept
             tl.store(score_ptr + place, w, mask=kept != 0)
             tl.store(index_ptr + place, tl.zeros_like(place) + key[None, :], mask=kept != 0)
             listed += tl.sum(kept, 1, keep_dims=True)
+        read += tl.where(page * PAGE < limit, touched & (1 - entry % 2), 0)
     mine = there[:, None]
     tl.store(count_ptr + at, listed, mask=mine)
     tl.store(top_ptr + at, top, mask=mine)
-    tl.store(unread_ptr + at, tl.trans(unread), mask=mine)
-    tl.store(read_ptr + at, tl.trans(read), mask=mine)
+    tl.store(unread_ptr + at, unread, mask=mine)
+    tl.store(read_ptr + at, read, mask=mine)
+
+
+@triton.jit
+def measure_page(scaled, low, high, text, page, DEPTH: tl.constexpr, D: tl.constexpr):
+    """Return, of queries ``scaled [BM, D]``, their products with the steps of a page's codes, the most by which its
+    scores may differ from those of the codes, and the products with its lower extremes.
+    """
+    d = tl.arange(0, D)
+    at = page.to(tl.int64)
+    lows = tl.load(low[0] + text * low[1] + at * low[2] + d, mask=d < DEPTH, other=0.0).to(tl.float32)[None, :]
+    highs = tl.load(high[0] + text * high[1] + at * high[2] + d, mask=d < DEPTH, other=0.0).to(tl.float32)[None, :]
+    spread = highs - lows
+    coded = spread > FLOOR
+    step = tl.where(coded, spread / LEVELS, 0.0)
+    size = tl.abs(scaled)
+    off = tl.sum(size * tl.where(coded, ROUNDED * step, spread), 1, keep_dims=True)
+    # The sums of either side, and those of the scores, are off by at most so much.
+    reach = tl.sum(size * tl.maximum(tl.abs(lows), tl.abs(highs)), 1, keep_dims=True)
+    return scaled * step, off + reach * (6 * (DEPTH + 4) * EPSILON), tl.sum(scaled * lows, 1, keep_dims=True)
+
+
+@triton.jit
+def sum_codes(step, codes, text, page, local, DEPTH: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr):
+    """Return the sums ``[BM, BN]`` of steps times codes, of keys ``local`` of a page.
+
+    A code is an integer of eight bits, which bfloat16 holds; a step is the sum of two such numbers, nearly.
+    """
+    d = tl.arange(0, D)[:, None]
+    at = codes[0] + text * codes[1] + page.to(tl.int64) * codes[2] + d * PAGE + local[None, :]
+    code = tl.load(at, mask=(d < DEPTH) & (local < PAGE)[None, :], other=0).to(tl.float32).to(tl.bfloat16)
+    large = step.to(tl.bfloat16)
+    small = (step - large.to(tl.float32)).to(tl.bfloat16)
+    return tl.dot(large, code) + tl.dot(small, code)
 
 
 @triton.jit
