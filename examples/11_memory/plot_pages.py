@@ -46,9 +46,9 @@ for kind, noise in kinds.items():
                 print(f"off by {(out - full).abs().max():.0e}")
 
 # %%
-# Where neighbours are alike, the bound of a page is near to its scores: the longer the text, the less of it is read,
-# and the larger alpha is, the fewer keys have weight. Where they are not, no bound is near in 64 dimensions, and all is
-# read, which costs more than to read all at once. The result is that of full attention in any case.
+# The bound of a page comes from a copy of its keys in bytes, and is near to its scores whether neighbours are alike or
+# not. So little more is read than what has weight: the longer the text, the smaller that share is, and the larger alpha
+# is. Where more than half of the pages would be, all are read at once. The result is that of full attention in any case.
 
 with viz.style():
     figure, axes = viz.panels(3, 3, size=(3.2, 2.9), share=True)
