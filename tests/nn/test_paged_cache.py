@@ -364,7 +364,9 @@ def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype
         limits = torch.randint(0, count + 1, (2, 3))
         cache = build(k, k, page)
         scores = (q.double() @ k.double().mT).masked_fill(torch.arange(count) >= limits[..., None], -math.inf)
-        largest = torch.nn.functional.pad(scores, (0, -count % page), value=-math.inf).unflatten(-1, (-1, page)).amax(-1)
+        largest = (
+            torch.nn.functional.pad(scores, (0, -count % page), value=-math.inf).unflatten(-1, (-1, page)).amax(-1)
+        )
         for reach in (math.inf, 0.5):
             with omegamax.backend(backend):
                 upper, least, rounding = cache.bound_pages(q, limits, reach)

@@ -19,9 +19,9 @@ NAME = "PagedCache"
 class PagedCache:
     r"""Keys ``[*, G, S, D]`` and values ``[*, G, S, Dv]`` that grow, page by page, with bounds of the scores in each.
 
-    Of every page the coordinate-wise extremes :math:`l \le k \le u` of its keys are kept, and of every key a code in bytes
-    between them, :math:`k = l + s \odot c + \epsilon` with :math:`s = (u - l) / 255` and :math:`|\epsilon_d| \le s_d / 2`. No
-    key of the page has a score above
+    Of every page the coordinate-wise extremes :math:`l \le k \le u` of its keys are kept, and of every key a code in
+    bytes between them, :math:`k = l + s \odot c + \epsilon` with :math:`s = (u - l) / 255` and
+    :math:`|\epsilon_d| \le s_d / 2`. No key of the page has a score above
 
     .. math:: \langle q, k \rangle \le \min\Bigl( \sum_d \max(q_d l_d,\, q_d u_d),\;
               \langle q, l \rangle + \max_c \langle q, s \odot c \rangle + \tfrac12 \langle |q|, s \rangle \Bigr),
@@ -74,7 +74,7 @@ class PagedCache:
 
     @property
     def codes(self) -> Tensor:
-        """Return the codes c of the keys, ``[*, G, pages, D, page]`` in bytes; behind the last key they mean nothing."""
+        """Return the codes c, ``[*, G, pages, D, page]`` in bytes; those behind the last key mean nothing."""
         return self._part(self._codes, self.pages).unflatten(-1, (-1, self.page))
 
     @torch.no_grad()

@@ -50,7 +50,11 @@ def types(dtype: str, options: bool) -> dict[str, object]:
     named |= {name: "*i8" for name in ("block_ptr", "dense_ptr")}
     named |= {name: "*i32" for name in ("bit_ptr", "count_ptr")} | {"list_ptr": "*i16", "wanted_ptr": "*i32"}
     # Of a cache in pages.
-    named |= {name: ("*fp32", "i64", "i32") for name in ("low", "high")} | {"codes": ("*u8", "i64", "i32")} | {"q_ptr": f"*{dtype}"}
+    named |= (
+        {name: ("*fp32", "i64", "i32") for name in ("low", "high")}
+        | {"codes": ("*u8", "i64", "i32")}
+        | {"q_ptr": f"*{dtype}"}
+    )
     named |= {name: "*i32" for name in ("limit_ptr", "first_ptr", "index_ptr")} | {"alpha": "fp32", "scale": "fp32"}
     named["found"] = ("*i32", "*fp32", "*fp32", "*i32")
     named["certificate"] = ("*i64", "*fp32", "*fp32")

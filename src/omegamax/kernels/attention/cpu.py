@@ -48,4 +48,4 @@ def page_bounds(
 
 def _lay_out(x: Tensor) -> Tensor:
     """Return ``[T, ...]`` such that what belongs to a text lies one behind the other."""
-    return x if len(x) == 0 or x[0].is_contiguous() and not x.is_neg() else make_dense(x)
+    return x if len(x) == 0 or (x[0].is_contiguous() and not x.is_neg()) else make_dense(x)

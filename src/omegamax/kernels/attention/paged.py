@@ -20,8 +20,8 @@ MOST_ROWS = 64  # queries that share a head of keys and are read for at once
 class PagedCall(NamedTuple):
     """Queries ``q [T, M, D]``, of which M share each of T heads of keys ``k [T, S, D]`` and values ``v [T, S, W]``.
 
-    Of pages of ``page`` keys the coordinate-wise extremes ``low`` and ``high [T, P, D]`` are known, and the codes of keys
-    between them, ``codes [T, P, D, page]``. A query sees the first ``limits [T, M]`` keys. ``alphas``, ``[T, M]``,
+    Of pages of ``page`` keys the coordinate-wise extremes ``low`` and ``high [T, P, D]`` are known, and the codes of
+    keys between them, ``codes [T, P, D, page]``. A query sees the first ``limits [T, M]`` keys. ``alphas``, ``[T, M]``,
     overrides ``alpha``.
     """
 
