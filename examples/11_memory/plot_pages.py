@@ -48,7 +48,7 @@ for kind, noise in kinds.items():
 # %%
 # The bound of a page comes from a copy of its keys in bytes, and is near to its scores whether neighbours are alike or
 # not. So little more is read than what has weight: the longer the text, the smaller that share is, and the larger alpha
-# is. Where more than half of the pages would be, all are read at once. The result is that of full attention always.
+# is. Where it would be more than a quarter of the pages, all are read. The result is that of full attention always.
 
 with viz.style():
     figure, axes = viz.panels(3, 3, size=(3.2, 2.9), share=True)

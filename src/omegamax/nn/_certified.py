@@ -20,7 +20,7 @@ from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
 
 _ROOM = 1 << 24  # entries of keys that are gathered at a time
-_MANY = 0.5  # share of the pages from which on it is quicker to read all, without gathering them
+_MANY = 0.25  # share of the pages from which on it is quicker to read all, without gathering them
 
 
 class Certificate(NamedTuple):
@@ -98,9 +98,8 @@ def attend_to_cache(
         rows = _Rows(scaled.detach(), cache, groups, limits, alpha)
         rows.read()
     # Only what has weight is read a second time, with gradients to the query; most values never are.
-    width = rows.index.shape[-1]
-    index = rows.index.reshape(*lead, groups, heads // groups * count * width)
-    k, v = (_pick(t, index).to(dtype).reshape(*lead, heads, count, width, t.shape[-1]) for t in (keys, values))
+    k, v = (_take_rows(t.flatten(0, -3), rows.text, rows.index).to(dtype) for t in (keys, values))
+    k, v = (t.reshape(*lead, heads, count, *t.shape[1:]) for t in (k, v))
     z = (k @ scaled.unsqueeze(-1)).squeeze(-1)
     there = rows.scores.reshape(z.shape) != -math.inf  # NaN is there
     p = apply(transform, z.masked_fill(~there, -math.inf))
@@ -191,7 +190,7 @@ class _Rows:
         index = (pages.unsqueeze(-1) * self.page + torch.arange(self.page, device=pages.device)).flatten(-2)
         there = needed.repeat_interleave(self.page, -1) & (index < self.limits[rows, None])
         index = torch.where(there, index, 0)
-        k = self.keys[self.text[rows, None], index].to(self.q.dtype)
+        k = _take_rows(self.keys, self.text[rows], index).to(self.q.dtype)
         z = (k @ self.q[rows].unsqueeze(-1)).squeeze(-1).masked_fill(~there, -math.inf)
         self._merge(rows, torch.cat([self.scores[rows], z], -1), torch.cat([self.index[rows], index], -1))
 
@@ -274,6 +273,12 @@ def _count_visible(total: int, count: int, device: torch.device, lengths: Tensor
     return limits
 
 
-def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """Return the rows ``[*, G, K, D]`` of ``[*, G, S, D]`` at indices ``[*, G, K]``."""
-    return values.gather(-2, index.unsqueeze(-1).expand(*index.shape, values.shape[-1]))
+def _take_rows(x: Tensor, text: Tensor, index: Tensor) -> Tensor:
+    """Return the rows ``[R, K, D]`` of ``x [T, S, D]`` at indices ``[R, K]`` of the texts ``[R]``."""
+    texts, size, features = x.shape
+    if not texts:
+        return x.new_empty(*index.shape, features)
+    apart = x.stride(0) // max(x.stride(1), 1)  # a cache has room for more keys behind those of a text
+    lines = x.as_strided(((texts - 1) * apart + size, features), (x.stride(1), x.stride(2)))
+    found = lines.index_select(0, (text[:, None] * apart + index).flatten())
+    return found.reshape(*index.shape, features)
