@@ -4,12 +4,14 @@
     python experiments/language/pages.py --alphas 1.5 --steps 20 --keys 64 128
 
 Small networks learn the embedded reviews, each with entmax of another alpha in all its heads. Then they read a text,
-and its next token looks at a cache in pages: the certificate tells how many of them it had to read. Rows are added to
+and its next token looks at a cache in pages, of which those have to be read whose bound is above the threshold. Where
+these are many, all are read, which is quicker; the share is that of the pages that have to be. Rows are added to
 ``results/heads.csv`` as they are done; what is there is not run again. No data are needed.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -21,8 +23,9 @@ from corpus import draw_windows, list_windows
 from torch import Tensor
 from training import Place, train
 
+from omegamax.kernels.attention import PageBounds
 from omegamax.models.language import Decoder, LanguageConfig
-from omegamax.nn import PagedCache
+from omegamax.nn import Certificate, PagedCache
 from omegamax.tasks.experiment import Arguments, name_device, tell_end
 from omegamax.tasks.language import EmbeddedReviewsData
 from omegamax.tasks.trials import Trials
@@ -39,12 +42,31 @@ def rows_of(folder: Path) -> Trials:
     return Trials(folder / "heads.csv", COLUMNS, KEYS)
 
 
+class WatchedCache(PagedCache):
+    """A cache that keeps the bounds it has given last."""
+
+    upper: Tensor | None = None
+
+    def bound_pages(self, q: Tensor, limits: Tensor | None = None, reach: float | Tensor = math.inf) -> PageBounds:
+        bounds = super().bound_pages(q, limits, reach)
+        self.upper = bounds.upper
+        return bounds
+
+    def share(self, certificate: Certificate) -> Tensor:
+        """Return the share of the pages that have to be read, ``[*, H, L]``; kernels of a GPU read no others."""
+        if self.upper is None:
+            return certificate.share
+        upper = self.upper.reshape(*certificate.threshold.shape, -1)
+        needed = (upper > certificate.threshold.unsqueeze(-1)).sum(-1)
+        return needed / certificate.pages.clamp(min=1)
+
+
 @torch.no_grad()
 def look(model: Decoder, windows: Tensor, keys: int) -> list[dict[str, Any]]:
     """Let the token behind the first ``keys`` of windows look at a cache in pages; return the share of each head."""
     _, state = model.read(windows[:, :keys], {})
     for layer in state["layers"]:
-        cache = PagedCache(PAGE)
+        cache = WatchedCache(PAGE)
         cache.append(layer["own"]["keys"], layer["own"]["values"])
         layer["own"] = {"pages": cache, "count": len(cache)}
     _, state = model.read(windows[:, keys : keys + 1], state)
@@ -52,7 +74,7 @@ def look(model: Decoder, windows: Tensor, keys: int) -> list[dict[str, Any]]:
     for number, layer in enumerate(state["layers"]):
         certificate = layer["own"]["certificate"]
         assert bool(certificate.holds.all())
-        shares = certificate.share.mean((0, 2)).tolist()
+        shares = layer["own"]["pages"].share(certificate).mean((0, 2)).tolist()
         found += [{"layer": number, "head": head, "share": round(share, 5)} for head, share in enumerate(shares)]
     return found
 
