@@ -3,6 +3,7 @@
     python experiments/translation/run.py --pack                    # read Multi30k once, into --cache
     python experiments/translation/run.py                           # trials, then all that has no row yet
     python experiments/translation/run.py --kinds softmax --seeds 1 --results /tmp/again            # one row
+    python experiments/translation/run.py --small --device cpu --results experiments/translation/results/small
     python experiments/translation/tables.py                        # the tables of README.md
 
 Rows are added to ``results/*.csv`` as they are done, translations to ``results/outputs``; what is there is not run
@@ -36,6 +37,7 @@ from job import (
     Settings,
     grid,
     run,
+    small,
     tried_kind,
     try_out,
 )
@@ -89,6 +91,8 @@ def list_jobs(options: argparse.Namespace, files: Files) -> list[Work]:
     """List what has no row yet, in the order of its worth: trials, then all kinds of one seed after the other."""
     wanted = [{"kind": kind, "seed": seed} for seed in options.seeds for kind in options.kinds]
     runs = [{"what": "run", **job} for job in files.runs.missing(wanted)]
+    if options.small:
+        return runs
     kinds = dict.fromkeys(each for job in runs for each in (tried_kind(job["kind"]), job["kind"]))
     tried = [{"kind": kind, **settings.columns} for kind in kinds for settings in grid(kind)]
     return [*({"what": "trial", **job} for job in files.trials.missing(tried)), *runs]
@@ -130,7 +134,8 @@ def do(job: Work, place: Place) -> Any:
     """Do one job."""
     if job["what"] == "trial":
         return try_out(job, place)
-    settings = choose(Files(Path(place.results)).trials.rows(), job["kind"])
+    rows = Files(Path(place.results)).trials.rows()
+    settings = small(job["kind"]) if place.small else choose(rows, job["kind"])
     return run({**job, **settings.columns}, place)
 
 
@@ -141,6 +146,7 @@ def parse() -> argparse.Namespace:
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     add("--cache", default=str(HERE / "cache"), help="folder of the set as numbers")
     add("--pack", action="store_true", help="read Multi30k from --data into --cache, and end")
+    add("--small", action="store_true", help="networks of a size that a CPU trains in half an hour, without trials")
     add("--eager", action="store_true", help="do not make CUDA graphs of steps")
     add("--steps", type=int, help="of training; by default those of the tables")
     add("--tokens", type=int, help="of a batch; by default those of the tables")
@@ -157,8 +163,8 @@ def main() -> int:
             for form in ("lower", "cased"):
                 pack(options.data, options.cache, size, form, options.pairs)
         return 0
-    small = {"steps": options.steps, "tokens": options.tokens, "pairs": options.pairs}
-    place = Place(options.cache, str(options.results), options.device, not options.eager, **small)
+    part = {"steps": options.steps, "tokens": options.tokens, "pairs": options.pairs, "small": options.small}
+    place = Place(options.cache, str(options.results), options.device, not options.eager, **part)
     files = Files(options.results)
     progress = Progress(list_jobs(options, files), files, options.seconds)
     for job, result in work_through(progress.jobs, partial(do, place=place), options.workers, progress.can_begin):

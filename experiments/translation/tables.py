@@ -1,6 +1,9 @@
 """Write the tables of README.md from results/*.csv and results/outputs.
 
 python experiments/translation/tables.py --data sets      # with sets/multi30k: BLEU is computed from the outputs
+python experiments/translation/tables.py --data sets --results results/small --page small.md
+
+A page has the tables that it has a place for.
 """
 
 from __future__ import annotations
@@ -203,7 +206,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=HERE / "README.md")
     options = parser.parse_args()
     results = Results(options.results, options.data)
-    fill(options.page, {name: made() for name, made in make(results).items()})
+    page = options.page.read_text(encoding="utf-8")
+    fill(options.page, {name: made() for name, made in make(results).items() if f"<!-- table {name} -->" in page})
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ kinds = ["softmax", "entmax15", "adaptive", "continuous_sparsemax", "constrained
 sys.argv = ["run.py", "--cache", cache, "--kinds", *kinds, "--seeds", "0", "1", "--steps", "3", "--tokens", "64"]
 sys.argv += ["--workers", "1", "--device", "cpu", "--results", out]
 assert run.main() == 0 and run.main() == 0
+sys.argv = ["run.py", "--cache", cache, "--small", "--kinds", "sparsemax", "--seeds", "0", "--steps", "1"]
+sys.argv += ["--workers", "1", "--device", "cpu", "--results", out + "/small"]
+assert run.main() == 0
 import tables
 tables.SAMPLES = 20
 for name, make in tables.make(tables.Results(Path(out), data)).items():
@@ -63,6 +66,11 @@ def test_runs_take_the_settings_that_validated_best(done):
     for row in found:
         if row["kind"] in ("softmax", "adaptive"):
             assert all(row[name] == best[name] for name in ("size", "dim", "layers", "dropout", "rate", "smoothing"))
+
+
+def test_small_networks_need_no_trials(done):
+    (row,) = rows(done[0] / "small" / "runs.csv")
+    assert (row["dim"], row["smoothing"]) == ("128", "0.0") and not (done[0] / "small" / "trials.csv").exists()
 
 
 def test_translations_are_written_and_tables_are_made_of_them(done):
