@@ -8,6 +8,7 @@ import torch
 
 import omegamax
 from omegamax import Tsallis, attention
+from omegamax.kernels.attention import reference
 from omegamax.nn import Entmax, PagedCache
 
 F64 = torch.float64
@@ -354,8 +355,9 @@ def test_unread_pages_are_not_looked_at(dtype):
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 @pytest.mark.parametrize("page, count, features", [(4, 43, 5), (16, 50, 64), (64, 130, 33), (80, 200, 7), (3, 1, 1)])
-def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype, backend):
+def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype, backend, monkeypatch):
     """For keys and queries of all sizes, of which each query sees a part, and with a reach that leaves boxes closed."""
+    monkeypatch.setattr(reference, "ROOM", 500)  # several parts
     torch.manual_seed(0)
     for size in (1e-30, 1.0, 1e15):
         k = (size * torch.randn(2, count, features, dtype=F64) * torch.randn(features, dtype=F64).exp()).to(dtype)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 LEVELS = 255
+ROOM = 1 << 26  # codes that are numbers of the working dtype at a time
 ROUNDED = 0.501  # of a step: half of it, and what rounding may add in float32
 
 
@@ -68,14 +69,21 @@ def page_bounds(
     coded = spread > find_floor(q.dtype)
     step = torch.where(coded, spread / LEVELS, 0.0)
     error = q.abs() @ torch.where(coded, ROUNDED * step, spread).mT
-    coarse = (q.unsqueeze(2) * step.unsqueeze(1)).transpose(1, 2) @ codes.to(q.dtype)  # [T, P, M, page]
-    place = torch.arange(pages * page, device=q.device).unflatten(0, (pages, page))
-    seen = place < limits.clamp(max=size)[..., None, None]  # [T, M, P, page]
-    top = coarse.transpose(1, 2).masked_fill(~seen, -math.inf).amax(-1) + q @ low.mT
+    seen = limits.clamp(max=size).unsqueeze(-1) - page * torch.arange(pages, device=q.device)  # [T, M, P]
+    few = max(1, ROOM // max(codes[:, 0].numel(), 1))
+    parts = zip(*(x.split(few, axis) for x, axis in ((step, 1), (codes, 1), (seen, 2))), strict=True)
+    top = torch.cat([_find_largest(q, *part) for part in parts], -1) + q @ low.mT
     slack = 6 * rounding
     upper = torch.where(box.isnan(), math.inf, box + slack)
     upper = torch.where(top + error + slack < upper, top + error + slack, upper)
     least = top - error - slack
-    upper = upper.masked_fill(~seen[..., 0], -math.inf)
-    least = torch.where(least.isnan() | ~seen[..., 0], -math.inf, least)
+    upper = upper.masked_fill(seen <= 0, -math.inf)
+    least = torch.where(least.isnan() | (seen <= 0), -math.inf, least)
     return PageBounds(upper.nan_to_num(math.inf, math.inf, -math.inf), least, rounding.nan_to_num(math.inf))
+
+
+def _find_largest(q: Tensor, step: Tensor, codes: Tensor, seen: Tensor) -> Tensor:
+    """Return the largest sum of ``q s c`` among the first ``seen [T, M, P]`` keys of each page, ``[T, M, P]``."""
+    sums = (q.unsqueeze(1) * step.unsqueeze(2)) @ codes.to(q.dtype)  # [T, P, M, page]
+    place = torch.arange(codes.shape[3], device=q.device)
+    return sums.transpose(1, 2).masked_fill(place >= seen.unsqueeze(-1), -math.inf).amax(-1)
