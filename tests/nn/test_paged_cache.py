@@ -169,6 +169,23 @@ def test_causal_queries_lengths_and_scale():
     assert (certificate.share[2] == 0).all()
 
 
+def test_many_queries_read_all_keys_at_once():
+    torch.manual_seed(0)
+    k, v = torch.randn(2, 2, 1, 50, 4, dtype=F64)
+    q = torch.randn(2, 2, 20, 4, dtype=F64)
+    q[1, 0, 3] = math.nan
+    cache = build(k[:, :, :30], v[:, :, :30])
+    given = {"is_causal": True, "offset": 30, "lengths": torch.tensor([50, 7]), "scale": 0.7}
+    wanted = attention(q, k, v, "entmax15", **given)
+    out, certificate = attention(q, k[:, :, 30:], v[:, :, 30:], "entmax15", cache=cache, **given)
+    torch.testing.assert_close(out, wanted, rtol=1e-12, atol=1e-12, equal_nan=True)
+    assert len(cache) == 50 and torch.equal(certificate.pages_read, certificate.pages)
+    assert (
+        certificate.pages[0, 0].tolist() == [-(-(31 + i) // 8) for i in range(20)] and (certificate.pages[1] == 1).all()
+    )
+    assert torch.equal(certificate.holds, ~wanted.isnan().any(-1)) and not certificate.holds.all()
+
+
 def test_new_keys_are_appended_first():
     torch.manual_seed(0)
     k, v = torch.randn(2, 1, 3, 9, 4, dtype=F64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from omegamax.nn.paged_cache import PagedCache
 from omegamax.nn.transforms import Entmax, Entmax15, Softmax, Sparsemax, apply
 
 _ROOM = 1 << 24  # entries of keys that are gathered at a time
+_MANY_QUERIES = 32  # that share keys: these are then read at once, for all of them
 _MANY = 0.25  # share of the pages from which on it is quicker to read all, without gathering them
 
 
@@ -60,6 +62,7 @@ def attend_to_cache(
     scale: float | None,
     lengths: Tensor | None,
     offset: int | None,
+    attend_to_all: Callable[..., Tensor],
 ) -> tuple[Tensor, Certificate]:
     """Return attention of queries ``[*, H, L, D]`` to all keys of the cache, ``[*, H, L, Dv]``, and its certificate.
 
@@ -68,6 +71,8 @@ def attend_to_cache(
             leaves the cache as it was.
         lengths: how many keys each example has, the shape of the axes before the heads.
         offset: of causal queries: query i sees keys up to ``i + offset``. None: all.
+        attend_to_all: the same attention as a function of keys and values. Many queries, such as those of a text that
+            is read before it is gone on with, have few pages that none of them needs.
     """
     new = k is not None or v is not None
     if new:
@@ -88,6 +93,8 @@ def attend_to_cache(
         raise ValueError(f"attention: cache must hold at least one key, got {cache}")
     keys, values = cache.keys, cache.values
     limits = _count_visible(len(cache), count, q.device, lengths, offset)
+    if heads // groups * count > _MANY_QUERIES and q.dtype == keys.dtype == values.dtype:
+        return _certify_all(attend_to_all(k=keys, v=values), limits, cache.page)
     decoded = decode_on_gpu(q, cache, transform, scale, limits)
     if decoded is not None:
         seen = -(-limits // cache.page)
@@ -106,6 +113,14 @@ def attend_to_cache(
     v = v.masked_fill(~there.unsqueeze(-1), 0.0)  # a zero weight would not stop a NaN
     out = (p.unsqueeze(-2).to(dtype) @ v).squeeze(-2)
     return out.to(values.dtype), rows.certify((*lead, heads, count))
+
+
+def _certify_all(out: Tensor, limits: Tensor, page: int) -> tuple[Tensor, Certificate]:
+    """Return attention to all keys with the certificate that nothing was left out; none for NaN."""
+    pages = (-(-limits // page)).expand(out.shape[:-1])
+    nothing = torch.full(pages.shape, -math.inf, dtype=working_dtype(out), device=out.device)
+    threshold = torch.where(out.isnan().any(-1), math.nan, nothing)
+    return out, Certificate(pages, pages, nothing, threshold)
 
 
 class _Rows:

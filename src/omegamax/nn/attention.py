@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -199,7 +200,10 @@ def attention(
             {**refused, "dropout": dropout > 0, "return_weights": return_weights, "return_support": return_support},
         )
         omega = resolve("attention", transform)
-        return attend_to_cache(q, k, v, cache, omega, scale, lengths, offset if is_causal else None)
+        settings = {"is_causal": is_causal, "scale": scale, "lengths": lengths, "offset": offset}
+        attend_to_all = partial(attention, q, transform=omega, **settings)
+        seen = (lengths, offset if is_causal else None)
+        return attend_to_cache(q, k, v, cache, omega, scale, *seen, attend_to_all)
     if k is None or v is None:
         raise TypeError("attention: k and v must be tensors where there is no cache, got None")
     shape = _check_shapes(q, k, v)
