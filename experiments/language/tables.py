@@ -81,7 +81,7 @@ def pages_table(rows: Rows) -> str:
         shares = [float(row["share"]) for row in rows if int(row["keys"]) == keys]
         numbers = (statistics.mean(shares), min(shares), max(shares))
         lines.append([f"{keys}", *(f"{100 * number:.1f}" for number in numbers)])
-    return table(["keys", "pages read, %", "least of a head", "most of a head"], lines)
+    return table(["keys", "pages to be read, %", "least of a head", "most of a head"], lines)
 
 
 def heads_table(rows: Rows) -> str:
@@ -121,7 +121,7 @@ def draw_heads(rows: Rows, path: Path) -> None:
             ax.axvline(int(rows[0]["length"]), color="0.7", linewidth=0.8, linestyle=":")
             ax.set_xscale("log", base=2)
             ax.set(title=title, xlabel="keys", ylim=(0, 103))
-        axes[0].set_ylabel("pages read, %")
+        axes[0].set_ylabel("pages to be read, %")
         axes[1].legend(fontsize=8)
         figure.savefig(path, dpi=130)
         pyplot().close(figure)
