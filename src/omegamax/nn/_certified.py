@@ -62,7 +62,7 @@ def attend_to_cache(
     scale: float | None,
     lengths: Tensor | None,
     offset: int | None,
-    attend_to_all: Callable[..., Tensor],
+    attend_to_all: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Certificate]:
     """Return attention of queries ``[*, H, L, D]`` to all keys of the cache, ``[*, H, L, Dv]``, and its certificate.
 
@@ -94,7 +94,7 @@ def attend_to_cache(
     keys, values = cache.keys, cache.values
     limits = _count_visible(len(cache), count, q.device, lengths, offset)
     if heads // groups * count > _MANY_QUERIES and q.dtype == keys.dtype == values.dtype:
-        return _certify_all(attend_to_all(k=keys, v=values), limits, cache.page)
+        return _certify_all(attend_to_all(keys, values), limits, cache.page)
     decoded = decode_on_gpu(q, cache, transform, scale, limits)
     if decoded is not None:
         seen = -(-limits // cache.page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -200,8 +199,10 @@ def attention(
             {**refused, "dropout": dropout > 0, "return_weights": return_weights, "return_support": return_support},
         )
         omega = resolve("attention", transform)
-        settings = {"is_causal": is_causal, "scale": scale, "lengths": lengths, "offset": offset}
-        attend_to_all = partial(attention, q, transform=omega, **settings)
+
+        def attend_to_all(keys: Tensor, values: Tensor) -> Tensor:
+            return attention(q, keys, values, omega, is_causal=is_causal, scale=scale, lengths=lengths, offset=offset)
+
         seen = (lengths, offset if is_causal else None)
         return attend_to_cache(q, k, v, cache, omega, scale, *seen, attend_to_all)
     if k is None or v is None:
