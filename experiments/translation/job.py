@@ -61,7 +61,7 @@ ALPHA_COLUMNS = (*ALPHA_KEYS, "alpha")
 
 @dataclass(frozen=True)
 class Place:
-    """Where the packed sets are and outputs go, what to compute on, whether with graphs, how much (None: all), what size."""
+    """Where packed sets are and outputs go, what to compute on, with graphs or not, how much (None: all), what size."""
 
     cache: str
     results: str
