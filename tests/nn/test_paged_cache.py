@@ -401,6 +401,20 @@ def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype
         assert ((largest - least)[there] <= wide + 13 * rounding[there]).all()
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_bounds_where_steps_underflow_or_sums_overflow(backend):
+    """Queries in double precision to keys in single, whose spread is too small for codes; and sums beyond float32."""
+    q = torch.tensor([[1e33, -1e33], [1e300, -1e300]], dtype=F64)[None]
+    k = torch.tensor([[1e-33, 2e-33], [4e-33, 0.0], [0.0, 3e-33]])[None]
+    large = torch.tensor([[1e20, 1e20], [2e20, 1e20], [1e20, 3e20]])[None]
+    with omegamax.backend(backend):
+        for queries, keys in ((q, k), (1e20 * torch.tensor([[[1.0, -1.0]]]), large)):
+            upper, least, _ = build(keys, keys, page=2).bound_pages(queries)
+            scores = queries.double() @ keys.double().mT
+            largest = torch.stack([scores[..., :2].amax(-1), scores[..., 2]], -1)
+            assert (upper >= largest).all() and (least <= largest).all() and (least < math.inf).all()
+
+
 @pytest.mark.parametrize("alpha", [1.5, 2.0])
 def test_few_pages_are_read_of_keys_that_have_nothing_in_common(alpha):
     torch.manual_seed(0)

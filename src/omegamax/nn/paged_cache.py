@@ -11,7 +11,7 @@ from omegamax import kernels
 from omegamax._arguments import check_count
 from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
-from omegamax.kernels.attention import PageBounds, encode_pages
+from omegamax.kernels.attention import PageBounds, encode_pages, find_floor
 
 NAME = "PagedCache"
 
@@ -134,6 +134,7 @@ class PagedCache:
             high.to(q.dtype),
             *by_text,
             self._length,
+            find_floor(low.dtype),
         )
         return PageBounds(*(t.reshape(*lead, rows, self.pages) for t in found))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, get_num_threads
 
 from omegamax.kernels._library import make_dense, open_library
-from omegamax.kernels.attention.reference import PageBounds, find_floor
+from omegamax.kernels.attention.reference import PageBounds
 
 
 @functools.cache
@@ -28,7 +28,7 @@ def _entry(dtype: torch.dtype) -> Callable[..., None]:
 
 
 def page_bounds(
-    q: Tensor, codes: Tensor, low: Tensor, high: Tensor, limits: Tensor, reach: Tensor, size: int
+    q: Tensor, codes: Tensor, low: Tensor, high: Tensor, limits: Tensor, reach: Tensor, size: int, floor: float
 ) -> PageBounds:
     """Bound like :func:`omegamax.kernels.attention.reference.page_bounds`; boxes that are too low are not looked into.
 
@@ -40,9 +40,8 @@ def page_bounds(
     given = [make_dense(q), codes, low, high, make_dense(limits.long()), make_dense(reach.double())]
     out = PageBounds(*(q.new_empty(texts, rows, pages) for _ in range(3)))
     sizes = (texts, rows, depth, size, page, pages, codes.stride(0), low.stride(0))
-    numbers = (find_floor(q.dtype), torch.finfo(q.dtype).eps)
     pointers = [x.data_ptr() for x in (*given, *out)]
-    _entry(q.dtype)(*pointers, *sizes, *numbers, get_num_threads())
+    _entry(q.dtype)(*pointers, *sizes, floor, torch.finfo(q.dtype).eps, get_num_threads())
     return out
 
 

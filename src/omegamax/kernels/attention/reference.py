@@ -50,7 +50,7 @@ def encode_pages(keys: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 def page_bounds(
-    q: Tensor, codes: Tensor, low: Tensor, high: Tensor, limits: Tensor, reach: Tensor, size: int
+    q: Tensor, codes: Tensor, low: Tensor, high: Tensor, limits: Tensor, reach: Tensor, size: int, floor: float
 ) -> PageBounds:
     """Bound the scores of queries ``q [T, M, D]`` in pages of keys.
 
@@ -60,13 +60,14 @@ def page_bounds(
         limits: how many keys a query sees, ``[T, M]``.
         reach: by how much a threshold can be below the largest score at most, ``[T, M]``; not used here.
         size: number S of keys; pages may have room for more.
+        floor: :func:`find_floor` of the dtype that the codes were found in.
     """
     pages, page = codes.shape[1], codes.shape[3]
     box = q.clamp(min=0) @ high.mT + q.clamp(max=0) @ low.mT
     most = q.abs() @ torch.maximum(low.abs(), high.abs()).mT
     rounding = (q.shape[-1] + 4) * torch.finfo(q.dtype).eps * most
     spread = high - low
-    coded = spread > find_floor(q.dtype)
+    coded = spread > floor
     step = torch.where(coded, spread / LEVELS, 0.0)
     error = q.abs() @ torch.where(coded, ROUNDED * step, spread).mT
     seen = limits.clamp(max=size).unsqueeze(-1) - page * torch.arange(pages, device=q.device)  # [T, M, P]
@@ -78,7 +79,7 @@ def page_bounds(
     upper = torch.where(top + error + slack < upper, top + error + slack, upper)
     least = top - error - slack
     upper = upper.masked_fill(seen <= 0, -math.inf)
-    least = torch.where(least.isnan() | (seen <= 0), -math.inf, least)
+    least = torch.where(least.isfinite() & (seen > 0), least, -math.inf)
     return PageBounds(upper.nan_to_num(math.inf, math.inf, -math.inf), least, rounding.nan_to_num(math.inf))
 
 

@@ -96,7 +96,8 @@ struct PageBounds {
             if (box <= best - below - 4 * eps * (std::abs(best) + below)) continue;
             const T top = sums.base + largest(steps, codes + text * codes_stride + p * depth * page, seen);
             if (top + sums.error + slack < upper[out]) upper[out] = top + sums.error + slack;
-            if (top - sums.error - slack > least[out]) least[out] = top - sums.error - slack;
+            const T lower = top - sums.error - slack;
+            if (std::isfinite(lower)) least[out] = lower;
             best = std::max(best, least[out]);
         }
     }
