@@ -45,6 +45,6 @@ def test_rows_tables_and_page_are_made(tmp_path, warm_processes):
     page = (folder / "README.md").read_text()
     assert "| softmax, greedy |" in page and "| recall by keys up to 8: entmax15 |" in page and "| everything |" in page
     assert "| trained, alpha 1.5 |" in page and (folder / "results" / "heads.png").stat().st_size > 5000
-    assert "pages read" in page and (folder / "results" / "length.png").stat().st_size > 5000
+    assert "pages to be read" in page and (folder / "results" / "length.png").stat().st_size > 5000
     run(folder / "page.py", "--vocabulary", tokens.with_suffix(".json"), "--out", tmp_path / "report.html")
     assert "How they go on" in (tmp_path / "report.html").read_text()
