@@ -33,37 +33,23 @@ def from_smallest(y, gap, kept, e, q):
 
 
 @triton.jit
-def threshold_of_ties(count, e, q):
-    """Return the magnitude of the threshold of so many equal scores, or a little less: no other ones have a smaller."""
-    return tl.exp2(-e * tl.log2(tl.maximum(count, 1.0))) * (q * 0.9999)
-
-
-@triton.jit
 def above_two_probabilities(x, e):
     """Return ``p`` of a tile of scores with maximum 0, for ``1 < e <= inf``; at infinity the maxima share the mass."""
     infinite = e == float("inf")
     e = tl.where(infinite, 2.0, e)
     q = 1.0 / e
-    # The threshold is in [-1/e, 0): bisect the bits of its magnitude, whose order is that of the floats, until at most
-    # one entry is between the ends.
+    # The threshold is in [-1/e, 0): bisect the bits of its magnitude, whose order is that of the floats.
+    low = tl.zeros_like(e).to(tl.int32, bitcast=True)
     high = (q * 1.0001).to(tl.int32, bitcast=True)
-    above_high = row_sum((x > -q * 1.0001).to(tl.float32))
-    low = threshold_of_ties(above_high, e, q).to(tl.int32, bitcast=True)
-    above_low = tl.zeros_like(e)
-    go = True
-    while go:
+    for _ in range(31):
         middle = low + (high - low) // 2
         t = -middle.to(tl.float32, bitcast=True)
-        mass, above = row_sum2(positive_power(e * (x - t), q), (x > t).to(tl.float32))
-        heavy = mass >= 1.0
+        heavy = row_sum(positive_power(e * (x - t), q)) >= 1.0
         high = tl.where(heavy, middle, high)
-        above_high = tl.where(heavy, above, above_high)
         low = tl.where(heavy, low, middle)
-        above_low = tl.where(heavy, above_low, above)
-        go = any_row((above_high - above_low > 1.0) & (high - low > 1), x)
-    edge = -low.to(tl.float32, bitcast=True)
-    # An entry is in the support iff the roots of its distances to the larger ones sum to less than one. That tells of
-    # the one that is left, and of those that rounding has put on the wrong side.
+    edge = -high.to(tl.float32, bitcast=True)
+    # An entry is in the support iff the roots of its distances to the larger ones sum to less than one. Rounding may
+    # have put the threshold on the wrong side of some.
     go = True
     while go:
         following = tl.max(tl.where(x <= edge, x, float("-inf")), 1, keep_dims=True)
@@ -142,34 +128,24 @@ def entmax_above_two_long_kernel(
 
 @triton.jit
 def power_sum(z_ptr, K, shift, t, e, q, BLOCK: tl.constexpr):
-    """Return the sum of ``[e (x - t)]_+^q`` over a row, and the number of entries above ``t``."""
+    """Return the sum of ``[e (x - t)]_+^q`` over a row."""
     s = tl.zeros([1, BLOCK], tl.float32)
-    n = tl.zeros([1, BLOCK], tl.float32)
     for start in range(0, K, BLOCK):
-        x = load_shifted(z_ptr, start, K, shift, BLOCK)
-        s += positive_power(e * (x - t), q)
-        n += (x > t).to(tl.float32)
-    return row_sum2(s, n)
+        s += positive_power(e * (load_shifted(z_ptr, start, K, shift, BLOCK) - t), q)
+    return row_sum(s)
 
 
 @triton.jit
 def find_support_edge(z_ptr, K, shift, e, q, BLOCK: tl.constexpr):
     """Return a number below the scores of the support and not below any other, as for short rows."""
+    low = tl.zeros_like(e).to(tl.int32, bitcast=True)
     high = (q * 1.0001).to(tl.int32, bitcast=True)
-    _, above_high = power_sum(z_ptr, K, shift, -q * 1.0001, e, q, BLOCK)
-    low = threshold_of_ties(above_high, e, q).to(tl.int32, bitcast=True)
-    above_low = tl.zeros_like(e)
-    go = True
-    while go:
+    for _ in range(31):
         middle = low + (high - low) // 2
-        mass, above = power_sum(z_ptr, K, shift, -middle.to(tl.float32, bitcast=True), e, q, BLOCK)
-        heavy = mass >= 1.0
+        heavy = power_sum(z_ptr, K, shift, -middle.to(tl.float32, bitcast=True), e, q, BLOCK) >= 1.0
         high = tl.where(heavy, middle, high)
-        above_high = tl.where(heavy, above, above_high)
         low = tl.where(heavy, low, middle)
-        above_low = tl.where(heavy, above_low, above)
-        go = tl.max(((above_high - above_low > 1.0) & (high - low > 1)).to(tl.int32)) > 0
-    edge = -low.to(tl.float32, bitcast=True)
+    edge = -high.to(tl.float32, bitcast=True)
     go = True
     while go:
         peak = tl.full([1, BLOCK], float("-inf"), tl.float32)
@@ -178,8 +154,7 @@ def find_support_edge(z_ptr, K, shift, e, q, BLOCK: tl.constexpr):
             peak = tl.maximum(peak, tl.where(x <= edge, x, float("-inf")))
         following = tl.max(peak, 1, keep_dims=True)
         more = following > float("-inf")
-        mass, _ = power_sum(z_ptr, K, shift, tl.where(more, following, 0.0), e, q, BLOCK)
-        more = more & (mass < 1.0)
+        more = more & (power_sum(z_ptr, K, shift, tl.where(more, following, 0.0), e, q, BLOCK) < 1.0)
         edge = tl.where(more, following - tl.abs(following) * 1e-7 - 1e-37, edge)
         go = tl.max(more.to(tl.int32)) > 0
     return edge
