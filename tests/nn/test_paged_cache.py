@@ -369,7 +369,7 @@ def test_unread_pages_are_not_looked_at(dtype):
     assert torch.equal(attention(q, transform="entmax15", cache=cache)[0], out)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 @pytest.mark.parametrize("page, count, features", [(4, 43, 5), (16, 50, 64), (64, 130, 33), (80, 200, 7), (3, 1, 1)])
 def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype, backend, monkeypatch):
@@ -401,7 +401,7 @@ def test_codes_bound_the_largest_score_of_each_page(page, count, features, dtype
         assert ((largest - least)[there] <= wide + 13 * rounding[there]).all()
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_bounds_where_steps_underflow_or_sums_overflow(backend):
     """Queries in double precision to keys in single, whose spread is too small for codes; and sums beyond float32."""
     q = torch.tensor([[1e33, -1e33], [1e300, -1e300]], dtype=F64)[None]
