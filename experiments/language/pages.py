@@ -53,7 +53,7 @@ class WatchedCache(PagedCache):
         return bounds
 
     def share(self, certificate: Certificate) -> Tensor:
-        """Return the share of the pages that have to be read, ``[*, H, L]``; kernels of a GPU read no others."""
+        """Return the share of the pages that have to be read, ``[*, H, L]``; on a GPU, of those that were."""
         if self.upper is None:
             return certificate.share
         upper = self.upper.reshape(*certificate.threshold.shape, -1)

@@ -68,19 +68,8 @@ def _plan(call: PagedCall, decoded: Decoded) -> list[PlannedLaunch]:
     constants = {**call.formula, "C": SIDE_BY_SIDE, "num_warps": 8}
     launches.append(PlannedLaunch(bound_edges_kernel, (texts * rows,), tensors, constants))
 
-    tensors = (
-        q,
-        _add_strides(k),
-        _add_strides(call.codes),
-        *extremes,
-        *scores_of,
-        first,
-        edge,
-        listed,
-        scores,
-        indices,
-        found,
-    )
+    tensors = (q, _add_strides(k), _add_strides(call.codes), *extremes, *scores_of)
+    tensors = (*tensors, first, edge, listed, scores, indices, found)
     tensors = (*tensors, rows, size, pages, tiles, call.chunks, call.chunk, share)
     constants = {"SPLITS": splits, **call.sizes, "BM": call.rows, "num_warps": 4}
     launches.append(PlannedLaunch(read_pages_kernel, (texts * tiles, splits), tensors, constants))
