@@ -20,7 +20,18 @@ from omegamax._arguments import check_choice
 from omegamax.kernels import _library, triton
 from omegamax.kernels.host import Kernel, bring, run_on_host, send_back
 
-PACKAGES = ("rows", "bounds", "losses", "attention", "gaussian", "contour", "isotonic", "structures", "variation")
+PACKAGES = (
+    "rows",
+    "bounds",
+    "losses",
+    "attention",
+    "gaussian",
+    "contour",
+    "mixtures",
+    "isotonic",
+    "structures",
+    "variation",
+)
 BACKENDS = ("auto", "cpu", "triton", "reference")
 # The module of a package that implements its operations on a backend.
 MODULES = {"cpu": "cpu", "triton": "triton.launcher", "reference": "reference"}
@@ -72,7 +83,7 @@ def is_compiled(op: str, z: Tensor) -> bool:
     """Tell whether ``op`` runs as compiled code on tensors like this one, not as many small operations of torch."""
     if z.is_cuda:
         return current_backend() in ("auto", "triton") and _is_usable(op, "triton")
-    return z.is_cpu and current_backend() != "reference" and _is_usable(op, "cpu")
+    return z.is_cpu and current_backend() in ("auto", "cpu") and _is_usable(op, "cpu")
 
 
 def solve_where_compiled(op: str, function: Callable[..., tuple]) -> Callable[..., tuple]:

@@ -22,9 +22,19 @@ BUILDS = {
     "bounds": _ROWS,
     "contour": _ROWS,
     "attention": _ROWS,
+    "mixtures": _ROWS,
     "structures": ("_structures",),
     "variation": ("_variation",),
 }
+
+
+def _find_file(build: str) -> Path | None:
+    paths = (Path(__file__).with_name(build + suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((path for path in paths if path.exists()), None)
+
+
+# Known before anything is traced, so that torch.compile need not look for them.
+_FILES = {build: _find_file(build) for builds in BUILDS.values() for build in builds}
 
 
 def open_library(package: str) -> ctypes.CDLL:
@@ -36,16 +46,16 @@ def open_library(package: str) -> ctypes.CDLL:
 
 def is_available(package: str) -> bool:
     """Tell whether the library of a package is there; warn once where not."""
-    if _open(*BUILDS[package]) is None:
-        _warn()
-        return False
-    return True
+    if any(_FILES[build] is not None for build in BUILDS[package]):
+        return True
+    _warn()
+    return False
 
 
 def name_build(package: str) -> str | None:
     """Return the name of the build that holds the operations of a package on this machine, None without one."""
     for name in BUILDS.get(package, ()):
-        if _find_file(name) is not None:
+        if _FILES[name] is not None:
             return name.removeprefix("_")
     return None
 
@@ -54,15 +64,10 @@ def name_build(package: str) -> str | None:
 def _open(*builds: str) -> ctypes.CDLL | None:
     """Open the first of these builds that is there."""
     for name in builds:
-        path = _find_file(name)
+        path = _FILES[name]
         if path is not None:
             return ctypes.CDLL(str(path))
     return None
-
-
-def _find_file(build: str) -> Path | None:
-    paths = (Path(__file__).with_name(build + suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES)
-    return next((path for path in paths if path.exists()), None)
 
 
 def _open_all() -> None:

@@ -171,6 +171,8 @@ RULES = (
     Rule("oscar", (Case.ANY,), EVERY, None, ("reference.oscar",)),
     Rule("gaussian_in_plane", (Case.ANY,), WORKING, None, ("gaussian_in_plane_kernel",)),
     Rule("contour_in_plane", (Case.ANY,), WORKING, None, ("contour_in_plane_kernel",)),
+    Rule("em", (Case.ANY,), DOUBLE, None, ("em_kernel",)),
+    Rule("em_vjp", (Case.ANY,), DOUBLE, None, ("em_vjp_kernel",)),
 )
 
 

@@ -129,11 +129,11 @@ def weighted_em(
         check_choice(name, "init", init, INITS)
         labels = _make_labels(data, components, init, restarts, used, generator)
         if restarts == 1:
-            state = fitter.fit(fitter.begin(labels[0], components))
+            state = fitter.fit_members(labels[0], components)
         else:
             state, _, chosen = fitter.search(labels, components)
             if fitter.differentiable:  # the way to the best once more, with its derivatives
-                state = fitter.fit(fitter.begin(chosen, components))
+                state = fitter.fit_members(chosen, components)
     return Mixture(*fitter.components(state), validate_args=False)
 
 

@@ -12,6 +12,7 @@ from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
 from omegamax.densities import BetaGaussian, Gaussian, Mixture
 from omegamax.maps import Omega, get
+from omegamax.mixtures import _fused
 from omegamax.mixtures._implicit import attach_fixed_point
 from omegamax.mixtures._init import one_hot
 from omegamax.mixtures._packed import pack, unpack
@@ -84,6 +85,18 @@ class Fitter:
 
         return self._settle(state.like(attach_fixed_point(step, state.flat(), *inputs.values())))
 
+    def fit_members(self, labels: Tensor, components: int) -> MixtureParameters:
+        """Iterate from the members of each component, ``labels [*, L]``."""
+        if self._is_fused(components):
+            return _fused.fit(self.points, labels, components, self.iterations)[0]
+        return self.fit(self.begin(labels, components))
+
+    def _is_fused(self, components: int) -> bool:
+        """Tell whether all iterations, and the gradient through them, are those of one kernel."""
+        if self.tolerance is not None or (self.implicit and self.differentiable):
+            return False
+        return _fused.applies(self.points, self.rule, components)
+
     def _run(self, state: MixtureParameters) -> MixtureParameters:
         return self.rule.run(self.points, state, self.iterations, self.tolerance)
 
@@ -97,9 +110,15 @@ class Fitter:
     def search(self, labels: Tensor, components: int) -> tuple[MixtureParameters, Tensor, Tensor]:
         """Return the best of several starts ``[starts, *, L]``: its state, its J ``[*]`` and its labels ``[*, L]``."""
         with torch.no_grad():  # a block: a compiler cannot look into a method that is decorated
-            state = self._settle(self._run(self.begin(labels, components)))
-            values = self.rule.objective(self.points, state)
-            best = values.argmax(0)
+            if self._is_fused(components):
+                state, values = _fused.fit(self.points, labels, components, self.iterations)
+                values = values - self.points.dimension * self.points.unit.log()
+            else:
+                state = self._settle(self._run(self.begin(labels, components)))
+                values = self.rule.objective(self.points, state)
+            # Of starts that end at the same mixture in another order, the first, whatever is rounded how.
+            top = values.amax(0)
+            best = (values >= top - 1e-9 * top.abs().clamp(min=1)).int().argmax(0)
             return (
                 MixtureParameters(*(take_along_first(t, best) for t in state)),
                 take_along_first(values, best),

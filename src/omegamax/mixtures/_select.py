@@ -120,7 +120,7 @@ def select_components(
     best = table.amin(-1, keepdim=True)
     index = (table <= best + 1e-9 * best.abs().clamp(min=1)).int().argmax(-1)
     if fitter.differentiable:  # the way to the best once more, with its derivatives; what is not a member is empty
-        final = fitter.fit(fitter.begin(take_along_first(torch.stack(labels), index), max_components))
+        final = fitter.fit_members(take_along_first(torch.stack(labels), index), max_components)
     else:
         final = MixtureParameters(*(take_along_first(torch.stack(each), index) for each in zip(*states, strict=True)))
     table = table.masked_fill(data.broken.unsqueeze(-1), torch.nan).to(data.dtype)

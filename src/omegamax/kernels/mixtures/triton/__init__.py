@@ -1,0 +1,1 @@
+"""Expectation-maximisation on a GPU."""
