@@ -79,6 +79,7 @@ def make_reverse_mode_in_scores(
         def forward(ctx, z, *rest):
             p = solve(z, *rest)
             ctx.save_for_backward(p)
+            ctx.set_materialize_grads(False)
             ctx.rest = rest
             ctx.backend = kernels.current_backend()
             return p
@@ -86,6 +87,8 @@ def make_reverse_mode_in_scores(
         @staticmethod
         def backward(ctx, g):
             rest = ctx.rest
+            if g is None:  # as of a loss, whose gradient goes past the probabilities
+                return (None,) * (len(rest) + 1)
             if is_grad_enabled() or ctx.backend != kernels.current_backend() or not is_plain(g):
                 ctx.floats, ctx.dim = rest[:-1], rest[-1]
                 return rules.backward(ctx, g)

@@ -3,12 +3,15 @@
 import inspect
 import math
 
+import mpmath
 import pytest
 import torch
 import torch.nn.functional as F
+from maps import exact
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax
+from omegamax.kernels import _dispatch
 from omegamax.losses import (
     entmax15_loss,
     entmax_loss,
@@ -158,6 +161,51 @@ def test_alpha_may_differ_by_row_and_gets_a_gradient(loss, shape):
     y = torch.rand(3, 5, 2, dtype=torch.float64).softmax(1).requires_grad_()
     assert gradcheck(lambda z, alpha: loss(z, target, alpha), (z, alpha), check_forward_ad=True)
     assert gradcheck(lambda z, y, alpha: loss(z, y, alpha, label_smoothing=0.1), (z, y, alpha), check_forward_ad=True)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1 + 1e-9, 1.001, 1.25, 1.5, 2 - 1e-9, 2.0, 2.5, 6.0])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_gradient_in_alpha_is_that_of_the_exact_loss(alpha: float, smoothing: float):
+    z = torch.tensor(
+        [[0.3, -1.2, 2.1, 0.9, -math.inf], [1.0, 1.0, 0.5, 0.5, -2.0], [3.0, 0.0, -1.0, -4.0, -5.0]]
+    ).double()
+    target = torch.tensor([3, 1, -100])
+    if smoothing:
+        z = z.clamp(min=-3)
+    a = torch.tensor(alpha, dtype=torch.float64, requires_grad=True)
+    weight = torch.linspace(0.5, 1.5, 5, dtype=torch.float64)
+    rows = entmax_loss(z, target, a, label_smoothing=smoothing, weight=weight, reduction="none")
+    # The envelope theorem: the gradient is that of Omega(y) - Omega(p) with p and y held fast.
+    y = (1 - smoothing) * F.one_hot(target.clamp(min=0), 5).double() + smoothing / 5
+    for i in range(2):
+        slopes = [omega_slope(exact.entmax(z[i, z[i].isfinite()], alpha), alpha), omega_slope(y[i].tolist(), alpha)]
+        wanted = weight[target[i]].item() * float(slopes[1] - slopes[0])
+        assert torch.autograd.grad(rows[i], a, retain_graph=True)[0].item() == pytest.approx(
+            wanted, rel=1e-12, abs=1e-12
+        )
+    assert torch.autograd.grad(rows[2], a)[0] == 0
+
+
+def omega_slope(p, alpha: float):
+    """The derivative of the negative Tsallis entropy in alpha at fixed probabilities."""
+    with mpmath.workdps(exact.DIGITS):
+
+        def omega(a):
+            if a == 1:
+                return mpmath.fsum(x * mpmath.log(x) for x in p if x > 0)
+            return mpmath.fsum(mpmath.mpf(x) ** a - x for x in p if x > 0) / (a * (a - 1))
+
+        h = mpmath.mpf(10) ** -14
+        return (omega(alpha + h) - omega(alpha - h)) / (2 * h)
+
+
+@every_loss
+def test_loss_does_not_ask_for_the_jacobian_of_its_map(loss, omega, monkeypatch):
+    asked, find = [], _dispatch._find
+    monkeypatch.setattr(_dispatch, "_find", lambda op, *rest: asked.append(op) or find(op, *rest))
+    z, target = draw((3, 5))
+    loss(z.requires_grad_(), target).backward()
+    assert asked and not [op for op in asked if op.endswith("_vjp")]
 
 
 @every_loss

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import overload
 
 import torch
 from torch import Tensor
 
 from omegamax import kernels
 from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
-from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
-from omegamax._operation import Map
+from omegamax._numerics import on_support, tsallis_log
+from omegamax._operation import Map, needs_derivative, needs_gradient
 from omegamax.kernels import export
-from omegamax.kernels.rows import alpha_vjp, entmax_in_alpha, entmax_vjp
+from omegamax.kernels.rows import (
+    alpha_vjp,
+    entmax_in_alpha,
+    entmax_vjp,
+    power_sum,
+    squeeze_last,
+    tsallis,
+    tsallis_in_alpha,
+)
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import Learnable, MapRecord
 from omegamax.maps.registry import register
@@ -82,24 +89,17 @@ class Tsallis(Omega):
         return Tsallis(*parameters)
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        change = (p * tsallis_log_alpha(p, self.alpha)).sum(-1, keepdim=True)
-        return ((self(p).unsqueeze(-1) + change) / self.alpha,)
+        return (-_tsallis_in_alpha(p, self.alpha).unsqueeze(-1),)
 
     def __call__(self, p: Tensor) -> Tensor:
         alpha = self.alpha
-        if isinstance(alpha, Tensor):
-            flat = alpha.isinf()
-            alpha = torch.where(flat, 2.0, alpha)
-            return torch.where(_squeeze(flat), 0.0, (p * tsallis_log(p, alpha)).sum(-1) / _squeeze(alpha))
-        if alpha == math.inf:
-            return 0.0 * p.sum(-1)
-        if alpha == 2:
+        if not isinstance(alpha, Tensor) and alpha == 2:
             return 0.5 * (p * (p - 1)).sum(-1)
-        if alpha >= 1.05:  # the difference loses a factor 1 / (alpha - 1) of accuracy, and takes about half the time
-            return (p.pow(alpha) - p).sum(-1) / (alpha * (alpha - 1))
-        # sum p (p^e - 1) / (e alpha) with e = alpha - 1: no difference of powers, smooth through e = 0. Its slope at
-        # p = 0 is infinite for alpha <= 1, and taken as 0.
-        return (p * tsallis_log(p, alpha)).sum(-1) / alpha
+        if needs_derivative(p) or not _may_be_compiled(p, alpha):
+            return tsallis(p, alpha)
+        if needs_gradient(alpha):
+            return _EntropyOfConstant.apply(p, alpha)
+        return kernels.solve("tsallis", p, alpha)
 
     def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
         return _conjugate_at(self.alpha, z, p, origin)
@@ -109,6 +109,31 @@ class Tsallis(Omega):
 
     def __repr__(self) -> str:
         return f"Tsallis(alpha={self.alpha})"
+
+
+class _EntropyOfConstant(torch.autograd.Function):
+    """The negative Tsallis entropy of probabilities that need no derivative, as a function of alpha."""
+
+    @staticmethod
+    def forward(ctx, p, alpha):
+        ctx.save_for_backward(p, alpha)
+        return kernels.solve("tsallis", p, alpha)
+
+    @staticmethod
+    def backward(ctx, g):
+        p, alpha = ctx.saved_tensors
+        return None, (g * _tsallis_in_alpha(p, alpha)).unsqueeze(-1).sum_to_size(alpha.shape)
+
+
+def _tsallis_in_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
+    if needs_derivative(p, alpha) or not _may_be_compiled(p, alpha):
+        return tsallis_in_alpha(p, alpha)
+    return kernels.solve("tsallis_in_alpha", p, alpha)
+
+
+def _may_be_compiled(p: Tensor, alpha: float | Tensor) -> bool:
+    """Tell whether a kernel can be given these: tensors with memory, in a precision that it computes in."""
+    return p.dtype.itemsize >= 4 and is_plain(p, alpha)
 
 
 def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | None) -> Tensor:
@@ -121,11 +146,11 @@ def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | 
     largest = p.amax(-1)
     flat = None
     if isinstance(alpha, Tensor):
-        flat = _squeeze(alpha.isinf())
+        flat = squeeze_last(alpha.isinf())
         alpha = torch.where(alpha.isinf(), 2.0, alpha)
     elif alpha == math.inf:
         return torch.where(largest == 0, 0.0, top)
-    value = top - tsallis_log(largest, _squeeze(alpha)) + (_sum_of_powers(p, alpha) - 1) / _squeeze(alpha)
+    value = top - tsallis_log(largest, squeeze_last(alpha)) + (_sum_of_powers(p, alpha) - 1) / squeeze_last(alpha)
     if flat is not None:
         value = torch.where(flat, top, value)
     return torch.where(largest == 0, 0.0, value)  # a row with nothing left
@@ -136,20 +161,7 @@ def _sum_of_powers(p: Tensor, alpha: float | Tensor) -> Tensor | float:
         return 1.0
     if not isinstance(alpha, Tensor) and alpha == 2:
         return torch.linalg.vector_norm(p, dim=-1).square()  # writes no row of squares
-    return p.pow(alpha).sum(-1)
-
-
-@overload
-def _squeeze(alpha: Tensor) -> Tensor: ...
-
-
-@overload
-def _squeeze(alpha: float | Tensor) -> float | Tensor: ...
-
-
-def _squeeze(alpha: float | Tensor) -> float | Tensor:
-    """Return a parameter ``[*, 1]`` in the shape of the values, ``[*]``."""
-    return alpha.squeeze(-1) if isinstance(alpha, Tensor) and alpha.dim() else alpha
+    return kernels.solve("power_sum", p, alpha) if _may_be_compiled(p, alpha) else power_sum(p, alpha)
 
 
 def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:

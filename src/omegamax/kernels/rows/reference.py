@@ -15,6 +15,9 @@ from torch import Tensor
 from omegamax.kernels.rows.entmax_jacobian import alpha_vjp as alpha_vjp
 from omegamax.kernels.rows.entmax_jacobian import entmax_vjp as entmax_vjp
 from omegamax.kernels.rows.normmax_jacobian import normmax_vjp as normmax_vjp
+from omegamax.kernels.rows.tsallis import power_sum as power_sum
+from omegamax.kernels.rows.tsallis import tsallis as tsallis
+from omegamax.kernels.rows.tsallis import tsallis_in_alpha as tsallis_in_alpha
 
 MAX_STEPS = 200  # Newton needs 2 to 15; the cap only bounds the time spent on rows that hold NaN
 

@@ -194,12 +194,20 @@ INLINE DoubleWord<T> polynomial_threshold(const Power& power, const Vec<T>* x, i
     return newton<ACROSS, T>(power, x, n, start, start.high, power.tolerance).at;
 }
 
-// Finds the threshold for any e. At fixed t <= 0, exp_e(t) falls as e grows, and so does the root: the roots for e = 1 and
-// e = 1/2, roughly found, are a start. Below 1/2 it is the second itself, between them a point between.
+// Where to look for the threshold of any e, and a bound that is surely below it.
+template <class T>
+struct Start {
+    DoubleWord<T> at;
+    Vec<T> least;
+};
+
+// At fixed t <= 0, exp_e(t) falls as e grows, and so does the root: the roots for e = 1 and e = 1/2, roughly found and from
+// below, are a start. Below 1/2 it is the second itself, between them a point between.
 constexpr double ROUGH_EXCESS = 0.01;  // of the sum over one
+constexpr double ROUGH_SLACK = 1e-3;   // much more than rounding
 
 template <bool ACROSS, class T, class Power>
-INLINE Root<T> general_threshold(const Power& power, const Vec<T>* x, int64_t n) {
+INLINE Start<T> rough_threshold(const Power& power, const Vec<T>* x, int64_t n) {
     const Vec<T> zero{}, rough = splat<T>(ROUGH_EXCESS);
     // A threshold l is the edge of the support plus 1/e.
     const DoubleWord<T> edge{splat<T>(-1), zero};
@@ -207,8 +215,18 @@ INLINE Root<T> general_threshold(const Power& power, const Vec<T>* x, int64_t n)
     const DoubleWord<T> next{one - T(2), zero};
     const Vec<T> half = newton<ACROSS, T>(Square<T>(), x, n, next, splat<T>(-2), rough).at.high + T(2);
     const Vec<T> between = minimum<T>((T(1) - power.e) * T(2), splat<T>(1));
-    const DoubleWord<T> start{one + (half - one) * between, zero};
-    return newton<ACROSS, T>(power, x, n, start, zero, power.tolerance);
+    const Vec<T> least = select<T>(power.e <= T(0.5), half, one) - T(ROUGH_SLACK);
+    return {{one + (half - one) * between, zero}, least};
+}
+
+template <bool ACROSS, class T, class Power>
+INLINE Root<T> general_threshold(const Power& power, const Vec<T>* x, int64_t n, const Start<T>& start) {
+    return newton<ACROSS, T>(power, x, n, start.at, Vec<T>{}, power.tolerance);
+}
+
+template <bool ACROSS, class T, class Power>
+INLINE Root<T> general_threshold(const Power& power, const Vec<T>* x, int64_t n) {
+    return general_threshold<ACROSS, T>(power, x, n, rough_threshold<ACROSS, T>(power, x, n));
 }
 
 }  // namespace omegamax

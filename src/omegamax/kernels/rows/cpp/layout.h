@@ -43,6 +43,8 @@ struct Row {
         if (full < K) visit(load_some<S>(z + full, int(K - full), S(-INF)), full);
     }
 
+    MEMBER Vec<S> at(int64_t i) const { return i < full ? load<S>(z + i) : load_some<S>(z + i, int(K - i), S(0)); }
+
     MEMBER void put(S* p, Vec<S> v, int64_t i) const {
         if (i < full) store<S>(p + i, v);
         else store_some<S>(p + i, v, int(K - full));

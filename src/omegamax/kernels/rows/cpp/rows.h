@@ -10,6 +10,7 @@
 #include "../../cpp/threads.h"
 #include "above_two.h"
 #include "entmax.h"
+#include "entmax_alpha.h"
 #include "entmax_vjp.h"
 #include "layout.h"
 #include "normmax.h"
@@ -111,9 +112,20 @@ INLINE bool threshold_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x
     if (fill_edge_case(row, top, p)) return true;
     S* raw = (S*)(x + row.K / Simd<T>::W + 2);
     if constexpr (!Power::polynomial) {
-        const S above = support_bound<T, S>(top, power.edge());
-        const int64_t n = unpack<T>(raw, pack(row, above, raw), T(top), x);
-        const Root<T> root = general_threshold<true, T>(power, x, n);
+        S above = support_bound<T, S>(top, power.edge());
+        int64_t packed = pack(row, above, raw), n = unpack<T>(raw, packed, T(top), x);
+        Root<T> root;
+        if constexpr (std::is_same<Power, General<T, S>>::value) {
+            const Start<T> start = rough_threshold<true, T>(power, x, n);
+            if (power.e[0] > 0 && n > 1) {
+                // What is out at a bound of the threshold is out for good: the steps that take powers see the rest.
+                above = support_bound<T, S>(top, power.edge() + std::max(start.least[0], T(0)));
+                n = unpack<T>(raw, pack(Row<S>(raw, packed), above, raw), T(top), x);
+            }
+            root = general_threshold<true, T>(power, x, n, start);
+        } else {
+            root = general_threshold<true, T>(power, x, n);
+        }
         if (std::is_same<T, float>::value && root.weights[0] > T(MAX_FLOAT_WEIGHT)) return false;
         write_packed<T>(row, power, above, root.at, x, n, raw, p);
     } else if constexpr (std::is_same<T, S>::value) {
@@ -209,7 +221,7 @@ INLINE void solve_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool n
     fill_edge_lanes<T>(x, K, top);
 }
 
-// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one.
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one, as it has to be for long rows.
 template <class T, class S>
 void solve_range(const S* z, S* p, const double* alpha, bool shared, bool norm, Shape shape, int64_t begin, int64_t end) {
     const int64_t K = shape.K;
@@ -217,9 +229,7 @@ void solve_range(const S* z, S* p, const double* alpha, bool shared, bool norm, 
     const bool costly = !std::is_same<T, S>::value && shared && alpha[0] > 1;
     if (shape.inner == 1 && (K > SHORT_ROW || (costly && K > 32))) {
         Scratch<T> x(2 * (K / Simd<T>::W + 2));
-        if (shared) return solve_rows<T>(z, p, K, Member(alpha[0], norm), norm, begin, end, x.v);
-        for (int64_t i = begin; i < end; i++) solve_rows<T>(z, p, K, Member(alpha[i], norm), norm, i, i + 1, x.v);
-        return;
+        return solve_rows<T>(z, p, K, Member(alpha[0], norm), norm, begin, end, x.v);
     }
     Scratch<T> x(K + Simd<T>::W);
     for (int64_t i = begin; i < end;) {
@@ -245,7 +255,7 @@ INLINE void vjp(Kind kind, const Span<T, S, ACROSS>& span, Vec<T> alpha, bool sh
     else k_subsets_vjp(span, p, g, out);
 }
 
-// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one.
+// Rows [begin, end). `alpha` holds one for each row, or, where `shared`, a single one, as it has to be without a stride.
 template <class T, class S>
 void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, bool shared, Shape shape, int64_t begin,
                int64_t end) {
@@ -253,7 +263,7 @@ void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, b
         const Span<T, S, true> span(shape, 1);
         for (int64_t i = begin; i < end; i++) {
             const int64_t at = i * shape.K;
-            vjp(kind, span, splat<T>(T(alpha[shared ? 0 : i])), shared, p + at, g + at, out + at);
+            vjp(kind, span, splat<T>(T(alpha[0])), true, p + at, g + at, out + at);
         }
         return;
     }
@@ -305,27 +315,51 @@ void share(Shape shape, int threads, Work work) {
     }
 }
 
-// `rows` holds the parameter of each row; where it is null, they share `value`.
+// Calls work(parameter, shared, begin, end) on the rows [begin, end), which have a parameter each in `rows`, or, where it is
+// null, share `value`. Rows of their own take what there is for a shared one: a run of equal parameters is given at once.
+template <class Work>
+void by_parameter(const double* rows, double value, bool own, int64_t begin, int64_t end, Work work) {
+    if (rows == nullptr) return work(&value, true, begin, end);
+    if (!own) return work(rows, false, begin, end);
+    for (int64_t i = begin, next; i < end; i = next) {
+        for (next = i + 1; next < end && rows[next] == rows[i];) next++;
+        work(rows + i, true, i, next);
+    }
+}
+
 template <class T>
 void forward(int kind, const T* z, T* p, double value, const double* rows, Shape s, int threads) {
-    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::NORMMAX;
-    const double* parameter = shared ? &value : rows;
-    share(s, threads, [&](int64_t begin, int64_t end) {
-        if (Kind(kind) == Kind::K_SUBSETS) k_subsets_range<T>(z, p, parameter, shared, s, begin, end);
-        else if (shared && forward_in_float(value, norm, s)) solve_range<T>(z, p, parameter, true, norm, s, begin, end);
-        else solve_range<double>(z, p, parameter, shared, norm, s, begin, end);
+    const bool norm = Kind(kind) == Kind::NORMMAX, k_subsets = Kind(kind) == Kind::K_SUBSETS;
+    const bool own = s.inner == 1 && s.K > SHORT_ROW && !k_subsets;
+    share(s, threads, [&](int64_t from, int64_t to) {
+        by_parameter(rows, value, own, from, to, [&](const double* parameter, bool shared, int64_t begin, int64_t end) {
+            if (k_subsets) k_subsets_range<T>(z, p, parameter, shared, s, begin, end);
+            else if (shared && forward_in_float(*parameter, norm, s)) solve_range<T>(z, p, parameter, true, norm, s, begin, end);
+            else solve_range<double>(z, p, parameter, shared, norm, s, begin, end);
+        });
     });
 }
 
 template <class T>
 void backward(int kind, const T* p, const T* g, T* out, double value, const double* rows, Shape s, int threads) {
-    const bool shared = rows == nullptr, norm = Kind(kind) == Kind::NORMMAX;
-    const double* parameter = shared ? &value : rows;
-    // k-subsets and alpha = 1.75 are plain sums and square roots; see float_suffices() for the rest.
-    const bool plain = Kind(kind) == Kind::K_SUBSETS || (shared && (value == 1.75 || float_suffices(value, norm)));
-    share(s, threads, [&](int64_t begin, int64_t end) {
-        if (plain) vjp_range<T>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
-        else vjp_range<double>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+    const bool norm = Kind(kind) == Kind::NORMMAX;
+    share(s, threads, [&](int64_t from, int64_t to) {
+        by_parameter(rows, value, s.inner == 1, from, to, [&](const double* parameter, bool shared, int64_t begin, int64_t end) {
+            // k-subsets and alpha = 1.75 are plain sums and square roots; see float_suffices() for the rest.
+            const bool plain = Kind(kind) == Kind::K_SUBSETS ||
+                               (shared && (*parameter == 1.75 || float_suffices(*parameter, norm)));
+            if (plain) vjp_range<T>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+            else vjp_range<double>(Kind(kind), p, g, out, parameter, shared, s, begin, end);
+        });
+    });
+}
+
+template <class T>
+void sum(int kind, const T* p, const T* g, T* out, double value, const double* rows, int64_t count, int64_t K,
+         int64_t stride, int threads) {
+    const bool shared = rows == nullptr;
+    share({count, K, 1}, threads, [&](int64_t begin, int64_t end) {
+        sum_range(RowSum(kind), p, g, out, shared ? &value : rows, shared, K, stride, begin, end);
     });
 }
 
@@ -351,5 +385,15 @@ void omegamax_rows_backward_f32(int kind, const float* p, const float* g, float*
 void omegamax_rows_backward_f64(int kind, const double* p, const double* g, double* out, double value, const double* rows,
                            int64_t outer, int64_t K, int64_t inner, int threads) {
     backward<double>(kind, p, g, out, value, rows, {outer, K, inner}, threads);
+}
+
+void omegamax_rows_sum_f32(int kind, const float* p, const float* g, float* out, double value, const double* rows,
+                           int64_t count, int64_t K, int64_t stride, int threads) {
+    sum<float>(kind, p, g, out, value, rows, count, K, stride, threads);
+}
+
+void omegamax_rows_sum_f64(int kind, const double* p, const double* g, double* out, double value, const double* rows,
+                           int64_t count, int64_t K, int64_t stride, int threads) {
+    sum<double>(kind, p, g, out, value, rows, count, K, stride, threads);
 }
 }
