@@ -13,7 +13,8 @@ import torch
 from omegamax.kernels import _library
 
 HERE = Path(__file__).parent
-FILES = [HERE / "test_kernels.py", HERE.parent / "kernels" / "contour" / "test_contour.py"]
+KERNELS = HERE.parent / "kernels"
+FILES = [HERE / "test_kernels.py", KERNELS / "contour" / "test_contour.py", KERNELS / "mixtures" / "test_em.py"]
 LESSER = {"AVX512": ("avx2", "default"), "AVX2": ("default",)}.get(torch.backends.cpu.get_cpu_capability(), ())
 
 

@@ -69,7 +69,9 @@ def test_every_operation_is_found_where_its_package_declares_it():
 def test_every_compiled_operation_has_a_reference():
     compiled = [op for op, packages in _dispatch.TABLE.items() if "cpu" in packages]
     assert len(compiled) > 10
-    assert all("reference" in _dispatch.TABLE[op] for op in compiled)
+    # Mixtures are fitted in plain torch by their own package, which asks first whether this is compiled.
+    asked_for = {op for op in compiled if "mixtures" in _dispatch.TABLE[op].values()}
+    assert {op for op in compiled if "reference" not in _dispatch.TABLE[op]} == asked_for
 
 
 @needs_native
@@ -274,6 +276,50 @@ def test_compiled_vjp_agrees_with_a_parameter_for_each_row(name: str, dtype: tor
         alpha = each.reshape(layout)
         p = getattr(omegamax, name)(draw(dtype, *shape), alpha, dim=dim)
         assert_same(*vjps(name, p, draw(dtype, *shape, scale=2.0), alpha, dim))
+
+
+SUMS = ("power_sum", "tsallis", "tsallis_in_alpha", "alpha_vjp")
+
+
+def sums(backend: str, op: str, p: Tensor, g: Tensor, alpha: float | Tensor) -> Tensor:
+    with omegamax.backend(backend):
+        return kernels.solve(op, p, g, alpha, 1) if op == "alpha_vjp" else kernels.solve(op, p, alpha)
+
+
+@needs_native
+@pytest.mark.parametrize("op", SUMS)
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 1 + 1e-9, 1.001, 1.5, 1.7, 2.0, 2 + 1e-9, 3.0, math.inf])
+@both_dtypes
+def test_compiled_vjp_agrees_in_alpha(op: str, alpha: float, dtype: torch.dtype):
+    if op == "power_sum" and alpha == math.inf:
+        return  # the conjugate takes its limit
+    for size in (1, 5, 16, 33, 300):
+        z, g = draw(dtype, 9, size), draw(dtype, 9, size, scale=2.0).roll(1, 1)
+        z[1] = 0.5
+        z[2, size // 3 :] = -math.inf
+        p = run("reference", "entmax", z, {"alpha": alpha})
+        p[3] = 0.0
+        p[4, -1] = math.nan
+        p[5, : size // 2] = torch.finfo(dtype).tiny  # as small as entries of a support are
+        g[6, p[6] == 0] = math.nan
+        exact = torch.as_tensor(alpha, dtype=F64)
+        for given in (alpha, exact, exact.expand(9, 1)):
+            truth = sums("reference", op, p.double(), g.double(), given)
+            assert_same(sums("cpu", op, p, g, given), truth.to(dtype), 1 + truth.abs().nan_to_num(0.0).max().item())
+
+
+@needs_native
+@pytest.mark.parametrize("op", SUMS)
+def test_compiled_vjp_agrees_in_an_alpha_for_each_row(op: str):
+    alpha = ROWS["entmax"].double()[:, None]
+    if op == "power_sum":
+        alpha = alpha.clamp(max=9)
+    p, g = run("reference", "entmax", draw(F64, 8, 70), {"alpha": 1.4}), draw(F64, 8, 70).roll(1, 1)
+    rows = [sums("reference", op, p[i : i + 1], g[i : i + 1], alpha[i].item()) for i in range(8)]
+    assert_same(sums("cpu", op, p, g, alpha), torch.cat(rows), 10.0)
+    assert_same(sums("cpu", op, p.T.contiguous().T, g.T.contiguous().T, alpha), torch.cat(rows), 10.0)
+    if op != "alpha_vjp":  # one row of probabilities for all alphas
+        assert_same(sums("cpu", op, p[:1], g, alpha), sums("cpu", op, p[:1].expand(8, 70).contiguous(), g, alpha))
 
 
 COMPILED = [(n, q) for n, q in CASES if not n.startswith("constrained")]

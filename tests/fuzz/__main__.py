@@ -2,10 +2,11 @@
 
     python -m tests.fuzz --minutes 10
     python -m tests.fuzz --maps entmax k_subsets --device cuda
+    python -m tests.fuzz --device interpreter           # Triton's kernels of small rows, without a GPU
     python -m tests.fuzz --case 123456
 
-Each fault is printed with the number of its case, by which it is drawn again, from the same ``--maps``. The exit status
-tells whether there were any.
+Each fault is printed with the number of its case, by which it is drawn again, from the same ``--maps`` and for the same
+kind of device. The exit status tells whether there were any.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import collections
 import sys
 import time
 import warnings
+from contextlib import nullcontext
 
 import torch
 
 from .checks import check
 from .draws import draw
+from .interpreted import INTERPRETER, interpreted
 
 MAPS = (
     *("softmax", "sparsemax", "entmax15", "entmax", "normmax", "k_subsets"),
@@ -36,15 +39,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first case")
     parser.add_argument("--case", type=int, help="run this case alone")
     parser.add_argument("--maps", nargs="+", choices=MAPS, default=MAPS)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help=f"of torch, or {INTERPRETER}")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    with interpreted() if args.device == INTERPRETER else nullcontext():
+        return search(args)
+
+
+def search(args: argparse.Namespace) -> int:
+    """Draw cases and print their faults; return the exit status."""
+    small = args.device == INTERPRETER
     found: collections.Counter[tuple[str, str]] = collections.Counter()
     slowest = (0.0, "")
     end = time.monotonic() + 60 * args.minutes
     seed, count, shown = args.seed if args.case is None else args.case, 0, time.monotonic()
     while count == 0 or (args.case is None and time.monotonic() < end):
-        case = draw(seed + count, tuple(args.maps))
+        case = draw(seed + count, tuple(args.maps), small)
         began = time.monotonic()
         try:
             faults = list(check(case, args.device))

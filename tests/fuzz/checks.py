@@ -16,6 +16,7 @@ from torch import Tensor
 import omegamax
 
 from .draws import Case
+from .interpreted import INTERPRETER
 
 NUDGES = 3
 ULPS = 4.0  # of the dtype computed in, by which distances between scores may be off
@@ -25,7 +26,8 @@ DOUBLE_SLACK = 256.0  # the same in float64, where the reference is no better; s
 
 def check(case: Case, device: str = "cpu") -> Iterator[str]:
     """Yield a sentence for each way in which the case is wrong."""
-    z = case.z.to(device)
+    place = "cpu" if device == INTERPRETER else device
+    z = case.z.to(place)
     p = case.call(z)
     if p.shape != z.shape or p.dtype != z.dtype:
         yield f"shape or dtype: {tuple(p.shape)} {p.dtype}"
@@ -39,7 +41,7 @@ def check(case: Case, device: str = "cpu") -> Iterator[str]:
         with omegamax.backend("reference"):
             yield from (f"plain torch, {said}" for said in _values(case, case.call(), truth))
     yield from _gradients(case, z, p, truth)
-    yield from _loss(case, device)
+    yield from _loss(case, place)
 
 
 def exact(case: Case, z: Tensor) -> Tensor:

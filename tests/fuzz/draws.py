@@ -56,14 +56,14 @@ class Case:
         return self.function(z, dim=self.dim, **parameters, **more)
 
 
-def draw(seed: int, maps: tuple[str, ...]) -> Case:
-    """Draw the case of this seed."""
+def draw(seed: int, maps: tuple[str, ...], small: bool = False) -> Case:
+    """Draw the case of this seed; ``small``: rows of at most 257 entries, 4,000 of all together."""
     rng = random.Random(seed)
     generator = torch.Generator().manual_seed(seed)
     name = rng.choice(maps)
     dtype = rng.choice(DTYPES)
-    length = _length(rng, name)
-    rows = max(1, min(rng.choice((1, 2, 3, 7, 16, 17, 64)), MOST_ENTRIES // length))
+    length = min(_length(rng, name), 257) if small else _length(rng, name)
+    rows = max(1, min(rng.choice((1, 2, 3, 7, 16, 17, 64)), (4000 if small else MOST_ENTRIES) // length))
     distribution = rng.choice(tuple(DISTRIBUTIONS))
     scores = DISTRIBUTIONS[distribution](rng, generator, rows, length).clamp(-_largest(dtype), _largest(dtype))
     edge = rng.choice(("", "", "", *EDGES))

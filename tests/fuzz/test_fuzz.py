@@ -10,6 +10,7 @@ import torch
 from .__main__ import MAPS
 from .checks import check
 from .draws import draw
+from .interpreted import INTERPRETER, interpreted
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -40,3 +41,14 @@ def test_map_has_no_fault_in_a_few_cases(name: str):
     for seed in range(6):
         case = draw(seed, (name,))
         assert not list(check(case)), str(case)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Triton compiles where there is a GPU")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MAPS)
+def test_interpreted_kernels_have_no_fault_in_a_few_cases(name: str):
+    pytest.importorskip("triton", minversion="3.4")
+    with interpreted():
+        for seed in range(100, 106):
+            case = draw(seed, (name,), small=True)
+            assert not list(check(case, INTERPRETER)), str(case)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.interpreter import allow_run_time_loops
 from kernels.interpreter import quick_interpreter as quick_interpreter
 
 
@@ -17,16 +18,7 @@ def choose_as_if_long(operation: str, case, itemsize: int, size: int) -> tuple[s
 
 @pytest.fixture
 def run_time_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New versions of NumPy do not take an array of one number for an index, as the interpreter does."""
+    """Let the interpreter run loops whose ends are known only then."""
     pytest.importorskip("triton", minversion="3.4")
-    if torch.cuda.is_available():
-        return
-    from triton.runtime import interpreter
-
-    original = interpreter._patch_lang_tensor
-
-    def patched(tensor, scope):
-        original(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
+    if not torch.cuda.is_available():
+        allow_run_time_loops(monkeypatch)

@@ -7,6 +7,7 @@ matrices of bfloat16 by their bits, and cuts off what a GPU rounds.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,19 +18,34 @@ import torch
 @pytest.fixture(autouse=True, scope="session")
 def quick_interpreter() -> Iterator[None]:
     """For all tests of a folder whose conftest imports it. Triton need not be there, nor be interpreted."""
-    try:
-        from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps, ScanOps
-    except ImportError:
-        yield
-        return
     with pytest.MonkeyPatch.context() as patch:
-        if not torch.cuda.is_available():
-            patch.setattr(ReduceOps, "generic_reduce", by_halves)
-            patch.setattr(ScanOps, "generic_scan", by_doubling)
-            patch.setattr(InterpretedFunction, "__call__", once_changed(InterpretedFunction.__call__))
-            patch.setattr(InterpreterBuilder, "cast_impl", rounded(InterpreterBuilder.cast_impl))
-            patch.setattr(InterpreterBuilder, "create_dot", multiplied(InterpreterBuilder.create_dot))
+        if importlib.util.find_spec("triton") and not torch.cuda.is_available():
+            quicken(patch)
         yield
+
+
+def quicken(patch: pytest.MonkeyPatch) -> None:
+    """Make the interpreter quicker, and right in bfloat16."""
+    from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps, ScanOps
+
+    patch.setattr(ReduceOps, "generic_reduce", by_halves)
+    patch.setattr(ScanOps, "generic_scan", by_doubling)
+    patch.setattr(InterpretedFunction, "__call__", once_changed(InterpretedFunction.__call__))
+    patch.setattr(InterpreterBuilder, "cast_impl", rounded(InterpreterBuilder.cast_impl))
+    patch.setattr(InterpreterBuilder, "create_dot", multiplied(InterpreterBuilder.create_dot))
+
+
+def allow_run_time_loops(patch: pytest.MonkeyPatch) -> None:
+    """Let an array of one number be an index, as the interpreter has it and new versions of NumPy do not."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    patch.setattr(interpreter, "_patch_lang_tensor", patched)
 
 
 def once_changed(call: Callable) -> Callable:

@@ -52,6 +52,7 @@ ANY_ALPHA_REGISTERS = (
     168  # of a thread, at most, of the kernel of any alpha: six programs of two warps then run at once
 )
 STRING_REGISTERS = 128  # of a thread, at most, of taut strings: two programs of eight warps then run at once
+STRING_WARPS = 2**16 // (32 * STRING_REGISTERS)  # of a program, at most: a multiprocessor has 65536 registers
 LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
 LONG_BLOCKS = Blocks(4, 4096, 8)
 MAX_CANDIDATES = {False: 4096, True: 8192}  # entries of a long row that are loaded again; True: of a general power
@@ -77,10 +78,11 @@ def row_tile(size: int, light: bool = False) -> Tile:
 
 @functools.cache
 def string_tile(size: int) -> Tile:
-    """Return the plain tile of taut strings: float64, and several numbers for each entry, of which a thread has 4."""
+    """Return the plain tile of taut strings: float64, and several numbers for each entry, of which a thread has 4
+    where rows are no longer than 2048."""
     block = max(power_of_2(size), 32)
     rows = max(1, 128 // block)
-    return Tile(rows, block, min(max(rows * block // 128, 1), 32))
+    return Tile(rows, block, min(max(rows * block // 128, 1), STRING_WARPS))
 
 
 def tiles_per_program(tiles: int, warps: int) -> int:

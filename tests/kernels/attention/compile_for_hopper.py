@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from unittest.mock import patch
 
+import torch
+
+from kernels.hopper import compile_kernel, compiled_launches
 from omegamax.kernels.attention import call
+from omegamax.kernels.attention.paged import PagedCall
+from omegamax.kernels.attention.triton import decode, launcher
 from omegamax.kernels.attention.triton.candidates import bound_thresholds_kernel, mark_candidates_kernel
 from omegamax.kernels.attention.triton.dense import attention_dense_kernel
 from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kernel, dense_queries_vjp_kernel
@@ -21,7 +24,6 @@ from omegamax.kernels.attention.triton.survivors import (
 )
 from omegamax.kernels.kinds import Kind
 
-HOPPER = GPUTarget("cuda", 90, 32)
 INTEGERS = {
     "heads",
     "tiles",
@@ -68,13 +70,8 @@ def compiled(kernel, dtype: str, options: bool, warps: int, **constants) -> None
         known |= {name: (f"*{dtype}", "i64", "i32") for name in ("k", "v")} | {"list_ptr": "*i32"}
     if not options:
         constants |= {name: None for name in kernel.arg_names if name in ("dalpha_ptr", "alpha_ptr")}
-    signature = {name: "constexpr" if name in constants else known.get(name, "*fp32") for name in kernel.arg_names}
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    for i, kinds in enumerate(signature.values()):
-        if isinstance(kinds, tuple):
-            places |= {(i, j): None for j, kind in enumerate(kinds) if kind == "constexpr"}
-    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": warps}).asm["cubin"]
-    print(kernel.__name__, dtype, constants, len(binary), flush=True)
+    all_types = {name: known.get(name, "*fp32") for name in kernel.arg_names}
+    compile_kernel(kernel, all_types, constants, num_warps=warps)
 
 
 def compile_paged(dtype: str, options: bool, formula: dict[str, int]) -> None:
@@ -88,8 +85,28 @@ def compile_paged(dtype: str, options: bool, formula: dict[str, int]) -> None:
     compiled(combine_splits_kernel, dtype, options, 4, KIND=formula["KIND"], SPLITS=16, WIDTH=40, W=64)
 
 
+def compile_launches(dtype: torch.dtype, keys: int, width: int, alpha: float) -> None:
+    """What is launched on Hopper for so many keys, and queries and values of so many features."""
+    q = torch.zeros(1, 2, keys, width, dtype=dtype)
+    given = call.AttentionCall(q, q, q, alpha, None, None, None, None, 0, call.UNLIMITED, call.UNLIMITED, 1.0)
+    with patch.object(call, "is_hopper", lambda device: True), compiled_launches():
+        out, t, *state = launcher.forward(given)
+        launcher.backward(given, out, t, *state)
+        launcher.count_zeros(given, t)
+
+
+def compile_launches_of_pages(dtype: torch.dtype, width: int, page: int) -> None:
+    """The same for a cache of 64 pages, read for 64 queries at a time."""
+    k = torch.zeros(2, 64 * page, width, dtype=dtype)
+    extremes = torch.zeros(2, 64, width)
+    codes = torch.zeros(2, 64, width, page, dtype=torch.uint8)
+    limits = torch.zeros(2, 64, dtype=torch.int32)
+    with compiled_launches():
+        decode.decode(PagedCall(k[:, :64], k, k, extremes, extremes, codes, limits, 1.5, None, 1.0, page))
+
+
 def main() -> None:
-    calls = (("bf16", Kind.ENTMAX15, 0, False), ("fp32", Kind.ENTMAX, 0, True), ("fp16", Kind.ENTMAX_POWER, 4, False))
+    calls = (("fp32", Kind.ENTMAX, 0, True), ("fp16", Kind.ENTMAX_POWER, 4, False))
     for dtype, kind, exponent, options in calls:
         marked = {"KIND": kind.value, "N": exponent, "FLAGS": FULL if options else call.RAW}
         marked |= {"DEPTH": 40, "D": 64, "BM": 64, "BN": 64}
@@ -100,13 +117,19 @@ def main() -> None:
         blocks = {**sizes, "BN": 32, "PART": 2, "EXACT": dtype == "fp32"}
         compiled(attention_dense_kernel, dtype, options, 4, **blocks, WIDE=2)
         short = {name: blocks[name] for name in ("KIND", "N", "FLAGS", "EXACT", "DEPTH", "D", "WIDTH", "W", "BM")}
-        compiled(attention_short_kernel, dtype, options, 4, **short, BN=64)
-        compiled(short_vjp_kernel, dtype, options, 4, **short, BN=64)
+        short |= {"BM": 32, "BN": 32} if dtype == "fp32" else {"BN": 64}  # single precision is launched with neither
+        compiled(attention_short_kernel, dtype, options, 4, **short)
+        compiled(short_vjp_kernel, dtype, options, 4, **short)
         compiled(dense_queries_vjp_kernel, dtype, options, 4, **blocks)
         compiled(dense_keys_vjp_kernel, dtype, options, 4, **blocks)
         kept = {name: sizes[name] for name in ("KIND", "DEPTH", "D", "WIDTH", "W", "BM")}
         compiled(lists_vjp_kernel, dtype, options, 1, **kept, LENGTH=128, C=8)
         compile_paged(dtype, options, {"KIND": kind.value, "N": exponent})
+    for width, alpha in ((64, 2.0), (256, 1.5)):
+        compile_launches(torch.bfloat16, 4096, width, alpha)
+    compile_launches(torch.bfloat16, 256, 64, 1.5)
+    compile_launches(torch.float32, 4096, 256, 1.5)
+    compile_launches_of_pages(torch.bfloat16, 256, 64)
 
 
 if __name__ == "__main__":

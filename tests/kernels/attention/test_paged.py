@@ -45,7 +45,7 @@ def calls(monkeypatch, run_time_loops):
 def many_small_steps(monkeypatch):
     """Long loops everywhere: few chunks, few scores and values at a time, several tiles of queries."""
     monkeypatch.setattr(paged, "MOST_CHUNKS", 1)
-    monkeypatch.setattr(paged, "MOST_ROWS", 16)
+    monkeypatch.setattr(paged, "MOST_ROWS", dict.fromkeys((2, 4), 16))
     monkeypatch.setattr(paged, "MOST_SPLITS", 4)
     monkeypatch.setattr(decode, "SIDE_BY_SIDE", 16)
     monkeypatch.setattr(decode, "VALUES", 2)
@@ -213,12 +213,13 @@ def test_maps_without_a_threshold_are_refused_as_ever(calls):
 
 
 @pytest.mark.skipif(not GPU, reason="torch tells what waits for a GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype:UserWarning")
 def test_nothing_waits_for_the_device(calls):
     q, k, v = make(count=500)
     cache = build(k, v)
     attention(q, cache=cache)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         attention(q, cache=cache)
     finally:
         torch.cuda.set_sync_debug_mode("default")

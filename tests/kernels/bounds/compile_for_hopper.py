@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+import torch
 
+from kernels.hopper import compile_kernel, compiled_launches
+from omegamax.kernels.bounds.triton import launcher as bounds
 from omegamax.kernels.bounds.triton.clip_long import clip_long_kernel, clip_vjp_long_kernel
+from omegamax.kernels.choice import REGISTER_ROW
 from omegamax.kernels.kinds import Kind
+from omegamax.kernels.rows.triton import launcher as rows
 from omegamax.kernels.rows.triton.normmax_long import normmax_power_long_kernel, normmax_vjp_long_kernel
-
-HOPPER = GPUTarget("cuda", 90, 32)
 
 
 def compiled(kernel, dtype: str, **constants) -> None:
     types = {name: "fp32" for name in ("alpha", "fraction", "lower", "upper", "integer", "rest")}
     types |= {name: f"*{dtype}" for name in ("z_ptr", "p_ptr", "g_ptr", "out_ptr")}
     types |= {"goal_ptr": "*fp32", "list_ptr": "*i32"}
-    signature = {
-        name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
-        for name in kernel.arg_names
-    }
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": 8}).asm["cubin"]
-    print(kernel.__name__, dtype, constants, len(binary), flush=True)
+    compile_kernel(kernel, types, constants, num_warps=8)
 
 
 def main() -> None:
@@ -36,6 +30,13 @@ def main() -> None:
     above = {"KIND": Kind.ENTMAX_POWER.value, "N": 1, "FRACTIONAL": True, "ABOVE_2": True}
     compiled(normmax_power_long_kernel, "bf16", **above, UNMASKED=True, **sizes)
     compiled(normmax_vjp_long_kernel, "fp32", SQUARE=False, BLOCK=1024)
+    with compiled_launches():
+        z = torch.zeros(2, 10 * REGISTER_ROW)
+        bounds.k_subsets(z, 2.0, 1)
+        bounds.k_subsets_vjp(z, z, 1)
+        for alpha in (2.0, 1.3):
+            rows.normmax(z, alpha, 1)
+        rows.normmax_vjp(z, z, 2.0, 1)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,8 @@ def test_long_rows_between_numbers(long_rows):
     z = scores(2, LONG).half()
     z[1, :3] = -INF
     p, wanted = bounds.box_simplex(z, low, high, 1.0, 1), reference.box_simplex(z.double(), low, high, 1.0)
-    torch.testing.assert_close(p.double(), wanted, rtol=2e-3, atol=2.5e-4 / LONG)
+    # One rounding to either side, of numbers that may be subnormal: the bits count the numbers of the format.
+    assert (p.view(torch.int16) - wanted.half().view(torch.int16)).abs().max() <= 1
     for bound in (low, high):
         assert torch.equal(p == torch.tensor(bound, device=DEVICE).half(), wanted == bound)
 

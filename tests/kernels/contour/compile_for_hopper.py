@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import re
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-
+from kernels.hopper import compile_kernel
 from omegamax.kernels.contour.reference import NODES
 from omegamax.kernels.contour.triton.launcher import _constants
 from omegamax.kernels.contour.triton.plane import contour_in_plane_kernel
 from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel
 
-HOPPER = GPUTarget("cuda", 90, 32)
-
 
 def compiled(kernel, dtype: str, **constants) -> None:
-    signature = {
-        name: "constexpr" if name in constants else f"*{dtype}" if name.endswith("_ptr") else "i32"
-        for name in kernel.arg_names
-    }
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    made = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": 4})
+    types = {name: f"*{dtype}" for name in kernel.arg_names if name.endswith("_ptr")}
+    made = compile_kernel(kernel, types, constants, num_warps=4)
     # No number is rounded on its way; that the exponential compares the high half of one as a float is no matter.
     assert dtype == "fp32" or not re.search(r"cvt\S*\.f32\.f64|cvt\S*\.f64\.f32", made.asm["ptx"])
-    print(kernel.__name__, dtype, constants, len(made.asm["cubin"]), flush=True)
 
 
 def main() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+import torch
 
+from kernels.hopper import compile_kernel, compiled_launches
+from omegamax.kernels.choice import LOSS_ROW
 from omegamax.kernels.kinds import Kind
+from omegamax.kernels.losses.triton import launcher
 from omegamax.kernels.losses.triton.long import entmax_loss_long_kernel
 from omegamax.kernels.losses.triton.projection import gather_rows_kernel, list_support_kernel, scatter_rows_kernel
 from omegamax.kernels.losses.triton.soft_targets import entmax_loss_soft_kernel, entmax_loss_soft_vjp_kernel
 from omegamax.kernels.losses.triton.tile import entmax_loss_kernel, entmax_loss_vjp_kernel
 
-HOPPER = GPUTarget("cuda", 90, 32)
 SCORES = ("z_ptr", "y_ptr", "out_ptr", "weight_ptr", "hidden_ptr")
 NUMBERS = ("value_ptr", "state_ptr", "slope_ptr", "alpha_ptr", "g_ptr")
 TYPES = {name: "*fp32" for name in NUMBERS} | {name: "fp32" for name in ("alpha", "smoothing", "slack")}
@@ -23,10 +23,7 @@ def compiled(kernel, dtype: str, **constants) -> None:
     if constants.get("PER_ROW") is False:
         constants["alpha_ptr"] = None
     types = TYPES | {name: f"*{dtype}" for name in SCORES}
-    signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": 4}).asm["cubin"]
-    print(kernel.__name__, dtype, constants, len(binary), flush=True)
+    compile_kernel(kernel, types, constants, num_warps=4)
 
 
 def main() -> None:
@@ -44,6 +41,14 @@ def main() -> None:
     compiled(entmax_loss_long_kernel, "fp32", **learnt, K=50000, BLOCK=256)
     for kernel in (gather_rows_kernel, scatter_rows_kernel):
         compiled(kernel, "bf16", EACH=4, BLOCK=256)
+    with compiled_launches():
+        for alpha in (1.5, 1.3):
+            z, classes = torch.zeros(2, LOSS_ROW), torch.zeros(2, dtype=torch.long)
+            launcher.entmax_loss(z, classes, alpha, 0.1, True)
+            launcher.entmax_loss_vjp(z, classes, torch.zeros(2, 3), torch.zeros(2), alpha, 0.1, False)
+            launcher.entmax_loss(torch.zeros(2, 10 * LOSS_ROW), classes, alpha, 0.1, True)
+        launcher.entmax_loss(z, z, 1.5, 0.1, True)
+        launcher.entmax_loss_vjp(z, z, torch.zeros(2, 3), torch.zeros(2), 1.5, 0.1, False)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+import torch
 
+from kernels.hopper import compile_kernel, compiled_launches
+from omegamax.kernels.bounds.triton import launcher as bounds
 from omegamax.kernels.bounds.triton.box import box_kernel, clip_vjp_kernel
 from omegamax.kernels.bounds.triton.capped_softmax import capped_softmax_kernel, capped_softmax_vjp_kernel
 from omegamax.kernels.bounds.triton.clip import clip_kernel
+from omegamax.kernels.choice import CANDIDATE_ROW, POWER_ROW, REGISTER_ROW
 from omegamax.kernels.kinds import Kind
+from omegamax.kernels.rows.triton import launcher as rows
 from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
 from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
 from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
@@ -18,7 +20,6 @@ from omegamax.kernels.rows.triton.power import entmax_power_kernel
 from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
 from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
 
-HOPPER = GPUTarget("cuda", 90, 32)
 FORWARD = ("z_ptr", "p_ptr")
 BACKWARD = ("p_ptr", "g_ptr", "out_ptr")
 
@@ -27,13 +28,7 @@ def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **con
     types = {name: "*fp32" for name in ("alpha_ptr", "goal_ptr", "out_ptr", "lower_ptr", "upper_ptr", "total_ptr")}
     types |= {name: "fp32" for name in ("alpha", "fraction", "lower", "upper", "integer", "rest")}
     types |= {name: f"*{dtype}" for name in tensors} | {"list_ptr": "*i32"}
-    signature = {
-        name: "constexpr" if name in constants else types.get(name, "i32")  # counts and strides
-        for name in kernel.arg_names
-    }
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    binary = triton.compile(ASTSource(kernel, signature, places), HOPPER, {"num_warps": warps}).asm["cubin"]
-    print(kernel.__name__, dtype, constants, len(binary), flush=True)
+    compile_kernel(kernel, types, constants, num_warps=warps)
 
 
 def of_kind(kind: Kind, per_row: bool) -> None:
@@ -84,6 +79,25 @@ POWERS = (
 )
 
 
+def longest_rows() -> None:
+    """What is launched for the longest rows of each kernel."""
+    with compiled_launches():
+        rows.entmax(torch.zeros(2, CANDIDATE_ROW[4]), 1.5, 1)
+        rows.entmax(torch.zeros(2, POWER_ROW), 1.3, 1)
+        z = torch.zeros(2, REGISTER_ROW)
+        alpha, bound = torch.full((2, 1), 1.5), torch.full((2, 1), 0.5)
+        rows.entmax(z, 1.0, 1)
+        rows.entmax(z, alpha, 1)
+        rows.entmax_vjp(z, z, alpha, 1)
+        rows.normmax(z, 2.0, 1)
+        bounds.k_subsets(z, 2.0, 1)
+        bounds.k_subsets(z[:, : REGISTER_ROW // 4].contiguous(), 2.0, 1)  # with fewer registers than there are
+        bounds.box_simplex(z, bound, 1.0, 1.0, 1)
+        bounds.box_simplex(z[:, : REGISTER_ROW // 8].contiguous(), bound, 1.0, 1.0, 1)
+        bounds.box_simplex_vjp(z, z, bound, 1.0, 1)
+        bounds.capped_softmax(z, 0.5, 1)
+
+
 def main() -> None:
     for kind in (*Kind,)[:6]:
         for per_row in (False, True) if kind in (Kind.NORMMAX, Kind.ENTMAX_ABOVE_2) else (False,):
@@ -102,6 +116,7 @@ def main() -> None:
     compiled(general_long_kernel, FORWARD, "fp32", KIND=Kind.ENTMAX.value, PER_ROW=True, BLOCK=1024)
     bounds_and_norms()
     compiled(alpha_vjp_kernel, ("p_ptr", "g_ptr"), "bf16", R=4, BLOCK=128)
+    longest_rows()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from omegamax.kernels.variation.triton import launcher as chains
 F64 = torch.float64
 INF = math.inf
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SIZES = (1, 2, 37, 1000, 5000) if DEVICE == "cuda" else (1, 2, 37)
+SIZES = (1, 2, 37, 1000, 5000) if DEVICE == "cuda" else (1, 2, 37, 300)
 # The interpreter computes with the infinities of absent entries in lanes that are dropped.
 pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|divide by zero|overflow) encountered:RuntimeWarning")
 
@@ -88,6 +88,23 @@ def test_the_largest_numbers_and_strengths_are_no_trouble():
         torch.testing.assert_close(w, reference.tv_chain(x, strength, -1), rtol=1e-13, atol=0)
 
 
+@pytest.mark.parametrize("strength", [0.0, 1e-300, 0.2, 1e12, 1e300])
+def test_groups_that_are_far_apart_take_no_digits_from_each_other(strength: float):
+    """In any order, upwards and downwards, with ties within and across groups, and entries that are absent."""
+    for size in (4, 33, 300):
+        level = torch.tensor([-1e9, -1e4, 0.0], dtype=F64, device=DEVICE)[torch.randint(3, (6, size), device=DEVICE)]
+        x = level + torch.randn(6, size, dtype=F64, device=DEVICE)
+        x[1], x[2] = x[1].sort().values, x[2].sort(descending=True).values
+        x[3], x[4] = x[3].round(), level[4]
+        x[5, torch.rand(size, device=DEVICE) < 0.3] = -INF
+        for found, wanted in (
+            (chains.tv_chain(x, strength, -1), reference.tv_chain(x, strength, -1)),
+            (isotonic.oscar(x, strength, -1), plain_isotonic.oscar(x, strength, -1)),
+        ):
+            torch.testing.assert_close(found, wanted, rtol=1e-13, atol=1e-14 * size)
+            assert [len(row.unique_consecutive()) for row in found] == [len(row.unique_consecutive()) for row in wanted]
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.05, 1.0])
 def test_clusters_are_those_of_plain_torch(strength: float):
     for size in SIZES:
@@ -118,3 +135,9 @@ def test_one_number_sends_strings_to_the_host(monkeypatch):
         torch.testing.assert_close(found, reference.tv_chain_vjp(wanted, x, 0.3, -1), rtol=1e-13, atol=1e-14)
         assert torch.equal(isotonic.oscar(x, 0.3, -1), plain_isotonic.oscar(x, 0.3, -1))
     choice.choose.cache_clear()
+
+
+def test_clusters_of_rows_along_another_axis():
+    x = torch.randn(6, 40, dtype=F64, device=DEVICE).T  # sorted rows are as far apart in memory as these
+    torch.testing.assert_close(isotonic.oscar(x, 0.05, 0), plain_isotonic.oscar(x, 0.05, 0), rtol=1e-13, atol=1e-12)
+    torch.testing.assert_close(isotonic.oscar(x, 0.05, 1), plain_isotonic.oscar(x, 0.05, 1), rtol=1e-13, atol=1e-12)

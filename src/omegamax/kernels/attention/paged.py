@@ -14,7 +14,9 @@ PAGES = 16  # that bounds are computed for at a time
 MOST_CHUNKS = 128  # of pages, of each of which one is read to bound the thresholds
 MOST_SPLITS = 64  # programs that share the pages of a head
 PROGRAMS = 512  # that keep a GPU busy
-MOST_ROWS = 64  # queries that share a head of keys and are read for at once
+# Queries that share a head of keys and are read for at once, by bytes of an entry: as many as registers hold. Of 64
+# Triton 3.6 compiles no program, as their products are those of a group of warps.
+MOST_ROWS = {2: 32, 4: 16}
 
 
 class PagedCall(NamedTuple):
@@ -56,7 +58,7 @@ class PagedCall(NamedTuple):
     @property
     def rows(self) -> int:
         """The queries of a tile; matrix products want 16 at least."""
-        return min(pad_to_power_of_2(self.q.shape[1], 16), MOST_ROWS)
+        return min(pad_to_power_of_2(self.q.shape[1], 16), MOST_ROWS[self.q.element_size()])
 
     @property
     def tiles(self) -> int:

@@ -141,11 +141,11 @@ def _known(kernel: Any) -> bool:
 def share_slots(like: Tensor, rows: int, each: int, block: int) -> tuple[int, int, Tensor]:
     """Return how many programs share the tiles of ``each`` rows, the tiles, and slots for each of these programs.
 
-    So many programs that they fill a GPU, and so few that their slots, five for each entry, stay in its L2 cache.
+    So many programs that they fill a GPU, and so few that their slots, six for each entry, stay in its L2 cache.
     """
     tiles = -(-rows // each)
     programs = min(tiles, max(MAX_SLOTS // (each * block), 1))
-    return programs, tiles, torch.empty(5 * programs * each * block, dtype=torch.float64, device=like.device)
+    return programs, tiles, torch.empty(6 * programs * each * block, dtype=torch.float64, device=like.device)
 
 
 # Calls that need several kernels: on the first, all of them are compiled at once, not each at its launch.

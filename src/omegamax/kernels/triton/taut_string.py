@@ -7,7 +7,7 @@ lower wall, and with the upper one at ``y``, the string is the least concave maj
 closest values that do not increase. Contacts are found in rounds, for all pieces of all rows at once, about as many as
 the logarithm of their number.
 
-Threads of a program exchange what they know of a piece through ``slots`` in memory: five planes of ``[rows, BLOCK]``
+Threads of a program exchange what they know of a piece through ``slots`` in memory: six planes of ``[rows, BLOCK]``
 numbers, one for each piece. Scans combine in whichever order, and none runs backwards: backward scans of pairs were
 wrong in some versions of Triton.
 """
@@ -39,7 +39,7 @@ def maxima_of_last_key(k, u, v, other_k, other_u, other_v):
 
 @triton.jit
 def larger(a, b):
-    """Return the larger of two integers."""
+    """Return the larger of two numbers."""
     return tl.maximum(a, b)
 
 
@@ -50,21 +50,23 @@ def any_of(tile):
 
 
 @triton.jit
-def draw_lines(slots, plane, column, held, height, cut):
+def draw_lines(slots, plane, column, held, height, cut, slack):
     """Draw a straight line for each piece, from the point that is held before it to the one that ends it.
 
-    Returns the piece of each entry, where its line begins, how high, and its slope. A ``cut`` ends one string at its
-    height and begins another at 0.
+    Returns the piece of each entry, where its line begins, how high, its slope, and the ``slack`` at its end. A ``cut``
+    ends one string at its height and begins another at 0.
     """
     piece = tl.cumsum(held.to(tl.int32), 1) - held.to(tl.int32)
     tl.store(slots + piece, column.to(tl.float64) + tl.zeros_like(height), mask=held)
     tl.store(slots + plane + piece, height, mask=held)
     tl.store(slots + 2 * plane + piece, tl.where(cut, 0.0, height), mask=held)
+    tl.store(slots + 3 * plane + piece, slack, mask=held)
     tl.debug_barrier()
     end, end_height = tl.load(slots + piece), tl.load(slots + plane + piece)
     begin = tl.load(slots + piece - 1, mask=piece > 0, other=-1.0)
     begin_height = tl.load(slots + 2 * plane + piece - 1, mask=piece > 0, other=0.0)
-    return piece, begin, begin_height, (end_height - begin_height) / (end - begin)
+    slope = (end_height - begin_height) / (end - begin)
+    return piece, begin, begin_height, slope, tl.load(slots + 3 * plane + piece)
 
 
 @triton.jit
@@ -76,14 +78,15 @@ def find_string(slots, plane, column, y, cut, limit, slack, ONE_WALL: tl.constex
         y: sums of the entries up to each one, from the cut before it on.
         cut: whether the chain ends behind an entry, as it does behind the last.
         limit: half the width of the tube, ``[R, 1]``, unread if there is ``ONE_WALL``.
-        slack: what lines may leave the tube by, ``[R, 1]``, for the sums are rounded.
+        slack: what lines may leave the tube by, ``[R, BLOCK]``, for the sums up to each entry are rounded; it does not
+            fall inside a piece, whose last entry counts, for its line ends there.
     """
     held = cut
     height = tl.where(cut, y, 0.0)
     side = tl.zeros_like(y)  # 1 where the string touches the wall below, so that its slope falls; -1 above
     go = True
     while go:
-        piece, begin, begin_height, slope = draw_lines(slots, plane, column, held, height, cut)
+        piece, begin, begin_height, slope, room = draw_lines(slots, plane, column, held, height, cut, slack)
         over = y - (begin_height + slope * (column.to(tl.float64) - begin))
         above, below = over, -over
         if not ONE_WALL:
@@ -92,17 +95,17 @@ def find_string(slots, plane, column, y, cut, limit, slack, ONE_WALL: tl.constex
         above = tl.where(held, -float("inf"), above)
         below = tl.where(held, -float("inf"), below)
         _, most, least = tl.associative_scan((piece, above, below), 1, maxima_of_last_key)
-        tl.store(slots + 3 * plane + piece, most, mask=held)
-        tl.store(slots + 4 * plane + piece, least, mask=held)
+        tl.store(slots + 4 * plane + piece, most, mask=held)
+        tl.store(slots + 5 * plane + piece, least, mask=held)
         tl.debug_barrier()
-        falls = (above > slack) & (above == tl.load(slots + 3 * plane + piece))
+        falls = (above > room) & (above == tl.load(slots + 4 * plane + piece))
         if ONE_WALL:
             height = tl.where(falls, y, height)
             go = any_of(falls)
             held = held | falls
             side = tl.where(falls, 1.0, side)
         else:
-            rises = (below > slack) & (below == tl.load(slots + 4 * plane + piece)) & ~falls
+            rises = (below > room) & (below == tl.load(slots + 5 * plane + piece)) & ~falls
             height = tl.where(falls, y - limit, tl.where(rises, y + limit, height))
             side = tl.where(falls, 1.0, tl.where(rises, -1.0, side))
             go = any_of(falls | rises)
@@ -111,14 +114,15 @@ def find_string(slots, plane, column, y, cut, limit, slack, ONE_WALL: tl.constex
     slope = tl.zeros_like(y)
     merging = True  # a name of its own: Triton 3.6 compiles no loop that carries a tile behind its condition
     while merging:
-        piece, begin, begin_height, slope = draw_lines(slots, plane, column, held, height, cut)
+        piece, begin, begin_height, slope, _ = draw_lines(slots, plane, column, held, height, cut, slack)
         contact = side != 0.0
         at = column.to(tl.float64)
         end = tl.load(slots + piece + 1, mask=contact, other=0.0)
         end_height = tl.load(slots + plane + piece + 1, mask=contact, other=0.0)
         after = (end_height - height) / tl.where(contact, end - at, 1.0)
         shortest = tl.minimum(at - begin, tl.where(contact, end - at, 1.0))
-        level = contact & ((slope - after) * side <= 4.0 * slack / shortest)
+        room = tl.load(slots + 3 * plane + piece + 1, mask=contact, other=0.0)
+        level = contact & ((slope - after) * side <= 4.0 * room / shortest)
         side = tl.where(level, 0.0, side)
         held = held & ~level
         merging = any_of(level)

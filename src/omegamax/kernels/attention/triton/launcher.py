@@ -92,8 +92,9 @@ def count_zeros(call: AttentionCall, t: Tensor) -> Tensor:
         constants |= {name: call.sizes[name] for name in ("DEPTH", "D")}
         constants["BN"] = COUNT_BLOCK // 2 if exact else COUNT_BLOCK  # as much as registers hold
         tensors = (queries, keys, mask, scalars, t, found, found.stride(0))
+        stages = 1 if exact else 2  # as much as shared memory holds of 256 features
         with on_device(q):
-            count_zeros_kernel[(tiles * batch * heads,)](*tensors, **constants, num_warps=4, num_stages=2)
+            count_zeros_kernel[(tiles * batch * heads,)](*tensors, **constants, num_warps=4, num_stages=stages)
     return found.sum(-1)
 
 
@@ -163,7 +164,7 @@ def _dense_constants(call: AttentionCall, backward: bool = False) -> dict[str, A
         blocks |= {"BN": tiling.block * tiling.wide, "WIDE": tiling.wide}
     launch = {"num_warps": tiling.warps, "num_stages": tiling.back_stages if backward else tiling.stages}
     registers = tiling.back_registers if backward else tiling.registers
-    if registers is not None:
+    if registers is not None and torch.version.hip is None:
         launch["maxnreg"] = registers
     exact = call.q.dtype == torch.float32
     return {**call.formula, "FLAGS": call.flags, "EXACT": exact, **call.sizes, **blocks, **launch}

@@ -21,6 +21,7 @@ def oscar(z: Tensor, strength: float | Tensor, dim: int) -> Tensor:
 
 def isotonic(x: Tensor) -> Tensor:
     """Return what :func:`omegamax.kernels.isotonic.reference.isotonic` does, for float64 rows."""
+    x = x.contiguous()  # rows of scores along another axis are not
     count, size = x.shape
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if count:

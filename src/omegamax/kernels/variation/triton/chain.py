@@ -36,7 +36,7 @@ def chain_kernel(
 ):
     """Compute ``w [rows, K]`` of values ``x``; ``-inf`` entries stay and cut the chain, NaN and ``+inf`` give NaN.
 
-    A program takes tiles of ``R`` rows, one after another, and has ``slots [5, programs, R, BLOCK]`` to itself.
+    A program takes tiles of ``R`` rows, one after another, and has ``slots [6, programs, R, BLOCK]`` to itself.
     ``strength`` is the bits of a float64, for an argument would be rounded to float32; or ``strength_ptr [rows]`` is.
     ``SCALE``: a power of two that keeps the sums of the largest numbers finite.
     """
@@ -80,7 +80,7 @@ def solve_chain(x_ptr, w_ptr, slots, plane, row, rows, column, K, strength, SCAL
     origin = tl.where(there, load_entries(x_ptr, row, rows, start, K, SCALE), 0.0)
     gap = tl.where(there, x - origin, 0.0) + pull
     _, y = tl.associative_scan((start, gap), 1, sum_of_last_key)
-    slack = 8.0 * EPS * (tl.sum(tl.abs(gap), 1, keep_dims=True) + limit)
+    slack = tl.zeros_like(y) + 8.0 * EPS * (tl.sum(tl.abs(gap), 1, keep_dims=True) + limit)
     w = origin + find_string(slots, plane, column, y, cut, limit, slack, False)
     w = tl.where(there, w, -float("inf")) * (1.0 / SCALE)
     tl.store(w_ptr + column, tl.where(sound, w, float("nan")), mask=(row < rows) & (column < K))
