@@ -27,6 +27,7 @@ from torch._C._functorch import (
 )
 from torch._C._functorch import is_legacy_batchedtensor as is_legacy_batched  # of is_grads_batched=True
 from torch.autograd import forward_ad
+from torch.distributions import Distribution
 
 __all__ = [
     "DisableTransforms",
@@ -53,6 +54,17 @@ def in_torch_export() -> bool:
     ``torch.compiler.is_exporting`` says the same, but the compiler of torch 2.11 takes it for True everywhere.
     """
     return getattr(torch.compiler, "_is_exporting_flag", False)
+
+
+def new_instance(distribution: Distribution, kind: Any, given: Any) -> Any:
+    """Return what ``expand`` is to fill: ``given``, or a new one of the same class, which must not have its own init.
+
+    It is torch's ``_get_checked_instance`` in a form that compiles in torch 2.11, too.
+    """
+    own: Any = type(distribution)
+    if given is None and own.__init__ is not kind.__init__:
+        return distribution._get_checked_instance(kind)  # which raises an error
+    return own.__new__(own) if given is None else given
 
 
 def inside_jvp_rule() -> bool:

@@ -16,11 +16,13 @@ from omegamax.densities import (
     BetaLaplace,
     Biweight,
     Gaussian,
+    GridDensity,
     LocationScale,
     Mixture,
     Triweight,
     TruncatedParaboloid,
     fenchel_young_loss,
+    gauss_legendre_nodes,
     wasserstein2,
 )
 from omegamax.mixed import GaussianSparsemax
@@ -193,6 +195,29 @@ def test_batches_of_none_and_of_one(dtype):
         assert p.log_prob(p.loc).shape == (size,) and p.entropy().shape == (size,)
         for scale in (0.1, torch.eye(2, dtype=dtype).expand(4, 2, 2) + 0.1):
             assert p.expect(GaussianRBF(torch.zeros(4, 2, dtype=dtype), scale)).shape == (size, 4)
+
+
+@pytest.mark.parametrize("validate", [None, True])
+def test_every_family_has_batches_of_none_and_takes_no_points(validate):
+    nodes, weights = gauss_legendre_nodes(2, 3)
+
+    def make(batch: int) -> list:
+        loc, scores = torch.zeros(batch, 3, 1), torch.zeros(batch, 3, len(nodes))
+        return [
+            BetaGaussian(loc, 1.0, 1.5, validate_args=validate),
+            BetaLaplace(loc, 1.0, 1.5, validate_args=validate),
+            LocationScale(torch.cosh, loc, 1.0, validate_args=validate),
+            GridDensity(scores, nodes, weights, validate_args=validate),
+        ]
+
+    basis = GaussianRBF(torch.zeros(2, 1), 1.0)
+    for none, some in zip(make(0), make(2), strict=True):
+        for p, points in ((none, torch.zeros(4, 1, 1, 1)), (some, torch.zeros(0, 1, 1, 1))):
+            mixture = Mixture(torch.full(p.batch_shape, 1 / 3), p, validate_args=validate)
+            assert p.log_prob(points).shape == (len(points), *p.batch_shape)
+            assert mixture.log_prob(points[..., 0]).shape == (len(points), *mixture.batch_shape)
+            assert mixture.sample((4,)).shape == (4, *mixture.batch_shape, 1)
+            assert mixture.expect(basis).shape == (*mixture.batch_shape, 2)
 
 
 def test_mixed_dtypes_promote():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -70,3 +71,23 @@ def mesh_points(axes: list[Tensor]) -> Tensor:
     """Return all points of a product of axes in array order; the last axis runs fastest and is the first coordinate."""
     mesh = torch.meshgrid(*axes, indexing="ij")
     return torch.stack([m.reshape(-1) for m in reversed(mesh)], -1)
+
+
+@lru_cache(maxsize=64)
+def keep_cell_variance(size: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the variance of a uniform density over a cell of a regular grid, ``[n]``, kept on each device."""
+    with torch.inference_mode(False), torch.no_grad():
+        return torch.tensor([1 / (12 * max(k, 1) ** 2) for k in reversed(size)], dtype=dtype).to(device)
+
+
+def make_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return twice the cells of lines, the variance of one and one over their number, ``[3, N]``."""
+    rows = [[2.0 * k for k in cells], [1 / (12 * k**2) for k in cells], [1 / k for k in cells]]
+    return torch.tensor(rows, dtype=dtype).to(device, non_blocking=True)
+
+
+@lru_cache(maxsize=16)
+def keep_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the same, kept on each device."""
+    with torch.inference_mode(False):
+        return make_line_table(cells, dtype, device)

@@ -13,22 +13,22 @@ from torch import Tensor
 
 from omegamax._arguments import check_sizes
 from omegamax._checks import check_batches, check_floating, check_presence, is_plain
-from omegamax._first_order import FirstOrder, has_first_order
+from omegamax._first_order import has_first_order
 from omegamax._numerics import working_dtype
-from omegamax.basis.grid import F64, Size, cell_centres, mesh_points
+from omegamax.basis._base import at_least_single
+from omegamax.basis._moments import find_moments_in_space, find_moments_on_line
+from omegamax.basis.grid import (
+    F64,
+    Size,
+    cell_centres,
+    keep_cell_variance,
+    keep_line_table,
+    make_line_table,
+    mesh_points,
+)
 
 Lengths = Tensor | int | Sequence
 LONGEST = 1024  # cells of a line up to which all operators can be kept: 256 MB with 64 functions
-
-
-def at_least_single(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return ``fn`` for ``Module._apply`` without the cast to half precision: a centre 0.7 would move by 2e-4."""
-
-    def apply(t: Tensor) -> Tensor:
-        moved = fn(t)
-        return t.to(moved.device) if moved.is_floating_point() and moved.dtype.itemsize < 4 else moved
-
-    return apply
 
 
 class Positions(torch.nn.Module):
@@ -245,7 +245,7 @@ class BatchPositions:
                 return like.new_full((1,), 1 / (12 * max(self.sizes[0][0], 1) ** 2))
             return self._line_table(like)[1]
         if self._is_one_grid() and is_plain(like):
-            return _keep_cell_variance(self.sizes[0], like.dtype, like.device)  # type: ignore[index]
+            return keep_cell_variance(self.sizes[0], like.dtype, like.device)  # type: ignore[index]
         if self.points is None:
             # Filled in there: a number that is copied to a GPU waits, and no CUDA graph can hold it.
             counts = [
@@ -271,11 +271,10 @@ class BatchPositions:
         """
         coordinates = self.coordinates(p)
         if self.points is None and self.dimension == 1 and has_first_order(p):
-            mean, variance = FirstOrder.apply(_find_moments, _pull_moments_back, _take_moments, p, coordinates[0])
-            return mean, variance.unsqueeze(-1)
+            return find_moments_on_line(p, coordinates[0])
         if self.points is None and has_first_order(p):
             together = torch.stack(coordinates) if coordinates[0].dim() == 1 else torch.stack(coordinates, -2)
-            return FirstOrder.apply(_find_moments_in_space, _pull_moments_back_in_space, _take_in_space, p, together)
+            return find_moments_in_space(p, together)
         means = [(p * x).sum(-1) for x in coordinates]
         # Centred first: the difference of two raw moments is all rounding where the weights are concentrated.
         centred = [x - m.unsqueeze(-1) for x, m in zip(coordinates, means, strict=True)]
@@ -301,7 +300,7 @@ class BatchPositions:
     def _line_table(self, like: Tensor) -> Tensor:
         """Return twice the cells of each line, the variance of one and its share, ``[3, *, 1]``, in one copy."""
         assert self.sizes is not None
-        make = _keep_line_table if is_plain(like) else _make_line_table
+        make = keep_line_table if is_plain(like) else make_line_table
         return make(tuple(max(k, 1) for (k,) in self.sizes), like.dtype, like.device).reshape(3, *self.batch, 1)
 
     def _cells(self, device: torch.device) -> Sequence[int | Tensor]:
@@ -315,67 +314,12 @@ class BatchPositions:
         return list(table.unbind(-1))
 
 
-def _find_moments_in_space(p: Tensor, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of coordinates ``[*, n, L]`` under ``p [*, L]``."""
-    p = p.unsqueeze(-2)
-    mean = (p * x).sum(-1)
-    centred = x - mean.unsqueeze(-1)
-    covariance = ((p * centred).unsqueeze(-2) * centred.unsqueeze(-3)).sum(-1)
-    return (mean, covariance), (x, centred)
-
-
-def _take_in_space(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    return _find_moments_in_space(p, x)[0]
-
-
-def _pull_moments_back_in_space(
-    x: Tensor, centred: Tensor, of_mean: Tensor, of_covariance: Tensor
-) -> tuple[Tensor, None]:
-    inner = (of_covariance.unsqueeze(-1) * centred.unsqueeze(-3)).sum(-2)
-    return torch.addcmul(inner * centred, of_mean.unsqueeze(-1), x).sum(-2), None  # coordinates have no gradient
-
-
 @lru_cache(maxsize=64)
 def _keep_coordinates(size: Size, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the coordinates of a regular grid, ``[n, L]``, kept on each device: else each call launches a dozen."""
     with torch.inference_mode(False), torch.no_grad():
         where = BatchPositions(len(size), width, (), [size], None, None, True)
         return torch.stack(where._make_coordinates(torch.empty((), dtype=dtype, device=device)))
-
-
-@lru_cache(maxsize=64)
-def _keep_cell_variance(size: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the variance of a uniform density over a cell of a regular grid, ``[n]``, kept on each device."""
-    with torch.inference_mode(False), torch.no_grad():
-        return torch.tensor([1 / (12 * max(k, 1) ** 2) for k in reversed(size)], dtype=dtype).to(device)
-
-
-def _make_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return twice the cells of lines, the variance of one and one over their number, ``[3, N]``."""
-    rows = [[2.0 * k for k in cells], [1 / (12 * k**2) for k in cells], [1 / k for k in cells]]
-    return torch.tensor(rows, dtype=dtype).to(device, non_blocking=True)
-
-
-@lru_cache(maxsize=16)
-def _keep_line_table(cells: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):
-        return _make_line_table(cells, dtype, device)
-
-
-def _take_moments(p: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and variance ``[*, 1]`` of coordinates under p, both ``[*, L]``."""
-    mean = (p * x).sum(-1, keepdim=True)
-    return mean, (p * (x - mean).square()).sum(-1, keepdim=True)
-
-
-def _find_moments(p: Tensor, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    mean = (p * x).sum(-1, keepdim=True)
-    square = (x - mean).square_()
-    return (mean, (p * square).sum(-1, keepdim=True)), (x, square)
-
-
-def _pull_moments_back(x: Tensor, square: Tensor, of_mean: Tensor, of_variance: Tensor) -> tuple[Tensor, None]:
-    return torch.addcmul(of_mean * x, of_variance, square), None  # coordinates have no gradient
 
 
 def _send(numbers: Sequence[Any], device: torch.device) -> Tensor:

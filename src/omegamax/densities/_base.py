@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -29,6 +30,15 @@ class Density(torch.distributions.Distribution):
     """
 
     has_rsample = True
+
+    def __init__(self, batch_shape: torch.Size, event_shape: torch.Size, validate_args: bool | None = None):
+        if validate_args is not False and math.prod(batch_shape) == 0:
+            validate_args = False  # the constraints of torch cannot be asked of no values
+        super().__init__(batch_shape, event_shape, validate_args)
+
+    def _validate_sample(self, value: Tensor) -> None:
+        if value.numel():
+            super()._validate_sample(value)
 
     @property
     def dimension(self) -> int:

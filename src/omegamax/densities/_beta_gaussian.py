@@ -21,7 +21,8 @@ from torch.distributions.utils import lazy_property
 from omegamax._checks import check_above
 from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import log_ratio, log_volume, log_volume_slope, phi
-from omegamax.densities._quadratic import Quadratic, Root, as_location, root_of_scale
+from omegamax.densities._quadratic import Quadratic, as_location
+from omegamax.densities._root import Root, root_of_scale
 from omegamax.densities._standard import cumulative, draw
 
 Own = TypeVar("Own", bound="BetaGaussian")
@@ -65,6 +66,11 @@ class BetaGaussian(Quadratic):
         self._g: Any = self._cast(1 + e * (n / 2))
         self._spread: Any = self._cast(1 + e * (n / 2 + 1))
         self._delta: Any = self._cast(log_volume(e, n))
+
+    def expand(self: Own, batch_shape: Any, _instance: Own | None = None) -> Own:
+        new = super().expand(batch_shape, _instance)
+        new._e, new._g, new._spread, new._delta = self._e, self._g, self._spread, self._delta
+        return new
 
     @lazy_property
     def _log_peak(self) -> Tensor:
@@ -218,7 +224,7 @@ class BetaGaussian(Quadratic):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at points ``[*, n]``; -inf outside the support, with gradient 0 there."""
-        if self._validate_args and value.numel():
+        if self._validate_args:
             self._validate_sample(value)
         e, q, width = self._e, self._distance(value), 2 * self._dilation
         if not isinstance(e, Tensor) and e <= 0:
@@ -232,7 +238,7 @@ class BetaGaussian(Quadratic):
         """Return the distribution function at points ``[*, 1]`` of the line; to about 1e-13, gradients to alpha too."""
         if self.dimension != 1:
             raise NotImplementedError(f"{type(self).__name__}.cdf: needs one dimension, got {self.dimension}")
-        if self._validate_args and value.numel():
+        if self._validate_args:
             self._validate_sample(value)
         s = self._root.whiten(value - self._loc).squeeze(-1) / (2 * self._dilation).sqrt()
         return cumulative(s, self._e, self._delta)

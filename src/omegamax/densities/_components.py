@@ -13,7 +13,7 @@ from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._grid import GridDensity
 from omegamax.densities._laplace import BetaLaplace
 from omegamax.densities._line import LineDensity
-from omegamax.densities._quadratic import Root
+from omegamax.densities._root import Root
 
 # The tensors that make up a density, and how many axes each has after those of the batch.
 _RANKS = {
@@ -57,7 +57,8 @@ def stack_components(name: str, components: Sequence[Density]) -> Density:
     """
     kind = _common_kind(name, components)
     for held in ("g", "function"):  # functions of points can be shared, but not stacked
-        if len({id(getattr(each, held, None)) for each in components}) > 1:
+        first = getattr(components[0], held, None)
+        if any(getattr(each, held, None) is not first for each in components):
             raise ValueError(f"{name}: the components must share one {held}, got different ones")
     parts = [_parts(each) for each in components]
     if len({frozenset(own) - {"alpha"} for own in parts}) > 1:
@@ -124,11 +125,10 @@ def _assemble(kind: Any, like: Any, parts: dict[str, Tensor]) -> Density:
     """Return a density of this kind, and like the given one, with other tensors."""
     if issubclass(kind, BetaGaussian):
         return kind._from_root(parts["loc"], _root(parts), parts.get("alpha", like.alpha), False)
-    new = kind.__new__(kind)
-    new.__dict__.update(like.__dict__)
-    new.__dict__.update(parts)
-    name, part = next(iter(parts.items()))
-    new._batch_shape = part.shape[: part.dim() - _RANKS[name]]
+    new = like.expand(like.batch_shape, kind.__new__(kind))
+    for name, part in parts.items():
+        setattr(new, name, part)
+        new._batch_shape = part.shape[: part.dim() - _RANKS[name]]
     return new
 
 

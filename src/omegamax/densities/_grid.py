@@ -12,6 +12,7 @@ from torch.distributions import constraints
 
 from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._numerics import on_support, tsallis_log, working_dtype
+from omegamax._torch_internals import new_instance
 from omegamax.densities._base import Density
 from omegamax.densities._deformed import deformed_log_power
 from omegamax.densities._weighted_entmax import weighted_entmax
@@ -132,7 +133,7 @@ class GridDensity(Density):
         return cls(scores, nodes, node_weights, alpha, validate_args, function=function)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(GridDensity, _instance)
+        new = new_instance(self, GridDensity, _instance)
         shape = torch.Size(batch_shape)
         new.scores, new.probs_at_nodes = (t.expand(*shape, t.shape[-1]) for t in (self.scores, self.probs_at_nodes))
         new.nodes, new.node_weights, new.function = self.nodes, self.node_weights, self.function
@@ -234,7 +235,8 @@ class GridDensity(Density):
         batch, features = self.batch_shape, values.shape[-1]
         values = values.expand(*batch, *values.shape[-2:])
         # Samples last: the gradient of a gather is as large as what is gathered from.
-        at = index.reshape(-1, *batch).movedim(0, -1).unsqueeze(-1)
+        samples = math.prod(index.shape[: index.dim() - len(batch)])  # not -1: a batch of none leaves it open
+        at = index.reshape(samples, *batch).movedim(0, -1).unsqueeze(-1)
         found = values.gather(-2, at.expand(*at.shape[:-1], features))
         return found.movedim(-2, 0).reshape(*index.shape, features)
 

@@ -12,6 +12,7 @@ from omegamax._arguments import is_number
 from omegamax._checks import check_above, check_floating, is_plain
 from omegamax._constraints import finite_positive_vector, finite_vector
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import new_instance
 from omegamax.densities._base import Density
 
 
@@ -58,7 +59,7 @@ class LineDensity(Density):
         super().__init__(batch, torch.Size([1]), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(type(self), _instance)
+        new = new_instance(self, type(self), _instance)
         shape = torch.Size(batch_shape)
         new.loc, new.scale = self.loc.expand(*shape, 1), self.scale.expand(*shape, 1)
         new.alpha = self.alpha.expand(shape) if isinstance(self.alpha, Tensor) else self.alpha

@@ -13,6 +13,7 @@ from torch.distributions import constraints
 from omegamax._arguments import check_type
 from omegamax._checks import check_vectors, is_plain, readable
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import new_instance
 from omegamax.densities._base import Density
 from omegamax.densities._components import stack_components, substitute_weightless
 
@@ -76,8 +77,8 @@ class Mixture(Density):
         # One density stands for all that share it; where no one gives a component weight, another takes its place.
         all_alive = readable(weights) and bool(self._alive.all())
         self._narrow = components if all_alive else substitute_weightless(components, weights.detach())
-        if validate_args is None and (not is_plain(weights) or weights.numel() == 0):
-            validate_args = False  # values cannot be looked at while they are traced or mapped over; or there are none
+        if validate_args is None and not is_plain(weights):
+            validate_args = False  # values cannot be looked at while they are traced or mapped over
         super().__init__(full[:-1], components.event_shape, validate_args=validate_args)
 
     @classmethod
@@ -105,7 +106,7 @@ class Mixture(Density):
         )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Mixture:
-        new: Any = self._get_checked_instance(Mixture, _instance)
+        new: Any = new_instance(self, Mixture, _instance)
         full = torch.Size(batch_shape) + self.weights.shape[-1:]
         new.weights, new.components = self.weights.expand(full), self.components.expand(full)
         new._alive, new._narrow, new.has_rsample = new.weights != 0, self._narrow, self.has_rsample

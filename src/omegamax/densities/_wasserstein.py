@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax._arguments import check_type
 from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._fenchel_young import check_same_alpha
-from omegamax.densities._quadratic import Root
+from omegamax.densities._root import Root
 
 
 def wasserstein2(p: BetaGaussian, q: BetaGaussian, squared: bool = False) -> Tensor:

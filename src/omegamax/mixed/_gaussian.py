@@ -17,6 +17,7 @@ from omegamax._constraints import (
     finite_positive_vector,
     finite_vector,
 )
+from omegamax._torch_internals import new_instance
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._gaussian_parameters import TAILS, as_vector, broadcast
 
@@ -78,7 +79,7 @@ class GaussianMixed(Mixed):
             self.scale_tril = torch.linalg.cholesky(self.cov)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(type(self), _instance)
+        new = new_instance(self, type(self), _instance)
         batch = torch.Size(batch_shape)
         for name, tail in TAILS.items():
             if name in self.__dict__:

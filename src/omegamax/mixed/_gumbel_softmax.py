@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Categorical, constraints
 
 from omegamax._constraints import finite_positive
+from omegamax._torch_internals import new_instance
 from omegamax.mixed._concrete import ConcreteMixed, concrete_parameters, concrete_sample
 
 
@@ -50,7 +51,7 @@ class GumbelSoftmax(ConcreteMixed):
         super().__init__(self.logits.shape[:-1], self.logits.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> GumbelSoftmax:
-        new = self._get_checked_instance(GumbelSoftmax, _instance)
+        new = new_instance(self, GumbelSoftmax, _instance)
         batch = torch.Size(batch_shape)
         new.logits, new.temperature = self.logits.expand(batch + self._event_shape), self.temperature.expand(batch)
         new.hard = self.hard

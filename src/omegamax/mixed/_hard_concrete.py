@@ -11,6 +11,7 @@ from torch.distributions import constraints
 from torch.nn.functional import logsigmoid
 
 from omegamax._constraints import finite_positive
+from omegamax._torch_internals import new_instance
 from omegamax.functional import sparsemax
 from omegamax.mixed._concrete import ConcreteMixed, concrete_parameters, concrete_sample
 
@@ -60,7 +61,7 @@ class HardConcrete(ConcreteMixed):
         super().__init__(self.logits.shape[:-1], self.logits.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> HardConcrete:
-        new = self._get_checked_instance(HardConcrete, _instance)
+        new = new_instance(self, HardConcrete, _instance)
         batch = torch.Size(batch_shape)
         new.logits = self.logits.expand(batch + self._event_shape)
         new.temperature, new.stretch = self.temperature.expand(batch), self.stretch.expand(batch)

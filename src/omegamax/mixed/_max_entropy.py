@@ -12,6 +12,7 @@ from torch.distributions import constraints
 from omegamax._arguments import check_count, is_number
 from omegamax._checks import check_floating
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import new_instance
 from omegamax.mixed._base import Mixed
 
 
@@ -68,7 +69,7 @@ class MaxEntropyMixed(Mixed):
         super().__init__(self.bits.shape, torch.Size([vertices]), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> MaxEntropyMixed:
-        new = self._get_checked_instance(MaxEntropyMixed, _instance)
+        new = new_instance(self, MaxEntropyMixed, _instance)
         new.bits = self.bits.expand(torch.Size(batch_shape))
         super(MaxEntropyMixed, new).__init__(torch.Size(batch_shape), self._event_shape, validate_args=False)
         new._validate_args = self._validate_args

@@ -14,6 +14,7 @@ from torch.nn.functional import logsigmoid
 from omegamax._checks import check_vectors
 from omegamax._constraints import finite_positive_vector
 from omegamax._numerics import working_dtype
+from omegamax._torch_internals import new_instance
 from omegamax.mixed._base import Mixed
 from omegamax.mixed._faces import check_face
 from omegamax.mixed._gamma_means import GammaMeans
@@ -62,7 +63,7 @@ class MixedDirichlet(Mixed):
         super().__init__(scores.shape[:-1], scores.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> MixedDirichlet:
-        new = self._get_checked_instance(MixedDirichlet, _instance)
+        new = new_instance(self, MixedDirichlet, _instance)
         shape = torch.Size(batch_shape) + self._event_shape
         new.face_scores, new.concentration = self.face_scores.expand(shape), self.concentration.expand(shape)
         super(MixedDirichlet, new).__init__(torch.Size(batch_shape), self._event_shape, validate_args=False)

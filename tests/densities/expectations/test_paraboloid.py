@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from densities.expectations import line_oracle
+from densities.expectations.modes import check_mapped_and_compiled
 from omegamax.basis import TruncatedParaboloidRBF
 from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
 
@@ -130,11 +131,7 @@ def test_single_precision_vmap_and_compile():
         def value(loc: Tensor, scale: Tensor, alpha: float | Tensor = alpha) -> Tensor:
             return BetaGaussian(loc, scale, alpha, validate_args=False).expect(basis)
 
-        exact = value(loc, scale)
-        assert torch.allclose(torch.vmap(value)(loc, scale), exact, rtol=0, atol=1e-13)
-        torch._dynamo.reset()
-        compiled = torch.compile(value, backend="eager", fullgraph=True)
-        assert torch.allclose(compiled(loc, scale), exact, rtol=0, atol=1e-13)
+        exact = check_mapped_and_compiled(value, loc, scale)
         single = value(loc.float(), scale.float())
         assert single.dtype == torch.float32 and (single - exact).abs().max() <= 1e-5
     assert math.isfinite(exact.sum().item())

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from densities.expectations import line_oracle
+from densities.expectations.modes import check_mapped_and_compiled
 from omegamax.basis import Rectangles
 from omegamax.densities import BetaGaussian, BetaLaplace, LocationScale
 
@@ -142,11 +143,7 @@ def test_vmap_and_compile():
         def value(loc: Tensor, scale: Tensor, alpha: float | Tensor = alpha) -> Tensor:
             return BetaGaussian(loc, scale, alpha, validate_args=False).expect(basis)
 
-        exact = value(loc, scale)
-        assert torch.allclose(torch.vmap(value)(loc, scale), exact, rtol=0, atol=1e-13)
-        torch._dynamo.reset()
-        compiled = torch.compile(value, backend="eager", fullgraph=True)
-        assert torch.allclose(compiled(loc, scale), exact, rtol=0, atol=1e-13)
+        check_mapped_and_compiled(value, loc, scale)
 
 
 def random_boxes(count: int, generator: np.random.Generator) -> Rectangles:

@@ -16,7 +16,7 @@ from omegamax import kernels
 from omegamax._first_order import FirstOrder
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._quadratic import Root
+from omegamax.densities._root import Root
 
 
 def expect_gaussian_in_plane(density: BetaGaussian, basis: GaussianRBF, plainly: Any) -> Tensor:

@@ -16,7 +16,7 @@ from omegamax._numerics import log_volume
 from omegamax.basis import GaussianRBF
 from omegamax.densities._base import register_expectation
 from omegamax.densities._beta_gaussian import BetaGaussian
-from omegamax.densities._quadratic import Root
+from omegamax.densities._root import Root
 from omegamax.densities.expectations._chord import integrate_chords
 from omegamax.densities.expectations._contour import integrate_contour
 from omegamax.densities.expectations._frame import make_frame, widen
