@@ -203,7 +203,7 @@ class LongTermMemory(torch.nn.Module):
         if mask is not None:
             mass = torch.where(mask[:, None, :], mass, 0.0)
         histogram = state.histogram + mass.sum((-2, -1)).T.to(state.histogram.dtype)
-        return state._replace(histogram=histogram)
+        return MemoryState(state.coefficients, state.length, histogram)
 
     def recall(self, state: MemoryState, positions: Tensor) -> Tensor:
         """Return the signal ``[B, P, D]`` at positions ``[P]`` of [0, 1], or ``[B, P]``: what is left of the past."""

@@ -14,9 +14,10 @@ from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, INITS, Criterion, FixedDraws, select_components, weighted_em
+from omegamax.nn._density_attention import DensityAttention
 from omegamax.nn._head import MixtureHead
 from omegamax.nn.alpha import Alpha
-from omegamax.nn.continuous import DensityAttention, make_density
+from omegamax.nn.continuous import make_density
 
 NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")
