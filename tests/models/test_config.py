@@ -108,7 +108,7 @@ def test_replace():
     [
         ({"kind": "hardmax"}, "kind must be one of 'softmax', .* got 'hardmax'"),
         ({"kind": "softmax", "alpha": 1.5}, "alpha goes with entmax, continuous_entmax, multimodal, got alpha=1.5"),
-        ({"kind": "k_subsets", "learnable": True}, "learnable goes with .* and tvmax, got 'k_subsets'"),
+        ({"kind": "k_subsets", "learnable": True}, "learnable goes with .* tvmax, got 'k_subsets'"),
         ({"kind": "k_subsets", "k": 0}, "k must be > 0, got 0"),
         ({"discrete": "tvmax"}, "discrete must be one of .* got 'tvmax'"),
         ({"selection": "dic"}, "selection must be one of .* got 'dic'"),
@@ -116,6 +116,7 @@ def test_replace():
         ({"init": "best"}, "init must be one of .* got 'best'"),
         ({"mixing": "sparsemax"}, "mixing goes with components='fixed', got 'random'"),
         ({"floor": -1.0}, "floor must be a finite number >= 0, got -1.0"),
+        ({"max_components": 2.5}, "max_components must be an integer >= 1, got 2.5"),
     ],
 )
 def test_bad_output_is_named(settings, text):

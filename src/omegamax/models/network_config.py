@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
+from omegamax.maps import find, get
+
 Own = TypeVar("Own", bound="NetworkConfig")
 
 
@@ -32,6 +34,13 @@ class NetworkConfig:
         """Return the configuration that :meth:`to_dict` wrote; names it does not know are a TypeError."""
         made = {name: kind(**settings[name]) for name, kind in cls.parts.items() if settings.get(name) is not None}
         return cls(**{**settings, **made})
+
+
+def check_transform(name: str, transform: str, options: Mapping[str, Any]) -> None:
+    """Refuse a map that there is not, options that it does not have, and maps over images."""
+    get(transform, **options)
+    if find(transform).image:
+        raise ValueError(f"{name}: transform must be a map along one axis, got {transform!r}, over images")
 
 
 def _make_plain(value: Any) -> Any:

@@ -188,7 +188,7 @@ def test_gradcheck_of_the_whole():
         ({"transform": "tvmax"}, "transform must be a map along one axis"),
         ({"decoder": "transformer", "heads": 3}, "multiple of heads"),
         ({"dropout": 1.0}, "dropout must"),
-        ({"grid": (0, 3)}, "grid must be two integers"),
+        ({"grid": (0, 3)}, "grid must be at least 1 along every axis"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from omegamax._arguments import check_choice, check_integer, check_interval
-from omegamax.maps import find, get
+from omegamax._arguments import check_choice, check_integer, check_interval, check_sizes
 from omegamax.models.mcan import OutputConfig
-from omegamax.models.network_config import NetworkConfig
+from omegamax.models.network_config import NetworkConfig, check_transform
 
 DECODERS = ("lstm", "transformer")
 
@@ -88,12 +87,8 @@ class CaptionConfig(NetworkConfig):
             if not plain:
                 wanted = "heads=1, glimpses=1, source='weights' and density_features=False"
                 raise ValueError(f"{name}: {argument} must have {wanted}, got {look}")
-        get(self.transform)  # refuses what it does not know
-        if find(self.transform).image:
-            raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
-        if len(self.grid) != 2 or not all(isinstance(side, int) and side >= 1 for side in self.grid):
-            raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {self.grid!r}")
-        object.__setattr__(self, "grid", tuple(self.grid))
+        check_transform(name, self.transform, {})
+        object.__setattr__(self, "grid", check_sizes(name, "grid", self.grid, 2))
 
     @classmethod
     def small(cls, words: int = 4, **changes: Any) -> CaptionConfig:

@@ -26,11 +26,15 @@ class CausalHeads(torch.nn.Module):
     before: tensors ``keys`` and ``values [B, G, S, D]``, or ``pages``, a :class:`~omegamax.nn.PagedCache`.
     """
 
+    slopes: Tensor | None
+
     def __init__(self, config: LanguageConfig) -> None:
         super().__init__()
         self.heads, self.base = config.heads, config.base if config.positions == "rotary" else None
         self.groups = config.heads if config.groups is None else config.groups
-        self.slopes = _slope_heads(config.heads) if config.positions == "alibi" else None
+        # On the device of the module: a list would be sent there in every call, and waited for.
+        slopes = torch.tensor(_slope_heads(config.heads)) if config.positions == "alibi" else None
+        self.register_buffer("slopes", slopes, persistent=False)
         width = config.dim // config.heads
         self.query = torch.nn.Linear(config.dim, config.dim)
         self.pair = torch.nn.Linear(config.dim, 2 * self.groups * width)
@@ -89,7 +93,7 @@ class CausalHeads(torch.nn.Module):
         else:
             keys, values = (torch.cat([old, new], -2) for old, new in ((kept["keys"], k), (kept["values"], v)))
             if self.slopes is not None:
-                settings["alibi"] = torch.tensor(self.slopes, dtype=q.dtype, device=q.device)
+                settings["alibi"] = self.slopes.to(q.dtype)
             out = nn.attention(q, keys, values, self.transform, **settings)
             kept = {"keys": keys, "values": values}
         return self.out(out.transpose(1, 2).flatten(-2)), kept

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
-from omegamax._arguments import check_choice, check_integer, check_interval, check_number
+from omegamax._arguments import check_choice, check_integer, check_interval, check_sizes
 from omegamax._checks import check_above
-from omegamax.maps import find, get
+from omegamax.maps import get
 from omegamax.mixtures import INITS
 from omegamax.models.attention_kind import CONTINUOUS, AttentionKind
-from omegamax.models.network_config import NetworkConfig
+from omegamax.models.network_config import NetworkConfig, check_transform
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "tvmax", "k_subsets")
 KINDS = DISCRETE + CONTINUOUS
@@ -30,35 +30,21 @@ class OutputConfig(AttentionKind):
     ``heads`` and ``source`` a column for each number that they predict, ``glimpses`` a matrix.
 
     Args:
-        kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"tvmax"``, ``"k_subsets"`` (divided by
-            k); or of a density with the moments of the weights, ``"continuous_softmax"`` (a Gaussian),
-            ``"continuous_sparsemax"`` (a truncated paraboloid), ``"continuous_entmax"`` (any alpha); or
-            ``"multimodal"``, a mixture fitted to the weights.
-        alpha: of entmax (1.5 by default), continuous entmax (1.5), or the components of a mixture (1: Gaussians).
-        learnable: learn alpha, or the strength of tvmax, from there on.
-        strength: of tvmax.
+        kind: ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"tvmax"`` or ``"k_subsets"`` (divided by k); or of a
+            density.
         k: cells that k-subsets attends to.
         scale: factor of the scores before they are mapped. Sparse maps answer to small differences: where scores are
             equal, sparsemax moves its weights L times as far as softmax, for L cells.
-        discrete: name of the map that gives a continuous kind its weights.
         functions: basis functions along each side, their centres linearly spaced in :math:`[0, 1]`; 10 for N = 100, 7
             for N = 49.
         basis: ``"gaussian"``, or ``"paraboloid"`` for truncated paraboloids, which are 0 beyond an edge.
         variance: of a basis function, along each axis.
-        penalty: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
-        padding: let the regression see zeros around the image.
-        floor: variance added to that of the weights; None: that of a cell, see
-            :class:`~omegamax.nn.ContinuousAttention`.
-        components: ``"fixed"`` (K-MCA), ``"random"``, ``"test"`` (test-MCA) or ``"selected"``, see
-            :class:`~omegamax.nn.MultimodalAttention`.
-        max_components: K, or the most there may be.
         iterations: of expectation-maximisation, in training and in evaluation.
         init: where it starts: ``"split"``, ``"kmeans++"`` or ``"random"``.
         restarts: starts for each number of components tried by a selection; with ``init="random"`` as many random ones.
         mixing: ``"sparsemax"`` lets small components go, with ``components="fixed"`` and some 50 iterations; None keeps
             them.
         selection: what selects: lambda of the papers' criterion, or ``"bic"``, ``"aic"``, ``"mdl"``.
-        combined: add the discrete context, the mean of the features under the weights, to that of a continuous kind.
         density_features: tell the classifier of the density itself: add to the context a learnt linear map, 0 at first,
             of mean, width, area and components, see :func:`~omegamax.models.mcan.numbers.density_numbers`; of a
             discrete kind, those of the Gaussian with the moments of the weights. Each number has a parameter for each
@@ -79,27 +65,18 @@ class OutputConfig(AttentionKind):
     Farinhas, Martins and Aguiar (2021), Sec. 6.1. The strength of tvmax and k are ours.
     """
 
-    kind: str = "softmax"
-    alpha: float | None = None
-    learnable: bool = False
-    strength: float = 0.01
+    maps: ClassVar[tuple[str, ...]] = DISCRETE
+
     k: float = 20.0
     scale: float = 1.0
-    discrete: str = "softmax"
     functions: int = 10
     basis: str = "gaussian"
     variance: float = 0.001
-    penalty: float = 0.01
-    padding: bool = True
-    floor: float | None = None
-    components: str = "random"
-    max_components: int = 4
     iterations: tuple[int, int] = (5, 10)
     init: str = "split"
     restarts: int = 3
     mixing: str | None = None
     selection: float | str = 5.0
-    combined: bool = False
     density_features: bool = False
     boxes: str = "whole"
     heads: int = 1
@@ -107,21 +84,19 @@ class OutputConfig(AttentionKind):
     source: str = "weights"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = "OutputConfig"
-        self.check_kind(DISCRETE, "tvmax")
         check_choice(name, "basis", self.basis, BASES)
         check_choice(name, "init", self.init, INITS)
         if self.mixing is not None:
             check_choice(name, "mixing", self.mixing, MIXINGS)
             if self.components != "fixed":
                 raise ValueError(f"{name}: mixing goes with components='fixed', got {self.components!r}")
-        if self.floor is not None:
-            check_number(name, "floor", self.floor, least=0)
-        for argument in ("k", "scale", "functions", "variance", "max_components"):
+        for argument in ("k", "scale", "variance"):
             check_above(name, argument, getattr(self, argument), 0.0)
         if isinstance(self.selection, str):
             check_choice(name, "selection", self.selection, SELECTIONS)
-        for argument in ("heads", "glimpses"):
+        for argument in ("functions", "heads", "glimpses"):
             check_integer(name, argument, getattr(self, argument), least=1)
         check_choice(name, "source", self.source, SOURCES)
         check_choice(name, "boxes", self.boxes, ("centre", "whole"))
@@ -213,12 +188,8 @@ class MCANConfig(NetworkConfig):
             value = getattr(self, argument)
             if value is not None:
                 check_interval(name, argument, value, "[0, 1)")
-        get(self.transform, **self.transform_options)  # refuses what it does not know
-        if find(self.transform).image:
-            raise ValueError(f"{name}: transform must be a map along one axis, got {self.transform!r}, over images")
-        if len(self.grid) != 2 or not all(isinstance(side, int) and side >= 1 for side in self.grid):
-            raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {self.grid!r}")
-        object.__setattr__(self, "grid", tuple(self.grid))
+        check_transform(name, self.transform, self.transform_options)
+        object.__setattr__(self, "grid", check_sizes(name, "grid", self.grid, 2))
 
     @classmethod
     def paper(cls, words: int = 1, answers: int = 1, **changes: Any) -> MCANConfig:

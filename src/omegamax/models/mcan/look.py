@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import functional, nn
+from omegamax import nn
 from omegamax.basis import Basis, GaussianRBF, TruncatedParaboloidRBF
 from omegamax.densities import Density
 from omegamax.mixtures import AIC, BIC, MDL, Criterion, Linear
+from omegamax.models.attention_kind import weigh_subset
 from omegamax.models.mcan.config import OutputConfig
 from omegamax.models.mcan.grid import ImageGrid
-from omegamax.nn.transforms import apply, resolve
+from omegamax.nn.transforms import apply
 
 CRITERIA = {"bic": BIC, "aic": AIC, "mdl": MDL}
 
@@ -45,7 +46,7 @@ class GridLook(torch.nn.Module):
         super().__init__()
         self.config = config
         self.score = score
-        self.transform = _transform(config)
+        self.transform = config.make_transform()
         self.density = _density(config, query_dim)
         self.score_scale: Tensor
         self.register_buffer("score_scale", torch.full((), float(config.scale)))
@@ -108,14 +109,9 @@ class GridLook(torch.nn.Module):
             if grid.boxes is not None:
                 raise ValueError("OutputAttention: tvmax needs cells with neighbours, got boxes")
             return self.transform(z.unflatten(-1, grid.shape)).flatten(-2)
-        if self.config.kind != "k_subsets":
-            return apply(self.transform, z)
-        k = min(float(self.config.k), float(z.shape[-1]))
-        p = functional.k_subsets(z, k)
-        if mask is None:
-            return p / k
-        count = mask.sum(-1, keepdim=True).to(p.dtype)
-        return p / count.clamp(min=1).clamp(max=k)  # an image with fewer than k cells has them all
+        if self.transform is None:
+            return weigh_subset(z, self.config.k, mask)
+        return apply(self.transform, z)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # Weights that were written before there was a scale have the scale 1.
@@ -123,46 +119,21 @@ class GridLook(torch.nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _transform(config: OutputConfig) -> Any:
-    kind, alpha = config.kind, config.exponent
-    if kind == "entmax" and alpha is not None:
-        return nn.Entmax(alpha, learnable=config.learnable)
-    if kind == "tvmax":
-        return nn.TVmax(config.strength, learnable=config.learnable)
-    if kind == "k_subsets":
-        return nn.KSubsets(config.k)
-    return resolve("OutputAttention", config.discrete if config.continuous else kind)
-
-
 def _density(config: OutputConfig, query_dim: int | None) -> nn.ContinuousAttention | nn.MultimodalAttention | None:
     if not config.continuous:
         return None
-    assert config.exponent is not None
     basis: Basis = GaussianRBF.grid(config.functions, 2, config.variance)
     if config.basis == "paraboloid":
         # In two dimensions the variance along an axis is sqrt(scale / (9 pi)).
         basis = TruncatedParaboloidRBF.grid(config.functions, 2, 9 * math.pi * config.variance**2)
-    settings: dict[str, Any] = {
-        "penalty": config.penalty,
-        "padding": config.padding,
-        "floor": config.floor,
-        "learnable": config.learnable,
-        "combined": config.combined,
-        "query_dim": query_dim,
-    }
-    if config.kind != "multimodal":
-        return nn.ContinuousAttention(basis, config.exponent, **settings)
-    return nn.MultimodalAttention(
+    return config.make_density(
         basis,
-        config.max_components,
-        config.exponent,
-        components=config.components,
+        query_dim,
         criterion=_criterion(config.selection),
         iterations=config.iterations,
         restarts=config.restarts,
         init=config.init,
         mixing=config.mixing,
-        **settings,
     )
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
-from omegamax import functional, nn
+from omegamax import nn
 from omegamax._numerics import working_dtype
-from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
+from omegamax.functional import sequential_k_subsets, softmax
+from omegamax.models.attention_kind import weigh_subset
 from omegamax.models.text.config import WordsConfig
-from omegamax.nn.transforms import apply, resolve
+from omegamax.models.text_basis import make_basis
+from omegamax.nn.transforms import apply
 
 _SAMPLES = 4  # points of a word at which its density is taken
 
@@ -54,7 +55,7 @@ class WordAttention:
         Sums to one: what lies outside the text is not counted.
         """
         log, inside = self._logarithms()
-        p = functional.softmax(log.flatten(1), mask=inside.flatten(1))
+        p = softmax(log.flatten(1), mask=inside.flatten(1))
         return p.unflatten(-1, (-1, _SAMPLES)).sum(-1)
 
     def empty(self) -> Tensor:
@@ -117,8 +118,11 @@ class TextAttention(torch.nn.Module):
         else:
             units = torch.nn.Linear(dim, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, 1, bias=False)
             self.score = torch.nn.Sequential(*units)
-        self.transform = _make_transform(config)
-        self.density = _make_density(config)
+        self.transform = config.make_transform()
+        self.density: nn.ContinuousAttention | nn.MultimodalAttention | None = None
+        if config.continuous:
+            basis = make_basis(config.functions, config.widths)
+            self.density = config.make_density(basis, config.filters if config.source == "cnn" else None)
 
     def forward(
         self, h: Tensor, lengths: Tensor, mask: Tensor, counts: Sequence[int] | None = None
@@ -140,15 +144,11 @@ class TextAttention(torch.nn.Module):
 
     def _weigh(self, z: Tensor, mask: Tensor) -> Tensor:
         """Return the weights of scores ``[B, L]``, which sum to one."""
-        if self.config.kind not in ("k_subsets", "sequential_k_subsets"):
+        if self.transform is not None:
             return apply(self.transform, z)
-        k = min(self.config.k, z.shape[-1])
         if self.config.kind == "k_subsets":
-            p = functional.k_subsets(z, k)
-        else:
-            p = functional.sequential_k_subsets(z, k, self.config.transition)
-        count = mask.sum(-1, keepdim=True).to(p.dtype)
-        return p / count.clamp(min=1, max=k)  # a text with fewer than k words has them all
+            return weigh_subset(z, self.config.k, mask)
+        return weigh_subset(z, self.config.k, mask, partial(sequential_k_subsets, transition=self.config.transition))
 
 
 class MaxPoolCNN(torch.nn.Module):
@@ -169,30 +169,3 @@ class MaxPoolCNN(torch.nn.Module):
         x = self.convolve(h.transpose(1, 2).masked_fill(absent, 0.0))
         # The largest of what relu leaves is what it leaves of the largest; padding, 0, is never more.
         return x.masked_fill(absent, 0.0).max(-1).values.relu()
-
-
-def _make_transform(config: WordsConfig) -> Any:
-    if config.kind == "entmax" and config.exponent is not None:
-        return nn.Entmax(config.exponent, learnable=config.learnable)
-    if config.kind == "fusedmax":
-        return nn.Fusedmax(config.strength, learnable=config.learnable)
-    if config.kind in ("k_subsets", "sequential_k_subsets"):
-        return None  # k hangs on the length
-    return resolve("TextAttention", config.discrete if config.continuous else config.kind)
-
-
-def _make_density(config: WordsConfig) -> nn.ContinuousAttention | nn.MultimodalAttention | None:
-    if not config.continuous:
-        return None
-    assert config.exponent is not None
-    count = config.functions // len(config.widths)
-    centers = torch.linspace(0, 1, count).repeat_interleave(len(config.widths)).unsqueeze(-1)
-    basis = GaussianRBF(centers, torch.tensor(config.widths).square().repeat(count))
-    settings: dict[str, Any] = {"penalty": config.penalty, "padding": config.padding, "floor": config.floor}
-    settings |= {"learnable": config.learnable, "combined": config.combined}
-    if config.kind != "multimodal":
-        query_dim = config.filters if config.source == "cnn" else None
-        return nn.ContinuousAttention(basis, config.exponent, query_dim=query_dim, **settings)
-    return nn.MultimodalAttention(
-        basis, config.max_components, config.exponent, components=config.components, **settings
-    )

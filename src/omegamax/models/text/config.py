@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_number
-from omegamax._checks import check_above
 from omegamax.models.attention_kind import AttentionKind
 from omegamax.models.network_config import NetworkConfig
 from omegamax.models.text.rationale_config import RationaleConfig
+from omegamax.models.text_basis import check_widths
 
 DISCRETE = ("softmax", "sparsemax", "entmax", "fusedmax", "k_subsets", "sequential_k_subsets")
 ENCODERS = ("bilstm", "transformer")
@@ -26,31 +26,17 @@ class WordsConfig(AttentionKind):
     networks have the same number; but for ``learnable``, which adds a single one, and for ``source="cnn"``.
 
     Args:
-        kind: of the weights, ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"fusedmax"`` (neighbours alike),
-            ``"k_subsets"`` and ``"sequential_k_subsets"`` (divided by k); or of a density over the text,
-            ``"continuous_softmax"`` (a Gaussian), ``"continuous_sparsemax"`` (a truncated parabola),
-            ``"continuous_entmax"`` (any alpha); or ``"multimodal"``, a mixture fitted to the weights.
-        alpha: of entmax (1.5 by default), continuous entmax (1.5), or the components of a mixture (1: Gaussians).
-        learnable: learn alpha, or the strength of fusedmax, from there on.
-        strength: of fusedmax.
+        kind: ``"softmax"``, ``"sparsemax"``, ``"entmax"``, ``"fusedmax"`` (neighbours alike), ``"k_subsets"`` or
+            ``"sequential_k_subsets"`` (divided by k); or of a density over the text.
         k: words that k-subsets attends to; texts with fewer have them all.
         transition: what sequential k-subsets adds to the score for each pair of neighbours it takes.
-        discrete: name of the map that gives a continuous kind its weights.
         source: of a density's location and scale: the moments of the ``"weights"``; or a ``"cnn"`` over the states of
             the words, the largest value of each filter over the text, and an affine map, :math:`\mu` through a sigmoid
             and :math:`\sigma^2` through a softplus. The CNN has parameters of its own, and takes the place of scores.
-        combined: add the mean of the words under the weights to what the density gives.
         functions: N, Gaussian basis functions of the value function: N / W of each of W widths, their centres linearly
             spaced in [0, 1].
         widths: standard deviations of the basis functions.
-        penalty: of the ridge regression, see :class:`~omegamax.basis.RidgeFit`.
-        padding: let the regression see zeros before and after the text.
-        floor: variance added to that of the weights; None: that of a word, see
-            :class:`~omegamax.nn.ContinuousAttention`.
         filters: of the CNN, each three words wide.
-        max_components: of a mixture.
-        components: ``"fixed"``, ``"random"``, ``"test"`` or ``"selected"``, see
-            :class:`~omegamax.nn.MultimodalAttention`; a selection is by BIC.
 
     Example:
         >>> WordsConfig("continuous_sparsemax", functions=32, combined=True).exponent
@@ -60,42 +46,31 @@ class WordsConfig(AttentionKind):
     The paper gives a truncated parabola the variance of the weights as its :math:`\sigma^2`; here it has that variance.
     """
 
-    kind: str = "softmax"
-    alpha: float | None = None
-    learnable: bool = False
+    maps: ClassVar[tuple[str, ...]] = DISCRETE
+
     strength: float = 0.1
+    padding: bool = False
+    components: str = "fixed"
+    max_components: int = 3
     k: int = 5
     transition: float = 0.5
-    discrete: str = "softmax"
     source: str = "weights"
-    combined: bool = False
     functions: int = 64
     widths: tuple[float, ...] = (0.1, 0.5)
-    penalty: float = 0.01
-    padding: bool = False
-    floor: float | None = None
     filters: int = 128
-    max_components: int = 3
-    components: str = "fixed"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = "WordsConfig"
-        self.check_kind(DISCRETE, "fusedmax")
         check_choice(name, "source", self.source, SOURCES)
         if self.combined and self.source == "cnn":
             raise ValueError(f"{name}: combined goes with a density whose source is the weights, got source='cnn'")
         if self.source == "cnn" and (not self.continuous or self.kind == "multimodal"):
             raise ValueError(f"{name}: source='cnn' goes with one density, a continuous kind, got {self.kind!r}")
-        for argument in ("k", "functions", "filters", "max_components"):
+        for argument in ("k", "filters"):
             check_integer(name, argument, getattr(self, argument), least=1)
-        check_number(name, "strength", self.strength, least=0)
         check_number(name, "transition", self.transition)
-        object.__setattr__(self, "widths", tuple(self.widths))  # a file of settings has lists only
-        for width in self.widths:
-            check_above(name, "widths", width, 0.0)
-        if not self.widths or self.functions % len(self.widths):
-            given = f"{self.functions} and {self.widths}"
-            raise ValueError(f"{name}: functions must be a multiple of the number of widths, got {given}")
+        object.__setattr__(self, "widths", check_widths(name, self.functions, self.widths))
 
 
 @dataclass(frozen=True)

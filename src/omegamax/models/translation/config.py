@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from omegamax._arguments import check_choice, check_integer, check_interval, check_number
-from omegamax._checks import check_above
 from omegamax.maps import get
 from omegamax.models.network_config import NetworkConfig
+from omegamax.models.text_basis import check_widths
 from omegamax.models.token_output import TokenOutputConfig
 
 ARCHITECTURES = ("transformer", "recurrent")
@@ -115,15 +115,13 @@ class TranslatorConfig(NetworkConfig):
         name = "TranslatorConfig"
         check_choice(name, "architecture", self.architecture, ARCHITECTURES)
         check_choice(name, "cell", self.cell, CELLS)
-        for argument in ("source", "target", "dim", "hidden_dim", "layers", "heads", "functions"):
+        for argument in ("source", "target", "dim", "hidden_dim", "layers", "heads"):
             check_integer(name, argument, getattr(self, argument), least=1)
         if self.word_dim is not None:
             check_integer(name, "word_dim", self.word_dim, least=1)
         check_interval(name, "dropout", self.dropout, "[0, 1)")
         check_number(name, "penalty", self.penalty, least=0)
-        object.__setattr__(self, "widths", tuple(self.widths))  # a file of settings has lists only
-        for width in self.widths:
-            check_above(name, "widths", width, 0.0)
+        object.__setattr__(self, "widths", check_widths(name, self.functions, self.widths))
         if self.joint and self.source != self.target:
             raise ValueError(f"{name}: joint languages have the same tokens, got {self.source} and {self.target}")
         self._check_transformer(name) if self.architecture == "transformer" else self._check_recurrent(name)
@@ -145,9 +143,6 @@ class TranslatorConfig(NetworkConfig):
     def _check_recurrent(self, name: str) -> None:
         if self.density is not None:
             check_choice(name, "density", self.density, tuple(DENSITIES))
-        if not self.widths or self.functions % len(self.widths):
-            given = f"{self.functions} and {self.widths}"
-            raise ValueError(f"{name}: functions must be a multiple of the number of widths, got {given}")
         if self.tied and self.embedding_dim != self.dim:
             raise ValueError(f"{name}: tied weights need word_dim = dim, got {self.embedding_dim} and {self.dim}")
 

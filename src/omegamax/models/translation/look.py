@@ -9,9 +9,9 @@ from torch import Tensor
 
 from omegamax import functional, nn
 from omegamax._numerics import working_dtype
-from omegamax.basis import GaussianRBF
 from omegamax.densities import Density
 from omegamax.maps import Omega, get
+from omegamax.models.text_basis import make_basis
 from omegamax.models.translation.config import DENSITIES, FertilityConfig, TranslatorConfig
 from omegamax.nn.transforms import apply
 
@@ -56,7 +56,10 @@ class SourceLook(torch.nn.Module):
             self.transform = nn.Entmax(config.attention_options.get("alpha", 1.5), learnable=True)
         elif self.fertility is None:
             self.transform = get(config.attention, **config.attention_options)
-        self.density = None if config.density is None else _make_density(config)
+        self.density: nn.ContinuousAttention | None = None
+        if config.density is not None:
+            basis = make_basis(config.functions, config.widths)
+            self.density = nn.ContinuousAttention(basis, DENSITIES[config.density], penalty=config.penalty)
 
     def keep(self, h: Tensor, mask: Tensor, source: Tensor) -> Kept:
         """Return what later looks need of the states ``[B, S, dim]`` of a source; the mask is True where words are."""
@@ -123,12 +126,3 @@ class Fertility(torch.nn.Module):
         z = z + self.config.exhaustion * torch.where(sink | ~there, 0.0, left.to(z.dtype))
         upper = torch.where(sink, 1.0, left.to(z.dtype).clamp(max=1.0))
         return getattr(functional, name)(z, upper)
-
-
-def _make_density(config: TranslatorConfig) -> nn.ContinuousAttention:
-    """Make the attention by a density: as many basis functions of each width, their centres linearly spaced."""
-    count = config.functions // len(config.widths)
-    centers = torch.linspace(0, 1, count).repeat_interleave(len(config.widths)).unsqueeze(-1)
-    basis = GaussianRBF(centers, torch.tensor(config.widths).square().repeat(count))
-    assert config.density is not None
-    return nn.ContinuousAttention(basis, DENSITIES[config.density], penalty=config.penalty)
