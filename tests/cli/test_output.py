@@ -1,6 +1,7 @@
 """Every command that writes says that it cannot before it works, in a line."""
 
 import pytest
+from tests.cli.refusals import refused
 
 from omegamax.cli.main import APPLICATIONS, COMMANDS, main
 
@@ -68,12 +69,11 @@ NO_FILES = {
 }
 
 
-def refused(capsys, arguments):
-    """The line that the command ends with, status 2."""
-    assert main(list(map(str, arguments))) == 2
-    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("omegamax ")]
-    assert len(shown) == 1 and ": error: --out" in shown[0]
-    return shown[0]
+def refused_out(capsys, arguments):
+    """The line that says what is wrong with --out."""
+    line = refused(capsys, *arguments)
+    assert ": error: --out" in line
+    return line
 
 
 def test_every_command_is_tried():
@@ -85,8 +85,8 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folder_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     (tmp_path / "file").write_text("mine")
-    assert "is a file" in refused(capsys, [*FOLDERS[name], "--out", tmp_path / "file"])
-    assert "Not a directory" in refused(capsys, [*FOLDERS[name], "--out", tmp_path / "file" / "deep" / "er"])
+    assert "is a file" in refused_out(capsys, [*FOLDERS[name], "--out", tmp_path / "file"])
+    assert "Not a directory" in refused_out(capsys, [*FOLDERS[name], "--out", tmp_path / "file" / "deep" / "er"])
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -95,8 +95,8 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     arguments, file = FILES[name]
     (tmp_path / "file").write_text("mine")
     (tmp_path / file).mkdir()
-    assert "is a folder" in refused(capsys, [*arguments, "--out", tmp_path / file])
-    refused(capsys, [*arguments, "--out", tmp_path / "file" / file])
+    assert "is a folder" in refused_out(capsys, [*arguments, "--out", tmp_path / file])
+    refused_out(capsys, [*arguments, "--out", tmp_path / "file" / file])
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -104,7 +104,7 @@ def test_file_that_cannot_be_is_refused_first(tmp_path, capsys, name):
     "name", ["vqa explain", "caption explain", "mil explain", "text explain", "text alphas", "translate explain"]
 )
 def test_picture_of_a_format_unknown_is_refused_first(tmp_path, capsys, name):
-    assert ".png" in refused(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
+    assert ".png" in refused_out(capsys, [*FILES[name][0], "--out", tmp_path / "where.xyz"])
 
 
 def test_table_is_not_written_where_it_cannot_be(tmp_path, capsys):

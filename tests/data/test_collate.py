@@ -89,7 +89,7 @@ def test_errors_say_which_sample():
     with pytest.raises(ValueError, match="unknown must be one of 'error', 'drop', got 'skip'"):
         Collate(VOCABULARY, unknown="skip")
     for grid in [(7,), (7, 0), (7, 1.5)]:
-        with pytest.raises(ValueError, match=r"grid must be two integers \(h, w\)"):
+        with pytest.raises((TypeError, ValueError), match="Collate: grid must"):
             Collate(VOCABULARY, grid=grid)
     with pytest.raises(ValueError, match="length must be an integer >= 1, got 0"):
         Collate(VOCABULARY, length=0)

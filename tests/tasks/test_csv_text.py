@@ -6,9 +6,10 @@ import io
 import pytest
 
 from omegamax.tasks.csv_text import guard, unguard
+from omegamax.tasks.report.table import make_csv
 from omegamax.tasks.trials import Trials
-from omegamax.tasks.vqa.report.records import Comparison, Row
-from omegamax.tasks.vqa.report.table import table_csv
+from omegamax.tasks.vqa.report.records import Row
+from omegamax.tasks.vqa.report.table import columns
 
 FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=", "-", "'=1", "''-x", "\uff1d1", "-1;=2"]
 PLAIN = ["", "sparsemax", "it's", "'", "'a", "a=b", "1", "-0.5", "+3", "-1e-5", "-inf", "nan", "{}", " =1"]
@@ -42,6 +43,7 @@ def test_rows_of_trials_come_back(tmp_path):
 
 @pytest.mark.parametrize("text", [text for text in FORMULAS if text.strip()])
 def test_table_of_a_report_has_no_formulas(text):
-    found = table_csv(Comparison("a", "b", [Row(text, "softmax", {"overall": -0.5, text: 0.5}, 1)]))
+    rows = [Row(text, "softmax", {"overall": -0.5, text: 0.5}, 1)]
+    found = make_csv(rows, columns(rows))
     head, cells = list(csv.reader(io.StringIO(found, newline="")))
     assert cells[0] == guard(text) and cells[2] == "-0.5" and not any(cell.startswith(BEGIN) for cell in head)

@@ -1,6 +1,5 @@
 """Curves of densities: where they are positive, where they end, and nothing in between."""
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -19,13 +18,6 @@ from omegamax.densities import (
 
 F64 = torch.float64
 HERE = torch.tensor([0.4], dtype=F64)
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def curve(ax, index=0):

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -15,13 +14,6 @@ from omegamax.densities import BetaGaussian, Gaussian, GridDensity, Mixture, Tru
 F64 = torch.float64
 CENTRE = torch.tensor([0.4, 0.55], dtype=F64)
 COVARIANCE = torch.tensor([[0.012, 0.005], [0.005, 0.008]], dtype=F64)
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def rings(ax):

@@ -1,19 +1,10 @@
 """Samples on the triangle: each where its face is."""
 
-import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from omegamax import viz
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
-
 
 SAMPLES = torch.tensor(
     [[1.0, 0.0, 0.0]] * 5 + [[0.25, 0.75, 0.0]] * 2 + [[0.0, 0.5, 0.5]] + [[0.2, 0.3, 0.5], [0.4, 0.4, 0.2]]

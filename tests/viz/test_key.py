@@ -3,7 +3,6 @@
 import io
 import itertools
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -68,13 +67,6 @@ CASES = {
         False,
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def keys(figure):

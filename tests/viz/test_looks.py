@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -22,13 +21,6 @@ LOOKS = {
     "continuous sparsemax": TruncatedParaboloid.from_moments(MEANS[0], 0.02),
     "multimodal": Mixture(torch.tensor([0.6, 0.4]), Gaussian.from_moments(MEANS, 0.01)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def panels(figure):

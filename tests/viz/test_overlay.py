@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -13,13 +12,6 @@ from omegamax import viz
 
 IMAGE = torch.rand(3, 30, 60, generator=torch.Generator().manual_seed(0))
 WEIGHTS = torch.tensor([[0.5, 0.0, 0.25], [0.0, 0.0, 0.25]])
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def strokes(ax):

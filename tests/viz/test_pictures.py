@@ -4,20 +4,12 @@ import math
 import subprocess
 import sys
 
-import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from omegamax import sparsemax, viz
 from omegamax.maps import find, records
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
 
 
 def test_bars_have_the_heights_of_the_probabilities_and_dots_at_zeros():

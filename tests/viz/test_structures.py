@@ -1,19 +1,10 @@
 """Pictures of structures carry what they were given."""
 
-import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from omegamax import viz
-
-
-@pytest.fixture(autouse=True)
-def _agg():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
-
 
 WORDS = ["she", "saw", "him"]
 TREE = torch.tensor([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.75, 0.25]])

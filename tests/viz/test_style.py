@@ -19,11 +19,8 @@ NOBODY = "\U000f1234"  # private use: no font has it
 
 
 @pytest.fixture(autouse=True)
-def _agg(monkeypatch):
-    matplotlib.use("agg")
+def _nothing_warned_of(monkeypatch):
     monkeypatch.setattr(fonts, "_warned", set())
-    yield
-    plt.close("all")
 
 
 def covered(text):

@@ -79,9 +79,12 @@ def load_compared(kind: type[Kind], options: argparse.Namespace) -> tuple[dict[s
     return runs, data
 
 
-def describe_settings(data: Any, options: argparse.Namespace) -> dict[str, str]:
-    """Tell what the numbers of any comparison depend on."""
-    return {"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))}
+def shared_settings(runs: Mapping[str, Any], data: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments that every ``compare`` has: what is measured, and what the page says of it."""
+    depends = {"data": type(data).__name__, "split": options.split, "runs": " ".join(map(str, options.runs))}
+    about = describe_networks(len(runs), options.split)
+    chosen = {name: getattr(options, name) for name in ("split", "examples", "rounds")}
+    return {**chosen, "about": about, "settings": depends}
 
 
 def describe_networks(count: int, split: str) -> str:

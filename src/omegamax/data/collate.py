@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from omegamax._arguments import check_choice, check_integer, is_integer
+from omegamax._arguments import check_choice, check_integer, check_sizes
 from omegamax.data.boxes import pool_boxes
 from omegamax.data.sample import KINDS, Sample
 from omegamax.data.vocabulary import PADDING, Vocabulary
@@ -72,8 +72,8 @@ class Collate:
         unknown: str = "error",
     ) -> None:
         check_choice("Collate", "unknown", unknown, ("error", "drop"))
-        if grid is not None and (len(grid) != 2 or not all(is_integer(side) and side >= 1 for side in grid)):
-            raise ValueError(f"Collate: grid must be two integers (h, w), at least 1, or None, got {grid}")
+        if grid is not None:
+            check_sizes("Collate", "grid", grid, 2)
         if length is not None:
             length = check_integer("Collate", "length", length, least=1)
         self.vocabulary, self.grid, self.length, self.unknown = vocabulary, grid, length, unknown

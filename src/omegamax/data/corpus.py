@@ -6,7 +6,7 @@ import abc
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from omegamax._arguments import check_choice
+from omegamax._arguments import check_choice, check_integer
 
 SPLITS = ("train", "val", "test")
 Item = TypeVar("Item", covariant=True)
@@ -26,3 +26,28 @@ class Corpus(abc.ABC, Generic[Item]):
     @abc.abstractmethod
     def __iter__(self) -> Iterator[Item]:
         """Yield what there is in its order, the same each time."""
+
+
+class DrawnCorpus(Corpus[Item]):
+    """A base of sets that are made up: sample ``i`` is a function of (seed, split, i) alone, the same in any process.
+
+    Args:
+        size: number of samples.
+        split: ``"train"``, ``"val"`` or ``"test"``, which draw from streams of their own.
+        seed: an integer >= 0.
+    """
+
+    def __init__(self, size: int, split: str = "train", *, seed: int = 0) -> None:
+        super().__init__(split)
+        name = type(self).__name__
+        self.size, self.seed = check_integer(name, "size", size, 0), check_integer(name, "seed", seed, 0)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.__getitem__, range(self.size))
+
+    @abc.abstractmethod
+    def __getitem__(self, index: int) -> Item:
+        """Return one sample."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sized
 from typing import cast
 
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_integer
+from omegamax._warnings import warn_user
 from omegamax.data.files import DataError
 from omegamax.data.sample import Sample
 
@@ -53,5 +53,5 @@ class SkipBroken(Dataset[Sample]):
                     raise type(error)(f"{error} ({before})") from error
                 self.broken[at] = str(error)
                 message = f"sample {at} is passed over ({len(self.broken)} so far, of {count}): {error}"
-                warnings.warn(message, BrokenSampleWarning, stacklevel=2)
+                warn_user(message, BrokenSampleWarning)
         raise DataError(f"SkipBroken: none of {count} samples can be read; the last error: {self.broken[at]}")

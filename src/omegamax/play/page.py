@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from hashlib import sha256
 from importlib import resources
+from typing import Any
 
 from omegamax.maps import records
 
@@ -31,19 +32,12 @@ def make_playground() -> str:
     from omegamax import __version__
 
     script = "\n(() => {\n" + "\n".join(map(_read, SCRIPTS)) + "})();\n"
-    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    policy = (
-        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     maps = {record.name: {"summary": record.summary, "colour": record.colour} for record in records().values()}
-    # ASCII, and nothing in it can end the element.
-    data = json.dumps({"maps": maps}).replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{make_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="description" content="Softmax and its sparse, structured and continuous alternatives, to try by hand.">
@@ -53,11 +47,30 @@ def make_playground() -> str:
 <body>
 {_read("play.html")}<footer>Written by omegamax {__version__}. Every number is computed in this page.</footer>
 </main>
-<script type="application/json" id="data">{data}</script>
+<script type="application/json" id="data">{embed({"maps": maps})}</script>
 <script>{script}</script>
 </body>
 </html>
 """
+
+
+def make_policy(script: str) -> str:
+    """Return the content policy of a page that may load nothing: it forbids every host, and every script but this."""
+    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def embed(data: Any) -> str:
+    r"""Return JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
+
+    >>> embed(["</script>", "<!--"])
+    '["\\u003c/script\\u003e", "\\u003c!--"]'
+    """
+    text = json.dumps(data, allow_nan=False)  # ASCII, so that U+2028 and its like are escaped too
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def _read(name: str) -> str:

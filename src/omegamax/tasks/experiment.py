@@ -21,7 +21,7 @@ _LOGGERS = ("lightning", "lightning.pytorch", "lightning.fabric", "lightning.pyt
 
 
 class Arguments(argparse.ArgumentParser):
-    """The parser of a run script, with what every experiment takes: seeds, data, results, workers, device.
+    """The parser of a run script, with what all take: seeds, data, results, workers, device, how long jobs are begun.
 
     Rows go into CSV files below ``--results`` as they are done, see :class:`~omegamax.tasks.trials.Trials`.
 
@@ -54,6 +54,7 @@ class Arguments(argparse.ArgumentParser):
         self.add_argument("--results", type=Path, default=Path(results), help="folder of the rows")
         self.add_argument("--workers", type=int, default=workers or os.cpu_count(), help="runs at a time")
         self.add_argument("--device", default=device)
+        self.add_argument("--seconds", type=float, help="begin no further job after so many; by default all are done")
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Parse, and refuse to begin without the folder of the sets."""

@@ -85,7 +85,12 @@ class Trials:
                 (quoted if any("\r" in str(cell) for cell in cells.values()) else writer).writerow(cells)
 
     def run(
-        self, jobs: Iterable[Job], work: JobFunction, workers: int = 1, say: Callable[[str], None] | None = print
+        self,
+        jobs: Iterable[Job],
+        work: JobFunction,
+        workers: int = 1,
+        say: Callable[[str], None] | None = print,
+        within: float | None = None,
     ) -> list[Job]:
         """Do the jobs that have no row, several at a time, and write each row when it is done.
 
@@ -96,12 +101,13 @@ class Trials:
             work: From a job to its row, or to several rows; with several workers a function of a module.
             workers: Processes; with one, all is done in this one.
             say: Called with a line for each job that is done.
+            within: Seconds after which no further job is begun; None: all are. Those left are no failures.
 
         Returns:
             The jobs that failed.
         """
         left, failed, began = self.missing(jobs), [], time.perf_counter()
-        for count, (job, result) in enumerate(work_through(left, work, workers), 1):
+        for count, (job, result) in enumerate(work_through(left, work, workers, within=within), 1):
             if isinstance(result, str):
                 failed.append(job)
                 print(f"{_name(job)} failed\n{result}", file=sys.stderr, flush=True)
@@ -117,7 +123,11 @@ class Trials:
 
 
 def work_through(
-    jobs: Iterable[T], work: Callable[[T], Any], workers: int = 1, can_begin: Callable[[T], bool] | None = None
+    jobs: Iterable[T],
+    work: Callable[[T], Any],
+    workers: int = 1,
+    can_begin: Callable[[T], bool] | None = None,
+    within: float | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Do jobs, several at a time; yield each when it is done, with its outcome or as text what went wrong.
 
@@ -130,12 +140,15 @@ def work_through(
         workers: processes; with one, all is done in this one.
         can_begin: tells whether what a job needs is there; asked again whenever another is done. A job that never can
             begin has failed.
+        within: seconds after which no further job is begun; None: all are. Those left are not yielded.
     """
-    left, running = list(jobs), dict[Future[Any], T]()
+    left, running, start = list(jobs), dict[Future[Any], T](), time.perf_counter()
     with ExitStack() as stack:
         # Fresh processes: CUDA and OpenMP do not outlive a fork.
         pool = stack.enter_context(ProcessPoolExecutor(workers, get_context("spawn"))) if workers > 1 else None
         while left or running:
+            if within is not None and time.perf_counter() - start >= within:
+                left = []
             ready = [job for job in left if can_begin is None or can_begin(job)][: workers - len(running)]
             left = [job for job in left if not any(job is other for other in ready)]
             if pool is None:

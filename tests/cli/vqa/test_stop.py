@@ -33,6 +33,15 @@ def last_line(capsys):
     return text.strip().splitlines()[-1]
 
 
+@pytest.fixture
+def foreground():
+    """A shell lets what it runs in the background ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signal_ends_a_run_with_the_command_that_goes_on(tmp_path, monkeypatch, capsys, number, status):
     arguments = ["vqa", "fit", *scenes(tmp_path, "--ckpt_path=last")]

@@ -100,7 +100,7 @@ def test_help_names_the_settings(stage, capsys):
         ("--data.workers=-1", "workers must be an integer >= 0, got -1"),
         ("--data.seed=-1", "seed must be an integer >= 0, got -1"),
         ("--data.length=0", "length must be an integer >= 1, got 0"),
-        ("--data.grid=[0,2]", "grid must be two integers"),
+        ("--data.grid=[0,2]", "grid must be at least 1 along every axis"),
         ("--data.grid=[3,3]", "data.grid is (3, 3) and model.network.grid (2, 2)"),
         ("--data.samples=[0,8,8]", "size must be an integer from 1"),
         ("--data.vocabulary_file=/no/words.json", "/no/words.json does not exist"),

@@ -75,8 +75,9 @@ def texts():
 
 def test_rows_and_batches():
     vocabulary = collect(texts())
-    with pytest.warns(TextWarning, match="1 of 4 texts have no words, and count as one unknown word"):
+    with pytest.warns(TextWarning, match="1 of 4 texts have no words, and count as one unknown word") as caught:
         packed = PackedTexts(texts(), vocabulary)
+    assert caught[0].filename == __file__  # the line of the user, and none of the package
     assert packed.lengths.tolist() == [4, 1, 1, 9] and len(packed) == 4 and not packed.pairs
     assert packed[2] == {"words": torch.tensor([1]), "label": NO_LABEL, "id": "c"}
     batch = collate_texts([packed[i] for i in (0, 2)])

@@ -8,11 +8,12 @@ import torch
 from matplotlib.text import Text
 
 from omegamax.data import DataError
-from omegamax.data.translation import PairVocabulary, TextForm, TinyPairs
+from omegamax.data.translation import PairVocabulary, PairWarning, TextForm, TinyPairs
 from omegamax.models.translation import FertilityConfig, TokenOutputConfig, TranslatorConfig
 from omegamax.tasks.quiet import quiet
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.translation import (
+    PairFilesData,
     SearchConfig,
     TinyPairsData,
     TranslationTask,
@@ -21,6 +22,7 @@ from omegamax.tasks.translation import (
     translate,
 )
 from omegamax.tasks.translation.explain import draw, explain
+from omegamax.tasks.translation.search import search_tokens
 from omegamax.tasks.weights_file import write_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec.*deprecated")
@@ -86,6 +88,20 @@ def test_lines_are_translated_as_each_would_be_alone():
     assert together[9].hypotheses == () == together[10].hypotheses and together[11].hypotheses
     assert together[-1].cut == 10_001 - 256 and all(each.cut == 0 for each in together[:-1])
     assert all("\n" not in each.text for each in together)
+
+
+def test_empty_source_has_an_empty_translation_and_no_search(tmp_path, monkeypatch):
+    (tmp_path / "text.de").write_text("der hund\n\nein ball\n")
+    (tmp_path / "text.en").write_text("the dog\na cat\na ball\n")
+    data = PairFilesData(str(tmp_path / "text"), str(tmp_path / "text"), subwords="words", least=1)
+    task = make(vocabulary=data.vocabulary, search=SearchConfig(2, max_length=5)).eval()
+    found, looked = [], "omegamax.tasks.translation.search.search_tokens"
+    monkeypatch.setattr(looked, lambda *given: found.append(given[1].tolist()) or search_tokens(*given))
+    with pytest.warns(PairWarning, match="1 pairs have a sentence without words"):
+        (measured,) = trainer(tmp_path).test(task, datamodule=data, verbose=False)
+    assert [len(rows) for rows in found] == [2] and (tmp_path / "test.hyp").read_text().splitlines()[1] == ""
+    assert [each.text for each in translate(task, ["", " "])] == ["", ""] and len(found) == 1
+    assert measured["test_empty"] == pytest.approx(1 / 3)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import CommandError, at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, describe_settings, fill_table, load_compared, write_comparison
+from omegamax.cli.comparison import fill_table, load_compared, shared_settings, write_comparison
 from omegamax.cli.explanation import drawing
 from omegamax.cli.lm._writing import add_writing_arguments, read_writing
 
@@ -36,21 +36,16 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise CommandError(str(error)) from error
     runs, data = load_compared(LanguageTask, options)
+    shared = shared_settings(runs, data, options)
+    shared["settings"]["drawn with"] = f"seed {options.seed}, temperature {options.temperature:g}, nothing cut"
     comparison = compare(
         runs,
         data,
-        split=options.split,
-        examples=options.examples,
         prompt=options.prompt,
         config=config,
         seed=options.seed,
-        rounds=options.rounds,
         title=f"What language models write after {type(data).__name__.removesuffix('Data')}",
-        about=describe_networks(len(runs), options.split),
-        settings={
-            **describe_settings(data, options),
-            "drawn with": f"seed {options.seed}, temperature {options.temperature:g}, nothing cut",
-        },
+        **shared,
     )
     write(comparison, options.out)
     return 0

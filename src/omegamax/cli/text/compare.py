@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, describe_settings, load_compared, show_number, write_comparison
+from omegamax.cli.comparison import load_compared, shared_settings, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -34,13 +34,9 @@ def run(options: argparse.Namespace) -> int:
     comparison = compare(
         runs,
         data,
-        split=options.split,
-        examples=options.examples,
         themed=options.themed,
-        rounds=options.rounds,
         title=f"Attention on {data.title}",
-        about=describe_networks(len(runs), options.split),
-        settings=describe_settings(data, options),
+        **shared_settings(runs, data, options),
     )
     write(comparison, options.out)
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omegamax.cli._checks import at_least
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import describe_networks, describe_settings, load_compared, show_number, write_comparison
+from omegamax.cli.comparison import load_compared, shared_settings, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -33,19 +33,18 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.tasks.translation.report import write_report
 
     runs, data = load_compared(TranslationTask, options)
+    shared = shared_settings(runs, data, options)
+    shared["about"] = f"{shared['about'].removesuffix('.')}, {data.form.label}."
+    shared["settings"]["beam"] = str(options.beam)
     comparison = compare(
         runs,
         data,
-        split=options.split,
-        examples=options.examples,
-        rounds=options.rounds,
         search=SearchConfig(options.beam, max_length=options.max_length),
         aligned=options.aligned,
         title=f"Translation of {data.title}",
-        about=f"{describe_networks(len(runs), options.split).removesuffix('.')}, {data.form.label}.",
-        settings={**describe_settings(data, options), "beam": str(options.beam)},
+        **shared,
     )
-    headers = ["network", "BLEU", "gain", "p", "can follow", "exact, %", "complete, %", "REP", "DROP"]
+    headers = ["network", "BLEU", "gain", "p", "can follow", "exact, %", "only one, %", "REP", "DROP"]
     headers += ["parameters", "ms/step"]
     rows = [_cells(row) for row in comparison.rows]
     write_comparison(comparison, write_report, options.out, headers, rows, "alignments")

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         found = demo.measure(task, data, runs[name])
         shares = [f"{100 * found[each]:.1f} %" for each in ("exact", "complete")]
         rows.append([name, f"{found['bleu']:.1f}", f"{found['support']:.1f}", *shares])
-    _table.show(["network", "BLEU", "words that can follow", "searches proven exact", "that list all there is"], rows)
+    _table.show(["network", "BLEU", "words that can follow", "searches proven exact", "no other possible"], rows)
     figure = draw({name: explain(task, ASK) for name, task in tasks.items()})
     picture = options.out / "alignment.png"
     save_figure(figure, picture)

@@ -39,7 +39,7 @@ def _ask(tasks: dict[str, TranslationTask], options: argparse.Namespace) -> Expl
 
     search = SearchConfig(options.beam, max_length=options.max_length)
     said = {name: explain(task, options.text, options.target, search) for name, task in tasks.items()}
-    headers = ["network", "translation", "probability", "proven best", "of all there are", "words that could follow"]
+    headers = ["network", "translation", "probability", "proven best", "no other possible", "words that could follow"]
     rows = [[name, *_tell(each)] for name, each in said.items()]
     return Explanation(headers, rows, draw(said), "Where they looked")
 

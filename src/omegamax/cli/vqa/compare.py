@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from omegamax.cli._checks import CommandError, at_least, check_folder
 from omegamax.cli._device import move
 from omegamax.cli.comparison import add_arguments as add_shared_arguments
-from omegamax.cli.comparison import (
-    describe_networks,
-    describe_settings,
-    find_trained_data,
-    show_number,
-    write_comparison,
-)
+from omegamax.cli.comparison import find_trained_data, shared_settings, show_number, write_comparison
 from omegamax.cli.explanation import drawing
 
 if TYPE_CHECKING:
@@ -58,14 +52,10 @@ def run(options: argparse.Namespace) -> int:
     comparison = compare(
         runs,
         data,
-        split=options.split,
         baseline=baseline,
-        examples=options.examples,
         themed=options.themed,
-        rounds=options.rounds,
         title=f"Attention on {data.title}",
-        about=describe_networks(len(runs), options.split),
-        settings=describe_settings(data, options),
+        **shared_settings(runs, data, options),
     )
     write(comparison, options.out)
     return 0

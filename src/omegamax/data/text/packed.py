@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_integer
+from omegamax._warnings import warn_user
 from omegamax.data.files import DataError
 from omegamax.data.ragged import RaggedRows, get_row
 from omegamax.data.text.sample import TextSample
@@ -59,8 +59,8 @@ def collect_vocabulary(
     classes = sorted(found, key=_rank_label) if labels is None else labels
     if len(classes) < 2:
         there = f"{classes[0]!r} alone" if classes else "none"
-        rest = "texts that validation takes (held_out) are not among them"
-        raise DataError(f"the texts to learn from must be of two classes at least, got {there}; {rest}")
+        rest = "if the file has others, validation takes them all: give a smaller held_out, another split_seed"
+        raise DataError(f"the texts left to learn from must be of two classes at least, got {there}; {rest}")
     return Vocabulary.of_counts(count, classes, least, most)
 
 
@@ -118,9 +118,11 @@ class PackedTexts(Dataset[dict[str, Any]]):
         self.label = torch.tensor(label)
         self._words, self._second, self._marks = first.tensors(), second.tensors(), marks.tensors()
         if cut:
-            _warn(f"{what}: {cut:,} of {count:,} texts have more than {length:,} words, and are cut off there")
+            cut_off = f"{cut:,} of {count:,} texts have more than {length:,} words, and are cut off there"
+            warn_user(f"{what}: {cut_off}", TextWarning)
         if empty:
-            _warn(f"{what}: {empty:,} of {count:,} texts have no words, and count as one unknown word")
+            unknown = f"{empty:,} of {count:,} texts have no words, and count as one unknown word"
+            warn_user(f"{what}: {unknown}", TextWarning)
 
     @property
     def lengths(self) -> Tensor:
@@ -154,7 +156,7 @@ def _find_class(what: str, sample: TextSample, vocabulary: Vocabulary) -> int:
         return vocabulary.answer_index(sample.label)
     except ValueError as error:
         reason = f"{what}: {sample.id} is of the class {sample.label!r}, of which no text to learn from is"
-        raise DataError(f"{reason} ({error}); mend the class, or have texts of it in the training part") from None
+        raise DataError(f"{reason} ({error}); mend the class, or have training texts of it") from None
 
 
 def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -176,7 +178,3 @@ def collate_texts(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
             rows = [item[key] for item in items]
             batch[key] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
     return batch
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, TextWarning, stacklevel=3)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from omegamax._arguments import check_integer
-from omegamax.data.corpus import SPLITS
+from omegamax.data.corpus import SPLITS, DrawnCorpus
 from omegamax.data.text.sample import TextSample
 from omegamax.data.text.sick import SICK
 from omegamax.data.text.texts import Texts
@@ -24,7 +23,7 @@ SLOTS: dict[str, dict[str, tuple[str, ...]]] = {
 ADJECTIVES = ("", "old", "young", "tired", "happy")
 
 
-class SentencePairs(Texts):
+class SentencePairs(DrawnCorpus[TextSample], Texts):
     """Pairs from a grammar: who does what in which place, in particular or general words, the place first or last.
 
     The second sentence follows if each of its words is that of the first or a more general one (*dog*, *animal*); it
@@ -48,17 +47,6 @@ class SentencePairs(Texts):
     """
 
     labels = SICK.labels
-
-    def __init__(self, size: int, split: str = "train", *, seed: int = 0) -> None:
-        super().__init__(split)
-        self.size = check_integer("SentencePairs", "size", size, 0)
-        self.seed = check_integer("SentencePairs", "seed", seed, 0)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[TextSample]:
-        return map(self.__getitem__, range(self.size))
 
     def __getitem__(self, index: int) -> TextSample:
         index = range(self.size)[index]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from omegamax._arguments import check_integer
-from omegamax.data.corpus import SPLITS
+from omegamax.data.corpus import SPLITS, DrawnCorpus
 from omegamax.data.text.imdb import POLARITY
 from omegamax.data.text.sample import TextSample
 from omegamax.data.text.texts import Texts
@@ -68,7 +68,7 @@ _DENIED = 0.4  # share of opinions that are said by denying the other kind
 _CONTRASTED = 0.3  # share of the opinions that count that stand beside one of the other kind, which does not
 
 
-class Reviews(Texts):
+class Reviews(DrawnCorpus[TextSample], Texts):
     """Reviews of films from a grammar: the class hangs on what the writer thinks of the film, among other opinions.
 
     Every review has one or two sentences with the writer's opinion of the film, its acting, its plot, all of one kind.
@@ -96,18 +96,11 @@ class Reviews(Texts):
     labels = POLARITY
 
     def __init__(self, size: int, split: str = "train", *, seed: int = 0, sentences: tuple[int, int] = (4, 8)) -> None:
-        super().__init__(split)
-        self.size, self.seed = check_integer("Reviews", "size", size, 0), check_integer("Reviews", "seed", seed, 0)
+        super().__init__(size, split, seed=seed)
         fewest, most = (check_integer("Reviews", "sentences", each, 1) for each in sentences)
         if fewest > most:
             raise ValueError(f"Reviews: sentences must be the fewest and the most, got {tuple(sentences)}")
         self.sentences = (fewest, most)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[TextSample]:
-        return map(self.__getitem__, range(self.size))
 
     def __getitem__(self, index: int) -> TextSample:
         index = range(self.size)[index]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from omegamax._arguments import check_integer
+from omegamax._warnings import warn_user
 from omegamax.data.files import DataError
 from omegamax.data.ragged import RaggedRows, get_row
 from omegamax.data.subwords import EOS, PAD
@@ -88,9 +88,10 @@ class PackedPairs(Dataset[dict[str, Any]]):
             )
         done = "left out" if training else "kept"
         if empty:
-            _warn(f"{what}: {empty:,} pairs have a sentence without words, and are {done}")
+            warn_user(f"{what}: {empty:,} pairs have a sentence without words, and are {done}", PairWarning)
         if long:
-            _warn(f"{what}: {long:,} pairs have {length:,} tokens or more, and are {'left out' if training else 'cut'}")
+            done = "left out" if training else "cut"
+            warn_user(f"{what}: {long:,} pairs have {length:,} tokens or more, and are {done}", PairWarning)
 
     def draw(self, epoch: int) -> None:
         """Cut the words of all sentences anew, if merges are left out; :attr:`lengths` stay those without."""
@@ -150,7 +151,3 @@ def _encode(
         source = vocabulary.source.encode_all([vocabulary.form(pair.source) for pair in some])
         target = vocabulary.target.encode_all([vocabulary.form(pair.target) for pair in some])
         yield from zip(some, zip(source, target, strict=True), strict=True)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PairWarning, stacklevel=3)

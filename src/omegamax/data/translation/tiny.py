@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from omegamax._arguments import check_integer
-from omegamax.data.corpus import SPLITS
+from omegamax.data.corpus import SPLITS, DrawnCorpus
 from omegamax.data.translation.pair import ParallelCorpus, SentencePair
 
 
@@ -64,7 +63,7 @@ STATES = {"müde": "tired", "glücklich": "happy", "allein": "alone", "krank": "
 Words = list[tuple[str, int]]  # each with the number of the thing that it says
 
 
-class TinyPairs(ParallelCorpus):
+class TinyPairs(DrawnCorpus[SentencePair], ParallelCorpus):
     """Sentences from a grammar, German and English, each with the one translation that it has.
 
     German puts the verb second and the participle last, the place before the object and *nicht* before the participle;
@@ -86,16 +85,6 @@ class TinyPairs(ParallelCorpus):
     >>> pair.target
     'then the girl has bought the book , because she was tired .'
     """
-
-    def __init__(self, size: int, split: str = "train", *, seed: int = 0) -> None:
-        super().__init__(split)
-        self.size, self.seed = check_integer("TinyPairs", "size", size, 0), check_integer("TinyPairs", "seed", seed, 0)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[SentencePair]:
-        return map(self.__getitem__, range(self.size))
 
     def __getitem__(self, index: int) -> SentencePair:
         index = range(self.size)[index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from omegamax._warnings import warn_user
 from omegamax.data.files import DataError, FilePath, read_json
 from omegamax.data.pictures import Size
 from omegamax.data.skip import BrokenSampleWarning
@@ -236,4 +236,4 @@ def _describe_broken(done: Done, picture: Picture, message: str, skip: bool, tot
     if done.broken.setdefault(picture.stem, message) is not message:
         return  # was met before, on the way to the principal components
     count = f"{len(done.broken)} so far, of {total}"
-    warnings.warn(f"a picture is passed over ({count}): {message}", BrokenSampleWarning, stacklevel=3)
+    warn_user(f"a picture is passed over ({count}): {message}", BrokenSampleWarning)

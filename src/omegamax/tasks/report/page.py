@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from html import escape
 from importlib import resources
 from os import PathLike
@@ -13,8 +11,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from omegamax import __version__
-from omegamax.tasks.report.payload import embed
+from omegamax.play.page import embed, make_policy
 from omegamax.tasks.report.records import ModelRow
+from omegamax.tasks.report.table import Column, make_csv, make_table
 from omegamax.tasks.whole import whole_file
 
 HERE = "omegamax.tasks.report"
@@ -83,12 +82,7 @@ def make_page(
         served: let its scripts ask the server that it came from, and no other.
     """
     script = "\n" + "\n".join(scripts)
-    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
-    policy = (
-        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    policy += "; connect-src 'self'" if served else ""
+    policy = make_policy(script) + ("; connect-src 'self'" if served else "")
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -119,15 +113,24 @@ def read_asset(package: str, name: str) -> str:
     return resources.files(package).joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def make_table_section(about: str, table: str, said: str, csv: str) -> str:
-    """Return the HTML of the section with the table.
+def make_table_section(
+    about: str,
+    rows: Sequence[ModelRow],
+    shown: Sequence[Column],
+    said: str = "",
+    baseline: ModelRow | None = None,
+    more: str = "",
+) -> str:
+    """Return the HTML of the section with the table, which can be had as a file too.
 
     Args:
-        about, table: HTML.
+        about: HTML.
+        rows, shown, baseline: of the table, see :func:`~omegamax.tasks.report.table.make_table`.
         said: what the numbers show, in words; may be empty.
-        csv: the table as a file.
+        more: HTML, below the table.
     """
-    href = "data:text/csv;charset=utf-8," + quote(csv)
+    table = make_table(rows, shown, baseline) + more
+    href = "data:text/csv;charset=utf-8," + quote(make_csv([*rows, *([baseline] if baseline else [])], shown))
     summary = f'<p id="summary">{escape(said)}</p>' if said else ""
     return f"""<section aria-labelledby="comparison">
 <h2 id="comparison">Comparison</h2>

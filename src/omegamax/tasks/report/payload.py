@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,16 +10,6 @@ from typing import Any
 from omegamax.tasks.report.colours import colours
 from omegamax.tasks.report.comparison import PageComparison
 from omegamax.tasks.report.records import ModelRow
-
-
-def embed(data: Any) -> str:
-    r"""Return JSON that is safe inside a ``<script>`` element: no text in it can end the element or open a comment.
-
-    >>> embed(["</script>", "<!--"])
-    '["\\u003c/script\\u003e", "\\u003c!--"]'
-    """
-    text = json.dumps(data, allow_nan=False)  # ASCII, so that U+2028 and its like are escaped too
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def png_address(picture: bytes) -> str:

@@ -10,10 +10,10 @@ from torchmetrics import MeanMetric
 
 from omegamax.data.text import split_words
 from omegamax.data.translation import PAD, TextForm
-from omegamax.generation import Beams
 from omegamax.metrics import rep_score
 from omegamax.tasks.translation.bleu import BLEUReport, measure_bleu
 from omegamax.tasks.translation.coverage import WordAligner
+from omegamax.tasks.translation.search import Translation
 
 Line = tuple[str, str, str]  # translation, reference, source
 _MEANS = ("loss", "support", "exact", "complete", "empty", "repeated", "length")
@@ -23,10 +23,11 @@ class TranslationScores(torch.nn.Module):
     """Measures of a split, collected over batches and processes.
 
     ``compute()`` is a dict: ``loss``; ``support``, the mean number of tokens that can follow, given the reference up to
-    there; ``exact`` and ``complete``, the shares of searches that are proven to have found the best translation, or all
-    there are; ``empty``, the share of translations without words; ``repeated``, of those that say a word, or four
-    words, twice in a row; ``length``, tokens of a translation; ``rep``, see :func:`~omegamax.metrics.rep_score`, of
-    words in lower case; ``drop``, see :func:`~omegamax.metrics.drop_score`, if there is an aligner; and ``bleu``.
+    there; ``exact`` and ``complete``, the shares of searches that are proven to have found the best translation, or the
+    only one there is, for they keep one; ``length``, tokens of a translation (of these three, a sentence without words,
+    for which none is made, knows nothing); ``empty``, the share of translations without words; ``repeated``, of those
+    that say a word, or four words, twice in a row; ``rep``, see :func:`~omegamax.metrics.rep_score`, of words in lower
+    case; ``drop``, see :func:`~omegamax.metrics.drop_score`, if there is an aligner; and ``bleu``.
 
     Args:
         form: of the sentences, stated beside the score.
@@ -45,8 +46,7 @@ class TranslationScores(torch.nn.Module):
         loss: Tensor,
         support: Tensor,
         target: Tensor,
-        found: Beams,
-        texts: Sequence[str],
+        found: Sequence[Translation],
         references: Sequence[str],
         sources: Sequence[str],
     ) -> None:
@@ -54,11 +54,17 @@ class TranslationScores(torch.nn.Module):
         there = target != PAD
         self._mean("loss").update(loss, there.sum())
         self._mean("support").update(support[there].float())
-        self._mean("exact").update(found.exact.float())
-        self._mean("complete").update(found.complete.float())
-        self._mean("length").update(found.lengths[:, 0].float())
-        self._mean("empty").update(torch.tensor([float(not text.strip()) for text in texts]).to(loss.device))
-        self._mean("repeated").update(torch.tensor([float(repeats(text)) for text in texts]).to(loss.device))
+        texts = [each.text for each in found]
+        searched = [each for each in found if each.hypotheses]
+        values = {
+            "exact": [each.exact for each in searched],
+            "complete": [each.complete for each in searched],
+            "length": [len(each.hypotheses[0].tokens) for each in searched],
+            "empty": [not text.strip() for text in texts],
+            "repeated": [repeats(text) for text in texts],
+        }
+        for name, each in values.items():
+            self._mean(name).update(torch.tensor(each, dtype=torch.float32, device=loss.device))
         self.lines |= dict(zip(ids, zip(texts, references, sources, strict=True), strict=True))
 
     def gather(self) -> dict[str, Line]:

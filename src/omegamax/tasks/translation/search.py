@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -104,6 +104,23 @@ def search_tokens(
     return beam_search(model.step, start, returned=returned, **settings)  # type: ignore[arg-type]
 
 
+def translate_rows(
+    model: Translator,
+    decode: Callable[[list[int]], str],
+    source: Tensor,
+    search: SearchConfig,
+    returned: int = 1,
+    generator: torch.Generator | None = None,
+) -> list[Translation]:
+    """Return what was found for sentences ``[B, S]``; one without words has no translation, and no search is made."""
+    words = source[:, 0] != EOS
+    found: Iterator[Translation] = iter(())
+    if words.any():
+        result = search_tokens(model, source[words], search, returned, generator)
+        found = (Translation(*each) for each in read_sequences(result, decode))
+    return [next(found) if there else Translation(()) for there in words.tolist()]
+
+
 def translate(
     task: TranslationTask,
     lines: Sequence[str],
@@ -131,16 +148,14 @@ def translate(
     cut = [max(0, len(row) - length) for row in rows]
     rows = [row if len(row) <= length else [*row[: length - 1], EOS] for row in rows]
     found = [Translation(())] * len(rows)
-    kept = [index for index, row in enumerate(rows) if len(row) > 1]
     scores = max(search.beam, returned, search.samples) * len(vocabulary.target)
-    lengths = torch.tensor([len(rows[index]) for index in kept], dtype=torch.long)
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
     order = TokenOrder(lengths, batch_tokens, most=max(1, _MOST_SCORES // scores))
-    for batch in order:
-        places = [kept[place] for place in batch]
+    for places in order:
         source = pad_rows([torch.tensor(rows[place]) for place in places]).to(device)
-        result = search_tokens(task.model, source, search, returned, generator)
-        for place, translation in zip(places, read_sequences(result, vocabulary.decode), strict=True):
-            found[place] = Translation(*translation, cut=cut[place])
+        some = translate_rows(task.model, vocabulary.decode, source, search, returned, generator)
+        for place, translation in zip(places, some, strict=True):
+            found[place] = replace(translation, cut=cut[place])
     return found
 
 

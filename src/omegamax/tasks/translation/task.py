@@ -20,7 +20,7 @@ from omegamax.tasks.translation.bleu import BLEUReport
 from omegamax.tasks.translation.coverage import WordAligner
 from omegamax.tasks.translation.data import TranslationData
 from omegamax.tasks.translation.scores import Line, TranslationScores
-from omegamax.tasks.translation.search import SearchConfig, search_tokens
+from omegamax.tasks.translation.search import SearchConfig, translate_rows
 from omegamax.tasks.whole import whole_file
 
 Batch = dict[str, Any]
@@ -147,10 +147,9 @@ class TranslationTask(SequenceTask):
     def score(self, scores: TranslationScores, batch: Batch, search: SearchConfig) -> None:
         """Translate a batch, and add what is measured of it to scores."""
         support = self.model.count_support(batch)
-        found: Any = search_tokens(self.model, batch["source"], search)
-        texts = [self.vocabulary.decode(row[0]) for row in found.lists()]
+        found = translate_rows(self.model, self.vocabulary.decode, batch["source"], search)
         loss = self.model.loss(batch)
-        scores.update(batch["id"], loss, support, batch["target"], found, texts, batch["reference"], batch["text"])
+        scores.update(batch["id"], loss, support, batch["target"], found, batch["reference"], batch["text"])
 
     def _report(self, prefix: str) -> BLEUReport:
         scores = self._scores(prefix)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch.utils.data import Dataset
 
-from omegamax._arguments import is_integer
+from omegamax._arguments import check_sizes, is_integer
 from omegamax.data import Collate, Ready, Sample, SkipBroken, Vocabulary
 from omegamax.models import GridCNN
 from omegamax.tasks.batches import Batches, Order
@@ -60,9 +60,8 @@ class VQAData(VocabularyData):
         for argument, value, least in (("skip_broken", skip_broken, 0), ("length", length, 1)):
             if value is not None and (not is_integer(value) or value < least):
                 raise ValueError(f"{name}: {argument} must be an integer >= {least}, got {value!r}")
-        if len(grid) != 2 or min(grid) < 1:
-            raise ValueError(f"{name}: grid must be two integers (h, w), at least 1, got {tuple(grid)}")
-        self.grid, self.length, self.keep, self.skip_broken = (grid[0], grid[1]), length, keep, skip_broken
+        height, width = check_sizes(name, "grid", grid, 2)
+        self.grid, self.length, self.keep, self.skip_broken = (height, width), length, keep, skip_broken
         self._splits: dict[str, Dataset[Any]] = {}
         self._cnn: GridCNN | None = None
 

@@ -202,7 +202,7 @@ class VQATask(RunTask):
                 "VQATask: freeze_cnn leaves a CNN of random weights as it is, and little of a picture can be seen "
                 "through it; give cnn, a file that `omegamax vqa pretrain` writes, or start",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=1,  # of this package, which a command shows without its place
             )
 
     def on_train_batch_start(self, batch: Batch, index: int) -> None:

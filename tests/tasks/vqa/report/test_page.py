@@ -15,7 +15,7 @@ from omegamax.tasks.report.colours import colours
 from omegamax.tasks.report.table import DASH
 from omegamax.tasks.vqa.report import Comparison, Row, write_report
 from omegamax.tasks.vqa.report.page import page
-from omegamax.tasks.vqa.report.payload import payload
+from omegamax.tasks.vqa.report.payload import describe
 from tasks.vqa.report.cases import IMAGE, NASTY, TV, comparison
 
 
@@ -85,7 +85,7 @@ def test_data_inside_the_page_is_the_data_given(html):
 
 
 def test_every_picture_is_there_once(html):
-    pictures = json.loads(payload(comparison()))["pictures"]
+    pictures = describe(comparison())["pictures"]
     shown = [e.picture for e in comparison().examples] + [e.relevance for e in comparison().examples if e.relevance]
     looks = [look for e in comparison().examples for look in e.looks.values()]
     shown += [each.picture for look in looks for each in (look, *look.fits)]

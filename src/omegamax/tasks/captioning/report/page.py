@@ -19,7 +19,6 @@ from omegamax.tasks.report.page import (
     write_page,
 )
 from omegamax.tasks.report.payload import describe_comparison, png_address
-from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.viz.picture import LABEL, scale_picture
 
 _ASSETS = Assets("omegamax.tasks.captioning.report", ("strips.css",), ("strips.js",), ("maps.js",))
@@ -59,7 +58,7 @@ def _table(comparison: CaptionComparison) -> str:
         about += f" Tokeniser: {escape(comparison.settings['tokeniser'])}."
     for name, reason in comparison.missing.items():
         about += f" No {escape(name)}: {escape(reason)}."
-    return make_table_section(about, make_table(rows, shown) + _differences(comparison), "", make_csv(rows, shown))
+    return make_table_section(about, rows, shown, more=_differences(comparison))
 
 
 def _differences(comparison: CaptionComparison) -> str:

@@ -16,7 +16,6 @@ from omegamax.tasks.report.page import (
     write_page,
 )
 from omegamax.tasks.report.payload import describe_comparison
-from omegamax.tasks.report.table import make_csv, make_table
 
 _ASSETS = Assets("omegamax.tasks.language.report", ("written.css",), ("written.js",))
 
@@ -42,13 +41,12 @@ def describe(comparison: LanguageComparison) -> dict[str, Any]:
 
 
 def _table(comparison: LanguageComparison) -> str:
-    rows, shown = comparison.rows, columns(comparison.rows)
     about = (
         "Perplexity is infinite, and left out, where a true token had no probability; with epsilon added to all it is "
         "not. The sparsemax score and the Jensen&ndash;Shannon divergence from the true token need no such help. REP: "
         "drawn tokens that had been among the last 16 to 512; WREP: and were wrong. The best of each column is bold."
     )
-    return make_table_section(about, make_table(rows, shown), "", make_csv(rows, shown))
+    return make_table_section(about, comparison.rows, columns(comparison.rows))
 
 
 def _explorer(comparison: LanguageComparison) -> str:

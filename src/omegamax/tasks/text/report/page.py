@@ -14,7 +14,6 @@ from omegamax.tasks.report.page import (
 )
 from omegamax.tasks.report.payload import describe_comparison
 from omegamax.tasks.report.summary import summarise_rows
-from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.tasks.text.report.records import TextComparison
 from omegamax.tasks.text.report.table import columns
 
@@ -47,8 +46,7 @@ def _table(comparison: TextComparison) -> str:
             "these with the words that have any attention."
         )
     about = f"Zero is the share of {what}.{marked} The best of each column is bold."
-    shown = columns(rows)
-    return make_table_section(about, make_table(rows, shown), summarise_rows(rows, "texts"), make_csv(rows, shown))
+    return make_table_section(about, rows, columns(rows), summarise_rows(rows, "texts"))
 
 
 def _explorer(comparison: TextComparison) -> str:

@@ -13,7 +13,6 @@ from omegamax.tasks.report.page import (
     write_page,
 )
 from omegamax.tasks.report.payload import describe_comparison
-from omegamax.tasks.report.table import make_csv, make_table
 from omegamax.tasks.translation.report.records import TranslationComparison
 from omegamax.tasks.translation.report.table import columns
 
@@ -31,8 +30,7 @@ def write_report(comparison: TranslationComparison, path: str | PathLike[str]) -
 
 def page(comparison: TranslationComparison) -> str:
     """Return the HTML of the page; without examples it has no explorer."""
-    rows, shown = comparison.rows, columns(comparison.rows)
-    table = make_table_section(_ABOUT, make_table(rows, shown), "", make_csv(rows, shown))
+    table = make_table_section(_ABOUT, comparison.rows, columns(comparison.rows))
     explorer = _explorer() if comparison.examples else ""
     missing = "The sentences and the curves need JavaScript."
     return make_comparison_page(comparison, [table, explorer], describe_comparison(comparison), _ASSETS, missing)

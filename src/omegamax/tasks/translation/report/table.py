@@ -21,7 +21,7 @@ def columns(rows: Sequence[TranslationRow]) -> list[Column]:
     search = [
         Column("can follow", "support", lambda row: row.support, "{:.1f}".format, None, follow, _SEARCH),
         Column("exact, %", "exact", lambda row: row.exact, percent, max, "Proven to be the best", _SEARCH),
-        Column("complete, %", "complete", lambda row: row.complete, percent, None, "All that there are", _SEARCH),
+        Column("only one, %", "complete", lambda row: row.complete, percent, None, "No other is possible", _SEARCH),
     ]
     words = [
         Column("empty, %", "empty", lambda row: row.empty, percent, min, "Without words", _WORDS),

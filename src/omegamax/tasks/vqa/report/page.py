@@ -17,7 +17,7 @@ from omegamax.tasks.vqa.report.payload import describe
 from omegamax.tasks.vqa.report.records import Comparison
 from omegamax.tasks.vqa.report.reliability import reliability_curves
 from omegamax.tasks.vqa.report.summary import summarise
-from omegamax.tasks.vqa.report.table import table, table_csv
+from omegamax.tasks.vqa.report.table import columns
 
 _ASSETS = Assets("omegamax.tasks.vqa.report", ("pictures.css",), ("key.js", "sheet.js", "panel.js", "looks.js"))
 
@@ -50,7 +50,9 @@ share of the attention that falls on what matters; zero, the share of cells with
     if all(row.divergence is None and row.inside is None for row in comparison.rows):
         matters = "Zero is the share of cells with exactly no attention."
     about = f"{matters} The best of each column is bold.{blind}"
-    return make_table_section(about, table(comparison), summarise(comparison), table_csv(comparison))
+    rows, last = comparison.rows, comparison.baseline
+    shown = columns([*rows, *([last] if last else [])])
+    return make_table_section(about, rows, shown, summarise(comparison), last)
 
 
 def _histograms(comparison: Comparison) -> str:

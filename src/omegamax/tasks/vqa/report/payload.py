@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from omegamax.tasks.report.colours import BASELINE
-from omegamax.tasks.report.payload import describe_model, describe_models, embed, png_address
+from omegamax.tasks.report.payload import describe_model, describe_models, png_address
 from omegamax.tasks.vqa.report.key import key
 from omegamax.tasks.vqa.report.records import Comparison, Example, Fit
-
-
-def payload(comparison: Comparison) -> str:
-    """Return the data of the page as JSON, see :func:`~omegamax.tasks.report.payload.embed`."""
-    return embed(describe(comparison))
 
 
 def describe(comparison: Comparison) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The numbers of all models side by side, as HTML and as CSV."""
+"""The columns of the table: what is known of each model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omegamax.tasks.report.table import Column, accuracy_columns, cost_columns, make_csv, make_table, percent
-from omegamax.tasks.vqa.report.records import Comparison, Row
+from omegamax.tasks.report.table import Column, accuracy_columns, cost_columns, percent
+from omegamax.tasks.vqa.report.records import Row
 
 LOOKED = "where it looked"
 
@@ -30,22 +30,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     return accuracy_columns(rows) + cost_columns() + looked
 
 
-def table(comparison: Comparison) -> str:
-    """Return the HTML of the table, the best of each column in bold, the model that saw no picture last."""
-    return make_table(comparison.rows, columns(_all_rows(comparison)), comparison.baseline)
-
-
-def table_csv(comparison: Comparison) -> str:
-    """Write all numbers unrounded, see :func:`~omegamax.tasks.report.table.make_csv`."""
-    rows = _all_rows(comparison)
-    return make_csv(rows, columns(rows))
-
-
 def mean_components(row: Row) -> float | None:
     """Return the mean of K* over the questions, None where it was never selected."""
     total = sum((row.components or {}).values())
     return sum(k * n for k, n in (row.components or {}).items()) / total if total else None
-
-
-def _all_rows(comparison: Comparison) -> list[Row]:
-    return [*comparison.rows, *([comparison.baseline] if comparison.baseline else [])]

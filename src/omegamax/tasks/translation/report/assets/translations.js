@@ -21,7 +21,7 @@ function translationExplorer() {
     const heading = element("h3", {}, dot(colour), name);
     const attributes = { class: "panel", "data-model": name };
     if (!look) return element("article", attributes, heading, element("p", { class: "muted" }, "No look at this one."));
-    const proof = look.complete ? "one of all there are" : look.exact ? "proven the most probable" : "not proven the best";
+    const proof = look.complete ? "the only one there is" : look.exact ? "proven the most probable" : "not proven the best";
     const follow = look.support.reduce((a, b) => a + b, 0) / look.support.length;
     const known = `probability ${chance(look.probability)}; ${proof}; ${follow.toFixed(1)} words could follow on average`;
     const rows = look.target.map((piece, t) => `${piece} (${look.support[t]})`);
