@@ -38,6 +38,7 @@ KINDS = {
 KEYS = ("kind", "seed", "peak", "dropout", "smoothing")
 MEASURED = ("bleu1", "bleu2", "bleu3", "bleu4", "rep", "js", "zero", "words")
 COLUMNS = (*KEYS, *MEASURED, "val_bleu4", "best_epoch", "epochs", "parameters", "seconds", "device")
+SMALL = {"word_dim": 128, "hidden_dim": 256, "feature_dim": 256, "score_dim": 128}  # for a CPU
 BATCH, CLIP = 128, 5.0
 FIRST = 3  # epochs after which captions of the validation part begin to mean something
 
@@ -52,6 +53,7 @@ class Place(NamedTuple):
     captions: str
     networks: str
     plain: bool = False  # no CUDA graphs
+    small: bool = False  # networks of a size that a CPU trains in twenty minutes
 
 
 def name(job: Mapping[str, Any]) -> str:
@@ -82,6 +84,7 @@ def run(job: Mapping[str, Any], place: Place) -> dict[str, Any]:
             attention=KINDS[kind],
             dropout=float(job["dropout"]),
             label_smoothing=float(job["smoothing"]),
+            **(SMALL if place.small else {}),
         )
         rate = Rate(float(job["peak"]), 0, "cosine", interval="step")
         task = CaptionTask(data.vocabulary, network, rate).to(place.device)

@@ -4,6 +4,8 @@
         --out flickr8k-features
     python experiments/captioning/run.py --data FOLDER --features flickr8k-features
     python experiments/captioning/score.py --data FOLDER
+    python experiments/captioning/run.py --data FOLDER --features flickr8k-features --small --device cpu --epochs 7 \
+        --peaks 0.001 --dropouts 0.3 --smoothings 0.1 --results experiments/captioning/results/small
 
 ``FOLDER`` holds ``flickr8k``. First softmax, of one seed, with several dropouts, smoothings and rates; then the other
 kinds with what was best for the captions of the validation part, each with several rates; then all kinds with the rate
@@ -19,6 +21,7 @@ import functools
 import itertools
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,7 @@ def parse() -> argparse.Namespace:
     add("--smoothings", nargs="+", type=float, default=SMOOTHINGS, help="label smoothings to choose from")
     add("--networks", type=Path, help="folder for weights and maps of the first seed (they are not kept)")
     add("--plain", action="store_true", help="capture no steps as CUDA graphs")
+    add("--small", action="store_true", help="networks of a size that a CPU trains in twenty minutes")
     return parser.parse_args()
 
 
@@ -64,7 +68,7 @@ def best(rows: list[dict[str, str]], kind: str, seed: int, names: tuple[str, ...
 
 def main() -> int:
     """Run what has no row yet."""
-    options = parse()
+    options, began = parse(), time.perf_counter()
     table, first, base = runs(options.results), options.seeds[0], options.kinds[0]
     with tempfile.TemporaryDirectory() as scratch:
         place = Place(
@@ -75,24 +79,35 @@ def main() -> int:
             str(options.results),
             str(options.networks or scratch),
             options.plain,
+            options.small,
         )
         work = functools.partial(run, place=place)
+        others = [kind for kind in options.kinds if kind != base]
         failed: list[Job] = []
 
         def do(jobs: list[dict[str, Any]]) -> None:
-            failed.extend(table.run(jobs, work, options.workers))
+            left = None if options.seconds is None else options.seconds - (time.perf_counter() - began)
+            failed.extend(table.run(jobs, work, options.workers, within=left))
 
-        grid = itertools.product(options.dropouts, options.smoothings, options.peaks)
-        do([{"kind": base, "seed": first, "peak": p, "dropout": d, "smoothing": s} for d, s, p in grid])
-        if not any(row["kind"] == base for row in table.rows()):
-            return tell_end(table, failed)
-        same = best(table.rows(), base, first, ("dropout", "smoothing"))
-        others = [kind for kind in options.kinds if kind != base]
-        do([{"kind": kind, "seed": first, "peak": p, **same} for p in options.peaks for kind in others])
-        for seed in options.seeds[1:]:
-            rows = table.rows()
+        # What there is nothing to choose from for is not waited for.
+        grid = list(itertools.product(options.dropouts, options.smoothings, options.peaks))
+        jobs = [{"kind": base, "seed": first, "peak": p, "dropout": d, "smoothing": s} for d, s, p in grid]
+        if len(grid) > 1:
+            do(jobs)
+            if not any(row["kind"] == base for row in table.rows()):
+                return tell_end(table, failed)
+            jobs, same = [], best(table.rows(), base, first, ("dropout", "smoothing"))
+        else:
+            same = {"dropout": options.dropouts[0], "smoothing": options.smoothings[0]}
+        jobs += [{"kind": kind, "seed": first, "peak": p, **same} for p in options.peaks for kind in others]
+        peaks = dict.fromkeys(options.kinds, options.peaks[0])
+        if len(options.peaks) > 1:
+            do(jobs)
+            rows, jobs = table.rows(), []
             tried = [kind for kind in options.kinds if any(row["kind"] == kind for row in rows)]
-            do([{"kind": kind, "seed": seed, **best(rows, kind, first, ("peak",)), **same} for kind in tried])
+            peaks = {kind: best(rows, kind, first, ("peak",))["peak"] for kind in tried}
+        again = itertools.product(options.seeds[1:], peaks.items())
+        do(jobs + [{"kind": kind, "seed": seed, "peak": p, **same} for seed, (kind, p) in again])
     return tell_end(table, failed)
 
 

@@ -7,6 +7,7 @@ the rest, which is computed for all words at once, is not.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,11 +54,16 @@ class Part:
     @classmethod
     def of(cls, data: CaptionData, name: str, device: str) -> Part:
         """Read a split of a set with features."""
-        pairs, collate = data.split(name), data.collate
+        pairs = data.split(name)
         samples = [pairs.samples[index] for index in range(len(pairs.samples))]
         features = torch.stack([sample.features.half().flatten(0, 1) for sample in samples])
-        tokens = collate([pairs[index] for index in range(len(pairs))])["caption"] if name == "train" else None
-        caption = torch.zeros(len(samples), 1, dtype=torch.long) if tokens is None else tokens
+        caption = torch.zeros(len(samples), 1, dtype=torch.long)
+        if name == "train":
+            # Without the features, which are there once, not once for each caption.
+            which = zip(pairs.picture.tolist(), pairs.caption.tolist(), strict=True)
+            said = [data.vocabulary.encode(samples[image].captions[number]) for image, number in which]
+            numbers = [torch.tensor(each[: data.length + 1]) for each in said]  # the start is no word
+            caption = torch.nn.utils.rnn.pad_sequence(numbers, batch_first=True, padding_value=PADDING)
         return cls(
             features.to(device),
             tuple(samples[0].features.shape[:2]),  # type: ignore[arg-type]
@@ -153,14 +159,13 @@ def train(task: CaptionTask, parts: dict[str, Part], schedule: Schedule, graph: 
     done = 0
     for epoch in range(schedule.epochs):
         order.set_epoch(epoch)
-        for rows in order:
-            if len(rows) < schedule.batch_size:  # graphs have one size
-                continue
-            rate = task.rate.peak * task.rate.factor_at(done, total)
-            step.optimiser.param_groups[0]["lr"] = rate
-            chosen = torch.tensor(rows)
-            width = next(each for each in widths if each >= int(part.lengths[chosen].max()))
-            step.run(chosen.to(part.picture.device), width)
+        whole = [rows for rows in order if len(rows) == schedule.batch_size]  # graphs have one size
+        chosen = torch.tensor(whole, dtype=torch.long).reshape(-1, schedule.batch_size)
+        longest_of = part.lengths[chosen].amax(1).tolist()
+        # All at once: a copy from the host in each step would wait for the step before.
+        for rows, length in zip(chosen.to(part.picture.device), longest_of, strict=True):
+            step.optimiser.param_groups[0]["lr"] = task.rate.peak * task.rate.factor_at(done, total)
+            step.run(rows, next(each for each in widths if each >= length))
             done += 1
         if epoch + 1 > schedule.first or epoch + 1 == schedule.epochs:
             curve.append((epoch + 1, bleu4(write(task, parts["val"], beam=1), parts["val"].references)))
@@ -168,6 +173,8 @@ def train(task: CaptionTask, parts: dict[str, Part], schedule: Schedule, graph: 
                 best = {name: value.detach().clone() for name, value in task.model.state_dict().items()}
     task.model.load_state_dict(best)
     task.eval()
+    del step
+    gc.collect()  # graphs and what forwards to them hold each other, and memory that the next network wants
     highest = max(value for _, value in curve)
     at = max(epoch for epoch, value in curve if value == highest)
     return Trained(curve, at, highest, time.perf_counter() - start)

@@ -80,7 +80,11 @@ def main() -> int:
         jobs = run_jobs(options.kinds, options.choices, options.seeds, options.results, options.chosen_by)
     say = partial(print, flush=True)
     failed = table.run(
-        jobs, partial(work, place=place), options.workers, lambda line: say(line.partition(", curve")[0])
+        jobs,
+        partial(work, place=place),
+        options.workers,
+        lambda line: say(line.partition(", curve")[0]),
+        options.seconds,
     )
     return tell_end(table, failed)
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from corpus import list_reviews, read_tokens
 from torch import Tensor
-from training import Place, autocast, train
+from training import Place, add_training_arguments, autocast, in_half, train
 
 from omegamax.models.language import Decoder, LanguageConfig, MemoryConfig
 from omegamax.tasks.experiment import Arguments, name_device, tell_end
@@ -55,7 +55,7 @@ def run(job: Mapping[str, Any], place: Place, dim: int, tokens: str, test: int) 
     def draw() -> Tensor:
         return reviews[torch.randint(len(reviews), (place.batch,), generator=generator, device=reviews.device)]
 
-    seconds = train(model, place, draw, model.loss)
+    seconds = train(model, place, draw, in_half(model.loss, place.device))
     about = {"steps": place.steps, "batch": place.batch, "dim": dim, "rate": place.rate}
     about |= {"seconds": round(seconds, 1), "device": name_device(place.device)}
     losses = measure(model, list_reviews(streams["test"], place.length, test), place)
@@ -91,8 +91,9 @@ def main() -> int:
     add("--rate", type=float, default=1e-3, help="of learning, at most (0.001)")
     add("--dim", type=int, default=256)
     add("--test", type=int, default=500, help="reviews to measure with (500)")
+    add_training_arguments(parser)
     options = parser.parse_args()
-    place = Place(options.device, options.steps, options.batch, options.length, options.rate)
+    place = Place(options.device, options.steps, options.batch, options.length, options.rate, options.plain)
     about = {"segment": options.segment, "size": options.size}
     jobs = [
         {"kind": kind, **about, "seed": seed, "until": options.segment}
@@ -101,7 +102,7 @@ def main() -> int:
     ]
     table = rows_of(options.results)
     work = partial(run, place=place, dim=options.dim, tokens=options.tokens, test=options.test)
-    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True)))
+    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True), options.seconds))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from corpus import draw_windows, list_windows
 from torch import Tensor
-from training import Place, train
+from training import Place, add_training_arguments, in_half, train
 
 from omegamax.kernels.attention import PageBounds
 from omegamax.models.language import Decoder, LanguageConfig
@@ -97,7 +97,7 @@ def run(job: Mapping[str, Any], place: Place, keys: list[int]) -> list[dict[str,
     rows = []
     for trained in (0, 1):
         if trained:
-            train(model, place, draw, model.loss)
+            train(model, place, draw, in_half(model.loss, place.device))
         model.eval()
         with torch.no_grad():
             loss = round(float(model.loss(list_windows(test_part, place.length, _TEXTS))), 4)
@@ -119,13 +119,14 @@ def main() -> int:
     add("--batch", type=int, default=4, help="windows in a step (4)")
     add("--length", type=int, default=512, help="of a window (512)")
     add("--rate", type=float, default=4e-3, help="of learning, at most (0.004)")
+    add_training_arguments(parser)
     options = parser.parse_args()
-    place = Place(options.device, options.steps, options.batch, options.length, options.rate)
+    place = Place(options.device, options.steps, options.batch, options.length, options.rate, options.plain)
     first = {"trained": 0, "keys": options.keys[0], "layer": 0, "head": 0}
     jobs = [{"alpha": alpha, "seed": seed, **first} for seed in options.seeds for alpha in options.alphas]
     table = rows_of(options.results)
     work = partial(run, place=place, keys=options.keys)
-    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True)))
+    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True), options.seconds))
 
 
 if __name__ == "__main__":

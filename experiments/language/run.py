@@ -23,7 +23,7 @@ import torch
 from corpus import draw_windows, list_windows, read_tokens
 from pages import look
 from torch import Tensor
-from training import Place, autocast, train
+from training import Place, add_training_arguments, autocast, in_half, train
 
 from omegamax.generation import Truncation, sample
 from omegamax.metrics import distinct
@@ -52,7 +52,7 @@ RULES = {
     "nucleus": [Truncation(top_p=p) for p in (0.8, 0.9, 0.95, 0.98)],
     "min-p": [Truncation(min_p=p) for p in (0.01, 0.03, 0.1, 0.3)],
 }
-PAGED = (128, 256, 512)  # keys, in pages
+PAGED = (128, 256, 512, 1024)  # keys, in pages, of texts of windows and of longer ones
 PROMPT, WRITTEN, PROMPTS = 16, 64, 32
 
 
@@ -91,7 +91,7 @@ def run(job: Mapping[str, Any], place: Place, sizes: Sizes) -> list[dict[str, An
     model = Decoder(network).to(place.device)
     generator = torch.Generator(place.device).manual_seed(1000 + job["seed"])
     draw = partial(draw_windows, streams["train"], place.batch, place.length, generator)
-    seconds = train(model, place, draw, model.loss)
+    seconds = train(model, place, draw, in_half(model.loss, place.device))
     val, test = (list_windows(streams[part], place.length, sizes.test) for part in ("val", "test"))
     about = {"steps": place.steps, "batch": place.batch, "length": place.length, "dim": sizes.dim}
     about |= {"seconds": round(seconds, 1), "device": name_device(place.device), "alpha": read_alpha(model)}
@@ -109,7 +109,7 @@ def run(job: Mapping[str, Any], place: Place, sizes: Sizes) -> list[dict[str, An
         if job["seed"] == 0:
             keep_texts(sizes.results / "written.jsonl", job, name, model, test, texts)
     if job["attention"] != "softmax":
-        measure_pages(sizes.results, job, model, test)
+        measure_pages(sizes.results, job, model, streams["test"])
     return rows
 
 
@@ -150,15 +150,18 @@ def keep_texts(
 
 
 @torch.no_grad()
-def measure_pages(folder: Path, job: Mapping[str, Any], model: Decoder, windows: Tensor) -> None:
-    """Write the share of pages that a look of each head has to read, by the number of keys."""
+def measure_pages(folder: Path, job: Mapping[str, Any], model: Decoder, stream: Tensor) -> None:
+    """Write the share of pages that a look of each head has to read, by the number of keys.
+
+    The network ends on the CPU: there every bound is at hand, also where all pages are read since many have to be.
+    """
+    model, windows = model.cpu(), list_windows(stream, PAGED[-1], 16).cpu()
     columns = ("output", "attention", "seed", "keys", "layer", "head", "share")
     table = Trials(folder / "pages.csv", columns, ("output", "attention", "seed", "keys", "layer", "head"))
     rows = []
     for keys in PAGED:
-        if keys + 1 <= windows.shape[1]:
-            about = {name: job[name] for name in ("output", "attention", "seed")}
-            rows += [{**about, "keys": keys, **each} for each in look(model, windows[:16], keys)]
+        about = {name: job[name] for name in ("output", "attention", "seed")}
+        rows += [{**about, "keys": keys, **each} for each in look(model, windows, keys)]
     table.add(row for row in rows if not _is_there(table, row))
 
 
@@ -185,8 +188,9 @@ def main() -> int:
     add("--rate", type=float, default=2e-3, help="of learning, at most (0.002)")
     add("--dim", type=int, default=256)
     add("--test", type=int, default=400, help="windows to measure with (400)")
+    add_training_arguments(parser)
     options = parser.parse_args()
-    place = Place(options.device, options.steps, options.batch, options.length, options.rate)
+    place = Place(options.device, options.steps, options.batch, options.length, options.rate, options.plain)
     sizes = Sizes(dim=options.dim, test=options.test, tokens=options.tokens, results=options.results)
     jobs = [
         {"output": output, "attention": attention, "decoding": "none", "seed": seed}
@@ -196,7 +200,7 @@ def main() -> int:
     ]
     table = runs_of(options.results)
     work = partial(run, place=place, sizes=sizes)
-    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True)))
+    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True), options.seconds))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A training loop for networks on tokens that are on the device already."""
+"""A training loop for networks on tokens that are on the device already; on a GPU a step is one CUDA graph."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from omegamax.tasks.captured import CapturedStep
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,32 @@ class Place:
     batch: int
     length: int
     rate: float
+    plain: bool = False  # launch every kernel by itself on a GPU, too
+
+    @property
+    def captured(self) -> bool:
+        """Tell whether a step of training is replayed as a CUDA graph: batches then have one shape."""
+        return self.device.startswith("cuda") and not self.plain
 
 
 def autocast(device: str) -> torch.autocast:
     """Return the context of half precision, on a GPU alone."""
     return torch.autocast("cuda", torch.bfloat16, enabled=device.startswith("cuda"))
+
+
+def in_half(loss: Callable[[Tensor], Tensor], device: str) -> Callable[[Tensor], Tensor]:
+    """Return a loss that is computed in half precision on a GPU."""
+
+    def halved(batch: Tensor) -> Tensor:
+        with autocast(device):
+            return loss(batch)
+
+    return halved
+
+
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what a run script says of training."""
+    parser.add_argument("--plain", action="store_true", help="no CUDA graphs")
 
 
 def train(network: torch.nn.Module, place: Place, draw: Callable[[], Any], loss: Callable[[Any], Tensor]) -> float:
@@ -83,17 +107,31 @@ def _take_steps(
 ) -> Iterator[int]:
     """Take steps of AdamW with the rate times a factor; yield how many there were, after each."""
     torch.set_float32_matmul_precision("high")
-    optimiser = torch.optim.AdamW(network.parameters(), place.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
-    for step in range(1, place.steps + 1):
-        with autocast(place.device):
-            value = loss(draw())
+    rate = torch.tensor(place.rate, device=place.device) if place.captured else place.rate
+    settings: dict[str, Any] = {"betas": (0.9, 0.98), "weight_decay": 0.01, "capturable": place.captured}
+    optimiser = torch.optim.AdamW(network.parameters(), rate, fused=place.device.startswith("cuda"), **settings)
+
+    def step(*batch: Tensor) -> Tensor:
+        value = loss(batch if len(batch) > 1 else batch[0])
         optimiser.zero_grad(set_to_none=True)
         value.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
-        schedule.step()
-        yield step
+        return value.detach()
+
+    take: Callable[..., Tensor] = step
+    for done in range(place.steps):
+        drawn = draw()
+        batch = drawn if isinstance(drawn, tuple) else (drawn,)
+        if place.captured and take is step:
+            take = CapturedStep(step, batch, optimiser)
+        for group in optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(place.rate * factor(done))
+            else:
+                group["lr"] = place.rate * factor(done)
+        take(*batch)
+        yield done + 1
 
 
 def _end(network: torch.nn.Module, place: Place, start: float) -> float:

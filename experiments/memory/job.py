@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from network import Sorter
 from sequences import draw_sequences, sort_symbols
+from torch import Tensor
 
+from omegamax.tasks.captured import CapturedStep
 from omegamax.tasks.experiment import name_device
 from omegamax.tasks.trials import Trials
 
@@ -31,6 +33,12 @@ class Place:
     batch: int = 32
     rate: float = 1e-3
     test: int = TEST
+    plain: bool = False  # launch every kernel by itself on a GPU, too
+
+    @property
+    def captured(self) -> bool:
+        """Tell whether a step of training is replayed as a CUDA graph."""
+        return self.device.startswith("cuda") and not self.plain
 
 
 def runs_of(folder: Path) -> Trials:
@@ -44,17 +52,14 @@ def run(job: Mapping[str, Any], place: Place) -> dict[str, Any]:
     torch.set_float32_matmul_precision("high")  # only a GPU minds
     torch.manual_seed(job["seed"])
     network = Sorter(job["kind"], job["segment"], job["slots"]).to(place.device)
-    optimiser = torch.optim.Adam(network.parameters(), place.rate)
+    rate = torch.tensor(place.rate, device=place.device) if place.captured else place.rate
+    fused = place.device.startswith("cuda")
+    optimiser = torch.optim.Adam(network.parameters(), rate, fused=fused, capturable=place.captured)
     warm = max(1, place.steps // 20)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / warm, (place.steps - step) / (place.steps - warm + 1))
-    )
     generator = torch.Generator(place.device).manual_seed(1000 + job["seed"])
     half = torch.autocast("cuda", torch.bfloat16, enabled=place.device.startswith("cuda"))
-    start = time.perf_counter()
-    for _ in range(place.steps):
-        sequences = draw_sequences(place.batch, job["length"], generator)
-        wanted = sort_symbols(sequences)
+
+    def take(sequences: Tensor, wanted: Tensor) -> Tensor:
         with half:
             scores = network(sequences, wanted)
         loss = F.cross_entropy(scores.float().flatten(0, 1), wanted.flatten())
@@ -62,7 +67,24 @@ def run(job: Mapping[str, Any], place: Place) -> dict[str, Any]:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
-        schedule.step()
+        return loss.detach()
+
+    step: Callable[..., Tensor] = take
+    start = time.perf_counter()
+    for done in range(place.steps):
+        sequences = draw_sequences(place.batch, job["length"], generator)
+        wanted = sort_symbols(sequences)
+        if place.captured and step is take:
+            step = CapturedStep(take, (sequences, wanted), optimiser)
+        now = place.rate * min((done + 1) / warm, (place.steps - done) / (place.steps - warm + 1))
+        for group in optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(now)
+            else:
+                group["lr"] = now
+        step(sequences, wanted)
+    if fused:
+        torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     about = {"steps": place.steps, "batch": place.batch, "rate": place.rate, "seconds": round(seconds, 1)}
     about |= {"parameters": sum(p.numel() for p in network.parameters()), "device": name_device(place.device)}

@@ -43,6 +43,8 @@ class Sorter(torch.nn.Module):
     def __init__(self, kind: str, segment: int, slots: int, dim: int = 64, heads: int = 4, layers: int = 2):
         super().__init__()
         self.segment = segment
+        # Symbols that count: without a memory, and with a cache, what is further back is never looked at.
+        self.reach = {"none": segment, "cache": segment * -(-slots // segment)}.get(kind)
         self.symbols = torch.nn.Embedding(SYMBOLS, dim)
         self.steps = torch.nn.Embedding(SYMBOLS, dim)
         self.begin = torch.nn.Parameter(torch.zeros(dim))
@@ -59,6 +61,7 @@ class Sorter(torch.nn.Module):
 
     def forward(self, sequences: Tensor, sorted_symbols: Tensor) -> Tensor:
         """Return the scores ``[B, 20, 20]`` of the next symbol, at each step given the true ones before it."""
+        sequences = sequences if self.reach is None else sequences[:, -self.reach :]
         hidden = self.symbols(sequences.unflatten(1, (-1, self.segment)))  # [B, S, L, D]
         hidden = self.norm(self.read(hidden.flatten(0, 1))).unflatten(0, hidden.shape[:2])
         states = [write(memory, hidden) for memory in self.memories]

@@ -32,6 +32,7 @@ def parse() -> argparse.Namespace:
     add("--batch", type=int, default=32, help="sequences in a step (32)")
     add("--rate", type=float, default=1e-3, help="of learning, at most (0.001)")
     add("--test", type=int, default=800, help="sequences to measure with (800)")
+    add("--plain", action="store_true", help="no CUDA graphs")
     options = parser.parse_args()
     if any(length % options.segment for length in options.lengths):
         parser.error(f"--lengths must be multiples of the segment, {options.segment}")
@@ -41,14 +42,15 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Run what has no row yet."""
     options = parse()
-    place = Place(options.device, options.steps, options.batch, options.rate, options.test)
+    place = Place(options.device, options.steps, options.batch, options.rate, options.test, options.plain)
     grid = product(options.seeds, options.lengths, options.kinds)
     jobs = [
         dict(zip(KEYS, (length, options.segment, options.slots, kind, seed), strict=True))
         for seed, length, kind in grid
     ]
     table = runs_of(options.results)
-    return tell_end(table, table.run(jobs, partial(run, place=place), options.workers, partial(print, flush=True)))
+    work = partial(run, place=place)
+    return tell_end(table, table.run(jobs, work, options.workers, partial(print, flush=True), options.seconds))
 
 
 if __name__ == "__main__":

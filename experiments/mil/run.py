@@ -118,7 +118,7 @@ def main() -> int:
         file, jobs, work = trials(options.results), trial_jobs(options), try_out
     else:
         file, jobs, work = runs(options.results), run_jobs(options), run
-    failed = file.run(jobs, functools.partial(work, place=place), options.workers)
+    failed = file.run(jobs, functools.partial(work, place=place), options.workers, within=options.seconds)
     return tell_end(file, failed)
 
 

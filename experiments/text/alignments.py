@@ -197,7 +197,9 @@ def main() -> int:
         jobs = [
             {"alignment": each, "seed": seed, **choose(tried, each)} for seed in options.seeds for each in ALIGNMENTS
         ]
-    failed = file.run(jobs, functools.partial(work, place=place, epochs=options.epochs), options.workers)
+    failed = file.run(
+        jobs, functools.partial(work, place=place, epochs=options.epochs), options.workers, within=options.seconds
+    )
     return tell_end(file, failed)
 
 

@@ -202,7 +202,7 @@ def main() -> int:
     ]
     file = runs(options.results)
     work = functools.partial(play_all, place=place, texts=options.texts, epochs=options.epochs)
-    return tell_end(file, file.run(jobs, work, options.workers))
+    return tell_end(file, file.run(jobs, work, options.workers, within=options.seconds))
 
 
 if __name__ == "__main__":

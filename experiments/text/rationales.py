@@ -161,7 +161,8 @@ def main() -> int:
     options = parser.parse_args()
     place = Place(options.data, options.device, options.cache)
     file, work = (trials(options.results), try_out) if options.trials else (runs(options.results), run)
-    failed = file.run(list_jobs(options), functools.partial(work, place=place, epochs=options.epochs), options.workers)
+    work = functools.partial(work, place=place, epochs=options.epochs)
+    failed = file.run(list_jobs(options), work, options.workers, within=options.seconds)
     return tell_end(file, failed)
 
 

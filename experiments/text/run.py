@@ -103,7 +103,7 @@ def list_jobs(options: argparse.Namespace, files: Files) -> list[Work]:
         for name in options.sets:
             wanted = [{"set": name, "kind": kind, "seed": seed} for kind in kinds_of(name, options.kinds)]
             runs += [{"what": "run", **job} for job in files.runs.missing(wanted)]
-    for name in dict.fromkeys(job["set"] for job in runs):
+    for name in () if options.chosen else dict.fromkeys(job["set"] for job in runs):
         for kind in dict.fromkeys(tried_kind(name, job["kind"]) for job in runs if job["set"] == name):
             wanted = [{"set": name, "kind": kind, **settings.columns} for settings in grid(name, kind)]
             trials += [{"what": "trial", **job} for job in files.trials.missing(wanted)]
@@ -180,11 +180,11 @@ def parse() -> argparse.Namespace:
     add("--kinds", nargs="+", choices=[*KINDS, *TRANSFORMERS], help="by default all of a set")
     add("--cache", default=str(HERE / "cache"), help="folder of the sets as numbers")
     add("--trials", action="store_true", help="validate settings, and end")
+    add("--chosen", action="store_true", help="make no trials: settings are those of the trials that are there")
     add("--pack", action="store_true", help="read the sets from --data into --cache, and end")
     add("--half", action="store_true", help="half precision on a GPU")
     add("--texts", type=int, help="of each part at most, for a trial of the script")
     add("--epochs", type=int, help="at most; by default those of the tables")
-    add("--seconds", type=float, help="begin nothing after so many")
     return parser.parse_args()
 
 

@@ -61,7 +61,8 @@ ALPHA_COLUMNS = (*ALPHA_KEYS, "alpha")
 
 @dataclass(frozen=True)
 class Place:
-    """Where packed sets are and outputs go, what to compute on, with graphs or not, how much (None: all), what size."""
+    """Where packed sets are and outputs go, what to compute on, with graphs or not, how much (None: all), what size,
+    and the most steps of settings that rows take from trials (None: any)."""
 
     cache: str
     results: str
@@ -71,6 +72,7 @@ class Place:
     tokens: int | None = None
     pairs: int | None = None
     small: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,16 @@ class Settings:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Settings:
-        whole = {key: int(row[key]) for key in ("size", "dim", "hidden", "layers", "merges", "steps", "tokens")}
+        whole: dict[str, Any] = {
+            key: int(row[key]) for key in ("size", "dim", "hidden", "layers", "merges", "steps", "tokens")
+        }
         real = {key: float(row[key]) for key in ("dropout", "rate", "smoothing")}
         return cls(**whole, **real, fall=str(row["fall"]))
 
 
-RECURRENT_SETTINGS = Settings(dim=320, hidden=1, layers=1, dropout=0.4, rate=1e-3, steps=3000)
+# Half as many steps of twice as many tokens, which see the same pairs as often.
+WIDE = Settings(merges=0, rate=2e-3, steps=4000, tokens=8192)
+RECURRENT_SETTINGS = replace(WIDE, dim=320, hidden=1, layers=1, dropout=0.4, steps=2000)
 # Of a size that a CPU trains in half an hour; nothing in them was chosen by trials.
 SMALL = Settings(dim=128, hidden=256, dropout=0.1, merges=0, rate=2e-3, steps=3400, tokens=2048)
 SMALL_RECURRENT = Settings(dim=192, hidden=1, layers=1, dropout=0.2, merges=0, rate=2e-3, steps=2800, tokens=2048)
@@ -109,20 +115,13 @@ SMALL_RECURRENT = Settings(dim=192, hidden=1, layers=1, dropout=0.2, merges=0, r
 def grid(kind: str) -> list[Settings]:
     """List what is tried for a kind."""
     if kind == "softmax":
-        return [
-            Settings(),
-            Settings(size=8000),
-            Settings(merges=0),
-            Settings(size=8000, merges=0),
-            Settings(size=8000, rate=2e-3, steps=5000, tokens=8192),
-            Settings(8000, 128, 256, 4, 0.2, rate=4e-3, merges=0),
-        ]
+        return [Settings(), Settings(size=8000), Settings(merges=0), WIDE, replace(WIDE, size=8000)]
     if kind in ("entmax15", "sparsemax"):
-        return [Settings(smoothing=smoothing) for smoothing in (0.0, 0.01, 0.1)]
+        smoothed = [Settings(smoothing=smoothing) for smoothing in (0.0, 0.01, 0.1)]
+        dropouts = (0.1, 0.2, 0.3) if kind == "entmax15" else (0.1,)
+        return [*smoothed, *(replace(WIDE, smoothing=0.0, dropout=dropout) for dropout in dropouts)]
     if kind == "recurrent":
-        own = RECURRENT_SETTINGS.columns
-        changes: tuple[dict[str, Any], ...] = ({"size": 8000}, {"dim": 512, "dropout": 0.5, "rate": 7e-4})
-        return [Settings(**{**own, **each}) for each in changes]
+        return [RECURRENT_SETTINGS, replace(RECURRENT_SETTINGS, dim=512, dropout=0.5)]
     return []
 
 

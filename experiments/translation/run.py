@@ -8,7 +8,7 @@
 
 Rows are added to ``results/*.csv`` as they are done, translations to ``results/outputs``; what is there is not run
 again. Settings are chosen by the BLEU of validation of networks with softmax (``results/trials.csv``); label smoothing
-is chosen for each map of the output.
+and dropout are chosen for each map of the output.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from job import (
     RECURRENT_SETTINGS,
     TRIAL_COLUMNS,
     TRIAL_KEYS,
+    WIDE,
     WIDTH_COLUMNS,
     WIDTH_KEYS,
     Place,
@@ -70,20 +71,24 @@ class Files:
         return result["run"]
 
 
-def choose(rows: list[dict[str, str]], kind: str) -> Settings:
-    """Return the settings with the best validation: sizes by softmax, smoothing by the kind's own trials.
+def choose(rows: list[dict[str, str]], kind: str, most: int | None = None) -> Settings:
+    """Return the settings with the best validation: sizes by softmax, smoothing and dropout by the kind's own trials.
 
-    Smoothing was tried with the first sizes of all; zero is what a map of the output gets that has no trial.
+    Those of sparse outputs were tried with other sizes, too; zero is the smoothing of one that has no trial. With
+    ``most`` trials of more steps are not looked at.
     """
+    rows = [row for row in rows if most is None or int(row["steps"]) <= most]
     family = tried_kind(kind)
     own = [row for row in rows if row["kind"] == family]
     best = max(own, key=lambda row: float(row["val_bleu"]), default=None)
-    first = RECURRENT_SETTINGS if family == "recurrent" else Settings()
+    first = RECURRENT_SETTINGS if family == "recurrent" else WIDE
     settings = first if best is None else Settings.of(best)
     tried = [row for row in rows if row["kind"] == kind != family]
     if tried:
-        smoothing = max(tried, key=lambda row: float(row["val_bleu"]))["smoothing"]
-        settings = replace(settings, smoothing=float(smoothing))
+        found = max(tried, key=lambda row: float(row["val_bleu"]))
+        settings = replace(settings, smoothing=float(found["smoothing"]), dropout=float(found["dropout"]))
+    elif "output" in KINDS[kind]:
+        settings = replace(settings, smoothing=0.0)
     return settings
 
 
@@ -94,6 +99,8 @@ def list_jobs(options: argparse.Namespace, files: Files) -> list[Work]:
     if options.small:
         return runs
     kinds = dict.fromkeys(each for job in runs for each in (tried_kind(job["kind"]), job["kind"]))
+    if options.trials is not None:
+        kinds = dict.fromkeys(options.trials)
     tried = [{"kind": kind, **settings.columns} for kind in kinds for settings in grid(kind)]
     return [*({"what": "trial", **job} for job in files.trials.missing(tried)), *runs]
 
@@ -135,7 +142,7 @@ def do(job: Work, place: Place) -> Any:
     if job["what"] == "trial":
         return try_out(job, place)
     rows = Files(Path(place.results)).trials.rows()
-    settings = small(job["kind"]) if place.small else choose(rows, job["kind"])
+    settings = small(job["kind"]) if place.small else choose(rows, job["kind"], place.most)
     return run({**job, **settings.columns}, place)
 
 
@@ -150,8 +157,14 @@ def parse() -> argparse.Namespace:
     add("--eager", action="store_true", help="do not make CUDA graphs of steps")
     add("--steps", type=int, help="of training; by default those of the tables")
     add("--tokens", type=int, help="of a batch; by default those of the tables")
+    add(
+        "--trials",
+        nargs="*",
+        choices=KINDS,
+        help="kinds to try settings with first, if any; by default those of the rows",
+    )
+    add("--most", type=int, help="steps of settings that rows take from trials; by default any")
     add("--pairs", type=int, help="of each part at most, for a trial of the script")
-    add("--seconds", type=float, help="begin nothing after so many")
     return parser.parse_args()
 
 
@@ -164,7 +177,7 @@ def main() -> int:
                 pack(options.data, options.cache, size, form, options.pairs)
         return 0
     part = {"steps": options.steps, "tokens": options.tokens, "pairs": options.pairs, "small": options.small}
-    place = Place(options.cache, str(options.results), options.device, not options.eager, **part)
+    place = Place(options.cache, str(options.results), options.device, not options.eager, most=options.most, **part)
     files = Files(options.results)
     progress = Progress(list_jobs(options, files), files, options.seconds)
     for job, result in work_through(progress.jobs, partial(do, place=place), options.workers, progress.can_begin):

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean as average
 
-from job import HERE, OUTPUTS, RECURRENT, TRANSFORMERS, WIDTHS, read_lines
+from job import HERE, OUTPUTS, RECURRENT, TRANSFORMERS, WIDTHS, Settings, read_lines, tried_kind
 from run import Files, choose
 from sets import FORMS
 
@@ -23,7 +23,7 @@ from omegamax.data.text import split_words
 from omegamax.data.translation import Multi30k, SentencePair
 from omegamax.metrics import rep_score
 from omegamax.tasks.experiment import VARIABLE
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.tasks.tables import fill, mean, paired_difference, table
 from omegamax.tasks.translation import WordAligner, compare_bleu, measure_bleu
 
 Rows = Sequence[dict[str, str]]
@@ -43,21 +43,29 @@ TITLES = {
     "constrained_sparsemax": "constrained sparsemax, fertility 2",
     "constrained_sparsemax_table": "constrained sparsemax, fertility by a table",
 }
+SEARCHED = {
+    "BLEU": ("bleu", 1, 2),
+    "length": ("brevity", 1, 3),
+    "proven exact, %": ("exact", 100, 1),
+    "empty, %": ("empty", 100, 1),
+    "repeated, %": ("repeated", 100, 1),
+}
 PARTS = {"encoder": "encoder", "decoder": "decoder, its own words", "source": "decoder, the source"}
 
 
 class Results:
-    """Rows and translations of a folder, and the pairs that they are measured on."""
+    """Rows and translations of a folder, and the pairs that they are measured on; None: only rows are read."""
 
-    def __init__(self, folder: Path, data: str, pairs: int | None = None) -> None:
+    def __init__(self, folder: Path, data: str | None, pairs: int | None = None) -> None:
         self.files, self.outputs = Files(folder), folder / "outputs"
-        self.test = list(Multi30k(Path(data, "multi30k"), "test"))[:pairs]
-        self.train = Path(data, "multi30k")
+        self.folder = None if data is None else Path(data, "multi30k")
+        self.test = [] if self.folder is None else list(Multi30k(self.folder, "test"))[:pairs]
         self.rows = self.files.runs.rows()
 
     def of(self, kind: str) -> list[dict[str, str]]:
-        """Return the rows of a kind, with BLEU, REP and DROP of its translations."""
-        return [{**row, **self.measure(kind, row["seed"])} for row in self.rows if row["kind"] == kind]
+        """Return the rows of a kind, with BLEU, REP and DROP of its translations if there are references."""
+        own = [row for row in self.rows if row["kind"] == kind]
+        return [{**row, **self.measure(kind, row["seed"])} for row in own] if self.test else own
 
     def lines(self, kind: str, seed: str) -> list[str]:
         """Return the translations of a network."""
@@ -84,7 +92,8 @@ class Results:
     @cache  # noqa: B019
     def aligner(self) -> WordAligner:
         """Return the aligner that DROP is measured by."""
-        pairs: list[SentencePair] = list(Multi30k(self.train, "train"))
+        assert self.folder is not None
+        pairs: list[SentencePair] = list(Multi30k(self.folder, "train"))
         return WordAligner(pairs)
 
 
@@ -100,7 +109,10 @@ def networks(results: Results, kinds: Sequence[str]) -> str:
 
 
 def bootstrap(results: Results, kinds: Sequence[str], other: str) -> str:
-    """Differences of BLEU to another kind, of each seed, with the p-value of sacrebleu's paired bootstrap."""
+    """Differences of BLEU to another kind: of each seed, with the p-value of sacrebleu's paired bootstrap, and in all.
+
+    The intervals are Student's, of the mean over seeds.
+    """
     lines = []
     for kind in kinds:
         own, theirs = ({row["seed"] for row in results.rows if row["kind"] == each} for each in (kind, other))
@@ -111,8 +123,11 @@ def bootstrap(results: Results, kinds: Sequence[str], other: str) -> str:
                 continue
             gain, p_value = compare_bleu(results.pairs(other, seed), results.pairs(kind, seed), FORMS["lower"], SAMPLES)
             cells.append(f"{gain:+.2f} (p = {p_value:.3f})")
-        lines.append([TITLES[kind], *cells])
-    return table([f"less {TITLES[other]}", *(f"seed {seed}" for seed in range(SEEDS))], lines)
+        sides = results.of(kind), results.of(other)
+        means = [paired_difference(*sides, name, 1, 2) for name in ("bleu", "val_bleu")]
+        lines.append([TITLES[kind], *cells, *means])
+    head = [f"less {TITLES[other]}", *(f"seed {seed}" for seed in range(SEEDS)), "test, mean", "validation, mean"]
+    return table(head, lines)
 
 
 def searches(results: Results) -> str:
@@ -123,19 +138,18 @@ def searches(results: Results) -> str:
         shares = [mean(own, name, 100, 1, SEEDS) for name in ("exact", "complete", "empty", "repeated")]
         smoothing = dict.fromkeys(f"{float(row['smoothing']):g}" for row in own)
         lines.append([TITLES[kind], " ".join(smoothing) or "-", mean(own, "support", 1, 1, SEEDS), *shares])
-    head = ["output", "smoothing", "words that can follow", "proven exact, %", "list all, %", "empty, %", "repeated, %"]
-    return table(head, lines)
+    head = ["output", "smoothing", "words that can follow"]
+    return table([*head, "proven exact, %", "only one possible, %", "empty, %", "repeated, %"], lines)
 
 
 def widths(results: Results) -> str:
-    """BLEU and length over that of the references, by the width of the beam, without a penalty."""
+    """Measures of searches by the width of the beam, without a penalty."""
     rows = results.files.widths.rows()
     lines = []
     for kind in OUTPUTS:
-        for name, scale, digits in (("bleu", 1, 2), ("brevity", 1, 3)):
-            own = [[row for row in rows if (row["kind"], row["beam"]) == (kind, str(beam))] for beam in WIDTHS]
-            cells = [mean(each, name, scale, digits, SEEDS) for each in own]
-            lines.append([f"{TITLES[kind]}: {'BLEU' if name == 'bleu' else 'length'}", *cells])
+        own = [[row for row in rows if (row["kind"], row["beam"]) == (kind, str(beam))] for beam in WIDTHS]
+        for title, (name, scale, digits) in SEARCHED.items():
+            lines.append([f"{TITLES[kind]}: {title}", *(mean(each, name, scale, digits, SEEDS) for each in own)])
     return table(["output", *(f"beam {beam}" for beam in WIDTHS)], lines)
 
 
@@ -167,18 +181,29 @@ def alphas(results: Results) -> str:
 def trials(results: Results) -> str:
     """What was tried, and what was chosen."""
     rows = results.files.trials.rows()
-    head = ["kind", "subwords", "D", "hidden", "layers", "dropout", "BPE dropout", "rate", "smoothing", "BLEU"]
-    names = ("size", "dim", "hidden", "layers", "dropout", "merges", "rate", "smoothing")
+    head = ["kind", "subwords", "D", "hidden", "layers", "dropout", "BPE dropout", "rate", "smoothing"]
+    head += ["steps", "tokens", "BLEU"]
+    names = ("size", "dim", "hidden", "layers", "dropout", "merges", "rate", "smoothing", "steps", "tokens")
+    bold = {id(chosen(results, rows, kind)) for kind in {row["kind"] for row in rows}}
     lines = []
     for row in rows:
-        chosen = choose(rows, row["kind"]).columns
-        best = all(str(chosen[name]) == row[name] for name in chosen) or (
-            row["kind"] not in ("softmax", "recurrent") and str(chosen["smoothing"]) == row["smoothing"]
-        )
         cells = {**row, "merges": "0.1" if row["merges"] == "1" else "0", "rate": f"{row['rate']} {row['fall']}"}
         score = f"{float(row['val_bleu']):.2f}"
-        lines.append([row["kind"], *(cells[name] for name in names), f"**{score}**" if best else score])
+        lines.append([row["kind"], *(cells[name] for name in names), f"**{score}**" if id(row) in bold else score])
     return table(head, lines or [["-"] * len(head)])
+
+
+def chosen(results: Results, rows: Rows, kind: str) -> dict[str, str] | None:
+    """Return the trial whose settings the networks of a kind have, or would have."""
+    done = next((row for row in results.rows if row["kind"] == kind), None)
+    settings = choose(list(rows), kind) if done is None else Settings.of(done)
+    names = ("smoothing", "dropout") if tried_kind(kind) != kind else tuple(settings.columns)
+
+    def agrees(row: dict[str, str]) -> bool:
+        return all(Settings.of(row).columns[name] == settings.columns[name] for name in names)
+
+    same = [row for row in rows if row["kind"] == kind and agrees(row)]
+    return max(same, key=lambda row: float(row["val_bleu"]), default=None)
 
 
 def make(results: Results) -> dict[str, Callable[[], str]]:

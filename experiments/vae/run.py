@@ -103,7 +103,7 @@ def main() -> int:
         file, work = Trials(options.results / options.file, COLUMNS, KEYS), measure
         given = {"rate": options.rate, "temperature": options.temperature or ""} if options.rate else None
         jobs = run_jobs(wanted(options), file, known, options.seeds, given)
-    failed = file.run(jobs, functools.partial(work, place=place), options.workers)
+    failed = file.run(jobs, functools.partial(work, place=place), options.workers, within=options.seconds)
     return tell_end(file, failed)
 
 

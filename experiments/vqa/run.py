@@ -162,8 +162,8 @@ def do(work: Work, place: Place, options: tuple[str, ...], readers: dict[str, in
 class Progress:
     """What is made so far: sets that are ready and trained networks; and the rows written on the way."""
 
-    def __init__(self, jobs: list[Job], place: Place, results: Path) -> None:
-        self.jobs, self.results = jobs, results
+    def __init__(self, jobs: list[Job], place: Place, results: Path, seconds: float | None = None) -> None:
+        self.jobs, self.results, self.seconds = jobs, results, seconds
         self.sets = list(dict.fromkeys(job.set for job in jobs))
         self.made: set[Job | str] = set()  # sets, and jobs whose rows are written
         self.trained = {job.needs for job in jobs if job.needs and weights_file(job.needs, place).exists()}
@@ -171,9 +171,11 @@ class Progress:
         self.began, self.count = time.perf_counter(), 0
 
     def can_begin(self, work: Work) -> bool:
-        """Tell whether all that it needs is made; sets are made one after the other."""
+        """Tell whether all that it needs is made, and there is time to train; sets are made one after the other."""
         if isinstance(work, Job):
             return work in self.trained
+        if self.seconds is not None and time.perf_counter() - self.began > self.seconds:
+            return False
         if isinstance(work, Stack):
             return work.first.set in self.made and all(self._can_train(job) for job in work.jobs)
         return all(name in self.made or name in self.failed for name in self.sets[: self.sets.index(work)])
@@ -223,7 +225,7 @@ def main() -> int:
         )
         jobs = trial_jobs(options, settings) if options.trials or options.both else []
         jobs += [] if options.trials else table_jobs(options, settings, place)
-        progress = Progress(jobs, place, options.results)
+        progress = Progress(jobs, place, options.results, options.seconds)
         # While the first set is made, nothing else can run: all processes read it.
         readers = {name: max(1, options.workers // 4) for name in progress.sets}
         readers |= dict.fromkeys(progress.sets[:1], options.readers or options.workers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ pytest.importorskip("lightning")
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "captioning"
+FILES = ("runs", "scores")
 WORDS = ("a", "dog", "runs", "on", "grass", "cat", "sits")
 ALL = """
 import sys
@@ -112,6 +114,27 @@ def test_captions_and_networks_are_kept(done):
 
 def test_tables_are_of_the_chosen_rows_and_steps_are_those_of_the_network(done):
     lines = [line for line in done[1].splitlines() if line.startswith("|")]
-    assert sum(line.startswith("| softmax") for line in lines) == 3
-    assert sum(line.startswith("| tvmax") for line in lines) == 3
+    assert sum(line.startswith("| softmax |") for line in lines) == 2 + 4  # scores, maps, and what was tried
+    assert sum(line.startswith("| tvmax |") for line in lines) == 2 + 2
+    assert sum("**" in line for line in lines) == 2  # what was chosen of each
     assert "(n = 2)" in lines[2] and "STEP" in done[1]
+    differences = [line for line in lines if line.startswith("| tvmax less softmax |")]
+    assert len(differences) == 2 and all("(n = 2)" in line for line in differences)
+
+
+def test_page_shows_what_the_rows_say(tmp_path, warm_processes):
+    page = shutil.copy(FOLDER / "README.md", tmp_path)
+    done = warm_processes.run([FOLDER / "tables.py", "--page", page])
+    assert done.returncode == 0, done.stderr
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert Path(page).read_text(encoding="utf-8") == text
+    for name in ("scores", "differences", "maps", "map differences", "paper", "settings"):
+        assert f"<!-- table {name} -->\n|" in text
+
+
+def test_every_network_has_captions_and_scores():
+    keys = ("kind", "seed", "peak", "dropout", "smoothing")
+    found, scored = ([[row[key] for key in keys] for row in rows(FOLDER / "results" / f"{n}.csv")] for n in FILES)
+    assert sorted(found) == sorted(scored)
+    files = {file.name.removesuffix(".jsonl.xz") for file in (FOLDER / "results" / "captions").iterdir()}
+    assert files == {"-".join(each) for each in found}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import logging
 import shutil
-import sys
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.experiments.scripts import import_scripts
 from tests.tasks.communication.pictures import write_idx
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "communication"
@@ -24,20 +23,11 @@ LOGGERS = ("lightning", "lightning.pytorch", "lightning.fabric", "lightning.pyto
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The scripts as modules; those of other experiments have the same names."""
-    before = {name: sys.modules.pop(name) for name in OWN if name in sys.modules}
-    threads, levels = torch.get_num_threads(), {name: logging.getLogger(name).level for name in LOGGERS}
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield {name: importlib.import_module(name) for name in ("settings", "concepts", "job", "run", "tables")}
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in OWN:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
-        torch.set_num_threads(threads)  # a job takes one
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    with import_scripts(FOLDER, OWN) as found:
+        yield found
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def rows(name):

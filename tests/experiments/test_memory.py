@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
+from tests.experiments.scripts import import_scripts
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "memory"
 OWN = ("sequences", "network", "job", "run", "resolution", "documents", "tables")
@@ -20,18 +19,8 @@ OWN = ("sequences", "network", "job", "run", "resolution", "documents", "tables"
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The scripts as modules; those of other experiments have the same names."""
-    before = {name: sys.modules.pop(name) for name in OWN if name in sys.modules}
-    threads = torch.get_num_threads()
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield {name: importlib.import_module(name) for name in OWN}
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in OWN:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
-        torch.set_num_threads(threads)  # a job takes one
+    with import_scripts(FOLDER, OWN) as found:
+        yield found
 
 
 def test_symbols_are_sorted_as_a_counter_does(scripts):
@@ -101,7 +90,9 @@ def test_reviews_have_rows_and_a_table_of_both_kinds(scripts, tmp_path):
             for i, size in enumerate((9, 9, 300, 300, 500, 500, 900, 900) * copies)
         ]
         (folder / f"{part}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in reviews))
-    sizes = {"data": str(tmp_path), "longest": 1000, "steps": 2, "batch": 4, "rate": 0.01, "test": 4, "device": "cpu"}
+    documents.write_words(str(tmp_path), 1000, 4, tmp_path / "words.npz")
+    sizes = {"longest": 1000, "steps": 2, "batch": 4, "rate": 0.01, "test": 4, "device": "cpu"}
+    sizes["words"] = tmp_path / "words.npz"
     rows = [
         {name: str(value) for name, value in row.items()}
         for layer in documents.LAYERS
@@ -111,6 +102,16 @@ def test_reviews_have_rows_and_a_table_of_both_kinds(scripts, tmp_path):
     assert all(row["reviews"] == "2" for row in rows)
     written = scripts["tables"].documents_table(rows)
     assert "between words, accuracy" in written and "| 200 to 399 |" in written and "| 800 or more |" in written
+
+
+@pytest.mark.parametrize("kind", ["none", "cache"])
+def test_what_is_never_looked_at_is_not_read(scripts, kind):
+    torch.manual_seed(0)
+    network = scripts["network"].Sorter(kind, 4, 6, dim=16).eval()
+    sequences = torch.randint(20, (2, 32))
+    wanted = scripts["sequences"].sort_symbols(sequences)
+    found, network.reach = network(sequences, wanted), None
+    torch.testing.assert_close(found, network(sequences, wanted))
 
 
 @pytest.mark.parametrize("layer", ["functions", "positions"])

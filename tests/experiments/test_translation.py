@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.experiments.results import rows
+from tests.experiments.scripts import import_scripts
 
 pytest.importorskip("lightning")
 pytest.importorskip("tokenizers")
@@ -61,7 +62,7 @@ def done(tmp_path_factory, warm_processes):
 
 def test_runs_take_the_settings_that_validated_best(done):
     tried, found = rows(done[0] / "trials.csv"), rows(done[0] / "runs.csv")
-    assert len(tried) == 6 + 3 + 2 and len(found) == 12
+    assert len(tried) == 5 + 6 + 2 and len(found) == 12
     best = max((row for row in tried if row["kind"] == "softmax"), key=lambda row: float(row["val_bleu"]))
     for row in found:
         if row["kind"] in ("softmax", "adaptive"):
@@ -80,3 +81,51 @@ def test_translations_are_written_and_tables_are_made_of_them(done):
     assert len(shown) == 9 and not any("nan" in line for line in shown)
     assert len(rows(done[0] / "alphas.csv")) == 2 * 3 * 4 * int(rows(done[0] / "runs.csv")[0]["layers"])
     assert len(rows(done[0] / "widths.csv")) == 2 * 2 * 2
+
+
+PAGES = {"README.md": "results", "small.md": "results/small"}
+# Tables that need no references but the scores of the rows; p-values and REP are measured by them.
+OF_ROWS = ("transformers", "recurrent", "searches", "widths", "alphas", "trials")
+
+
+@pytest.fixture(scope="module")
+def tables():
+    with import_scripts(FOLDER, ("job", "run", "sets", "training", "tables")) as found:
+        yield found["tables"]
+
+
+def read_table(page: str, name: str) -> str | None:
+    _, begin, rest = (FOLDER / page).read_text(encoding="utf-8").partition(f"<!-- table {name} -->\n")
+    return rest.partition("\n<!-- end -->")[0] if begin else None
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_page_shows_what_the_rows_say(tables, page, name):
+    shown = read_table(page, name)
+    assert shown is None or shown == tables.make(tables.Results(FOLDER / PAGES[page], None))[name]()
+    assert shown is not None or page != "README.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_differences_on_the_page_are_those_of_the_rows(tables, page):
+    results = tables.Results(FOLDER / PAGES[page], None)
+    softmax = {row["seed"]: float(row["bleu"]) for row in results.of("softmax")}
+    lines = [line.strip("| ").split(" | ") for line in read_table(page, "bootstrap").splitlines()[2:]]
+    for kind, (title, *cells) in zip(("entmax15", "sparsemax", "adaptive"), lines, strict=True):
+        own = {row["seed"]: float(row["bleu"]) for row in results.of(kind)}
+        assert title == tables.TITLES[kind]
+        for seed, cell in zip("012", cells, strict=False):
+            assert (cell != "-") == (seed in own), (kind, seed)
+            assert cell == "-" or float(cell.split()[0]) == pytest.approx(own[seed] - softmax[seed], abs=0.0075)
+        sides = results.of(kind), results.of("softmax")
+        assert cells[3:] == [tables.paired_difference(*sides, name, 1, 2) for name in ("bleu", "val_bleu")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_rows_have_their_translations(page):
+    folder = FOLDER / PAGES[page]
+    kept = {path.name for path in (folder / "outputs").glob("*.txt.xz")}
+    assert kept == {f"{row['kind']}-{row['seed']}.txt.xz" for row in rows(folder / "runs.csv")}
+    for path in (folder / "outputs").glob("*.txt.xz"):
+        assert len(lzma.open(path, "rt", encoding="utf-8", newline="\n").readlines()) == 1000
