@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-BINARY = {".npz", ".png", ".safetensors", ".woff2"}
+BINARY = {".npz", ".png", ".safetensors", ".woff2", ".xz"}
 Page = tuple[str, dict[str, Any], str]
 
 

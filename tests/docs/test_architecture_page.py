@@ -72,7 +72,7 @@ def test_walk_of_a_value_through_continuous_attention():
     layer = ContinuousAttention(GaussianRBF.grid(8, 1, 0.01), alpha=1.0)
     values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((25,))
     ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
-    assert len(steps) <= 13
+    assert len(steps) <= 15
     assert ran == set(steps), ran ^ set(steps)
 
 
@@ -84,7 +84,7 @@ def test_walk_of_a_value_through_continuous_attention_of_compact_support():
     compiled = {name for name in more if name.endswith(".h")}
     left_out = {"densities/_members.py", "densities/expectations/_line.py"}
     wanted = {*steps, *more} - left_out - compiled
-    assert len(wanted) <= 17
+    assert len(wanted) <= 19
     assert ran == wanted, ran ^ wanted
 
 
