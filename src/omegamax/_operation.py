@@ -219,6 +219,13 @@ def needs_derivative(*inputs: Any) -> bool:
     return in_forward_mode() or needs_gradient(*inputs)
 
 
+def solve_vjp(op: str, rule: Callable[..., Tensor], p: Tensor, g: Tensor, *rest: Any) -> Tensor:
+    """Return a vector-Jacobian product by the kernel ``op``, or by ``rule`` where that is differentiated or traced."""
+    if not is_grad_enabled() and is_plain(g, p):
+        return kernels.solve(op, p, g, *rest)
+    return rule(p, g, *rest)
+
+
 def check_not_exporting(name: str) -> None:
     """Refuse to be exported: for functions whose operations have no export form, so that the error names them."""
     if is_exporting():

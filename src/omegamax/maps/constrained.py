@@ -10,8 +10,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import is_number
-from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter, is_plain
-from omegamax._operation import Map
+from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter
+from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export
 from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
 from omegamax.maps.k_subsets import threshold
@@ -188,9 +188,7 @@ def _softmax_vjp(g: Tensor, p: Tensor, upper: Bound, *, dim: int):
         stuck = capped.all(dim, keepdim=True)
         return torch.where(capped & ~stuck, g - (share * g).sum(dim, keepdim=True), 0.0)
 
-    if not torch.is_grad_enabled() and is_plain(g, p):
-        return kernels.solve("capped_softmax_vjp", p, g, upper, dim), bound
-    return capped_softmax_vjp(p, g, upper, dim), bound
+    return solve_vjp("capped_softmax_vjp", capped_softmax_vjp, p, g, upper, dim), bound
 
 
 def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
@@ -218,10 +216,7 @@ def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int
         free, *ends = _sparsemax_parts(p, upper, lower, dim)
         return torch.where(ends[which], centre(g, free, dim), 0.0)
 
-    if not torch.is_grad_enabled() and is_plain(g, p):
-        dz = kernels.solve("box_simplex_vjp", p, g, lower, upper, dim)
-    else:
-        dz = box_simplex_vjp(p, g, lower, upper, dim)
+    dz = solve_vjp("box_simplex_vjp", box_simplex_vjp, p, g, lower, upper, dim)
     return dz, partial(bound, 0), partial(bound, 1)
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_budget, check_scores, is_plain, row_parameter
+from omegamax._checks import apply_mask, check_budget, check_scores, row_parameter
 from omegamax._numerics import working_dtype
-from omegamax._operation import Map
+from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.maps.omega import Omega
@@ -128,11 +128,7 @@ def k_subsets(
 
 
 def _vjp(g: Tensor, p: Tensor, k: float | Tensor, *, dim: int):
-    if not torch.is_grad_enabled() and is_plain(g, p):
-        dz = kernels.solve("k_subsets_vjp", p, g, dim)
-    else:
-        dz = k_subsets_vjp(p, g, dim)
-    return dz, lambda: (g * _dk(p, dim)).sum(dim, keepdim=True)
+    return solve_vjp("k_subsets_vjp", k_subsets_vjp, p, g, dim), lambda: (g * _dk(p, dim)).sum(dim, keepdim=True)
 
 
 def _jvp(tangents, p: Tensor, k: float | Tensor, *, dim: int) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
+from omegamax._checks import apply_mask, check_above, check_scores, row_parameter
 from omegamax._numerics import on_support
-from omegamax._operation import Map
+from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export
 from omegamax.kernels.rows import norm, normmax_in_alpha, normmax_vjp
 from omegamax.maps.omega import Omega
@@ -97,10 +97,7 @@ def normmax(z: Tensor, alpha: float | Tensor = 2.0, dim: int = -1, *, mask: Tens
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
-    if not torch.is_grad_enabled() and is_plain(g, p):
-        dz = kernels.solve("normmax_vjp", p, g, alpha, dim)
-    else:
-        dz = normmax_vjp(p, g, alpha, dim)
+    dz = solve_vjp("normmax_vjp", normmax_vjp, p, g, alpha, dim)
     return dz, lambda: (g * normmax_in_alpha(p, alpha, dim)).sum(dim, keepdim=True)
 
 
