@@ -9,19 +9,12 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_above, check_scores, is_plain, row_parameter
-from omegamax._numerics import on_support, tsallis_log
-from omegamax._operation import Map, needs_derivative, needs_gradient
+from omegamax._checks import apply_mask, check_above, check_scores, row_parameter
+from omegamax._numerics import on_support
+from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export
-from omegamax.kernels.rows import (
-    alpha_vjp,
-    entmax_in_alpha,
-    entmax_vjp,
-    power_sum,
-    squeeze_last,
-    tsallis,
-    tsallis_in_alpha,
-)
+from omegamax.kernels.rows import alpha_vjp, entmax_in_alpha, entmax_vjp
+from omegamax.maps._tsallis_entropy import conjugate_at, negative_entropy, negative_entropy_in_alpha
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import Learnable, MapRecord
 from omegamax.maps.registry import register
@@ -45,7 +38,7 @@ class Shannon(Omega):
         return softmax(z, dim, mask=mask)
 
     def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
-        return _conjugate_at(1.0, z, p, origin)
+        return conjugate_at(1.0, z, p, origin)
 
     def __repr__(self) -> str:
         return "Shannon()"
@@ -89,79 +82,19 @@ class Tsallis(Omega):
         return Tsallis(*parameters)
 
     def parameter_gradients(self, z: Tensor, p: Tensor) -> tuple[Tensor, ...]:
-        return (-_tsallis_in_alpha(p, self.alpha).unsqueeze(-1),)
+        return (-negative_entropy_in_alpha(p, self.alpha).unsqueeze(-1),)
 
     def __call__(self, p: Tensor) -> Tensor:
-        alpha = self.alpha
-        if not isinstance(alpha, Tensor) and alpha == 2:
-            return 0.5 * (p * (p - 1)).sum(-1)
-        if needs_derivative(p) or not _may_be_compiled(p, alpha):
-            return tsallis(p, alpha)
-        if needs_gradient(alpha):
-            return _EntropyOfConstant.apply(p, alpha)
-        return kernels.solve("tsallis", p, alpha)
+        return negative_entropy(p, self.alpha)
 
     def conjugate_at(self, z: Tensor, p: Tensor, origin: Tensor | None = None) -> Tensor:
-        return _conjugate_at(self.alpha, z, p, origin)
+        return conjugate_at(self.alpha, z, p, origin)
 
     def argmax(self, z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
         return entmax(z, self.alpha, dim, mask=mask)
 
     def __repr__(self) -> str:
         return f"Tsallis(alpha={self.alpha})"
-
-
-class _EntropyOfConstant(torch.autograd.Function):
-    """The negative Tsallis entropy of probabilities that need no derivative, as a function of alpha."""
-
-    @staticmethod
-    def forward(ctx, p, alpha):
-        ctx.save_for_backward(p, alpha)
-        return kernels.solve("tsallis", p, alpha)
-
-    @staticmethod
-    def backward(ctx, g):
-        p, alpha = ctx.saved_tensors
-        return None, (g * _tsallis_in_alpha(p, alpha)).unsqueeze(-1).sum_to_size(alpha.shape)
-
-
-def _tsallis_in_alpha(p: Tensor, alpha: float | Tensor) -> Tensor:
-    if needs_derivative(p, alpha) or not _may_be_compiled(p, alpha):
-        return tsallis_in_alpha(p, alpha)
-    return kernels.solve("tsallis_in_alpha", p, alpha)
-
-
-def _may_be_compiled(p: Tensor, alpha: float | Tensor) -> bool:
-    """Tell whether a kernel can be given these: tensors with memory, in a precision that it computes in."""
-    return p.dtype.itemsize >= 4 and is_plain(p, alpha)
-
-
-def _conjugate_at(alpha: float | Tensor, z: Tensor, p: Tensor, origin: Tensor | None) -> Tensor:
-    """Return the conjugate without a pass over the scores but for their maximum.
-
-    On the support ``z = l + (p^e - 1) / e``, so that ``<p, z> - Omega(p) = l + (sum p^alpha - 1) / alpha``; the entry
-    with the largest probability gives ``l``.
-    """
-    top = z.amax(-1) if origin is None else z.amax(-1) - origin.squeeze(-1)
-    largest = p.amax(-1)
-    flat = None
-    if isinstance(alpha, Tensor):
-        flat = squeeze_last(alpha.isinf())
-        alpha = torch.where(alpha.isinf(), 2.0, alpha)
-    elif alpha == math.inf:
-        return torch.where(largest == 0, 0.0, top)
-    value = top - tsallis_log(largest, squeeze_last(alpha)) + (_sum_of_powers(p, alpha) - 1) / squeeze_last(alpha)
-    if flat is not None:
-        value = torch.where(flat, top, value)
-    return torch.where(largest == 0, 0.0, value)  # a row with nothing left
-
-
-def _sum_of_powers(p: Tensor, alpha: float | Tensor) -> Tensor | float:
-    if not isinstance(alpha, Tensor) and alpha == 1:
-        return 1.0
-    if not isinstance(alpha, Tensor) and alpha == 2:
-        return torch.linalg.vector_norm(p, dim=-1).square()  # writes no row of squares
-    return kernels.solve("power_sum", p, alpha) if _may_be_compiled(p, alpha) else power_sum(p, alpha)
 
 
 def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -270,10 +203,8 @@ def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tenso
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):
-    if not torch.is_grad_enabled() and is_plain(g, p):
-        dz = kernels.solve("entmax_vjp", p, g, alpha, dim)
-        return dz, lambda: kernels.solve("alpha_vjp", p, g, alpha, dim)
-    return entmax_vjp(p, g, alpha, dim), lambda: alpha_vjp(p, g, alpha, dim)
+    dz = solve_vjp("entmax_vjp", entmax_vjp, p, g, alpha, dim)
+    return dz, lambda: solve_vjp("alpha_vjp", alpha_vjp, p, g, alpha, dim)
 
 
 def _jvp(tangents, p: Tensor, alpha: float | Tensor, *, dim: int) -> Tensor:
