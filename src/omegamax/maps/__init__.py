@@ -1,7 +1,7 @@
 """The maps from scores to probabilities, one family a file, and the register that finds them by name.
 
 A file holds the regulariser, the function with its derivative rules, and the record from which the rest of the library
-is made; what is long by itself stands in a private file beside it. The functions themselves are in :mod:`omegamax.functional`.
+is made; what is long by itself stands in a private file beside it. The functions are in :mod:`omegamax.functional`.
 """
 
 # ruff: noqa: I001  (the order in which tables list the maps; families that are not named here come after them)
