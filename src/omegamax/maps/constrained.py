@@ -11,15 +11,13 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import is_number
 from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter
-from omegamax._operation import Map, solve_vjp
+from omegamax._operation import Map
 from omegamax.kernels import export
-from omegamax.kernels.bounds import box_simplex_vjp, capped_softmax_vjp, centre, is_free
+from omegamax.maps._constrained_jacobians import softmax_jvp, softmax_vjp, sparsemax_jvp, sparsemax_vjp
 from omegamax.maps.k_subsets import threshold
 from omegamax.maps.omega import Omega
 from omegamax.maps.record import MapRecord
 from omegamax.maps.registry import get, register
-
-Bound = float | Tensor
 
 
 class Bounded(Omega):
@@ -174,76 +172,19 @@ def constrained_sparsemax(
     return _sparsemax(z, upper, floor, dim=dim)
 
 
-def _to_bound(name: str, argument: str, value: Bound, z: Tensor) -> Bound:
+def _to_bound(name: str, argument: str, value: float | Tensor, z: Tensor) -> float | Tensor:
     """Return a bound as its kernel takes it: on GPUs a scalar stays one, which is not read for each entry."""
     if z.is_cuda and is_number(value):
         return float(value)
     return entry_parameter(name, argument, value, z)
 
 
-def _softmax_vjp(g: Tensor, p: Tensor, upper: Bound, *, dim: int):
-    def bound() -> Tensor:
-        capped, share = _softmax_parts(p, upper, dim)
-        # With every entry at its bound nothing can move.
-        stuck = capped.all(dim, keepdim=True)
-        return torch.where(capped & ~stuck, g - (share * g).sum(dim, keepdim=True), 0.0)
-
-    return solve_vjp("capped_softmax_vjp", capped_softmax_vjp, p, g, upper, dim), bound
-
-
-def _softmax_jvp(tangents, p: Tensor, upper: Bound, *, dim: int) -> Tensor:
-    dz, du = tangents
-    capped, share = _softmax_parts(p, upper, dim)
-    out = torch.zeros_like(p)
-    if dz is not None:
-        out = torch.where(capped, 0.0, p * (dz - (share * dz).sum(dim, keepdim=True)))
-    if du is not None:
-        taken = torch.where(capped & ~capped.all(dim, keepdim=True), du, 0.0)
-        out = out + taken - share * taken.sum(dim, keepdim=True)
-    return out
-
-
-def _softmax_parts(p: Tensor, upper: Bound, dim: int) -> tuple[Tensor, Tensor]:
-    """Return which entries are at their bound, and the probabilities of the others as shares of what is left."""
-    capped = p == upper
-    free = torch.where(capped, 0.0, p)
-    mass = free.sum(dim, keepdim=True)
-    return capped, free / torch.where(mass > 0, mass, 1.0)
-
-
-def _sparsemax_vjp(g: Tensor, p: Tensor, upper: Bound, lower: Bound, *, dim: int):
-    def bound(which: int) -> Tensor:
-        free, *ends = _sparsemax_parts(p, upper, lower, dim)
-        return torch.where(ends[which], centre(g, free, dim), 0.0)
-
-    dz = solve_vjp("box_simplex_vjp", box_simplex_vjp, p, g, lower, upper, dim)
-    return dz, partial(bound, 0), partial(bound, 1)
-
-
-def _sparsemax_jvp(tangents, p: Tensor, upper: Bound, lower: Bound, *, dim: int) -> Tensor:
-    dz, du, dl = tangents
-    free, high, low = _sparsemax_parts(p, upper, lower, dim)
-    push = torch.zeros_like(p)
-    for part, tangent in ((free, dz), (high, du), (low, dl)):
-        if tangent is not None:
-            push = torch.where(part, tangent, push)
-    count = free.sum(dim, keepdim=True).clamp(min=1)
-    return push - torch.where(free, push.sum(dim, keepdim=True) / count, 0.0)
-
-
-def _sparsemax_parts(p: Tensor, upper: Bound, lower: Bound, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return which entries are free, at their upper and at their lower bound; if none is free, no bound counts."""
-    free = is_free(p, lower, upper)
-    some = free.any(dim, keepdim=True)
-    return free, some & (p == upper) & (upper > lower), some & (p == lower)
-
-
 _softmax = Map(
     "constrained_softmax",
     ["upper"],
     partial(kernels.solve, "capped_softmax"),
-    _softmax_vjp,
-    _softmax_jvp,
+    softmax_vjp,
+    softmax_jvp,
     gradient=partial(kernels.solve, "capped_softmax_vjp"),
     bounded="capped_softmax",
     export=export.capped_softmax,
@@ -254,8 +195,8 @@ _sparsemax = Map(
     "constrained_sparsemax",
     ["upper", "lower"],
     lambda z, upper, lower, dim: kernels.solve("box_simplex", z, lower, upper, 1.0, dim),
-    _sparsemax_vjp,
-    _sparsemax_jvp,
+    sparsemax_vjp,
+    sparsemax_jvp,
     gradient=lambda p, g, upper, lower, dim: kernels.solve("box_simplex_vjp", p, g, lower, upper, dim),
     bounded="box_simplex",
     export=lambda z, upper, lower, dim: export.box_simplex(z, lower, upper, 1.0, dim),
