@@ -12,7 +12,8 @@ from torch import Tensor
 from omegamax._arguments import check_interval
 from omegamax._checks import check_floating
 from omegamax.maps import Omega
-from omegamax.nn._certified import Certificate, attend_to_cache, check_cache_arguments
+from omegamax.nn._cached_attention import attend_to_cache, check_cache_arguments
+from omegamax.nn._certified import Certificate
 from omegamax.nn._fused_attention import find_fused_call
 from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
 from omegamax.nn._sink_key import add_sink
