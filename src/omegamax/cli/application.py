@@ -86,7 +86,7 @@ class Application:
     def run_stage(self, stage: str, arguments: Sequence[str] = ()) -> int:
         """Run ``fit``, ``validate``, ``test`` or ``predict`` with the arguments after it; return the exit status."""
         require(TRAIN)
-        from omegamax.cli._run import run_stage
+        from omegamax.cli._stage import run_stage
 
         return run_stage(self, stage, arguments)
 
