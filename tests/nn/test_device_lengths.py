@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from omegamax.basis import GaussianRBF, _ridge
+from omegamax.basis import GaussianRBF
 from omegamax.basis.positions import Positions
 from omegamax.nn import ContinuousAttention
 
@@ -48,7 +48,7 @@ def test_contexts_and_gradients_are_those_of_lengths_that_are_read(alpha, combin
 def test_operators_of_all_lengths_are_computed_once(on_device, monkeypatch):
     attend, (values, weights) = make(2.0), draw()
     first, _ = attend(values, weights, lengths=LENGTHS)
-    monkeypatch.setattr(_ridge, "solve_ridge", lambda *unused: pytest.fail("computed again"))
+    monkeypatch.setattr(attend.fit, "_solve", lambda *unused: pytest.fail("computed again"))
     again, _ = attend(values, weights, lengths=LENGTHS)
     assert torch.equal(first, again)
     other, _ = attend(values[:2], weights[:2], lengths=torch.tensor([2, 6]))

@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from omegamax._arguments import check_number, check_type
-from omegamax._checks import check_matrices
+from omegamax._checks import check_matrices, is_plain
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis._base import Basis
-from omegamax.basis._ridge_cache import OperatorCache, extend_table
-from omegamax.basis._ridge_report import RidgeReport, measure_difficulty, measure_errors
-from omegamax.basis._ridge_solve import RidgeRows, solve_ridge
+from omegamax.basis._ridge_cache import OperatorCache
+from omegamax.basis._ridge_report import RidgeReport, condition_number, measure_errors
 from omegamax.basis.grid import F64, Size, find_grid, grid_positions
 from omegamax.basis.positions import BatchPositions, Lengths, Positions
+
+# Largest condition number at which the normal equations, solved in double precision, are as good as the dtype asked
+# for. Beyond it the singular values of the design itself are used, whose condition number is the root of this one.
+_NORMAL_EQUATIONS = {torch.float64: 1e6, torch.float32: 1e9}
 
 
 class RidgeFit(torch.nn.Module):
@@ -152,7 +154,7 @@ class RidgeFit(torch.nn.Module):
             positions = grid_positions(self._positions.grid_size(positions), dtype=F64, device=device)
         width = self._positions.width(lengths, positions)
         where = self.locate("RidgeFit", lengths, positions, None, width, device)
-        design = self._rows_of_batch(where, device).design.to(dtype)
+        design = self._design(where.stack(device), where.present).to(dtype)
         _check_agreement("coefficients", coefficients, design, where)
         with disable_autocast(device):
             return (design @ coefficients.to(dtype)).to(coefficients.dtype)
@@ -170,15 +172,14 @@ class RidgeFit(torch.nn.Module):
         coefficients = self(values, lengths, positions=positions, mask=mask)
         device = values.device
         where = self.locate("RidgeFit", lengths, positions, mask, values.shape[-2], device)
-        rows = self._rows_of_batch(where, device)
+        design = self._design(where.stack(device), where.present)
         if where.fixed and where.sizes is not None:
-            sizes = dict.fromkeys(where.sizes)
-            known = {s: measure_difficulty(self._rows(s, device), self.penalty, self.mean) for s in sizes}
+            known = {s: self._difficulty(*self._rows(s, device)) for s in dict.fromkeys(where.sizes)}
             hard = torch.tensor([known[s] for s in where.sizes], dtype=F64)
         else:
-            hard = torch.stack(measure_difficulty(rows, self.penalty, self.mean), -1)
+            hard = torch.stack(self._difficulty(design, None, where.present), -1)
         return RidgeReport(
-            **measure_errors(values, rows.design @ coefficients.to(F64), where.present),
+            **measure_errors(values, design @ coefficients.to(F64), where.present),
             degrees_of_freedom=hard[..., 1].mean().item(),
             condition=hard[..., 0].max().item(),
             functions=len(self.basis),
@@ -239,51 +240,58 @@ class RidgeFit(torch.nn.Module):
 
     def _operator(self, where: BatchPositions, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the operator, without a batch where all examples are of one size."""
-        width, live = where.width, self._is_live()
-        setting = (dtype, device, self.penalty, self.padding, self.mean)
+        live = self._is_live()
+        if not where.fixed or (where.sizes is None and (live or where.counts is None)):
+            if self.padding:
+                raise ValueError("RidgeFit: padding needs a regular grid, got positions or a mask in the call")
+            design = self._design(where.stack(device), where.present)
+            operator = self._solve(design, None, where.present, dtype).to(dtype)
+            return operator if where.present is None else torch.where(where.present.unsqueeze(-2), operator, 0.0)
+        if where.sizes == []:
+            return torch.zeros(*where.batch, len(self.basis), where.width, dtype=dtype, device=device)
 
         def solve(size: Size) -> Tensor:
-            return solve_ridge(self._rows(size, device), self.penalty, self.mean, dtype).to(device, dtype)
+            return self._solve(*self._rows(size, device), None, dtype).to(device, dtype)
 
         def solve_once(size: Size) -> Tensor:
             """Return an operator to keep: of use to a later call with gradients, whatever the mode of this one."""
             with torch.inference_mode(False), torch.no_grad():
                 return solve(size)
 
-        if where.counts is not None and where.fixed and not live:
-            return self._cache.every(where.counts, width, setting, solve_once)
-        if not where.fixed or where.sizes is None:
-            if self.padding:
-                raise ValueError("RidgeFit: padding needs a regular grid, got positions or a mask in the call")
-            operator = solve_ridge(self._rows_of_batch(where, device), self.penalty, self.mean, dtype).to(dtype)
-            return operator if where.present is None else torch.where(where.present.unsqueeze(-2), operator, 0.0)
-        sizes = where.sizes
-        if len(set(sizes)) == 1:
-            operator = solve(sizes[0]) if live else self._cache.one(sizes[0], setting, solve_once)
-            return pad(operator, (0, width - operator.shape[-1])) if operator.shape[-1] < width else operator
-        if not sizes:
-            return torch.zeros(*where.batch, len(self.basis), width, dtype=dtype, device=device)
         if live:
-            slots, table = extend_table({}, None, list(dict.fromkeys(sizes)), width, solve)
-            gathered = table[[slots[s] for s in sizes]]
-        else:
-            gathered = self._cache.many(sizes, width, setting, solve_once)
-        return gathered.reshape(*where.batch, *gathered.shape[1:])
+            return OperatorCache().find(where, None, solve)
+        return self._cache.find(where, (dtype, device, self.penalty, self.padding, self.mean), solve_once)
 
-    def _rows(self, size: Size, device: torch.device) -> RidgeRows:
-        """Return the basis at an example of this size, and around it where zeros are fitted."""
+    def _rows(self, size: Size, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """Return the basis at an example of this size, ``[l, J]``, and where zeros are fitted, ``[m, J]``."""
         home = self._home(device)
-        outside = self.basis(self._positions.outside(size, home)).to(F64) if self.padding else None
-        return RidgeRows(self.basis(self._positions.inside(size, home)).to(F64), outside)
+        outside = self._design(self._positions.outside(size, home), None) if self.padding else None
+        return self._design(self._positions.inside(size, home), None), outside
 
-    def _rows_of_batch(self, where: BatchPositions, device: torch.device) -> RidgeRows:
-        """Return the basis at the positions of each example, 0 at absent ones."""
-        points, present = where.stack(device), where.present
+    def _design(self, points: Tensor, present: Tensor | None) -> Tensor:
+        """Return the basis at positions ``[*, L, n]``, 0 at absent ones; ``[*, L, J]``, float64."""
         if present is None:
-            return RidgeRows(self.basis(points).to(F64))
+            return self.basis(points).to(F64)
         # The basis sees a harmless point in place of an absent one, which may be NaN.
         design = self.basis(torch.where(present.unsqueeze(-1), points, 0.5)).to(F64)
-        return RidgeRows(torch.where(present.unsqueeze(-1), design, 0.0), present=present)
+        return torch.where(present.unsqueeze(-1), design, 0.0)
+
+    def _solve(self, design: Tensor, outside: Tensor | None, present: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Return the operator ``[*, J, L]`` for these rows ``[*, L, J]``."""
+        if not self.mean:
+            return solve_ridge(design, outside, self.penalty, dtype)
+        # A sum of squares over L is one of what is divided by the root of L.
+        w = _root_of_count(design, present)
+        return w * solve_ridge(w * design, None if outside is None else w * outside, self.penalty, dtype)
+
+    def _difficulty(
+        self, design: Tensor, outside: Tensor | None, present: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return condition number and degrees of freedom, ``[*]`` each, of a fit with these rows ``[*, L, J]``."""
+        rows = design if outside is None else torch.cat([design, outside])
+        rows = _root_of_count(design, present) * rows if self.mean else rows
+        operator = self._solve(design, outside, present, design.dtype)
+        return condition_number(rows, self.penalty), (design * operator.mT).sum((-2, -1))
 
     def _home(self, otherwise: torch.device) -> torch.device:
         """Return the device of the basis."""
@@ -301,6 +309,46 @@ class RidgeFit(torch.nn.Module):
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_cache": OperatorCache()}  # a copy, or a pickle, finds out for itself
+
+
+def solve_ridge(design: Tensor, outside: Tensor | None, penalty: float, dtype: torch.dtype) -> Tensor:
+    r"""Return the matrix :math:`(F F^\top + F_0 F_0^\top + \lambda I)^{-1} F` that takes values to coefficients.
+
+    It is ``[*, J, L]``. Where that has no inverse, to rounding, it is the limit of a vanishing penalty: coefficients of
+    the least norm.
+
+    Args:
+        design: :math:`F^\top`, the basis at the observed positions, ``[*, L, J]``, float64.
+        outside: :math:`F_0^\top`, the basis where zeros are observed, ``[M, J]``.
+        dtype: in which the result will be used.
+    """
+    rows = design if outside is None else torch.cat([design, outside.expand(*design.shape[:-2], *outside.shape)], -2)
+    count, functions = rows.shape[-2:]
+    if penalty > 0:
+        # (F F' + c I)^-1 F = F (F' F + c I)^-1: the smaller of the two systems.
+        dual = outside is None and count < functions
+        gram = rows @ rows.mT if dual else rows.mT @ rows
+        if not _is_stiff(gram, penalty * _NORMAL_EQUATIONS[dtype]):
+            eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+            root = torch.linalg.cholesky_ex(gram + penalty * eye)[0]
+            return torch.cholesky_solve(design, root).mT if dual else torch.cholesky_solve(design.mT, root)
+        eye = torch.eye(functions, dtype=rows.dtype, device=rows.device)
+        rows = torch.cat([rows, penalty**0.5 * eye.expand(*rows.shape[:-2], functions, functions)], -2)
+    return torch.linalg.pinv(rows)[..., : design.shape[-2]]
+
+
+def _root_of_count(design: Tensor, present: Tensor | None) -> Tensor:
+    """Return 1 over the root of the number of rows ``[*, L, J]`` that are present, ``[*, 1, 1]``."""
+    if present is None:
+        return design.new_full((1, 1), max(design.shape[-2], 1)).rsqrt()
+    return present.sum(-1)[..., None, None].clamp(min=1).to(design.dtype).rsqrt()
+
+
+def _is_stiff(gram: Tensor, limit: float) -> bool:
+    """Tell whether the largest eigenvalue may be beyond ``limit``; NaN is not, nor what cannot be read."""
+    if not is_plain(gram) or gram.numel() == 0:
+        return False
+    return bool(gram.detach().abs().sum(-1).amax() > limit)
 
 
 def _check_agreement(argument: str, values: Tensor, operator: Tensor, where: BatchPositions) -> Sequence[int]:

@@ -11,13 +11,12 @@ from torch.nn.functional import pad
 
 from omegamax._checks import is_plain
 from omegamax.basis.grid import Size
+from omegamax.basis.positions import BatchPositions
 
 # Entries held before everything is forgotten: 1 GB in single precision. A text corpus with every length from 1 to 2000
 # and 64 functions takes 0.6 of it.
 _MOST_ENTRIES = 2**28
 _BAND = 256  # positions; sizes of one band share a table, so that no short one is padded to the longest there is
-
-
 _STEP = 128  # positions; tables of all lengths are as wide as a multiple of it
 
 
@@ -36,6 +35,17 @@ class OperatorCache:
         """Forget everything."""
         self._single.clear()
         self._tables.clear()
+
+    def find(self, where: BatchPositions, setting: Hashable, make: Callable[[Size], Tensor]) -> Tensor:
+        """Return the operators of a batch at fixed positions: ``[J, L]`` if all are of one size, else ``[*, J, L]``."""
+        if where.counts is not None:
+            return self.every(where.counts, where.width, setting, make)
+        assert where.sizes is not None
+        if len(set(where.sizes)) > 1:
+            found = self.many(where.sizes, where.width, setting, make)
+            return found.reshape(*where.batch, *found.shape[1:])
+        found = self.one(where.sizes[0], setting, make)
+        return pad(found, (0, where.width - found.shape[-1])) if found.shape[-1] < where.width else found
 
     def one(self, size: Size, setting: Hashable, make: Callable[[Size], Tensor]) -> Tensor:
         """Return the operator for one size."""
@@ -96,7 +106,7 @@ class OperatorCache:
                     self._tables.clear()
                     slots, table, missing = {}, None, list(dict.fromkeys(sizes))
                     reach = max(map(math.prod, missing))
-            slots, table = extend_table(slots, table, missing, reach, make)
+            slots, table = _extend_table(slots, table, missing, reach, make)
             if _is_lasting(table):
                 self._tables[key] = slots, table
         # A copy that blocks would wait for all that a GPU still has to do.
@@ -104,7 +114,7 @@ class OperatorCache:
         return table[..., :width].index_select(0, index)
 
 
-def extend_table(
+def _extend_table(
     slots: dict[Size, int], table: Tensor | None, missing: list[Size], width: int, make: Callable[[Size], Tensor]
 ) -> tuple[dict[Size, int], Tensor]:
     """Return a table with further operators, at least ``width`` columns wide, and where each size is in it."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from omegamax.basis._ridge_solve import RidgeRows, solve_ridge
-
 
 @dataclass(frozen=True)
 class RidgeReport:
@@ -71,14 +69,7 @@ def measure_errors(values: Tensor, fitted: Tensor, present: Tensor | None) -> di
     }
 
 
-def measure_difficulty(rows: RidgeRows, penalty: float, mean: bool) -> tuple[Tensor, Tensor]:
-    """Return condition number and degrees of freedom of a fit, ``[*]`` each."""
-    operator = solve_ridge(rows, penalty, mean, rows.design.dtype)
-    every = (rows.divide_by_root_of_count()[1] if mean else rows).stack()
-    return _condition_number(every, penalty), (rows.design * operator.mT).sum((-2, -1))
-
-
-def _condition_number(rows: Tensor, penalty: float) -> Tensor:
+def condition_number(rows: Tensor, penalty: float) -> Tensor:
     r"""Return that of :math:`F F^\top + \lambda I`, ``[*]``, for ``rows [*, L, J]`` :math:`F^\top`; inf if singular."""
     count, functions = rows.shape[-2:]
     squares = torch.linalg.svdvals(rows).square()
