@@ -117,6 +117,15 @@ class AttentionKind:
         return nn.MultimodalAttention(basis, self.max_components, self.exponent, **settings)
 
 
+def say_kind(kind: str) -> str:
+    """Return a kind of attention in words.
+
+    >>> say_kind("continuous_softmax"), say_kind("k_subsets")
+    ('continuous softmax', 'k-subsets')
+    """
+    return kind.replace("_", " ").replace("k subsets", "k-subsets")
+
+
 def weigh_subset(
     z: Tensor, k: float, mask: Tensor | None, choose: Callable[[Tensor, Any], Tensor] = functional.k_subsets
 ) -> Tensor:

@@ -16,10 +16,11 @@ from omegamax.data.captions.vocabulary import START
 from omegamax.data.files import short
 from omegamax.data.vocabulary import PADDING
 from omegamax.metrics import missing_scores
+from omegamax.models.attention_kind import say_kind
 from omegamax.models.captioning import CaptionConfig, Captioner
 from omegamax.tasks.captioning.data import CaptionData
 from omegamax.tasks.captioning.measures import CaptionMeasures, gather_reasons
-from omegamax.tasks.cnn_weights import take_cnn
+from omegamax.tasks.picture_input import check_grid, refuse_without_features, settle_cnn
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
 from omegamax.tasks.weights_file import reading_record, remedy
@@ -110,13 +111,7 @@ class CaptionTask(RunTask):
         self.rate, self.betas, self.weight_decay = rate, (betas[0], betas[1]), weight_decay
         self.beam, self.max_length, self.length_penalty = beam, max_length, length_penalty
         self.freeze_cnn = freeze_cnn
-        own = self.model.encoder.cnn
-        if (cnn is not None or freeze_cnn) and own is None:
-            raise ValueError(f"{name}: cnn and freeze_cnn need a network with pixels=True")
-        if own is not None:
-            if cnn is not None:
-                take_cnn(own, cnn)
-            own.requires_grad_(not freeze_cnn)
+        settle_cnn(name, self.model.encoder.cnn, cnn, freeze_cnn)
 
     @property
     def label(self) -> str:
@@ -129,7 +124,7 @@ class CaptionTask(RunTask):
         'softmax + continuous sparsemax, transformer, sparsemax words'
         """
         config, look = self.config, self.config.attention
-        name = look.kind.replace("_", " ").replace("k subsets", "k-subsets")
+        name = say_kind(look.kind)
         name = f"{look.discrete} + {name}" if look.combined else name
         parts = [name, *([config.decoder] if config.decoder != "lstm" else [])]
         return ", ".join([*parts, *([f"{config.output} words"] if config.output != "softmax" else [])])
@@ -166,15 +161,10 @@ class CaptionTask(RunTask):
         data = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
-        grid, cells = tuple(data.settings.get("grid", self.config.grid)), self.config.grid
-        without = data.settings.get("features") is None
-        if self.config.pixels and without and grid != cells:
-            raise ValueError(f"CaptionTask: data.grid is {grid} and model.network.grid {cells}; give both the same")
-        if not self.config.pixels and without:
-            raise ValueError(
-                f"CaptionTask: the network takes features, and {type(data).__name__} was given none; give "
-                "--data.features FOLDER, as `omegamax features` writes it, or --model.network.pixels true for pictures"
-            )
+        if data.settings.get("features") is None:
+            if not self.config.pixels:
+                refuse_without_features("CaptionTask", data)
+            check_grid("CaptionTask", data, self.config.grid)
         if self.freeze_cnn and self.model.encoder.cnn is not None:
             data.featurise(self.model.encoder.cnn)
 

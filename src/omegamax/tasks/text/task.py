@@ -11,6 +11,7 @@ from torch import Tensor
 from omegamax._arguments import check_number
 from omegamax.data import DataError, Vocabulary
 from omegamax.data.text import NO_LABEL
+from omegamax.models.attention_kind import say_kind
 from omegamax.models.mcan import AnswerLoss
 from omegamax.models.text import (
     EntailmentAnswer,
@@ -109,7 +110,7 @@ class TextTask(RunTask):
         """
         attention, rationale = self.config.attention, self.config.rationale
         kind = attention.kind if rationale is None else f"rationale by {rationale.selector}"
-        name = kind.replace("_", " ").replace("k subsets", "k-subsets")
+        name = say_kind(kind)
         name = f"{attention.discrete} + {name}" if attention.combined else name
         name = name if self.config.alignment is None else f"{self.config.alignment} alignment"
         return f"{name}, {self.config.encoder}" if self.config.encoder != "bilstm" else name

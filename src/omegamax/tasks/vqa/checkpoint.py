@@ -133,3 +133,14 @@ def check_same(saved: Mapping[str, Any] | None, wanted: Record) -> None:
     if saved is None:
         raise DataError(f"the checkpoint was not written by a VQATask; {_FIT}")
     refuse_differences(Record.from_dict(saved).differences(wanted))
+
+
+def check_start(model: MCAN, vocabulary: Vocabulary, path: str, record: Record, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a trained network of other words or sizes; parameters that only one attention has may differ."""
+    if record.vocabulary != vocabulary:
+        raise DataError(f"{path} knows {record.vocabulary}, wanted {vocabulary}; give one trained on the same data")
+    own = model.state_dict()
+    other = [name for name, value in weights.items() if name in own and value.shape != own[name].shape]
+    other += [name for name in {*own} ^ {*weights} if not name.startswith("output.")]
+    if other:
+        raise DataError(f"{path} has a network of other sizes ({', '.join(sorted(other)[:3])}); give the same sizes")

@@ -12,13 +12,14 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from omegamax.data import DataError, Vocabulary
+from omegamax.models.attention_kind import say_kind
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
-from omegamax.tasks.cnn_weights import take_cnn
 from omegamax.tasks.embedding import load_embedding
+from omegamax.tasks.picture_input import check_grid, refuse_without_features, settle_cnn
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
-from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, read_checkpoint
+from omegamax.tasks.vqa.checkpoint import KIND, Record, check_same, check_start, read_checkpoint
 from omegamax.tasks.vqa.data import VQAData
 from omegamax.tasks.vqa.scores import Scores
 
@@ -97,17 +98,14 @@ class VQATask(RunTask):
         self.loss = AnswerLoss(loss, **self.loss_options)
         self.rate, self.betas, self.weight_decay = rate, (betas[0], betas[1]), weight_decay
         self.freeze_cnn, self.blind = freeze_cnn, blind
-        if (cnn is not None or freeze_cnn) and self.model.cnn is None:
-            raise ValueError("VQATask: cnn and freeze_cnn need a network with pixels=True")
-        if self.model.cnn is not None:
-            if cnn is not None:
-                take_cnn(self.model.cnn, cnn)
-            self.model.cnn.requires_grad_(not (freeze_cnn or blind))
+        settle_cnn("VQATask", self.model.cnn, cnn, freeze_cnn)
+        if blind and self.model.cnn is not None:
+            self.model.cnn.requires_grad_(False)
         self.matches = match
         self._source: tuple[OutputAttention, ...] = ()  # no part of the network, and so in a tuple
         if start is not None:
             record, weights = read_checkpoint(start)
-            _check_start(self.model, self.vocabulary, start, record, weights)
+            check_start(self.model, vocabulary, start, record, weights)
             self.take(weights, record.network.output)
         # Random weights that would never be trained, unless others take their place before training.
         random = freeze_cnn and not blind and cnn is None and start is None and self.model.cnn is not None
@@ -151,7 +149,7 @@ class VQATask(RunTask):
         'softmax'
         """
         output = self.network.output
-        name = output.kind.replace("_", " ").replace("k subsets", "k-subsets")
+        name = say_kind(output.kind)
         if output.kind == "multimodal" and output.components in ("fixed", "test"):
             name = "test-MCA" if output.components == "test" else f"{output.max_components}-MCA"
         more = [", combined"] * output.combined + [", density features"] * output.density_features
@@ -183,17 +181,13 @@ class VQATask(RunTask):
         self.losses = torch.nn.ModuleDict({name: MeanMetric() for name in ("train_", "val_", "test_")})
         super().setup(stage)
         data = getattr(self.trainer, "datamodule", None)
-        if data is None:
+        if data is None or self.blind:
             return
-        grid, cells = tuple(data.settings.get("grid", self.network.grid)), self.network.grid
-        if self.network.pixels and not self.blind and grid != cells:
-            raise ValueError(f"VQATask: data.grid is {grid} and model.network.grid {cells}; give both the same")
-        if not self.network.pixels and not self.blind and getattr(data, "features", "elsewhere") is None:
-            raise ValueError(
-                f"VQATask: the network takes features, and {type(data).__name__} was given none; give --data.features "
-                "FOLDER, as `omegamax features` writes it, or --model.network.pixels true for pictures"
-            )
-        if self.freeze_cnn and self.model.cnn is not None and not self.blind:
+        if self.network.pixels:
+            check_grid("VQATask", data, self.network.grid)
+        elif getattr(data, "features", "elsewhere") is None:
+            refuse_without_features("VQATask", data)
+        if self.freeze_cnn and self.model.cnn is not None:
             data.featurise(self.model.cnn)
 
     def on_fit_start(self) -> None:
@@ -284,14 +278,3 @@ def _fingerprint(cnn: GridCNN | None) -> Tensor:
     """Return a copy of a few of its weights."""
     assert cnn is not None
     return cnn.project.weight.detach().cpu().clone()
-
-
-def _check_start(model: MCAN, vocabulary: Vocabulary, path: str, record: Record, weights: Mapping[str, Tensor]) -> None:
-    """Refuse a trained network of other words or sizes; parameters that only one attention has may differ."""
-    if record.vocabulary != vocabulary:
-        raise DataError(f"{path} knows {record.vocabulary}, wanted {vocabulary}; give one trained on the same data")
-    own = model.state_dict()
-    other = [name for name, value in weights.items() if name in own and value.shape != own[name].shape]
-    other += [name for name in {*own} ^ {*weights} if not name.startswith("output.")]
-    if other:
-        raise DataError(f"{path} has a network of other sizes ({', '.join(sorted(other)[:3])}); give the same sizes")
