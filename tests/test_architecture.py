@@ -24,6 +24,7 @@ LAYERS = [
         "_constraints",
         "_custom_op",
         "_first_order",
+        "_map_parameters",
         "_numerics",
         "_torch_internals",
         "_typing",

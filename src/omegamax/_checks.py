@@ -112,7 +112,7 @@ def check_mask(name: str, z: Tensor, mask: Tensor) -> None:
     if mask.layout is not torch.strided or mask.is_nested:
         kind = "a nested one" if mask.is_nested else f"layout {mask.layout}"
         raise TypeError(f"{name}: mask must be a dense tensor, got {kind}")
-    if not _broadcasts(mask.shape, z.shape):
+    if not broadcasts(mask.shape, z.shape):
         raise ValueError(
             f"{name}: mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
         )
@@ -178,31 +178,6 @@ def apply_mask(name: str, z: Tensor, mask: Tensor | None) -> Tensor:
     return z.masked_fill(~mask, -math.inf)
 
 
-def row_parameter(name: str, argument: str, value: Tensor, z: Tensor, dim: int) -> Tensor:
-    """Return ``value`` with the rank of ``z`` and size 1 along ``dim``: a scalar for each row, in the working dtype."""
-    check_dense(name, argument, value)
-    if value.dim() < z.dim():
-        value = value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape))
-    if not _broadcasts(value.shape, z.shape) or (value.dim() and value.shape[dim] != 1):
-        raise ValueError(
-            f"{name}: {argument} must broadcast to scores of shape {tuple(z.shape)} with size 1 along dim={dim}, "
-            f"got shape {tuple(value.shape)}"
-        )
-    return value.to(working_dtype(z))
-
-
-def entry_parameter(name: str, argument: str, value: float | Tensor, z: Tensor) -> Tensor:
-    """Return ``value`` with the rank of ``z``: a scalar for each entry, or for an axis, in the working dtype."""
-    if not isinstance(value, Tensor):
-        return z.new_full((1,) * z.dim(), value, dtype=working_dtype(z))
-    check_dense(name, argument, value)
-    if not _broadcasts(value.shape, z.shape):
-        raise ValueError(
-            f"{name}: {argument} of shape {tuple(value.shape)} does not broadcast to scores of shape {tuple(z.shape)}"
-        )
-    return value.reshape((1,) * (z.dim() - value.dim()) + tuple(value.shape)).to(working_dtype(z))
-
-
 def check_above(name: str, argument: str, value: float | Tensor, low: float) -> float | Tensor:
     """Refuse a parameter that is not > ``low``; return a tensor as it is, a number as a float.
 
@@ -219,42 +194,6 @@ def check_above(name: str, argument: str, value: float | Tensor, low: float) -> 
     if not value > low:
         raise ValueError(f"{name}: {argument} must be > {low:g}, got {value:g}")
     return float(value)
-
-
-def check_budget(name: str, k: float | Tensor, size: float, at_most: bool) -> float | Tensor:
-    """Refuse a number of ones that ``size`` entries cannot hold; return a tensor as it is, a number as a float."""
-    high = math.inf if at_most else size
-    if type(k) is not int and isinstance(k, Tensor):
-        check_dense(name, "k", k)
-        if readable(k) and not bool(((k >= 0) & (k <= high)).all()):
-            raise ValueError(f"{name}: k must lie in [0, {high}] everywhere, got values outside it")
-        return k
-    if not is_number(k):
-        raise TypeError(f"{name}: k must be a number or a tensor, got {type(k).__name__}")
-    if not 0 <= k <= high:
-        raise ValueError(f"{name}: k must lie in [0, {high}], the number of entries along dim, got {k:g}")
-    return float(k)
-
-
-def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim: int) -> None:
-    """Refuse bounds that no probabilities satisfy, in rows that have an entry left."""
-    if not (readable(z) and readable(upper) and (lower is None or readable(lower))):
-        return
-    kept = z != -math.inf
-    low = torch.zeros((), dtype=z.dtype) if lower is None else lower
-    # Bounds that should sum to one do so only to rounding (three times 1/3).
-    slack = 4 * (z.shape[dim] if z.dim() else 1) * torch.finfo(z.dtype).eps
-    if bool((kept & ~(low >= 0)).any()):
-        raise ValueError(f"{name}: lower must be >= 0 everywhere")
-    if bool((kept & ~(upper >= low)).any()):
-        raise ValueError(f"{name}: upper must be >= lower (0 where none is given) everywhere")
-    most = torch.where(kept, upper, 0.0).sum(dim)
-    least = torch.where(kept, low, 0.0).sum(dim)
-    some = kept.any(dim)
-    if bool((some & ~(most >= 1 - slack)).any()):
-        raise ValueError(f"{name}: upper must sum to at least 1 in every row, got {most[some].min().item():g}")
-    if bool((some & ~(least <= 1 + slack)).any()):
-        raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
 
 
 def check_scale(name: str, argument: str, value: float, like: Tensor) -> float:
@@ -321,7 +260,7 @@ def _dtype_or_type(value: Any) -> str:
     return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
+def broadcasts(shape: torch.Size, target: torch.Size) -> bool:
     """Tell whether ``shape`` expands to ``target`` (which itself stays as it is)."""
     if len(shape) > len(target):
         return False

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_above, check_floating, row_parameter
+from omegamax._checks import check_above, check_floating
+from omegamax._map_parameters import row_parameter
 from omegamax._numerics import disable_autocast
 from omegamax.hopfield._psi import Psi, Sign, resolve_psi
 from omegamax.hopfield._separable import Exponential, Power, Separable

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice
-from omegamax._checks import check_budget, check_scores, row_parameter
+from omegamax._checks import check_scores
+from omegamax._map_parameters import check_budget, row_parameter
 from omegamax.losses import _rows
 from omegamax.losses._fenchel_young import (
     REDUCTIONS,

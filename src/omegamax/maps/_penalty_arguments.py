@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_type, is_number
-from omegamax._checks import check_dim, check_floating, check_integers, readable, row_parameter
+from omegamax._checks import check_dim, check_floating, check_integers, readable
+from omegamax._map_parameters import row_parameter
 from omegamax._numerics import working_dtype
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import is_number
-from omegamax._checks import apply_mask, check_bounds, check_scores, entry_parameter
+from omegamax._checks import apply_mask, check_scores
+from omegamax._map_parameters import check_bounds, entry_parameter
 from omegamax._operation import Map
 from omegamax.kernels import export
 from omegamax.maps._constrained_jacobians import softmax_jvp, softmax_vjp, sparsemax_jvp, sparsemax_vjp

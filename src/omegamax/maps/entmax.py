@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_above, check_scores, row_parameter
+from omegamax._checks import apply_mask, check_above, check_scores
+from omegamax._map_parameters import row_parameter
 from omegamax._numerics import on_support
 from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import apply_mask, check_budget, check_scores, row_parameter
+from omegamax._checks import apply_mask, check_scores
+from omegamax._map_parameters import check_budget, row_parameter
 from omegamax._numerics import working_dtype
 from omegamax._operation import Map, solve_vjp
 from omegamax.kernels import export

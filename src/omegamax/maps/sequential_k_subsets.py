@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import check_integer, check_type, is_integer, is_number
-from omegamax._checks import apply_mask, check_budget, check_floating, check_scores
+from omegamax._checks import apply_mask, check_floating, check_scores
+from omegamax._map_parameters import check_budget
 from omegamax._numerics import returned_dtype, working_dtype
 from omegamax.maps._sequence_marginals import solve_marginals
 from omegamax.maps._sequence_pairs import solve_pairs, solve_score

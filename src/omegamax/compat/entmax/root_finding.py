@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import functional
-from omegamax._checks import check_above, check_scores, row_parameter
+from omegamax._checks import check_above, check_scores
+from omegamax._map_parameters import row_parameter
 from omegamax._numerics import phi, working_dtype
 from omegamax.compat.entmax.activations import compute_in_single
 from omegamax.kernels.bounds import k_subsets_vjp
