@@ -6,7 +6,6 @@ import math
 from typing import Literal, overload
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax._arguments import check_interval
@@ -15,12 +14,13 @@ from omegamax.maps import Omega
 from omegamax.nn._cached_attention import attend_to_cache, check_cache_arguments
 from omegamax.nn._certified import Certificate
 from omegamax.nn._fused_attention import find_fused_call
-from omegamax.nn._pairs import Pairs, Window, broadcast, check_pairs, mask_pairs
+from omegamax.nn._pairs import Window, broadcast, check_pairs
+from omegamax.nn._plain_attention import attend_by_definition
 from omegamax.nn._sink_key import add_sink
-from omegamax.nn._support import AttentionSupport, measure_support
+from omegamax.nn._support import AttentionSupport
 from omegamax.nn._torch_attention import attend_by_torch
 from omegamax.nn.paged_cache import PagedCache
-from omegamax.nn.transforms import apply, resolve
+from omegamax.nn.transforms import resolve
 
 
 @overload
@@ -223,7 +223,7 @@ def attention(
         call = None if call is None else add_sink(call, sinks)
         if call is not None:
             return call(deterministic, False, dropout)[0]
-        return _plain(q, k, v, omega, pairs, scale, sinks, dropout, return_weights, return_support)
+        return attend_by_definition(q, k, v, omega, pairs, scale, sinks, dropout, return_weights, return_support)
     if not return_weights:
         call = find_fused_call(q, k, v, omega, pairs, scale, shape)
         if call is not None:
@@ -233,45 +233,7 @@ def attention(
             by_torch = attend_by_torch(q, k, v, omega, pairs, scale, dropout)
             if by_torch is not None:
                 return by_torch
-    return _plain(q, k, v, omega, pairs, scale, None, dropout, return_weights, return_support)
-
-
-def _plain(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    transform: Omega | torch.nn.Module,
-    pairs: Pairs,
-    scale: float,
-    sinks: Tensor | None,
-    dropout: float,
-    return_weights: bool,
-    return_support: bool,
-) -> Tensor | tuple:
-    """Compute the definition, in operations of torch."""
-    z = mask_pairs(_by_heads(q * scale, k.transpose(-2, -1)), pairs)
-    if sinks is None:
-        p = apply(transform, z)
-    else:
-        last = sinks.to(z.dtype).reshape(-1, *(1,) * min(z.dim() - 1, 2)).expand(*z.shape[:-1], 1)
-        p = apply(transform, torch.cat([z, last], -1))[..., :-1]
-    support = (measure_support(z, p),) if return_support else ()
-    if dropout > 0:
-        p = F.dropout(p, dropout)
-    # Under autocast p is float32, and the product settles the dtype; outside it is what v is.
-    out = _by_heads(p, v)
-    weights = (p,) if return_weights else ()
-    return (out, *weights, *support) if weights or support else out
-
-
-def _by_heads(x: Tensor, y: Tensor) -> Tensor:
-    """Compute ``x @ y`` where H heads ``[*, H, L, *]`` of x share G of y; these are not repeated."""
-    heads, groups = (t.shape[-3] if t.dim() > 2 else 1 for t in (x, y))
-    if heads in (1, groups):
-        return x @ y
-    rows = x.shape[-2]
-    together = x.reshape(*x.shape[:-3], groups, heads // groups * rows, x.shape[-1]) @ y
-    return together.reshape(*together.shape[:-3], heads, rows, y.shape[-1])
+    return attend_by_definition(q, k, v, omega, pairs, scale, None, dropout, return_weights, return_support)
 
 
 def _check_sinks(sinks: Tensor, shape: tuple[int, ...]) -> None:
