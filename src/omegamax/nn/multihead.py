@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.maps import Omega
+from omegamax.nn._torch_masks import count_seen, merge_masks
 from omegamax.nn.attention import attention
 from omegamax.nn.length_scale import LengthScale
 from omegamax.nn.transforms import resolve
@@ -114,7 +115,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         causal = is_causal and not added and (attn_mask is None or not need_weights)
         if is_causal and attn_mask is None and not causal:
             attn_mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool, device=query.device).triu(1)
-        mask = self._mask(query, key, key_padding_mask, attn_mask, causal)
+        mask = merge_masks(query, key, self.num_heads, key_padding_mask, attn_mask, causal)
         q, k, v = self._project(query, key, value, one_input)  # [B, L, E], [B, S, E], [B, S, E]
 
         if self.bias_k is not None and self.bias_v is not None:
@@ -128,7 +129,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
 
         if self.length_scale is not None:
             x = None if self.length_scale.features is None else query
-            q = q * self.length_scale(_seen(mask, q, k, causal), x).to(q.dtype)
+            q = q * self.length_scale(count_seen(mask, q, k, causal), x).to(q.dtype)
         dropout = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
@@ -160,34 +161,6 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         q, k, v = (F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
         return q, k, v
-
-    def _mask(
-        self,
-        query: Tensor,
-        key: Tensor,
-        key_padding_mask: Tensor | None,
-        attn_mask: Tensor | None,
-        causal: bool,
-    ) -> Tensor | None:
-        """Return both masks as one of :func:`attention`, where True keeps; broadcastable to ``[B, H, L, S]``.
-
-        ``causal``: what ``attn_mask`` says is known.
-        """
-        batch, queries, keys = query.shape[0], query.shape[1], key.shape[1]
-        if attn_mask is not None:
-            _check_mask("attn_mask", attn_mask, [(queries, keys), (batch * self.num_heads, queries, keys)])
-            attn_mask = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (batch, self.num_heads))
-            attn_mask = None if causal else attn_mask
-        if key_padding_mask is not None:
-            _check_mask("key_padding_mask", key_padding_mask, [(batch, keys)])
-            key_padding_mask = key_padding_mask[:, None, None, :]
-        given = [m for m in (attn_mask, key_padding_mask) if m is not None]
-        if not given:
-            return None
-        if all(m.dtype == torch.bool for m in given):
-            return ~(given[0] | given[-1])
-        added = [_additive(m, query.dtype) for m in given]
-        return added[0] if len(added) == 1 else added[0] + added[1]
 
     def _forward_nested(
         self,
@@ -231,17 +204,6 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             )
 
 
-def _check_mask(argument: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise TypeError(
-            f"MultiheadAttention: {argument} must be bool (True forbids) or float (added to the scores), "
-            f"got {mask.dtype}"
-        )
-    if tuple(mask.shape) not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"MultiheadAttention: {argument} must have shape {wanted}, got {tuple(mask.shape)}")
-
-
 def _check_scale(scale: LengthScale, heads: int, features: int) -> None:
     if not isinstance(scale, LengthScale):
         raise TypeError(f"MultiheadAttention: length_scale must be a bool or a LengthScale, got {type(scale).__name__}")
@@ -249,24 +211,3 @@ def _check_scale(scale: LengthScale, heads: int, features: int) -> None:
         raise ValueError(
             f"MultiheadAttention: length_scale must have heads={heads} and features={features} or None, got {scale!r}"
         )
-
-
-def _seen(mask: Tensor | None, q: Tensor, k: Tensor, causal: bool) -> Tensor:
-    """Count the keys that each query may see, broadcastable to ``[B, H, L]``."""
-    keys = k.shape[-2]
-    if mask is None:
-        there = torch.ones(1, keys, dtype=torch.bool, device=k.device)
-    else:
-        there = mask if mask.dtype == torch.bool else mask > -torch.inf
-    if not causal:
-        return there.sum(-1)
-    # The mask is that of the keys, the same for every query: [B, 1, 1, S].
-    last = torch.arange(q.shape[-2], device=k.device).clamp(max=keys - 1)
-    return there.cumsum(-1)[..., last].squeeze(-2)
-
-
-def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a mask as what is added to the scores: ``-inf`` where torch's convention forbids."""
-    if mask.dtype != torch.bool:
-        return mask.to(dtype)
-    return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
