@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +10,11 @@ from torch import Tensor, nn
 from omegamax import functional
 from omegamax._checks import check_above, check_scores
 from omegamax._map_parameters import row_parameter
-from omegamax._numerics import phi, working_dtype
+from omegamax._numerics import working_dtype
+from omegamax.compat.entmax._bisection import bisect_budget, bisect_entmax, bisect_normmax
 from omegamax.compat.entmax.activations import compute_in_single
 from omegamax.kernels.bounds import k_subsets_vjp
 from omegamax.kernels.rows import entmax_in_alpha, entmax_vjp, normmax_vjp
-
-MAX_ALPHA = 1e30  # stands in for alpha = inf inside a bisection, where inf * 0 would be NaN; fits float32
 
 
 def entmax_bisect(
@@ -44,7 +42,7 @@ def entmax_bisect(
 
     def solve(X: Tensor) -> Tensor:
         a = _row_parameter("entmax_bisect", "alpha", alpha, X, dim)
-        p = _bisect_entmax(X.detach(), a.detach().clamp(max=MAX_ALPHA), dim, steps, ensure_sum_one)
+        p = bisect_entmax(X.detach(), a.detach(), dim, steps, ensure_sum_one)
         moved = p + entmax_vjp(p, _tangent(X), a.detach(), dim)
         return moved + _tangent(a) * entmax_in_alpha(p, a.detach(), dim) if a.requires_grad else moved
 
@@ -74,7 +72,14 @@ def normmax_bisect(X: Tensor, alpha: float | Tensor = 2, dim: int = -1, n_iter: 
     if steps is None:
         p = functional.normmax(X, soft, dim)
     else:
-        p = _bisect_normmax(X, soft, check_scores("normmax_bisect", X, dim), steps)
+        dim = check_scores("normmax_bisect", X, dim)
+
+        def solve(X: Tensor) -> Tensor:
+            a = _row_parameter("normmax_bisect", "alpha", soft, X, dim).detach()
+            p = bisect_normmax(X.detach(), a, dim, steps)
+            return p + normmax_vjp(p, _tangent(X), a, dim)
+
+        p = compute_in_single(X, solve)
     return p if hard is False else torch.where(hard, functional.entmax(X, math.inf, dim), p)
 
 
@@ -96,7 +101,7 @@ def budget_bisect(X: Tensor, budget: float | Tensor = 2, dim: int = -1, n_iter: 
 
     def solve(X: Tensor) -> Tensor:
         b = _row_parameter("budget_bisect", "budget", budget, X, dim).detach()
-        p = _bisect_budget(X.detach(), b, dim, steps)
+        p = bisect_budget(X.detach(), b, dim, steps)
         return p + k_subsets_vjp(p, _tangent(X), dim)
 
     return compute_in_single(X, solve)
@@ -195,71 +200,3 @@ def _row_parameter(name: str, argument: str, value: float | Tensor, X: Tensor, d
 def _tangent(t: Tensor) -> Tensor:
     """Return zeros with the gradient of ``t``, the input of a linear model of a map around its result."""
     return torch.where(t.isfinite(), t - t.detach(), 0.0)
-
-
-def _bisect_entmax(X: Tensor, alpha: Tensor, dim: int, n_iter: int, ensure_sum_one: bool) -> Tensor:
-    # With e = alpha - 1 and the maximum moved to 0, p = (1 + e (X - shift))^(1/e) for a shift between 0, where the
-    # maximum alone has mass 1, and (1 - K^-e) / e, where no entry exceeds 1 / K. All of it is smooth through e = 0.
-    e, log_size = alpha - 1, math.log(X.shape[dim])
-    top = _row_maximum(X, dim)
-    inverse = torch.where(e == 0, 0.0, 1 / e)
-
-    def at(shift: Tensor) -> Tensor:
-        t = X - top - shift
-        return torch.where(e == 0, t, (e * t).clamp(min=-1).log1p() * inverse).exp()
-
-    p = _bisect(
-        torch.zeros_like(top), log_size * phi(-e * log_size), at, lambda p: p.sum(dim, keepdim=True) - 1, n_iter
-    )
-    return _normalise(p, dim) if ensure_sum_one else p
-
-
-def _bisect_normmax(X: Tensor, alpha: float | Tensor, dim: int, n_iter: int) -> Tensor:
-    def solve(X: Tensor) -> Tensor:
-        a = _row_parameter("normmax_bisect", "alpha", alpha, X, dim).detach()
-        e = a.clamp(max=MAX_ALPHA) - 1
-        z, top = X.detach(), _row_maximum(X.detach(), dim)
-
-        def excess(base: Tensor) -> Tensor:
-            return base.pow(1 + 1 / e).sum(dim, keepdim=True) - 1
-
-        base = _bisect(top - 1, top - (1 / X.shape[dim]) ** e, lambda tau: (z - tau).clamp(min=0), excess, n_iter)
-        p = _normalise(base.pow(1 / e), dim)
-        return p + normmax_vjp(p, _tangent(X), a, dim)
-
-    return compute_in_single(X, solve)
-
-
-def _bisect_budget(X: Tensor, budget: Tensor, dim: int, n_iter: int) -> Tensor:
-    masked = X == -math.inf
-    share = budget / (~masked).sum(dim, keepdim=True).clamp(min=1)
-    low = torch.where(masked, math.inf, X).amin(dim, keepdim=True)
-    low = torch.where(low == math.inf, 0.0, low)
-
-    def excess(p: Tensor) -> Tensor:
-        return p.sum(dim, keepdim=True) - budget
-
-    return _bisect(low - share, _row_maximum(X, dim) - share, lambda tau: (X - tau).clamp(0, 1), excess, n_iter)
-
-
-def _bisect(
-    low: Tensor, high: Tensor, at: Callable[[Tensor], Tensor], excess: Callable[[Tensor], Tensor], n_iter: int
-) -> Tensor:
-    """Return ``at`` the last of ``n_iter`` midpoints on the way to where ``excess`` changes sign."""
-    step = high - low
-    for _ in range(n_iter):
-        step = step / 2
-        p = at(low + step)
-        low = torch.where(excess(p) >= 0, low + step, low)
-    return p
-
-
-def _row_maximum(X: Tensor, dim: int) -> Tensor:
-    """Return the maximum, 0 for a row with nothing left: -inf - (-inf) would be NaN there."""
-    top = X.amax(dim, keepdim=True)
-    return torch.where(top == -math.inf, 0.0, top)
-
-
-def _normalise(p: Tensor, dim: int) -> Tensor:
-    total = p.sum(dim, keepdim=True)
-    return p / torch.where(total == 0, 1.0, total)
