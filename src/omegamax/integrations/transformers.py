@@ -38,9 +38,10 @@ import transformers
 from torch import Tensor
 
 from omegamax._torch_internals import backward_pass_id
+from omegamax.integrations._alphas import LEARNT, attach_alphas, attention_layers
 from omegamax.integrations._layer import attend
 from omegamax.maps import get, records
-from omegamax.nn import Alpha, Entmax, Normmax
+from omegamax.nn import Alpha
 
 _active_collector: Any = None
 with contextlib.suppress(ImportError):  # Which outputs the model collects during this call; older versions do not tell.
@@ -50,14 +51,7 @@ _wanted: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDicti
 
 PREFIX = "omegamax:"
 LEARNABLE = "learnable"
-# A learnt alpha starts in the middle of its interval: 1.5 and 2.
-LEARNT: dict[str, Callable[[float, int], torch.nn.Module]] = {
-    "entmax": lambda start, heads: Entmax(start, learnable=True, per=heads, bounds=(1.0, 2.0)),
-    "normmax": lambda start, heads: Normmax(start, learnable=True, per=heads, bounds=(1.1, 2.9)),
-}
-MIDDLE = {"entmax": 1.5, "normmax": 2.0}
 PARAMETER = {"entmax": "alpha", "normmax": "alpha", "k_subsets": "k", "fusedmax": "strength", "oscarmax": "strength"}
-HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head")
 
 
 def register(*maps: str) -> None:
@@ -112,10 +106,10 @@ def learnable_alpha(
     """
     if map not in LEARNT:
         raise ValueError(f"learnable_alpha: map must be one of {', '.join(LEARNT)}, got {map!r}")
-    if not any(True for _ in _attention_layers(model)):
+    if not any(True for _ in attention_layers(model)):
         raise ValueError(f"learnable_alpha: no layer of {type(model).__name__} uses transformers' AttentionInterface")
     register()
-    _attach(model, map, start, replace=True)
+    attach_alphas(model, map, start, replace=True)
     model.set_attn_implementation(f"{PREFIX}{map}:{LEARNABLE}")
     return model
 
@@ -184,33 +178,6 @@ def _weights_wanted(layer: torch.nn.Module, options: dict[str, Any]) -> bool:
     return wanted
 
 
-def _attention_layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """Layers that take their attention function from transformers' register."""
-    for layer in model.modules():
-        code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
-        if code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names:
-            yield layer
-
-
-def _attach(model: torch.nn.Module, kind: str, start: float | None, replace: bool) -> None:
-    for layer in _attention_layers(model):
-        if isinstance(getattr(layer, "omegamax", None), Entmax | Normmax) and not replace:
-            continue
-        weight = next(layer.parameters())
-        # from_pretrained builds models without memory for their weights, where alpha's checks could not be made.
-        with torch.device("cpu"):
-            learnt = LEARNT[kind](MIDDLE[kind] if start is None else start, _heads(layer))
-        layer.omegamax = learnt.to(weight.device, weight.dtype if weight.is_floating_point() else None)
-
-
-def _heads(layer: torch.nn.Module) -> int:
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in HEADS:
-            if isinstance(heads := getattr(owner, name, None), int):
-                return heads
-    raise ValueError(f"learnable_alpha: the number of heads of {type(layer).__name__} is not known")
-
-
 def _extend(owner: type, name: str, extension: Callable[..., Any]) -> None:
     """Put ``extension(original, self, ...)`` in the place of a method, or of a class method, once."""
     kept = inspect.getattr_static(owner, name)
@@ -259,14 +226,14 @@ def _post_init(original: Callable[..., None], model: transformers.PreTrainedMode
     name = getattr(model.config, "_attn_implementation", None) or ""
     if name.startswith(PREFIX):
         attention = [layer for layer in model.modules() if "Attention" in type(layer).__name__]
-        if attention and not any(True for _ in _attention_layers(model)):
+        if attention and not any(True for _ in attention_layers(model)):
             raise ValueError(
                 f"attn_implementation={name!r}: {type(model).__name__} does not use transformers' AttentionInterface, "
                 "and would compute softmax attention all the same"
             )
         kind, _, parameter = name.removeprefix(PREFIX).partition(":")
         if parameter == LEARNABLE:
-            _attach(model, kind, None, replace=False)
+            attach_alphas(model, kind, None, replace=False)
     original(model)
 
 
