@@ -6,16 +6,14 @@ r"""Blocks of like factors, each solved by itself in one call:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from omegamax.kernels.structures import ActiveSet
-from omegamax.structured._factor import BuiltIn, Factor
+from omegamax.structured._factor import Factor
 from omegamax.structured._logic import Face, Polytope
 from omegamax.structured._solution import Solution
 
@@ -202,58 +200,3 @@ class _StructuresFace(Face):
         at = self.parts[:, :, None] * size + self.parts[:, None]
         out = self.projector.new_zeros(rows, size * size).scatter(1, at.flatten(1), self.projector.flatten(1))
         return out.reshape(*self.shape, size)
-
-
-@dataclass
-class Placement:
-    """K factors of one kind on variables of a graph."""
-
-    kind: Hashable  # one call can solve those of equal kind
-    source: Polytope | tuple[Factor, tuple[int, ...]]  # a polytope, or a structured factor and its event
-    index: np.ndarray  # [K, m]
-    negated: np.ndarray  # [K, m]
-    parameters: np.ndarray  # [K, p]
-    additional: Tensor | None  # [*batch, K, a]
-    label: str
-
-
-def group_placements(
-    placements: list[Placement], count: int, device: torch.device
-) -> tuple[list[Block], list[Tensor | None], list[str]]:
-    """Put like factors together: return blocks, their additional scores ``[B, K, a]``, and a label for each factor."""
-    kinds: dict[Hashable, list[Placement]] = {}
-    for placement in placements:
-        kinds.setdefault(placement.kind, []).append(placement)
-    blocks: list[Block] = []
-    additional: list[Tensor | None] = []
-    for group in kinds.values():
-
-        def join(name: str, group: list[Placement] = group) -> Tensor:
-            return torch.from_numpy(np.concatenate([getattr(one, name) for one in group])).to(device)
-
-        source = group[0].source
-        solver: BlockSolver
-        if isinstance(source, tuple):
-            solver = SparseMAPSolver(*source)
-        else:
-            solver = ProjectionSolver(source, join("parameters"))
-        blocks.append(Block(solver, join("index"), join("negated")))
-        extra = [one.additional for one in group if one.additional is not None]
-        shaped = [a.to(device, torch.float64).reshape(count, *a.shape[-2:]) for a in extra]
-        additional.append(torch.cat(shaped, 1) if extra else None)
-    labels = [one.label for group in kinds.values() for one in group for _ in one.index]
-    return blocks, additional, labels
-
-
-PLAIN = (bool, int, float, str, type(None))  # options that can be compared
-
-
-def batch_key(factor: Factor, event: tuple[int, ...]) -> Hashable:
-    """Return a key that is equal for factors that one call can solve."""
-    if isinstance(factor, BuiltIn):  # all that differs between two of a kind travels as additional scores
-        kind, sizes, graph = factor.kind(event)
-        return type(factor), kind, sizes, None if graph is None else tuple(graph.flatten().tolist())
-    options = {name: value for name, value in vars(factor).items() if name != "variables"}
-    if all(isinstance(value, PLAIN) for value in options.values()):
-        return type(factor), tuple(sorted(options.items()))
-    return id(factor)

@@ -14,11 +14,11 @@ from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_floating
 from omegamax._compile import disable_compile
 from omegamax.losses import REDUCTIONS, clip_negative
-from omegamax.structured._blocks import Placement, group_placements
 from omegamax.structured._factor import Factor
 from omegamax.structured._graph_loss import check_satisfied, find_target_additional, graph_conjugate_minus
 from omegamax.structured._logic import LogicFactor
-from omegamax.structured._place import is_acyclic, place
+from omegamax.structured._place import place
+from omegamax.structured._placements import Placement, group_placements, is_acyclic
 from omegamax.structured._solver import Report, Solver
 from omegamax.structured._variables import Variable
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax._checks import check_floating
-from omegamax.structured._blocks import Placement, group_placements
 from omegamax.structured._loss import weigh_difference
+from omegamax.structured._placements import Placement, group_placements
 from omegamax.structured._solution import tangent
 from omegamax.structured._solver import Solver
 

@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.structured._blocks import Placement, batch_key
-from omegamax.structured._factor import Factor, expand_additional
+from omegamax.structured._factor import BuiltIn, Factor, expand_additional
 from omegamax.structured._logic import LogicFactor
+from omegamax.structured._placements import Placement
 from omegamax.structured._variables import Variable
 
 if TYPE_CHECKING:
     from omegamax.structured._graph import FactorGraph
+
+PLAIN = (bool, int, float, str, type(None))  # options that can be compared
 
 
 def place(graph: FactorGraph, factor: Any, variables: Any, additional: Tensor | None) -> Placement:
@@ -67,7 +69,7 @@ def _place_structured(
         additional = additional.reshape(*graph.batch_shape, math.prod(lead), additional.shape[-1])
     count = math.prod(lead)
     return Placement(
-        (batch_key(factor, event), event, 0 if additional is None else additional.shape[-1]),
+        (_batch_key(factor, event), event, 0 if additional is None else additional.shape[-1]),
         (factor, event),
         variables.index.reshape(count, -1),
         variables.negated.reshape(count, -1),
@@ -77,20 +79,12 @@ def _place_structured(
     )
 
 
-def is_acyclic(placements: list[Placement]) -> bool:
-    """Tell whether factors and variables, as the two kinds of nodes of a graph, form a forest."""
-    parent: dict[Hashable, Hashable] = {}
-
-    def root(node: Hashable) -> Hashable:
-        while parent.setdefault(node, node) != node:
-            parent[node] = node = parent[parent[node]]
-        return node
-
-    for p, placement in enumerate(placements):
-        for k, row in enumerate(placement.index.tolist()):
-            for variable in row:
-                mine, its = root((p, k)), root(variable)
-                if mine == its:
-                    return False
-                parent[mine] = its
-    return True
+def _batch_key(factor: Factor, event: tuple[int, ...]) -> Hashable:
+    """Return a key that is equal for factors that one call can solve."""
+    if isinstance(factor, BuiltIn):  # all that differs between two of a kind travels as additional scores
+        kind, sizes, graph = factor.kind(event)
+        return type(factor), kind, sizes, None if graph is None else tuple(graph.flatten().tolist())
+    options = {name: value for name, value in vars(factor).items() if name != "variables"}
+    if all(isinstance(value, PLAIN) for value in options.values()):
+        return type(factor), tuple(sorted(options.items()))
+    return id(factor)
