@@ -6,9 +6,8 @@ down. Closed forms are computed in the dtype of the scores, all others in float6
 sums. As everywhere, a row with nothing left (all ``-inf``) gives zeros, one that holds NaN or ``+inf`` gives NaN.
 """
 
-from omegamax.kernels.export.bounds import box_simplex as box_simplex
-from omegamax.kernels.export.bounds import capped_softmax as capped_softmax
-from omegamax.kernels.export.bounds import k_subsets as k_subsets
-from omegamax.kernels.export.chain import tv_chain as tv_chain
-from omegamax.kernels.export.thresholds import entmax as entmax
-from omegamax.kernels.export.thresholds import normmax as normmax
+from omegamax.kernels.export.bounds import box_simplex, capped_softmax, k_subsets
+from omegamax.kernels.export.chain import tv_chain
+from omegamax.kernels.export.thresholds import entmax, normmax
+
+__all__ = ["box_simplex", "capped_softmax", "entmax", "k_subsets", "normmax", "tv_chain"]
