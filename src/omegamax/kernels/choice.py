@@ -18,7 +18,7 @@ from omegamax.kernels.kinds import Kind
 
 REGISTER_ROW = 32768  # entries of a row, at most, that one program holds in its registers
 CANDIDATE_ROW = {2: 16384, 4: 32768}  # by bytes of an entry: longer rows of sparsemax and entmax15 are better listed
-POWER_ROW = 8192  # the same for other powers, of which more entries are in the support
+POWER_ROW = 8192  # the same for other powers, of which more entries are in the support, and for alpha > 2
 SHORT_ROW = 512  # entries up to which an exponent with a fraction is quicker compiled than read at run time
 STRING_ROW = 8192  # entries of a row whose taut string one program finds; 0: no string is found on a GPU
 LOSS_ROW = 4096  # entries of a row of scores that one program of a loss holds in its registers
@@ -120,7 +120,7 @@ RULES = (
     Rule("entmax", _NEAR_1, FAST, None, ("entmax_any_alpha_long_kernel",)),
     Rule("entmax", _UP_TO_1, FAST, REGISTER_ROW, ("general_kernel",)),
     Rule("entmax", _UP_TO_1, FAST, None, ("general_long_kernel",)),
-    Rule("entmax", _ABOVE_2, FAST, REGISTER_ROW, ("general_kernel",)),
+    Rule("entmax", _ABOVE_2, FAST, POWER_ROW, ("entmax_above_two_kernel",)),
     Rule("entmax", _ABOVE_2, FAST, None, ("entmax_above_two_long_kernel",)),
     Rule("entmax", _TENSOR, FAST, REGISTER_ROW, ("entmax_any_alpha_kernel", "entmax_outside_kernel")),
     Rule(

@@ -51,6 +51,7 @@ FOLDED_WARPS = {1024: 1, 2048: 1, 4096: 2, 8192: 4, 16384: 4}  # by length; 8 be
 ANY_ALPHA_REGISTERS = (
     168  # of a thread, at most, of the kernel of any alpha: six programs of two warps then run at once
 )
+ABOVE_TWO_REGISTERS = 128  # the same for alpha > 2, where most rows need few of them: eight programs run at once
 STRING_REGISTERS = 128  # of a thread, at most, of taut strings: two programs of eight warps then run at once
 STRING_WARPS = 2**16 // (32 * STRING_REGISTERS)  # of a program, at most: a multiprocessor has 65536 registers
 LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
@@ -111,6 +112,13 @@ def any_alpha_tile(size: int, itemsize: int) -> FoldedTile:
     if block <= 512:
         return folded_tile(size, itemsize)
     return _one_row_tile(block, itemsize, max(block // 2048, 1))
+
+
+@functools.cache
+def outside_tile(size: int, itemsize: int) -> FoldedTile:
+    """Return the folded tile for rows whose own alpha is outside [1, 2], of which a thread has 32 entries."""
+    block = power_of_2(size)
+    return folded_tile(size, itemsize) if block <= 512 else _one_row_tile(block, itemsize, min(block // 1024 or 1, 32))
 
 
 def _one_row_tile(block: int, itemsize: int, warps: int) -> FoldedTile:

@@ -12,7 +12,8 @@ from omegamax.kernels.bounds.triton.clip import clip_kernel
 from omegamax.kernels.choice import CANDIDATE_ROW, POWER_ROW, REGISTER_ROW
 from omegamax.kernels.kinds import Kind
 from omegamax.kernels.rows.triton import launcher as rows
-from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
+from omegamax.kernels.rows.triton.above_two import entmax_above_two_kernel
+from omegamax.kernels.rows.triton.above_two_long import entmax_above_two_long_kernel
 from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
 from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
 from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_vjp_kernel
@@ -33,10 +34,9 @@ def compiled(kernel, tensors: tuple[str, ...], dtype: str, warps: int = 4, **con
 
 def of_kind(kind: Kind, per_row: bool) -> None:
     constants = {"KIND": kind.value, "PER_ROW": per_row, **({} if per_row else {"alpha_ptr": None})}
-    if kind not in (Kind.SPARSEMAX, Kind.ENTMAX15):
+    if kind not in (Kind.SPARSEMAX, Kind.ENTMAX15, Kind.ENTMAX_ABOVE_2):
         compiled(general_kernel, FORWARD, "fp32", **constants, UNMASKED=True, R=2, BLOCK=256)
-        if kind is not Kind.ENTMAX_ABOVE_2:
-            compiled(general_long_kernel, FORWARD, "bf16", **constants, BLOCK=1024)
+        compiled(general_long_kernel, FORWARD, "bf16", **constants, BLOCK=1024)
     compiled(entmax_vjp_kernel, BACKWARD, "bf16", **constants, UNMASKED=False, R=1, BLOCK=1024)
     if kind not in (Kind.ENTMAX_ABOVE_2, Kind.NORMMAX):
         compiled(entmax_vjp_long_kernel, BACKWARD, "fp32", **constants, BLOCK=1024)
@@ -84,6 +84,7 @@ def longest_rows() -> None:
     with compiled_launches():
         rows.entmax(torch.zeros(2, CANDIDATE_ROW[4]), 1.5, 1)
         rows.entmax(torch.zeros(2, POWER_ROW), 1.3, 1)
+        rows.entmax(torch.zeros(2, POWER_ROW), 3.0, 1)
         z = torch.zeros(2, REGISTER_ROW)
         alpha, bound = torch.full((2, 1), 1.5), torch.full((2, 1), 0.5)
         rows.entmax(z, 1.0, 1)
@@ -110,9 +111,15 @@ def main() -> None:
             compiled(entmax_power_long_kernel, FORWARD, dtype, 8, **constants, **sizes)
     compiled(entmax_any_alpha_kernel, FORWARD, "fp32", PER_ROW=True, UNMASKED=True, R=1, C=8, L=512)
     compiled(entmax_any_alpha_kernel, FORWARD, "bf16", 1, PER_ROW=False, alpha_ptr=None, UNMASKED=False, R=4, C=4, L=32)
-    compiled(entmax_outside_kernel, FORWARD, "fp32", TILES=8, R=2, BLOCK=256)
+    compiled(entmax_outside_kernel, FORWARD, "fp32", 1, TILES=8, R=4, C=8, L=32)
+    compiled(entmax_above_two_kernel, FORWARD, "fp32", 1, UNMASKED=True, R=8, C=4, L=16)
+    compiled(entmax_above_two_kernel, FORWARD, "bf16", 1, UNMASKED=False, R=8, C=1, L=16)
+    compiled(entmax_above_two_kernel, FORWARD, "fp32", 2, UNMASKED=True, R=1, C=16, L=256)
     compiled(entmax_any_alpha_long_kernel, FORWARD, "bf16", PER_ROW=True, UNMASKED=True, DEPTH=2, BLOCK=1024)
-    compiled(entmax_above_two_long_kernel, FORWARD, "fp32", PER_ROW=True, BLOCK=1024)
+    for per_row in (False, True):
+        sizes = {"UNMASKED": not per_row, "DEPTH": 4, "BLOCK": 4096, "GROUP": 16, "LIST": 256}
+        alphas = {} if per_row else {"alpha_ptr": None}
+        compiled(entmax_above_two_long_kernel, FORWARD, "fp32", 8, PER_ROW=per_row, **alphas, **sizes)
     compiled(general_long_kernel, FORWARD, "fp32", KIND=Kind.ENTMAX.value, PER_ROW=True, BLOCK=1024)
     bounds_and_norms()
     compiled(alpha_vjp_kernel, ("p_ptr", "g_ptr"), "bf16", R=4, BLOCK=128)

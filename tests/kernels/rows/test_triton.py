@@ -119,7 +119,7 @@ def test_edge_case_rows_with_an_alpha_each():
 def test_more_rows_of_other_alphas_than_a_program_takes(monkeypatch):
     """Programs that have several tiles to look through."""
     monkeypatch.setattr(rows, "tiles_per_program", lambda tiles, warps: 2)
-    count = 2 * tiles.row_tile(40).rows * 3 - 5
+    count = 2 * tiles.outside_tile(40, 4).rows * 3 - 5
     z = scores(count, 40)
     alpha = torch.full((count, 1), 1.7, device=DEVICE)
     alpha[3], alpha[count - 1] = 2.5, 0.8
@@ -203,7 +203,7 @@ def test_any_layout(layout: str):
     assert torch.equal(rows.entmax_vjp(p, g, 1.5, 1), rows.entmax_vjp(p, g.contiguous(), 1.5, 1))
 
 
-@pytest.mark.parametrize("alpha", [1.05, 1.12, 1.25, 1.3, 1.5, 1.8, 2.0])
+@pytest.mark.parametrize("alpha", [1.05, 1.12, 1.25, 1.3, 1.5, 1.8, 2.0, 2.0000002, 2.2, 3.0, INF])
 @pytest.mark.parametrize("form", [(1, 4, 8, 1), (4, 8, 4, 1), (1, 1, 32, 1)])
 def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
     monkeypatch.setattr(rows, "folded_tile", lambda size, itemsize, sparsemax=False: tiles.FoldedTile(*form))
@@ -214,6 +214,43 @@ def test_any_form_of_tile(monkeypatch, form: tuple[int, ...], alpha: float):
     z[5, :20] = -INF
     p = rows.entmax(z, alpha, 1)
     torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+
+
+ABOVE_TWO = (2.0000002, 2.001, 2.3, 3.0, 6.0, 30.0, 1e6, INF)
+
+
+def supports_beyond_two() -> Tensor:
+    """Rows of 40 whose support is hard to tell: many entries of a group, ties in it and at its edge, and far decades."""
+    z = torch.linspace(-1, 0, 40).repeat(9, 1) * torch.tensor([0.01, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])[:, None]
+    z[3] = 0
+    z[4] = (8 * z[4]).round() / 8
+    z[5], z[5, 7] = -0.1, 0.0  # ties below a leader
+    z[6], z[6, 7] = -0.1 * (1 + 1e-6 * torch.arange(40)), 0.0  # and nearly ties
+    z[7] = -(10.0 ** torch.linspace(-30, 1, 40))
+    z[8] = -1e30
+    z[8, 30:33] = 1e30
+    return z.to(DEVICE)
+
+
+@pytest.mark.parametrize("alpha", ABOVE_TWO)
+def test_supports_of_alphas_above_two(alpha: float):
+    z = supports_beyond_two()
+    p = rows.entmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+    each = rows.entmax(z, torch.full((len(z), 1), alpha, device=DEVICE), 1)
+    torch.testing.assert_close(each, p, rtol=0, atol=3e-7)
+
+
+@pytest.mark.parametrize("alpha", [2.5, 3.0, 9.0])
+@pytest.mark.parametrize("beside", [-1e-4, 0.0, 1e-4])
+def test_entry_at_the_edge_of_the_support(alpha: float, beside: float):
+    """The score at which a leader leaves nothing is -1 / (alpha - 1): next to it the probability is a tiny root."""
+    z = torch.full((1, 40), -3.0, device=DEVICE)
+    z[0, 3], z[0, 4:9] = 0.0, -1 / (alpha - 1) * (1 - beside)
+    p = rows.entmax(z, alpha, 1)
+    torch.testing.assert_close(p.double(), exact("entmax", z, alpha), rtol=0, atol=3e-7)
+    assert bool((p[0, 4:9] > 0).all()) == (beside > 0)
+    torch.testing.assert_close(p.sum(), torch.ones_like(p.sum()), rtol=0, atol=3e-7)
 
 
 def test_alpha_within_rounding_of_an_exact_one():
@@ -263,7 +300,7 @@ def test_no_rows():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
+@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0, 3.0])
 def test_half_precision_is_one_rounding_of_float32(dtype: torch.dtype, alpha: float):
     if DEVICE == "cpu" and dtype is torch.bfloat16:
         pytest.skip("the interpreter does not round to bfloat16, it cuts off")
@@ -297,7 +334,7 @@ LONG = 70001 if DEVICE == "cuda" else 18
 @pytest.mark.parametrize(
     ("name", "alpha"),
     [
-        *(("entmax", a) for a in (0.5, 1.0, 1.02, 1.25, 1.5, 2.0, 3.0, INF)),
+        *(("entmax", a) for a in (0.5, 1.0, 1.02, 1.25, 1.5, 2.0, 2.1, 3.0, INF)),
         *(("normmax", a) for a in (1.5, 2.0, 5.0, INF)),
     ],
 )
@@ -313,6 +350,13 @@ def test_long_rows(long_rows, name: str, alpha: float):
     dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 1)
     wanted = getattr(reference, f"{name}_vjp")(p.double(), g.double(), alpha, 1)
     torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
+
+
+@pytest.mark.parametrize("alpha", ABOVE_TWO)
+def test_supports_of_alphas_above_two_in_long_rows(long_rows, alpha: float):
+    z = supports_beyond_two()
+    z = z if DEVICE == "cpu" else torch.cat([z, z[:, :1].expand(len(z), 40000) - 5], 1)
+    torch.testing.assert_close(rows.entmax(z, alpha, 1).double(), exact("entmax", z, alpha), rtol=0, atol=4e-7)
 
 
 @pytest.mark.slow

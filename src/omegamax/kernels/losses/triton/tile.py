@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.rows.triton.above_two import above_two_probabilities
+from omegamax.kernels.rows.triton.above_two import finite_exponents, solve_above_two
 from omegamax.kernels.triton.deformed import exp_e_step, exp_e_terms, level_of_ties, newton_curvature
 from omegamax.kernels.triton.deformed import log_exp_e as log_exp_e
 from omegamax.kernels.triton.device import (
@@ -150,9 +150,10 @@ def solve_loss_level(x, a, size, KIND: tl.constexpr):
         go = any_row(moving, x) & (steps < MAX_STEPS)
     if KIND == ENTMAX_ABOVE_2:
         if tl.max(a) > 2.0:
-            p = above_two_probabilities(x, tl.maximum(a - 1.0, 1.0))
-            t = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, x, 0.0), 1, keep_dims=True), t)
-            step = tl.where(a > 2.0, tl.min(tl.where(p > 0.0, p, 1.0), 1, keep_dims=True), step)
+            e, q, out = finite_exponents(tl.where(a > 2.0, a, 3.0))
+            last, y, _, _ = solve_above_two(x, e, q, out)
+            t = tl.where(a > 2.0, last, t)
+            step = tl.where(a > 2.0, y, step)
     return t, step
 
 

@@ -1,4 +1,4 @@
-"""Kernels of every map of rows, for alphas that have no faster one: softmax, entmax outside [1, 2], normmax.
+"""Kernels of every map of rows, for alphas that have no faster one: softmax, entmax below 1, normmax.
 
 They solve for the level of a deformed exponential, see :mod:`omegamax.kernels.triton.deformed`: of rows that fit into a
 plain tile in registers, of longer ones with one pass over the row for each step.
@@ -21,7 +21,6 @@ from omegamax.kernels.triton.deformed import (
 )
 from omegamax.kernels.triton.device import (
     ENTMAX,
-    ENTMAX_ABOVE_2,
     MAX_STEPS,
     NORMMAX,
     OVERSHOT,
@@ -68,8 +67,6 @@ def general_kernel(
         a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, R)
         if KIND == NORMMAX:
             p = normmax_probabilities(z, x, shift, a)
-        elif KIND == ENTMAX_ABOVE_2:
-            p = above_two_probabilities(x, a - 1.0)
         else:
             e = a - 1.0
             v = tl.where(x > float("-inf"), e * x, x)
@@ -88,7 +85,8 @@ def entmax_outside_kernel(
     z_stride,
     TILES: tl.constexpr,
     R: tl.constexpr,
-    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+    L: tl.constexpr,
 ):
     """Compute the rows whose own alpha is below 1, above 2 or NaN, after ``entmax_any_alpha_kernel`` did the others.
 
@@ -102,31 +100,44 @@ def entmax_outside_kernel(
     if tl.max(((a >= 1.0) & (a <= 2.0)).to(tl.int32) ^ 1) > 0:
         tile = 0
         while tile < TILES:
-            solve_outside_tile(z_ptr, p_ptr, alpha_ptr, first + tile * apart, rows, K, z_stride, R, BLOCK)
+            start = first + tile * apart
+            solve_tile_below_one(z_ptr, p_ptr, alpha_ptr, start, rows, K, z_stride, R, C * L)
+            solve_tile_above_two(z_ptr, p_ptr, alpha_ptr, start, rows, K, z_stride, R, C, L)
             tile += 1
 
 
 @triton.jit
-def solve_outside_tile(z_ptr, p_ptr, alpha_ptr, first, rows, K, z_stride, R: tl.constexpr, BLOCK: tl.constexpr):
-    """Solve those of the ``R`` rows from ``first`` on whose alpha is not from 1 to 2."""
+def solve_tile_below_one(z_ptr, p_ptr, alpha_ptr, first, rows, K, z_stride, R: tl.constexpr, BLOCK: tl.constexpr):
+    """Solve those of the ``R`` rows from ``first`` on whose alpha is below 1 or NaN."""
     row = first + tl.arange(0, R)[:, None]
     column = tl.arange(0, BLOCK)[None, :]
     a = load_alpha(2.0, alpha_ptr, row, rows, True, R)
-    inside = (a >= 1.0) & (a <= 2.0)
-    if tl.max(inside.to(tl.int32) ^ 1) > 0:
-        x = tl.load(z_ptr + row * z_stride + column, mask=(row < rows) & (column < K), other=float("-inf"))
-        x = x.to(tl.float32)
+    below = (a >= 1.0) == 0
+    if tl.max(below.to(tl.int32)) > 0:
+        x = tl.load(z_ptr + row * z_stride + column, mask=below & (column < K), other=float("-inf")).to(tl.float32)
         top = row_max(x)
         x -= tl.where(top == float("-inf"), 0.0, top)
-        p = tl.full([R, BLOCK], float("nan"), tl.float32)
-        if tl.max((a < 1.0).to(tl.int32)) > 0:
-            e = tl.where(a < 1.0, a - 1.0, 1.0)
-            v = tl.where(x > float("-inf"), e * x, x)
-            p = tl.where(a < 1.0, exp_e_probabilities(x, v, e), p)
-        if tl.max((a > 2.0).to(tl.int32)) > 0:
-            p = tl.where(a > 2.0, above_two_probabilities(x, tl.where(a > 2.0, a - 1.0, 1.0)), p)
-        p = tl.where(top < float("inf"), p, float("nan"))
-        tl.store(p_ptr + row * K + column, p, mask=(row < rows) & (column < K) & (inside == 0))
+        e = tl.where(a < 1.0, a - 1.0, 1.0)
+        v = tl.where(x > float("-inf"), e * x, x)
+        p = tl.where((a < 1.0) & (top < float("inf")), exp_e_probabilities(x, v, e), float("nan"))
+        tl.store(p_ptr + row * K + column, p, mask=below & (column < K))
+
+
+@triton.jit
+def solve_tile_above_two(
+    z_ptr, p_ptr, alpha_ptr, first, rows, K, z_stride, R: tl.constexpr, C: tl.constexpr, L: tl.constexpr
+):
+    """Solve those of the ``R`` rows from ``first`` on whose alpha is above 2."""
+    row = first + tl.arange(0, R)[:, None, None]
+    column = tl.arange(0, C)[None, :, None] * L + tl.arange(0, L)[None, None, :]
+    a = tl.load(alpha_ptr + row, mask=row < rows, other=2.0)
+    above = a > 2.0
+    if tl.max(above.to(tl.int32)) > 0:
+        mask = above & (column < K)  # other rows are empty, and end no search later
+        x = tl.load(z_ptr + row * z_stride + column, mask=mask, other=float("-inf")).to(tl.float32)
+        top = row_max(x)
+        x -= tl.where(top == float("-inf"), 0.0, top)
+        tl.store(p_ptr + row * K + column, above_two_probabilities(x, top, tl.where(above, a, 3.0)), mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows"])

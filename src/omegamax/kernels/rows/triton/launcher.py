@@ -25,7 +25,8 @@ from omegamax.kernels.choice import (
 )
 from omegamax.kernels.kinds import Kind
 from omegamax.kernels.rows import reference
-from omegamax.kernels.rows.triton.above_two import entmax_above_two_long_kernel
+from omegamax.kernels.rows.triton.above_two import entmax_above_two_kernel
+from omegamax.kernels.rows.triton.above_two_long import entmax_above_two_long_kernel
 from omegamax.kernels.rows.triton.any_alpha import entmax_any_alpha_kernel, entmax_any_alpha_long_kernel
 from omegamax.kernels.rows.triton.general import entmax_outside_kernel, general_kernel, general_long_kernel
 from omegamax.kernels.rows.triton.normmax import normmax_power_kernel, normmax_vjp_kernel
@@ -34,6 +35,7 @@ from omegamax.kernels.rows.triton.power import entmax_power_kernel
 from omegamax.kernels.rows.triton.power_long import entmax_power_long_kernel
 from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel, entmax_vjp_long_kernel
 from omegamax.kernels.tiles import (
+    ABOVE_TWO_REGISTERS,
     ANY_ALPHA_REGISTERS,
     LONG_BLOCK,
     LONG_BLOCKS,
@@ -41,6 +43,7 @@ from omegamax.kernels.tiles import (
     any_alpha_tile,
     candidate_blocks,
     folded_tile,
+    outside_tile,
     power_of_2,
     row_tile,
     tiles_per_program,
@@ -168,30 +171,31 @@ def _power(call: Call) -> None:
 
 def _power_long(call: Call) -> None:
     kind, integer, fraction = call.exponent
-    constants = (kind.value, integer, fraction > 0, *_candidates(call, kind))
-    _list_candidates(entmax_power_long_kernel, call, (fraction, *call.sizes, *constants))
+    power = kind is Kind.ENTMAX_POWER
+    constants = (kind.value, integer, fraction > 0, *_candidates(call, power))
+    _list_candidates(entmax_power_long_kernel, call, (fraction, *call.sizes, *constants), power)
 
 
 def _normmax_power_long(call: Call) -> None:
     kind, integer, fraction = call.exponent
-    constants = (kind.value, integer, fraction > 0, call.alpha > 2, *_candidates(call, kind))
-    _list_candidates(normmax_power_long_kernel, call, (call.alpha, fraction, *call.sizes, *constants))
+    power = kind is Kind.ENTMAX_POWER
+    constants = (kind.value, integer, fraction > 0, call.alpha > 2, *_candidates(call, power))
+    _list_candidates(normmax_power_long_kernel, call, (call.alpha, fraction, *call.sizes, *constants), power)
 
 
-def _candidates(call: Call, kind: Kind) -> tuple:
+def _candidates(call: Call, power: bool) -> tuple:
     """Return how a long row is read whose candidates are listed: unmasked or not, depth, block, group and groups."""
     _, size, _ = call.sizes
-    power = kind is Kind.ENTMAX_POWER
     depth, block, _ = candidate_blocks(size, power)
     group = power_of_2(-(-size // block))
     return size % (depth * block) == 0, depth, block, group, max(MAX_CANDIDATES[power] // group, 1)
 
 
-def _list_candidates(kernel: Any, call: Call, arguments: tuple) -> None:
+def _list_candidates(kernel: Any, call: Call, arguments: tuple, power: bool, registers: int | None = None) -> None:
     count, size, _ = call.sizes
-    warps = candidate_blocks(size, call.exponent.kind is Kind.ENTMAX_POWER).warps
+    warps = candidate_blocks(size, power).warps
     scratch = (count, arguments[-1])
-    launch(kernel, count, (call.rows, call.p), arguments, warps, call.key, scratch=scratch)
+    launch(kernel, count, (call.rows, call.p), arguments, warps, call.key, registers, scratch)
 
 
 def _any_alpha(call: Call) -> None:
@@ -214,16 +218,26 @@ def _any_alpha_long(call: Call) -> None:
 
 def _outside(call: Call) -> None:
     count, size, _ = call.sizes
-    each, block, warps = row_tile(size)
+    each, depth, width, warps = outside_tile(size, call.rows.itemsize)
     tiles = tiles_per_program(count // each, warps)
-    arguments = (call.alphas, *call.sizes, tiles, each, block)
-    launch(entmax_outside_kernel, -(-count // (each * tiles)), (call.rows, call.p), arguments, warps)
+    arguments = (call.alphas, *call.sizes, tiles, each, depth, width)
+    registers = ABOVE_TWO_REGISTERS if warps <= 16 else None
+    launch(entmax_outside_kernel, -(-count // (each * tiles)), (call.rows, call.p), arguments, warps, None, registers)
+
+
+def _above_two(call: Call) -> None:
+    count, size, _ = call.sizes
+    each, depth, width, warps = folded_tile(size, call.rows.itemsize)
+    unmasked = size == depth * width and count % each == 0
+    arguments = (call.alpha, *call.sizes, unmasked, each, depth, width)
+    tensors = (call.rows, call.p)
+    launch(entmax_above_two_kernel, -(-count // each), tensors, arguments, warps, call.key, ABOVE_TWO_REGISTERS)
 
 
 def _above_two_long(call: Call) -> None:
-    arguments = (call.alphas, call.alpha, *call.sizes, call.alphas is not None, LONG_BLOCK.block)
-    count = len(call.rows)
-    launch(entmax_above_two_long_kernel, count, (call.rows, call.p), arguments, LONG_BLOCK.warps, call.key)
+    constants = (call.alphas is not None, *_candidates(call, False))
+    arguments = (call.alphas, call.alpha, *call.sizes, *constants)
+    _list_candidates(entmax_above_two_long_kernel, call, arguments, False, ABOVE_TWO_REGISTERS)
 
 
 def _general(call: Call) -> None:
@@ -258,6 +272,7 @@ FORWARD: dict[str, Callable[[Call], None]] = {
     "entmax_any_alpha_kernel": _any_alpha,
     "entmax_any_alpha_long_kernel": _any_alpha_long,
     "entmax_outside_kernel": _outside,
+    "entmax_above_two_kernel": _above_two,
     "entmax_above_two_long_kernel": _above_two_long,
     "general_kernel": _general,
     "general_long_kernel": _general_long,
