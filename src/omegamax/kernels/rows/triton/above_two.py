@@ -23,6 +23,7 @@ from omegamax.kernels.triton.device import (
     exp2_flush,
     folded_tile_indices,
     load_tile,
+    log2_approx,
     log2_flush,
     positive_power,
     reciprocal_approx,
@@ -255,6 +256,16 @@ def entmax_above_two_kernel(
     store_tile(p_ptr + row * K, column, mask, p, UNMASKED)
 
 
+# The gradient
+
+
+@triton.jit
+def take_larger(a0, a1, a2, b0, b1, b2):
+    """Combine entries of a value, an index and something else: that of the larger value, of equal ones the first."""
+    first = (a0 > b0) | ((a0 == b0) & (a1 < b1))
+    return tl.where(first, a0, b0), tl.where(first, a1, b1), tl.where(first, a2, b2)
+
+
 @triton.jit
 def above_two_vjp(p, g, a):
     """Return ``J g`` at ``p``, where ``s = p^(2 - alpha)`` of small probabilities may overflow.
@@ -262,13 +273,11 @@ def above_two_vjp(p, g, a):
     ``J`` annihilates constants: with ``g`` measured from the entry of the largest ``s``, that entry's own product is
     what the others leave, and no difference of large numbers is taken.
     """
-    on = (p > 0.0) & (a < float("inf"))
-    log_s = tl.where(on, (2.0 - a) * tl.log2(tl.where(on, p, 1.0)), float("-inf"))
-    anchor = tl.argmax(log_s, 1, keep_dims=True)
-    at = tl.arange(0, p.shape[1])[None, :] == anchor
-    h = g - row_sum(tl.where(at, g, 0.0))
-    most = tl.max(log_s, 1, keep_dims=True)
-    weight = tl.exp2(log_s - tl.where(most > float("-inf"), most, 0.0))
-    total = row_sum(weight)
-    sh = tl.where(on & ~at, tl.exp2(log_s) * h, 0.0)
-    return sh - weight / tl.where(total > 0.0, total, 1.0) * row_sum(sh)
+    on = (p > 0.0) & (a < INF)
+    log_s = tl.where(on, (2.0 - a) * log2_approx(tl.where(on, p, 1.0)), -INF)
+    column = tl.broadcast_to(tl.arange(0, p.shape[1])[None, :], p.shape)
+    most, anchor, g_anchor = tl.reduce((log_s, column, g), 1, take_larger, keep_dims=True)
+    weight = exp2_flush(log_s - tl.where(most > -INF, most, 0.0))
+    sh = tl.where(on & (column != anchor), exp2_flush(log_s) * (g - g_anchor), 0.0)
+    total, moved = row_sum2(weight, sh)
+    return sh - weight / tl.where(total > 0.0, total, 1.0) * moved

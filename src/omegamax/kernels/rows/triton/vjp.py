@@ -79,6 +79,8 @@ def entmax_vjp_kernel(
         h = g - row_sum(tl.where(on, p * g, 0.0))
         sh = tl.where(on, s * h, 0.0)
         out = tl.where(a == float("inf"), 0.0, (sh - p * row_sum(sh)) / (a - 1.0))
+    elif KIND == ENTMAX_ABOVE_2 and not PER_ROW:
+        out = above_two_vjp(p, g, a)
     else:
         s = jacobian_weight(p, a, KIND)
         total, moved = row_sum2(s, tl.where(on, s * g, 0.0))
