@@ -116,9 +116,9 @@ def any_alpha_tile(size: int, itemsize: int) -> FoldedTile:
 
 @functools.cache
 def outside_tile(size: int, itemsize: int) -> FoldedTile:
-    """Return the folded tile for rows whose own alpha is outside [1, 2], of which a thread has 32 entries."""
+    """Return the folded tile for rows whose own alpha is outside [1, 2]: at most 32 entries for each thread."""
     block = power_of_2(size)
-    return folded_tile(size, itemsize) if block <= 512 else _one_row_tile(block, itemsize, min(block // 1024 or 1, 32))
+    return any_alpha_tile(size, itemsize) if block <= 512 else _one_row_tile(block, itemsize, block // 1024)
 
 
 def _one_row_tile(block: int, itemsize: int, warps: int) -> FoldedTile:

@@ -85,6 +85,7 @@ def longest_rows() -> None:
         rows.entmax(torch.zeros(2, CANDIDATE_ROW[4]), 1.5, 1)
         rows.entmax(torch.zeros(2, POWER_ROW), 1.3, 1)
         rows.entmax(torch.zeros(2, POWER_ROW), 3.0, 1)
+        rows.entmax(torch.zeros(2, POWER_ROW + 1), 3.0, 1)
         z = torch.zeros(2, REGISTER_ROW)
         alpha, bound = torch.full((2, 1), 1.5), torch.full((2, 1), 0.5)
         rows.entmax(z, 1.0, 1)

@@ -16,7 +16,7 @@ pytest.importorskip("triton", minversion="3.4")
 @pytest.mark.parametrize(
     "operation, kernels",
     [
-        ("rows", 79),
+        ("rows", 83),
         ("bounds", 11),
         ("losses", 41),
         ("attention", 63),

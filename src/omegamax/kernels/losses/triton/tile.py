@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from omegamax.kernels.rows.triton.above_two import finite_exponents, solve_above_two
+from omegamax.kernels.rows.triton.above_two import find_support, finite_exponents, solve_smallest
 from omegamax.kernels.triton.deformed import exp_e_step, exp_e_terms, level_of_ties, newton_curvature
 from omegamax.kernels.triton.deformed import log_exp_e as log_exp_e
 from omegamax.kernels.triton.device import (
@@ -151,7 +151,8 @@ def solve_loss_level(x, a, size, KIND: tl.constexpr):
     if KIND == ENTMAX_ABOVE_2:
         if tl.max(a) > 2.0:
             e, q, out = finite_exponents(tl.where(a > 2.0, a, 3.0))
-            last, y, _, _ = solve_above_two(x, e, q, out)
+            last, _, threshold = find_support(x, e, q, out)
+            y, _ = solve_smallest(x, last, threshold, e, q)
             t = tl.where(a > 2.0, last, t)
             step = tl.where(a > 2.0, y, step)
     return t, step

@@ -5,10 +5,9 @@ probability is a root of its distance to it, and rounding the distance changes a
 first, then its smallest probability ``y``; the others follow from their exact distances to the last score of the
 support: ``p = (y^e + e (x - last))^(1/e)``.
 
-The support is small: no score below ``-1/e`` is in it. A folded tile (see
-:mod:`omegamax.kernels.triton.device`) is solved for the two largest entries along ``C`` alone. Their threshold is a
-lower bound of that of all entries, so that they hold the whole support where no other entry is above it; only where one
-is, the tile itself is solved.
+The support is small: no score below ``-1/e`` is in it. Of a folded tile (see :mod:`omegamax.kernels.triton.device`) the
+two largest entries along ``C`` are looked at first. Their threshold is a lower bound of that of all entries, so that
+they hold the whole support where no other entry is above it; only where one is, all entries are looked at.
 """
 
 from __future__ import annotations
@@ -125,9 +124,9 @@ def narrow_bracket(t, mass, above, below, least, most, far, log_far, near, log_n
 
 @triton.jit
 def find_support(x, e, q, out):
-    """Return the last score of the support of a tile, 0 if it is empty, the threshold ``out`` nearer, and an estimate.
+    """Return the last score of the support of a tile, a threshold at which the mass is at least 1, and an estimate.
 
-    At ``out`` the mass is at least 1.
+    ``out`` is such a threshold to begin with. The last score of an empty row is 0.
     """
     size: tl.constexpr = x.shape[1] * x.shape[2] if len(x.shape) == 3 else x.shape[1]
     mass, least, most = support_of_tile(x, out, 0.0, e, q)
@@ -194,17 +193,6 @@ def solve_smallest(x, last, t, e, q):
     return y - step, tl.maximum(p - slope * step, 0.0)
 
 
-@triton.jit
-def solve_above_two(x, e, q, out):
-    """Return of a tile with maxima 0 the last score of the support, its probability, and those of all entries.
-
-    Returns also a threshold at which the mass is at least 1; ``out`` is one to begin with.
-    """
-    last, out, t = find_support(x, e, q, out)
-    y, p = solve_smallest(x, last, t, e, q)
-    return last, y, p, out
-
-
 # Rows in registers
 
 
@@ -222,15 +210,18 @@ def above_two_probabilities(x, top, a):
         first, second = tl.reduce((x, tl.full(x.shape, -INF, tl.float32)), 1, two_largest, keep_dims=True)
         both = tl.permute(tl.join(first, second), (0, 3, 1, 2))
         both = tl.reshape(both, [x.shape[0], 2, x.shape[2]])
-        _, _, p_both, out = solve_above_two(both, e, q, out)
+        last, out, t = find_support(both, e, q, out)
         missed = row_sum((x > out).to(tl.int32)) - row_sum((both > out).to(tl.int32))
         if any_row(missed > 0, x):
-            _, _, p, _ = solve_above_two(x, e, q, out)
+            last, _, t = find_support(x, e, q, out)
+            _, p = solve_smallest(x, last, t, e, q)
         else:
+            _, p_both = solve_smallest(both, last, t, e, q)
             p_first, p_second = tl.max(p_both, 1, keep_dims=True), tl.min(p_both, 1, keep_dims=True)
             p = tl.where(x == first, p_first, tl.where(x == second, p_second, 0.0))
     else:
-        _, _, p, _ = solve_above_two(x, e, q, out)
+        last, _, t = find_support(x, e, q, out)
+        _, p = solve_smallest(x, last, t, e, q)
     return tl.where(top < INF, p, float("nan"))
 
 

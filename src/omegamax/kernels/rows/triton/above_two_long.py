@@ -20,7 +20,7 @@ from omegamax.kernels.rows.triton.above_two import (
     secant_threshold,
     smallest_step,
     smallest_terms,
-    solve_above_two,
+    solve_smallest,
     support_terms,
 )
 from omegamax.kernels.triton.device import (
@@ -102,7 +102,8 @@ def solve_above_two_long(
         at = tl.arange(0, LIST * GROUP)[None, None, :]
         column = tl.load(list_ptr + at // GROUP, mask=at // GROUP < found, other=K) + at % GROUP * BLOCK
         x = tl.load(z_ptr + column, mask=column < K, other=-INF).to(tl.float32) - top
-        _, _, p, _ = solve_above_two(x, e, q, out)
+        last, _, t = find_support(x, e, q, out)
+        _, p = solve_smallest(x, last, t, e, q)
         tl.store(p_ptr + column, p, mask=(column < K) & (p > 0.0))
     elif tl.max(((top != -INF) | (e != e)).to(tl.int32)) > 0:
         solve_by_passes(z_ptr, p_ptr, top, e, q, out, K, UNMASKED, BLOCK)
