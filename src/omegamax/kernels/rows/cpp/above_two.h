@@ -10,9 +10,11 @@
 
 namespace omegamax {
 
+constexpr double SMALLEST = 1e-280;  // of powers that keep their digits
+
 // (y^e + gap)^(1/e). At large e the power of y underflows, and is added as a logarithm.
 inline double raise_power(double y, double floor, double gap, double e) {
-    if (floor > 1e-280) return std::pow(floor + gap, 1 / e);
+    if (floor > SMALLEST) return std::pow(floor + gap, 1 / e);
     if (!(gap > 0) || !(y > 0)) return gap > 0 ? std::pow(gap, 1 / e) : y;
     const double a = e * std::log(y), b = std::log(gap);
     return std::exp((std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)))) / e);
@@ -47,9 +49,10 @@ void above_two_row(T* u, int64_t n, double e) {
     for (int step = 0; step < 200; step++) {
         double floor = std::pow(y, e), sum = 0, slope = 0;
         for (size_t j = 0; j < size; j++) {
-            double p = raise_power(y, floor, e * (top[j] - last), e);
+            const double gap = e * (top[j] - last), p = raise_power(y, floor, gap, e);
             sum += p;
-            if (p > 0) slope += std::pow(y / p, e - 1);
+            // (y / p)^(e - 1), of which the powers are known
+            if (p > 0) slope += floor > SMALLEST ? floor / y * p / (floor + gap) : std::pow(y / p, e - 1);
         }
         double lower = std::max(0.0, y - (sum - 1) / std::max(1.0, slope));
         if (!(lower < y)) break;

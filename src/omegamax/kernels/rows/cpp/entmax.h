@@ -202,7 +202,8 @@ struct Start {
 };
 
 // At fixed t <= 0, exp_e(t) falls as e grows, and so does the root: the roots for e = 1 and e = 1/2, roughly found and from
-// below, are a start. Below 1/2 it is the second itself, between them a point between.
+// below, tell where to start. n equal scores have the root (1 - n^-e) / e. Solved for log n, which depends on e far less than
+// the root does and not at all for equal scores, it is what is interpolated; below 1/2 it is that of 1/2.
 constexpr double ROUGH_EXCESS = 0.01;  // of the sum over one
 constexpr double ROUGH_SLACK = 1e-3;   // much more than rounding
 
@@ -214,14 +215,17 @@ INLINE Start<T> rough_threshold(const Power& power, const Vec<T>* x, int64_t n) 
     const Vec<T> one = newton<ACROSS, T>(Linear<T>(), x, n, edge, edge.high, rough).at.high + T(1);
     const DoubleWord<T> next{one - T(2), zero};
     const Vec<T> half = newton<ACROSS, T>(Square<T>(), x, n, next, splat<T>(-2), rough).at.high + T(2);
-    const Vec<T> between = minimum<T>((T(1) - power.e) * T(2), splat<T>(1));
+    const Vec<T> log_n_one = -log_one_plus<T>(-one), log_n_half = T(-2) * log_one_plus<T>(T(-0.5) * half);
+    // Between 1/2 and 1 log n falls along a curve, which this one follows for normal, uniform and heavy-tailed scores.
+    const Vec<T> u = maximum<T>(T(2) * power.e - T(1), zero), along = u * (T(1.6) - T(0.6) * u);
+    const Vec<T> log_n = log_n_half + (log_n_one - log_n_half) * along;
     const Vec<T> least = select<T>(power.e <= T(0.5), half, one) - T(ROUGH_SLACK);
-    return {{one + (half - one) * between, zero}, least};
+    return {{log_n * exponential_quotient<T>(-power.e * log_n), zero}, least};
 }
 
 template <bool ACROSS, class T, class Power>
 INLINE Root<T> general_threshold(const Power& power, const Vec<T>* x, int64_t n, const Start<T>& start) {
-    return newton<ACROSS, T>(power, x, n, start.at, Vec<T>{}, power.tolerance);
+    return newton<ACROSS, T>(power, x, n, start.at, start.least, power.tolerance);
 }
 
 template <bool ACROSS, class T, class Power>

@@ -18,7 +18,8 @@ struct Shape {
     int64_t rows() const { return outer * inner; }
 };
 
-constexpr int64_t SHORT_ROW = 64;  // entries; rows of at most this many go one to a lane
+// Rows of at most so many entries go one to a lane; of maps that take powers of all entries, rows of at most so many.
+constexpr int64_t SHORT_ROW = 384, SHORT_POWER_ROW = 64;
 
 template <class T>
 struct Scratch {

@@ -11,6 +11,7 @@
 #include "above_two.h"
 #include "entmax.h"
 #include "entmax_alpha.h"
+#include "entmax_refined.h"
 #include "entmax_vjp.h"
 #include "layout.h"
 #include "normmax.h"
@@ -44,14 +45,20 @@ inline bool float_suffices(double alpha, bool norm) {
     return norm ? alpha <= 1.5 || alpha == 2 || std::isinf(alpha) : (alpha >= 1 && alpha <= 1.5) || alpha == 2;
 }
 
-// Without a polynomial, digits are lost at the edge of the support, the more the larger that is. Entmax of a row across the
-// lanes is judged by the sum of its weights p^(1 - e), beyond which it is solved again in double; the others by length.
-constexpr double MAX_FLOAT_WEIGHT = 8;
+// Without a polynomial, digits are lost at the edge of the support, the more the larger that is.
 constexpr int64_t LONG_ROW = 4096;  // entries
 
 inline bool forward_in_float(double alpha, bool norm, Shape s) {
     if (!float_suffices(alpha, norm)) return false;
-    return alpha == 1 || s.K <= LONG_ROW || (!norm && s.inner == 1) || is_polynomial(Member(alpha, norm), norm);
+    return alpha == 1 || s.K <= LONG_ROW || is_polynomial(Member(alpha, norm), norm);
+}
+
+// Whether entmax of floats is solved in float, and corrected where that does not suffice.
+inline bool is_refined(double alpha) { return alpha >= 1 && alpha <= 2; }
+
+inline bool all_refined(const double* alpha, bool shared, int64_t begin, int64_t end) {
+    if (shared) return is_refined(*alpha) && *alpha != 1 && !is_polynomial(Member(*alpha, false), false);
+    return std::all_of(alpha + begin, alpha + end, is_refined);
 }
 
 // Calls `body` with the power of a member whose e <= 1.
@@ -225,9 +232,11 @@ INLINE void solve_lanes(Vec<T>* x, int64_t K, const Member* m, int lanes, bool n
 template <class T, class S>
 void solve_range(const S* z, S* p, const double* alpha, bool shared, bool norm, Shape shape, int64_t begin, int64_t end) {
     const int64_t K = shape.K;
-    // Powers in double are so costly that leaving out what cannot be in the support pays in short rows too.
-    const bool costly = !std::is_same<T, S>::value && shared && alpha[0] > 1;
-    if (shape.inner == 1 && (K > SHORT_ROW || (costly && K > 32))) {
+    // Powers, in double above all, are so costly that leaving out what cannot be in the support pays in short rows too.
+    const bool powers = shared && alpha[0] != 1 && !is_polynomial(Member(alpha[0], norm), norm);
+    const bool costly = !std::is_same<T, S>::value && alpha[0] > 1;
+    const int64_t short_row = !powers ? SHORT_ROW : costly ? SHORT_POWER_ROW / 2 : SHORT_POWER_ROW;
+    if (shape.inner == 1 && K > short_row) {
         Scratch<T> x(2 * (K / Simd<T>::W + 2));
         return solve_rows<T>(z, p, K, Member(alpha[0], norm), norm, begin, end, x.v);
     }
@@ -316,25 +325,32 @@ void share(Shape shape, int threads, Work work) {
 }
 
 // Calls work(parameter, shared, begin, end) on the rows [begin, end), which have a parameter each in `rows`, or, where it is
-// null, share `value`. Rows of their own take what there is for a shared one: a run of equal parameters is given at once.
-template <class Work>
-void by_parameter(const double* rows, double value, bool own, int64_t begin, int64_t end, Work work) {
+// null, share `value`. A run of rows goes at once: of `own` rows those with equal parameters, or with any that go `together`.
+template <class Together, class Work>
+void by_parameter(const double* rows, double value, bool own, int64_t begin, int64_t end, Together together, Work work) {
     if (rows == nullptr) return work(&value, true, begin, end);
     if (!own) return work(rows, false, begin, end);
     for (int64_t i = begin, next; i < end; i = next) {
-        for (next = i + 1; next < end && rows[next] == rows[i];) next++;
-        work(rows + i, true, i, next);
+        const bool mixed = together(rows[i]);
+        for (next = i + 1; next < end && (mixed ? together(rows[next]) : rows[next] == rows[i]);) next++;
+        work(mixed ? rows : rows + i, !mixed, i, next);
     }
 }
 
 template <class T>
 void forward(int kind, const T* z, T* p, double value, const double* rows, Shape s, int threads) {
     const bool norm = Kind(kind) == Kind::NORMMAX, k_subsets = Kind(kind) == Kind::K_SUBSETS;
-    const bool own = s.inner == 1 && s.K > SHORT_ROW && !k_subsets;
+    const bool own = s.inner == 1 && s.K > SHORT_POWER_ROW && !k_subsets;
+    const bool refines = std::is_same<T, float>::value && !norm && !k_subsets;
+    const auto together = [&](double alpha) { return refines && s.K <= SHORT_ROW && is_refined(alpha); };
     share(s, threads, [&](int64_t from, int64_t to) {
-        by_parameter(rows, value, own, from, to, [&](const double* parameter, bool shared, int64_t begin, int64_t end) {
-            if (k_subsets) k_subsets_range<T>(z, p, parameter, shared, s, begin, end);
-            else if (shared && forward_in_float(*parameter, norm, s)) solve_range<T>(z, p, parameter, true, norm, s, begin, end);
+        by_parameter(rows, value, own, from, to, together, [&](const double* parameter, bool shared, int64_t begin,
+                                                               int64_t end) {
+            if (k_subsets) return k_subsets_range<T>(z, p, parameter, shared, s, begin, end);
+            if constexpr (std::is_same<T, float>::value)
+                if (refines && all_refined(parameter, shared, begin, end))
+                    return solve_refined(z, p, parameter, shared, s, begin, end);
+            if (shared && forward_in_float(*parameter, norm, s)) solve_range<T>(z, p, parameter, true, norm, s, begin, end);
             else solve_range<double>(z, p, parameter, shared, norm, s, begin, end);
         });
     });
@@ -344,7 +360,9 @@ template <class T>
 void backward(int kind, const T* p, const T* g, T* out, double value, const double* rows, Shape s, int threads) {
     const bool norm = Kind(kind) == Kind::NORMMAX;
     share(s, threads, [&](int64_t from, int64_t to) {
-        by_parameter(rows, value, s.inner == 1, from, to, [&](const double* parameter, bool shared, int64_t begin, int64_t end) {
+        const auto apart = [](double) { return false; };
+        by_parameter(rows, value, s.inner == 1, from, to, apart, [&](const double* parameter, bool shared, int64_t begin,
+                                                                     int64_t end) {
             // k-subsets and alpha = 1.75 are plain sums and square roots; see float_suffices() for the rest.
             const bool plain = Kind(kind) == Kind::K_SUBSETS ||
                                (shared && (*parameter == 1.75 || float_suffices(*parameter, norm)));
