@@ -1,4 +1,4 @@
-"""Rows of floats in compiled C++, against float64: tiles of short rows, columns, long rows, and an alpha for each row."""
+"""Rows of floats in compiled C++, against float64: tiles of short rows, columns, long rows, alphas by row."""
 
 from __future__ import annotations
 
