@@ -172,6 +172,16 @@ def log_volume_slope(e: Scalar, n: int) -> Scalar:
     return total
 
 
+def log_stretch(e: Scalar, n: int) -> Scalar:
+    r"""Return ``log k - (e/2) log det C`` of the ``k C`` that is the Sigma of a beta-Gaussian with the covariance C.
+
+    >>> round(math.exp(log_stretch(1.0, 1)), 6), round(2 / 3 * 5**1.5, 6)  # eq. 4.3 of Farinhas (2021)
+    (7.45356, 7.45356)
+    """
+    volume = log_volume(e, n) - n / 2 * math.log(2 * math.pi)
+    return (1 + e * (n / 2)) * _log1p(e * (n / 2 + 1)) - e * volume
+
+
 def _steps(n: int) -> list[float]:
     """Return 1, 2, ..., n/2 for even n and 3/2, 5/2, ..., n/2 for odd n."""
     return [n / 2 - k for k in range(n // 2)][::-1]

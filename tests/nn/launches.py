@@ -73,8 +73,14 @@ def count_launches(
             patch.setattr(kernels, "solve", launch)
             patch.setattr(kernels, "load", lambda op, name: load(op, "triton" if name == "cpu" else name))
             patch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])
-            for package in ("gaussian", "contour", "mixtures"):
-                patch.setattr(import_module(f"omegamax.kernels.{package}.triton.launcher"), "launch", note)
+            launchers = {
+                "moments": "launch_kept",
+                "gaussian": "launch_kept",
+                "contour": "launch_kept",
+                "mixtures": "launch",
+            }
+            for package, name in launchers.items():
+                patch.setattr(import_module(f"omegamax.kernels.{package}.triton.launcher"), name, note)
         step()
         launched.clear()
         with Launches() as ahead:

@@ -20,9 +20,9 @@ from torch.distributions.utils import lazy_property
 
 from omegamax._checks import check_above
 from omegamax._first_order import FirstOrder, has_first_order
-from omegamax._numerics import log_ratio, log_volume, log_volume_slope, phi
+from omegamax._numerics import log_ratio, log_stretch, log_volume, log_volume_slope, phi
 from omegamax.densities._quadratic import Quadratic, as_location
-from omegamax.densities._root import Root, root_of_scale
+from omegamax.densities._root import MatchedRoot, Root, root_of_scale
 from omegamax.densities._standard import cumulative, draw
 
 Own = TypeVar("Own", bound="BetaGaussian")
@@ -103,25 +103,7 @@ class BetaGaussian(Quadratic):
         n = mean.shape[-1]
         alpha = check_above(name, "alpha", alpha, n / (n + 2))
         root = root_of_scale(name, "covariance", covariance, n, mean, cls._validates(validate_args))
-        e = _wide(alpha) - 1
-        if not isinstance(e, Tensor) and e == 0:
-            return cls._from_root(mean, root, alpha, validate_args)
-        if n == 1 and not isinstance(e, Tensor):  # the same as below, in few operations: a power of the deviation
-            log_factor = (1 + e / 2) * math.log(1 + 1.5 * e) - e * (log_volume(e, 1) - 0.5 * math.log(2 * math.pi))
-            values = math.exp(0.5 * log_factor) * root.values.pow(1 + e / 2)
-            return cls._from_root(mean, Root(values, True), alpha, validate_args)
-        # Sigma = k Cov with log k = g log(g + e) - e (delta - A(Cov)), A the logarithm of the Gaussian's volume.
-        constant = _like((1 + e * (n / 2)) * _log(1 + e * (n / 2 + 1)) - e * log_volume(e, n), root.given)
-        if n == 2 and not isinstance(e, Tensor) and not root.diagonal:  # Sigma itself: whoever needs a factor makes one
-            square = root.gram()
-            stretch = partial(_stretch, scale=math.exp(constant + e * math.log(2 * math.pi)), power=e / 2)
-            if has_first_order(square):
-                sigma = FirstOrder.apply(stretch, _pull_stretch_back, lambda c: stretch(c)[0][0], square)
-            else:
-                sigma = stretch(square)[0][0]
-            return cls._from_root(mean, Root(None, False, sigma), alpha, validate_args)
-        log_factor = constant + _like(e, root.values) * _gaussian_volume(root, n)
-        return cls._from_root(mean, root.times((0.5 * log_factor).exp()), alpha, validate_args)
+        return cls._from_root(mean, match_root(root, n, alpha, cls._validates(validate_args)), alpha, validate_args)
 
     def marginal(self, indices: int | Sequence[int]) -> BetaGaussian:
         """Return the density of some of the coordinates: a beta-Gaussian again, with an alpha nearer to 1.
@@ -308,6 +290,33 @@ class BetaGaussian(Quadratic):
 
     def _cast(self, value: Any) -> Any:
         return _like(value, self._loc)
+
+
+def match_root(root: Root, n: int, alpha: float | Tensor, at_once: bool) -> Root:
+    """Return the root of the Sigma of the density of alpha that has the covariance of this root.
+
+    ``at_once``: Sigma is made now, and not only when someone asks for it.
+    """
+    e = _wide(alpha) - 1
+    if not isinstance(e, Tensor) and e == 0:
+        return root
+    if n == 1 and not isinstance(e, Tensor):  # the same as below, in few operations: a power of the deviation
+        return Root(math.exp(0.5 * log_stretch(e, 1)) * root.values.pow(1 + e / 2), True)
+    if n == 2 and not isinstance(e, Tensor) and not root.diagonal:  # Sigma itself: whoever needs a factor makes one
+        square, match = root.gram(), partial(stretch_in_plane, e=e)
+        if at_once or not has_first_order(square):
+            return Root(None, False, match(square))
+        return MatchedRoot(square, alpha, match)
+    log_factor = _like(log_stretch(e, n), root.values) + _like(e, root.values) * root.log_det()
+    return root.times((0.5 * log_factor).exp())
+
+
+def stretch_in_plane(covariance: Tensor, e: float) -> Tensor:
+    """Return the Sigma of covariances ``[*, 2, 2]``, for alpha = 1 + e."""
+    stretch = partial(_stretch, scale=math.exp(log_stretch(e, 2)), power=e / 2)
+    if has_first_order(covariance):
+        return FirstOrder.apply(stretch, _pull_stretch_back, lambda c: stretch(c)[0][0], covariance)
+    return stretch(covariance)[0][0]
 
 
 def _stretch(square: Tensor, scale: float, power: float) -> tuple[tuple[Tensor], tuple[Tensor, Tensor, Tensor]]:

@@ -27,7 +27,7 @@ from omegamax._constraints import (
 from omegamax._numerics import working_dtype
 from omegamax._torch_internals import new_instance
 from omegamax.densities._base import Density
-from omegamax.densities._root import Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
+from omegamax.densities._root import MatchedRoot, Root, inverse_root, root_of_diagonal, root_of_scale, root_of_tril
 
 Own = TypeVar("Own", bound="Quadratic")
 
@@ -115,6 +115,8 @@ class Quadratic(Density):
         self.loc = loc.expand((*batch, n))
         self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
         # The one form that was given; torch checks it. The others are made when asked for.
+        if isinstance(root, MatchedRoot):
+            return
         if root.square is None:
             self.scale_tril = root.tril().expand((*batch, n, n))
         elif root.diagonal:

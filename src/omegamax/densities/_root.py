@@ -28,7 +28,12 @@ class Root:
         assert values is not None or square is not None
         self._values = values
         self.diagonal = diagonal
-        self.square = square
+        self._square = square
+
+    @property
+    def square(self) -> Tensor | None:
+        """Return Sigma, or its diagonal, if that is what was given."""
+        return self._square
 
     @property
     def values(self) -> Tensor:
@@ -96,6 +101,34 @@ class Root:
             return Root(self.values[..., indices], True)
         rows = self.values[..., indices, :]
         return Root(cholesky(rows @ rows.mT), False)
+
+
+class MatchedRoot(Root):
+    """The root of the Sigma that belongs to a covariance ``[*, n, n]``: a multiple of it, made if anyone asks for it.
+
+    Args:
+        covariance: that of the density of ``alpha``.
+        match: returns Sigma.
+    """
+
+    def __init__(self, covariance: Tensor, alpha: float, match: Callable[[Tensor], Tensor]):
+        self._values = self._square = None
+        self.diagonal = False
+        self.covariance, self.alpha = covariance, alpha
+        self._match = match
+
+    @property
+    def square(self) -> Tensor:
+        """Return Sigma, with its gradient, in whatever mode it is first asked for."""
+        if self._square is None:
+            with torch.enable_grad():
+                self._square = self._match(self.covariance)
+        return self._square
+
+    @property
+    def given(self) -> Tensor:
+        """Return the covariance."""
+        return self.covariance
 
 
 def cholesky(matrix: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ PACKAGES = (
     "bounds",
     "losses",
     "attention",
+    "moments",
     "gaussian",
     "contour",
     "mixtures",

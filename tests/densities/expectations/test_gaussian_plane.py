@@ -65,6 +65,28 @@ def test_first_and_second_derivatives(alpha, make):
     assert gradgradcheck(value, (loc, covariance))
 
 
+@pytest.mark.parametrize("alpha", ALPHAS[1:])
+def test_scale_is_made_from_the_covariance_when_it_is_asked_for(alpha):
+    """Without arguments to validate no expectation over the plane needs it; it has its gradient all the same."""
+    loc, covariance = inputs()
+    eager = BetaGaussian.from_moments(loc, covariance, alpha, validate_args=True)
+
+    def expect_with_another_alpha(p: BetaGaussian) -> Tensor:
+        return BetaGaussian._from_root(p.loc, p._root, 1.25, False).expect(ROUND)
+
+    for make in (lambda p: p.scale, lambda p: p.expand((2, 5)).scale_tril[0], expect_with_another_alpha):
+        lazy = BetaGaussian.from_moments(loc, covariance, alpha, validate_args=False)
+        torch.testing.assert_close(make(lazy), make(eager), rtol=1e-12, atol=1e-300)
+        totals = [make(p).square().sum() for p in (lazy, eager)]
+        found, wanted = (torch.autograd.grad(t, covariance, retain_graph=True)[0] for t in totals)
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-14)
+    lazy = BetaGaussian.from_moments(loc, covariance, alpha, validate_args=False)
+    assert "scale" in eager.__dict__ and "scale" not in lazy.__dict__
+    with torch.no_grad():
+        assert lazy.scale.isfinite().all()
+    assert lazy.scale.requires_grad
+
+
 def test_functions_with_peak_one_and_single_precision():
     basis = GaussianRBF.grid(3, 2, 0.02, normalised=False)
     loc, covariance = (t.detach() for t in inputs())

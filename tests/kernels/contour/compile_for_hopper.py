@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from kernels.hopper import compile_kernel
+from omegamax.kernels.contour import Form
 from omegamax.kernels.contour.reference import NODES
 from omegamax.kernels.contour.triton.launcher import _constants
 from omegamax.kernels.contour.triton.plane import contour_in_plane_kernel
-from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel
+from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel, plane_vjp_kernel
 
 
 def compiled(kernel, dtype: str, **constants) -> None:
@@ -22,11 +23,12 @@ def main() -> None:
     for dtype in ("fp32", "fp64"):
         for is_round in (True, False):
             compiled(gaussian_in_plane_kernel, dtype, ROUND=is_round, BLOCK=128)
-        for alpha, factored in ((4 / 3, False), (2.0, True)):
-            names = ("ALPHA", "M", "LOG_ALPHA", "LOG_GAMMA_SCALE")
+        compiled(plane_vjp_kernel, dtype, BLOCK=128)
+        for alpha, form in ((4 / 3, Form.SIGMA), (2.0, Form.FACTOR), (1.5, Form.COVARIANCE)):
+            names = ("ALPHA", "M", "LOG_ALPHA", "LOG_GAMMA_SCALE", "LOG_STRETCH")
             numbers = dict(zip(names, _constants(alpha), strict=True))
             count, step = NODES[dtype == "fp64"]
-            sizes = {"FACTORED": factored, "NODES": count, "STEP": step, "BLOCK": 128}
+            sizes = {"FORM": form.value, "NODES": count, "STEP": step, "BLOCK": 128}
             compiled(contour_in_plane_kernel, dtype, **numbers, **sizes)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", minversion="3.4")
 
-from omegamax.kernels.contour import reference
+from omegamax.kernels.contour import Form, reference
 from omegamax.kernels.contour.triton.launcher import contour_in_plane
 
 F64 = torch.float64
@@ -33,15 +33,15 @@ def functions(count: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("alpha, fine", [(4 / 3, False), (1.5, True), (2.0, False), (1.05, True)])
-@pytest.mark.parametrize("factored", [True, False])
-def test_values_and_slopes(alpha, fine, factored):
+@pytest.mark.parametrize("form", Form)
+def test_values_and_slopes(alpha, fine, form):
     (loc, sigma), (centers, variance) = densities(), functions(5)
-    if factored:
+    if form is Form.FACTOR:
         sigma = torch.linalg.cholesky(sigma)
     else:  # without the thin one, whose factor hangs on whether a product is rounded before it is taken from a sum
         loc, sigma = loc[:3], sigma[:3]
-    found = contour_in_plane(loc, sigma, centers, variance, alpha, factored, fine)
-    wanted = reference.contour_in_plane(loc, sigma, centers, variance, alpha, factored, fine)
+    found = contour_in_plane(loc, sigma, centers, variance, alpha, form, fine)
+    wanted = reference.contour_in_plane(loc, sigma, centers, variance, alpha, form, fine)
     assert found.shape == (len(loc), 7, 5)
     # Slopes are sums of terms of either sign: measured by the largest of a density.
     unit = wanted.abs().amax((-1, -2), keepdim=True)
@@ -53,9 +53,9 @@ def test_a_factor_serves_as_well_and_single_precision_is_rounded_once():
     (loc, sigma), (centers, variance) = densities(), functions(3)
     factor = torch.linalg.cholesky(sigma)
     single = [t.float() for t in (loc[:3], factor[:3], centers, variance)]
-    found = contour_in_plane(*single, 2.0, True, False)
+    found = contour_in_plane(*single, 2.0, Form.FACTOR, False)
     assert found.dtype == torch.float32
-    wanted = reference.contour_in_plane(*(t.double() for t in single), 2.0, True, False)
+    wanted = reference.contour_in_plane(*(t.double() for t in single), 2.0, Form.FACTOR, False)
     torch.testing.assert_close(found, wanted.float())
 
 
@@ -64,6 +64,6 @@ def test_what_is_no_density_spoils_itself_only():
     loc, sigma = loc[:3].clone(), sigma[:3].clone()
     sigma[1] = torch.tensor([[1.0, 2.0], [2.0, 1.0]])  # not positive definite
     loc[2] = torch.nan
-    found = contour_in_plane(loc, sigma, centers, variance, 2.0, False, False)
+    found = contour_in_plane(loc, sigma, centers, variance, 2.0, Form.SIGMA, False)
     assert found[0].isfinite().all() and found[1:].isnan().all()
-    assert contour_in_plane(loc[:0], sigma[:0], centers, variance, 2.0, False, False).shape == (0, 7, 3)
+    assert contour_in_plane(loc[:0], sigma[:0], centers, variance, 2.0, Form.SIGMA, False).shape == (0, 7, 3)

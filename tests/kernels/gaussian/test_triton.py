@@ -8,7 +8,7 @@ import torch
 pytest.importorskip("triton", minversion="3.4")
 
 from omegamax.kernels.gaussian import reference
-from omegamax.kernels.gaussian.triton.launcher import gaussian_in_plane
+from omegamax.kernels.gaussian.triton.launcher import gaussian_in_plane, plane_vjp
 
 F64 = torch.float64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -76,3 +76,19 @@ def test_batches_and_what_is_not_a_number():
     assert found.shape == (1, 5, 7, 7)
     assert found[0, 1].isnan().all() and found[0, [0, 2, 3, 4]].isfinite().all()
     assert gaussian_in_plane(loc[:0], sigma[:0], centers, spread).shape == (0, 7, 7)
+
+
+@pytest.mark.parametrize("dtype, within", [(torch.float32, 1e-5), (F64, 1e-14)])
+@pytest.mark.parametrize("count", [1, 7, 300])  # a function, a block that is not full, and three blocks
+@pytest.mark.usefixtures("run_time_loops")
+def test_the_way_back_to_one_density(count, dtype, within):
+    torch.manual_seed(0)
+    both, g = torch.randn(2, 3, 7, count, dtype=dtype).to(DEVICE), torch.randn(count, 2, 3, dtype=dtype).to(DEVICE)
+    g = g.movedim(0, -1)  # no row of which is in one piece
+    for ours, theirs in zip(plane_vjp(both, g), reference.plane_vjp(both.double(), g.double()), strict=True):
+        assert ours.dtype == dtype and ours.shape == theirs.shape and ours.is_contiguous()
+        torch.testing.assert_close(ours.double(), theirs, rtol=within, atol=within * count)
+    assert [t.shape for t in plane_vjp(both[:0], g[:0])] == [(0, 3, 2), (0, 3, 2, 2)]
+    both[1, 2, 4, 0] = torch.nan  # spoils one number of one density
+    of_loc, of_matrix = plane_vjp(both, g)
+    assert of_matrix[1, 2, 0, 1].isnan() and of_matrix.isnan().sum() == 1 and of_loc.isfinite().all()

@@ -1,5 +1,6 @@
 """The contour integral behind expectations of Gaussians under compact densities."""
 
+from omegamax.kernels.contour.plane import Form as Form
 from omegamax.kernels.contour.reference import count_results as count_results
 from omegamax.kernels.contour.reference import log_gamma_scale as log_gamma_scale
 from omegamax.kernels.contour.reference import log_one_plus as log_one_plus

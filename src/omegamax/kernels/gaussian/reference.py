@@ -41,3 +41,14 @@ def gaussian_in_plane(loc: Tensor, sigma: Tensor, centers: Tensor, spread: Tenso
     mixed = half * (u * v + share * lower)
     in_sigma = (half * (u.square() - upper - share.square() * lower), mixed, mixed, half * (v.square() - lower))
     return torch.stack([value, value * u, value * v, *in_sigma], -2).to(loc.dtype)
+
+
+def plane_vjp(both: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients in ``loc``, ``[*, 2]``, and in the matrix, ``[*, 2, 2]``, of expectations over the plane.
+
+    Args:
+        both: expectations of J functions and their derivatives, ``[*, 7, J]``, as :func:`gaussian_in_plane` has them.
+        g: the gradient in the expectations, ``[*, J]``.
+    """
+    moved = (both[..., 1:, :] * g.unsqueeze(-2)).sum(-1)
+    return moved[..., :2], moved[..., 2:].unflatten(-1, (2, 2))

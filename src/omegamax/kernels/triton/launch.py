@@ -134,6 +134,14 @@ def launch(
     _kept[key] = KeptLaunch(made, programs, arguments, first.device.index, scratch)
 
 
+def launch_kept(kernel: Any, programs: int, tensors: tuple[Tensor, ...], arguments: tuple, warps: int) -> None:
+    """Run ``kernel(*tensors, *arguments)`` as it was run before on tensors of these types, where it was."""
+    key = (kernel.__name__, programs, arguments, warps, tensors[0].device, *(t.dtype for t in tensors))
+    kept = _find(key)
+    if kept is None or not kept(*(t.data_ptr() for t in tensors)):
+        launch(kernel, programs, tensors, arguments, warps, key)
+
+
 def _known(kernel: Any) -> bool:
     return KNOWN and all(hasattr(kernel, a) for a in ("run", "function", "packed_metadata"))
 

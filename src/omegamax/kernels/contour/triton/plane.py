@@ -5,15 +5,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from omegamax.kernels.contour.plane import Form
 from omegamax.kernels.contour.triton.path import PI, find_saddle, improve, log1p, weigh
 
+FACTOR = tl.constexpr(Form.FACTOR.value)
+COVARIANCE = tl.constexpr(Form.COVARIANCE.value)
 NAN = tl.constexpr(float("nan"))
 LOG_2_PI = tl.constexpr(1.8378770664093454836)
 
 
 @triton.jit
 def load_root(matrix_ptr, row, FACTORED: tl.constexpr):
-    """Return the lower triangle of the factor of Sigma, float64; NaN if there is none."""
+    """Return the lower triangle of the factor of a matrix, float64; NaN if there is none."""
     first = tl.load(matrix_ptr + 4 * row).to(tl.float64)
     below = tl.load(matrix_ptr + 4 * row + 2).to(tl.float64)
     last = tl.load(matrix_ptr + 4 * row + 3).to(tl.float64)
@@ -60,7 +63,8 @@ def contour_in_plane_kernel(
     M: tl.constexpr,
     LOG_ALPHA: tl.constexpr,
     LOG_GAMMA_SCALE: tl.constexpr,
-    FACTORED: tl.constexpr,
+    LOG_STRETCH: tl.constexpr,
+    FORM: tl.constexpr,
     NODES: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -69,7 +73,12 @@ def contour_in_plane_kernel(
     row = (tl.program_id(0) // blocks).to(tl.int64)
     j = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
     kept = j < J
-    first, below, last = load_root(matrix_ptr, row, FACTORED)
+    first, below, last = load_root(matrix_ptr, row, FORM == FACTOR)
+    stretch = 1.0 + 0.0 * first
+    if FORM == COVARIANCE:
+        stretch = tl.exp(LOG_STRETCH + (ALPHA - 1.0) * (tl.log(first) + tl.log(last)))
+        unit_stretch = tl.sqrt(stretch)
+        first, below, last = unit_stretch * first, unit_stretch * below, unit_stretch * last
     B = (LOG_ALPHA - LOG_2_PI - tl.log(first) - tl.log(last)) / ALPHA
     h = tl.exp((ALPHA - 1.0) * B) / (ALPHA - 1.0)
     cos, sin, d0, d1 = find_axes(first, below, last)
@@ -127,7 +136,9 @@ def contour_in_plane_kernel(
     mixed = 0.5 * scale * cross * x * y / (h * d0 * d1)
     # What comes through the normaliser: h in_h is -(turn0 + turn1).
     through = (value - (ALPHA - 1.0) * (turn0 + turn1)) * (-0.5 / ALPHA)
-    along, across = (through - turn0) / d0, (through - turn1) / d1
+    if FORM == COVARIANCE:
+        through += 0.5 * (ALPHA - 1.0) * (2.0 * through - turn0 - turn1)
+    along, across, mixed = stretch * (through - turn0) / d0, stretch * (through - turn1) / d1, stretch * mixed
     slant = 2.0 * cos * sin * mixed
     off = cos * sin * (across - along) + (cos * cos - sin * sin) * mixed
     out = out_ptr + 7 * J * row + j

@@ -1,4 +1,4 @@
-"""Launch the kernel of Gaussian functions under Gaussians."""
+"""Launch the kernels of Gaussian functions under Gaussians."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 from torch import Tensor
 
-from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel
+from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel, plane_vjp_kernel
 from omegamax.kernels.tiles import power_of_2
-from omegamax.kernels.triton.launch import launch
+from omegamax.kernels.triton.launch import launch_kept
 
-BLOCK = 128  # functions of a program, at most: one for each thread
+BLOCK = 128  # functions of a program, or of a block, at most: one for each thread
 
 
 def gaussian_in_plane(loc: Tensor, sigma: Tensor, centers: Tensor, spread: Tensor) -> Tensor:
@@ -22,5 +22,17 @@ def gaussian_in_plane(loc: Tensor, sigma: Tensor, centers: Tensor, spread: Tenso
         blocks = -(-count // block)
         tensors = (*(t.contiguous() for t in (loc, sigma, centers, spread)), out)
         arguments = (count, blocks, spread.dim() == 1, block)
-        launch(gaussian_in_plane_kernel, rows * blocks, tensors, arguments, max(block // 32, 1))
+        launch_kept(gaussian_in_plane_kernel, rows * blocks, tensors, arguments, max(block // 32, 1))
     return out
+
+
+def plane_vjp(both: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Differentiate like :func:`omegamax.kernels.gaussian.reference.plane_vjp`."""
+    *batch, _, count = both.shape
+    of_loc, of_matrix = both.new_empty((*batch, 2)), both.new_empty((*batch, 2, 2))
+    rows = math.prod(batch)
+    if rows:
+        block = min(BLOCK, power_of_2(max(count, 1)))
+        tensors = (both.contiguous(), g.contiguous(), of_loc, of_matrix)
+        launch_kept(plane_vjp_kernel, rows, tensors, (count, block), max(block // 32, 1))
+    return of_loc, of_matrix

@@ -1,4 +1,7 @@
-"""One program integrates a block of functions under one density; see ``../reference.py`` for the formulas."""
+"""One program integrates a block of functions under one density; another takes the way back to one density.
+
+See ``../reference.py`` for the formulas.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,23 @@ def gaussian_in_plane_kernel(
     tl.store(out + 4 * J, mixed, mask=kept)
     tl.store(out + 5 * J, mixed, mask=kept)
     tl.store(out + 6 * J, half * (v * v - lower), mask=kept)
+
+
+@triton.jit
+def plane_vjp_kernel(both_ptr, g_ptr, loc_ptr, matrix_ptr, J, BLOCK: tl.constexpr):
+    """Write the gradients in a location and in a matrix: sums over the functions of each density."""
+    row = tl.program_id(0).to(tl.int64)
+    both_ptr += 7 * J * row
+    g_ptr += J * row
+    k = tl.arange(0, 8)
+    sums = tl.zeros((8, BLOCK), loc_ptr.dtype.element_ty)
+    for start in range(0, J, BLOCK):
+        j = start + tl.arange(0, BLOCK)
+        g = tl.load(g_ptr + j, mask=j < J, other=0.0)
+        slopes = tl.load(
+            both_ptr + (k[:, None] + 1) * J + j[None, :], mask=(k < 6)[:, None] & (j < J)[None, :], other=0.0
+        )
+        sums += slopes * g[None, :]
+    moved = tl.sum(sums, 1)
+    tl.store(loc_ptr + 2 * row + k, moved, mask=k < 2)
+    tl.store(matrix_ptr + 4 * row + k - 2, moved, mask=(k >= 2) & (k < 6))

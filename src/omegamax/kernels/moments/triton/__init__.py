@@ -1,0 +1,1 @@
+"""Moments of points under weights on a GPU."""
