@@ -46,10 +46,23 @@ def test_over_the_plane_in_plain_torch(alpha, most):
     check(ContinuousAttention(PLANE, alpha, positions=(14, 14)), 196, most)
 
 
-@pytest.mark.parametrize("alpha, most", [(1.0, (22, 19)), (1.5, (31, 28)), (2.0, (31, 28)), (4 / 3, (31, 28))])
-def test_over_the_plane_with_kernels(alpha, most):
+@pytest.mark.parametrize("combined, most", [(False, (5, 7)), (True, (6, 9))])
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0, 4 / 3])
+def test_over_the_plane_with_kernels(alpha, combined, most):
     pytest.importorskip("triton", minversion="3.4")
-    check(ContinuousAttention(PLANE, alpha, positions=(14, 14)), 196, most, fused=True)
+    layer = ContinuousAttention(PLANE, alpha, positions=(14, 14), combined=combined)
+    check(layer, 196, most, fused=True)
+    if not combined:  # moments, expectation, weights, and context; where a row is lost, nothing
+        ahead, _ = count_launches(*step(layer, 196), fused=True)
+        expect = "gaussian_in_plane_kernel" if alpha == 1 else "contour_in_plane_kernel"
+        assert dict(ahead.kernels) == {"moments_kernel": 1, expect: 1, "aten::bmm": 2, "aten::where": 1}
+
+
+def test_weights_are_made_to_sum_to_one_in_one_launch():
+    pytest.importorskip("triton", minversion="3.4")
+    layer = MultimodalAttention(PLANE, 2, positions=(14, 14))
+    ahead, back = count_launches(*step(layer, 196), fused=True)
+    assert ahead.kernels["moments_kernel"] == back.kernels["moments_vjp_kernel"] == 1
 
 
 @pytest.mark.parametrize("components", ["fixed", "selected"])

@@ -199,35 +199,39 @@ class BatchPositions:
 
     def coordinates(self, like: Tensor) -> list[Tensor]:
         """Return n coordinates ``[*, L]``; finite, though meaningless, where there is no value."""
+        return list(self.table(like).unbind(-2))
+
+    def table(self, like: Tensor) -> Tensor:
+        """Return the coordinates in one tensor, ``[*, n, L]``."""
         if self.points is not None:
             points = self.points.to(like)
             if self.present is not None:
                 points = torch.where(self.present.unsqueeze(-1), points, 0.5)
-            return list(points.unbind(-1))
+            return points.mT
         if self.dimension == 1:  # few operations: of a short text they take longer than what they compute
             odd = torch.arange(1, 2 * self.width + 1, 2, dtype=like.dtype, device=like.device)
             if self.counts is not None:
-                return [odd / (2 * self.counts.clamp(min=1)).unsqueeze(-1)]
+                return (odd / (2 * self.counts.clamp(min=1)).unsqueeze(-1)).unsqueeze(-2)
             assert self.sizes is not None
             one = len(set(self.sizes)) == 1
-            return [odd / (2 * max(self.sizes[0][0], 1) if one else self._line_table(like)[0])]
+            return (odd / (2 * max(self.sizes[0][0], 1) if one else self._line_table(like)[0])).unsqueeze(-2)
         if self._is_one_grid() and is_plain(like):
-            return list(_keep_coordinates(self.sizes[0], self.width, like.dtype, like.device).unbind(0))  # type: ignore[index]
-        return self._make_coordinates(like)
+            return _keep_table(self.sizes[0], self.width, like.dtype, like.device)  # type: ignore[index]
+        return self._make_table(like)
 
     def _is_one_grid(self) -> bool:
         """Tell whether all examples are grids of the same size."""
         return self.points is None and self.sizes is not None and len(set(self.sizes)) == 1
 
-    def _make_coordinates(self, like: Tensor) -> list[Tensor]:
-        """Return those of regular grids."""
+    def _make_table(self, like: Tensor) -> Tensor:
+        """Return that of regular grids."""
         index = torch.arange(self.width, device=like.device)
         axes: list[Tensor] = []
         for k in reversed(self._cells(like.device)):  # the last axis of the array runs fastest: the first coordinate
             cells = k.clamp(min=1).unsqueeze(-1) if isinstance(k, Tensor) else max(k, 1)
             axes.append((2 * (index % cells) + 1).to(like.dtype) / (2 * cells))
             index = index // cells
-        return axes
+        return torch.stack(axes, -2)
 
     def stack(self, device: torch.device) -> Tensor:
         """Return the positions ``[*, L, n]``, float64; what is absent holds anything, NaN too."""
@@ -269,12 +273,12 @@ class BatchPositions:
 
         Sums of products and no matmul: autocast and TF32 would round the coordinates.
         """
-        coordinates = self.coordinates(p)
+        table = self.table(p)
         if self.points is None and self.dimension == 1 and has_first_order(p):
-            return find_moments_on_line(p, coordinates[0])
+            return find_moments_on_line(p, table.squeeze(-2))
         if self.points is None and has_first_order(p):
-            together = torch.stack(coordinates) if coordinates[0].dim() == 1 else torch.stack(coordinates, -2)
-            return find_moments_in_space(p, together)
+            return find_moments_in_space(p, table)
+        coordinates = table.unbind(-2)
         means = [(p * x).sum(-1) for x in coordinates]
         # Centred first: the difference of two raw moments is all rounding where the weights are concentrated.
         centred = [x - m.unsqueeze(-1) for x, m in zip(coordinates, means, strict=True)]
@@ -315,11 +319,11 @@ class BatchPositions:
 
 
 @lru_cache(maxsize=64)
-def _keep_coordinates(size: Size, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _keep_table(size: Size, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the coordinates of a regular grid, ``[n, L]``, kept on each device: else each call launches a dozen."""
     with torch.inference_mode(False), torch.no_grad():
         where = BatchPositions(len(size), width, (), [size], None, None, True)
-        return torch.stack(where._make_coordinates(torch.empty((), dtype=dtype, device=device)))
+        return where._make_table(torch.empty((), dtype=dtype, device=device))
 
 
 def _send(numbers: Sequence[Any], device: torch.device) -> Tensor:

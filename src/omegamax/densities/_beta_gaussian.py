@@ -105,6 +105,13 @@ class BetaGaussian(Quadratic):
         root = root_of_scale(name, "covariance", covariance, n, mean, cls._validates(validate_args))
         return cls._from_root(mean, match_root(root, n, alpha, cls._validates(validate_args)), alpha, validate_args)
 
+    @classmethod
+    def _from_covariance(cls: type[Own], mean: Tensor, covariance: Tensor, alpha: float | Tensor) -> Own:
+        """Return what :meth:`from_moments` does, of a covariance in full that is symmetric to the last bit."""
+        n, variance = mean.shape[-1], covariance.squeeze(-1)
+        root = Root(variance.sqrt(), True, variance) if n == 1 else Root(None, False, covariance)
+        return cls._from_root(mean, match_root(root, n, alpha, False), alpha, False)
+
     def marginal(self, indices: int | Sequence[int]) -> BetaGaussian:
         """Return the density of some of the coordinates: a beta-Gaussian again, with an alpha nearer to 1.
 

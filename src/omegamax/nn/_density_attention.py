@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_number
-from omegamax._checks import check_batches, check_floating, check_matrices, check_shape, readable
-from omegamax._first_order import FirstOrder, has_first_order
+from omegamax._checks import check_batches, check_matrices
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis.positions import BatchPositions, Lengths
 from omegamax.densities import Density
+from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha, hold_alpha
 
 Matched = TypeVar("Matched", bound=Density)  # the density that a subclass matches to weights
@@ -75,7 +74,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         width = weights.shape[-1] if isinstance(weights, Tensor) and weights.dim() else 0
         device = weights.device if isinstance(weights, Tensor) else torch.device("cpu")
         where = self._fill(self.fit.locate(self._name, lengths, positions, mask, width, device), extents)
-        return self._match(normalise_weights(self._name, weights, where)[0], where)
+        return self._match(RowWeights(self._name, weights, where, False))
 
     def attend(self, coefficients: Tensor, density: Density) -> Tensor:
         """Return the context ``[*, D]`` of value functions with coefficients ``[*, J, D]``, as ``fit`` gives them."""
@@ -87,8 +86,8 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             context = torch.einsum("...j,...jd->...d", r.to(dtype), coefficients.to(dtype))
             return context.to(coefficients.dtype)
 
-    def _match(self, p: Tensor, where: BatchPositions) -> Matched:
-        """Return the density for ``p [*, L]``, each row of which sums to one."""
+    def _match(self, rows: RowWeights) -> Matched:
+        """Return the density for weights."""
         raise NotImplementedError
 
     def _context(
@@ -106,26 +105,23 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         check_matrices(name, "values", values, "[*, L, D]")
         width, device = values.shape[-2], values.device
         where = self._fill(self.fit.locate(name, lengths, positions, mask, width, device), extents)
-        p = lost = nothing = None
-        if weights is not None:
-            p, lost, nothing = normalise_weights(name, weights, where)
-            if density is not None:
-                p, lost = torch.where(lost, nothing, p), None
+        rows = None if weights is None else RowWeights(name, weights, where, self.combined)
+        matched = density is None
         if density is None:
-            assert p is not None  # weights are the only source left
-            density = self._match(p, where)
+            assert rows is not None  # weights are the only source left
+            density = self._match(rows)
         with disable_autocast(device):
             r = self._expect(density)
             dtype = torch.promote_types(r.dtype, working_dtype(values))
             operator = self.fit.operator_at(where, dtype, device)
             shapes = {"values": values.shape[:-2], "density": r.shape[:-1], "positions": operator.shape[:-2]}
-            check_batches(name, shapes if p is None else {**shapes, "weights": p.shape[:-1]})
+            check_batches(name, shapes if rows is None else {**shapes, "weights": rows.batch})
             # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
             w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
-            if p is not None and self.combined:
-                w = w + p.to(dtype)
-            if lost is not None and nothing is not None:
-                w = torch.where(lost, nothing.to(dtype), w)
+            if rows is not None and self.combined:
+                w = w + (rows.p if matched else rows.blank(rows.p)).to(dtype)
+            if rows is not None and matched:
+                w = rows.blank(w)
             kept = values.to(dtype)
             if where.present is not None:  # a zero weight would not stop a NaN
                 kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
@@ -142,11 +138,10 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             raise ValueError(f"{self._name}: extents must be {wanted}, got {given}")
         return replace(where, extents=extents)
 
-    def _moments(self, p: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor]:
-        """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under p, the floor added."""
-        mean, covariance = where.moments(p)
-        floor = self._floor(p, where)
-        return mean, covariance + (floor.unsqueeze(-1) if floor.shape[-1] == 1 else torch.diag_embed(floor))
+    def _moments(self, rows: RowWeights) -> tuple[Tensor, Tensor]:
+        """Return mean ``[*, n]`` and covariance ``[*, n, n]`` of the positions under weights, the floor added."""
+        where = rows.where
+        return rows.moments(self._floor(rows.like if where.extents is None else rows.p, where))
 
     def _floor(self, p: Tensor, where: BatchPositions) -> Tensor:
         """Return the variance to add along each axis, ``[*, n]``."""
@@ -177,47 +172,3 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
     def extra_repr(self) -> str:
         alpha = "" if isinstance(self.alpha, torch.nn.Module) else f"alpha={self.alpha}, "
         return f"{alpha}combined={self.combined}, floor={self.floor}"
-
-
-def normalise_weights(name: str, weights: Tensor, where: BatchPositions) -> tuple[Tensor, Tensor, Tensor]:
-    """Return weights ``[*, L]`` of the values present, made to sum to one, in the working dtype.
-
-    Rows that cannot be are ``lost``, the second result, ``[*, 1]``: they have equal weights in their stead, and no
-    gradient. The third is what such a row has to have as its context: 0, or NaN if it is not finite.
-    """
-    check_shape(
-        name, "weights", check_floating(name, "weights", weights), "*", where.width, meaning="one for each value"
-    )
-    weights = weights.to(working_dtype(weights))
-    if where.present is not None:
-        check_batches(name, {"weights": weights.shape[:-1], "lengths or mask": where.present.shape[:-1]})
-        weights = torch.where(where.present, weights, 0.0)
-    if readable(weights) and bool((weights < 0).any()):
-        raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
-    total = weights.detach().sum(-1, keepdim=True)
-    bounds = torch.finfo(total.dtype)
-    lost = total.clamp(bounds.tiny, bounds.max) != total  # elsewhere 1 / total is finite
-    equal = where.equal_weights(weights)
-    plainly = partial(_divide_plainly, lost, equal)
-    if not has_first_order(weights):
-        return plainly(weights), lost, 0 * total
-    divide = partial(_divide, total, lost, equal)
-    return FirstOrder.apply(divide, _pull_division_back, plainly, weights), lost, 0 * total
-
-
-def _divide_plainly(lost: Tensor, equal: Tensor | float, weights: Tensor) -> Tensor:
-    return torch.where(lost, equal, weights / weights.sum(-1, keepdim=True).masked_fill(lost, 1.0))
-
-
-def _divide(
-    total: Tensor, lost: Tensor, equal: Tensor | float, weights: Tensor
-) -> tuple[tuple[Tensor], tuple[Tensor, ...]]:
-    divisor = total.masked_fill(lost, 1.0)
-    p = weights / divisor
-    p = torch.where(lost, equal, p) if isinstance(equal, Tensor) else p.masked_fill_(lost, equal)
-    return (p,), (p, divisor, lost)
-
-
-def _pull_division_back(p: Tensor, divisor: Tensor, lost: Tensor, g: Tensor) -> tuple[Tensor]:
-    centred = g - (g * p).sum(-1, keepdim=True)
-    return (centred.div_(divisor).masked_fill_(lost, 0.0),)

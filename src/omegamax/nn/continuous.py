@@ -9,10 +9,11 @@ from torch import Tensor
 
 from omegamax._compile import fix_number
 from omegamax.basis import Basis
-from omegamax.basis.positions import BatchPositions, Lengths
+from omegamax.basis.positions import Lengths
 from omegamax.densities import BetaGaussian, Density, Gaussian
 from omegamax.nn._density_attention import DensityAttention
 from omegamax.nn._head import DensityHead
+from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha
 
 NAME = "ContinuousAttention"
@@ -127,8 +128,8 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
         loc, root = self.query(query)
         return make_density(loc, self._alpha(loc), scale_tril=root)
 
-    def _match(self, p: Tensor, where: BatchPositions) -> BetaGaussian:
-        mean, covariance = self._moments(p, where)
+    def _match(self, rows: RowWeights) -> BetaGaussian:
+        mean, covariance = self._moments(rows)
         return make_density(mean, self._alpha(mean), covariance)
 
     def _check_source(self, weights: Tensor | None, density: Density | None, query: Tensor | None) -> None:
@@ -145,12 +146,16 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
 
 
 def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
-    """Return the density with this location and covariance or scale. Validating it would wait for a GPU."""
-    kind: Any = BetaGaussian
+    """Return the density with this location and covariance, symmetric to the last bit, or scale.
+
+    Validating it would wait for a GPU.
+    """
     if torch.compiler.is_compiling() and not isinstance(alpha, Tensor):
         alpha = fix_number(alpha)
-    settings: dict[str, Any] = {"alpha": alpha, "validate_args": False}
-    if not isinstance(alpha, Tensor) and alpha == 1:
-        kind = Gaussian
-        del settings["alpha"]
-    return kind(loc, **scale, **settings) if covariance is None else kind.from_moments(loc, covariance, **settings)
+    kind = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
+    if covariance is not None:
+        return kind._from_covariance(loc, covariance, alpha)
+    settings: dict[str, Any] = (
+        {"validate_args": False} if kind is Gaussian else {"alpha": alpha, "validate_args": False}
+    )
+    return kind(loc, **scale, **settings)

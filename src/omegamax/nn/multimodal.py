@@ -10,12 +10,13 @@ from torch import Tensor
 from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax._numerics import disable_autocast
 from omegamax.basis import Basis
-from omegamax.basis.positions import BatchPositions, Lengths
+from omegamax.basis.positions import Lengths
 from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, INITS, Criterion, FixedDraws, select_components, weighted_em
 from omegamax.nn._density_attention import DensityAttention
 from omegamax.nn._head import MixtureHead
+from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha
 from omegamax.nn.continuous import make_density
 
@@ -193,10 +194,11 @@ class MultimodalAttention(DensityAttention[Mixture]):
             alpha = alpha.unsqueeze(-1)
         return Mixture(pi, make_density(loc, alpha, scale_tril=root), validate_args=False)
 
-    def _match(self, p: Tensor, where: BatchPositions) -> Mixture:
-        count, used = self._count(p.device)
+    def _match(self, rows: RowWeights) -> Mixture:
+        count, used = self._count(rows.like.device)
         if count == 1:
-            return self._one(p, where)
+            return self._one(rows)
+        p, where = rows.p, rows.where
         coordinates = where.coordinates(p)
         p = p.expand(torch.broadcast_shapes(p.shape, coordinates[0].shape))
         alpha = self._alpha(p[..., :1])
@@ -220,9 +222,9 @@ class MultimodalAttention(DensityAttention[Mixture]):
                 return weighted_em(points, p, count, used=used, **discounted)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
 
-    def _one(self, p: Tensor, where: BatchPositions) -> Mixture:
+    def _one(self, rows: RowWeights) -> Mixture:
         """Return one component: that of continuous attention, to the last bit."""
-        mean, covariance = self._moments(p, where)
+        mean, covariance = self._moments(rows)
         alpha = self._alpha(mean)
         if isinstance(alpha, Tensor):
             alpha = alpha.unsqueeze(-1)

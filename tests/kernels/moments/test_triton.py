@@ -10,7 +10,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", minversion="3.4")
 
-from omegamax.kernels.moments.triton.launcher import Moments, moments, moments_vjp
+from omegamax.kernels.moments.triton.launcher import RowMoments, moments, moments_vjp
 
 F32, F64 = torch.float32, torch.float64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -45,7 +45,7 @@ def define(weights: Tensor, given: Row, floor: Tensor) -> tuple[Tensor, Tensor, 
     return p, mean, covariance + torch.diag_embed(floor.to(F64))
 
 
-def check(given: Row, floor: Tensor) -> Moments:
+def check(given: Row, floor: Tensor) -> RowMoments:
     """Compare values and gradients with the definition; and that less comes out the same if less is asked for."""
     within, weights = ROUNDING[given.weights.dtype], given.weights.to(F64).requires_grad_()
     found, wanted = moments(*given, floor, True), define(weights, given, floor)
@@ -67,7 +67,7 @@ def check(given: Row, floor: Tensor) -> Moments:
     return found
 
 
-def check_gradient(given: Row, found: Moments, weights: Tensor, wanted: tuple, gradients: list) -> None:
+def check_gradient(given: Row, found: RowMoments, weights: Tensor, wanted: tuple, gradients: list) -> None:
     """Compare with autograd, in units of the largest gradient of a row; half precision is rounded at the end."""
     ours = moments_vjp(*given, found.sums, found.mean, *gradients)
     assert ours.dtype == given.weights.dtype and ours.shape == given.weights.shape

@@ -18,7 +18,7 @@ TILE = 2048  # products of coordinates that a program holds at a time, at most
 SHARE = 16  # of which a thread has that many, where there are fewer
 
 
-class Moments(NamedTuple):
+class RowMoments(NamedTuple):
     """What comes of rows of weights, in the working dtype; None for what was not asked for."""
 
     sums: Tensor  # [2, *, 1]: the sum of a row, and zero times it
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
 def moments(
     weights: Tensor, present: Tensor | None, points: Tensor | None, floor: Tensor | None, normalised: bool
-) -> Moments:
+) -> RowMoments:
     """Return the moments of points under rows of weights.
 
     Args:
@@ -60,7 +60,7 @@ def moments(
         constants, warps = _choose_constants(weights, present, points, normalised)
         arguments = (*strides, *added_strides, rows, length, *constants)
         launch_kept(moments_kernel, rows, (*tensors, added, *outputs), arguments, warps)
-    return Moments(sums, lost, p, mean, covariance)
+    return RowMoments(sums, lost, p, mean, covariance)
 
 
 def moments_vjp(
