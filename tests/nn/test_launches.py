@@ -58,6 +58,11 @@ def test_over_the_plane_with_kernels(alpha, combined, most):
         assert dict(ahead.kernels) == {"moments_kernel": 1, expect: 1, "aten::bmm": 2, "aten::where": 1}
 
 
+def test_one_component_with_kernels():
+    pytest.importorskip("triton", minversion="3.4")
+    check(MultimodalAttention(PLANE, 1, positions=(14, 14)), 196, (12, 10), fused=True)
+
+
 def test_weights_are_made_to_sum_to_one_in_one_launch():
     pytest.importorskip("triton", minversion="3.4")
     layer = MultimodalAttention(PLANE, 2, positions=(14, 14))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from kernels.interpreter import allow_run_time_loops
 
 from omegamax import kernels
 from omegamax.basis import GaussianRBF
-from omegamax.nn import ContinuousAttention, MultimodalAttention
+from omegamax.nn import ContinuousAttention, MultimodalAttention, _row_weights
 
 F32, F64 = torch.float32, torch.float64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -34,6 +36,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(op)
         return kernels.load(op, "triton" if "triton" in kernels.TABLE[op] else "reference")(*given)
 
+    monkeypatch.setattr(_row_weights, "readable", lambda t: False)
     monkeypatch.setattr(kernels, "solve", solve)
     monkeypatch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])
     return found
@@ -142,6 +145,27 @@ def test_first_and_second_derivatives(launched):
     assert gradcheck(lambda v, w: layer(v, w)[0], (values, weights))
     assert gradgradcheck(lambda v, w: layer(v, w)[0], (values, weights))
     assert "moments_vjp" in launched
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_leaves_nothing_behind(request, fused):
+    if fused:
+        request.getfixturevalue("launched")
+    layer = ContinuousAttention(PLANE, 2.0, positions=(3, 4), combined=True).to(DEVICE)
+    gc.collect()
+    gc.disable()
+    try:
+        values, weights = (t.to(DEVICE).requires_grad_() for t in draw(12))
+        probe = weights * 1
+        seen = weakref.ref(probe)
+        context, density = layer(values, probe)
+        assert context.requires_grad and density.scale.requires_grad
+        del probe
+        assert seen() is not None  # the graph holds it
+        del context, density
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_transforms_and_compilers_see_plain_torch(launched):

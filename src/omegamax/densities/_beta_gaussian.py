@@ -309,7 +309,7 @@ def match_root(root: Root, n: int, alpha: float | Tensor, at_once: bool) -> Root
         return root
     if n == 1 and not isinstance(e, Tensor):  # the same as below, in few operations: a power of the deviation
         return Root(math.exp(0.5 * log_stretch(e, 1)) * root.values.pow(1 + e / 2), True)
-    if n == 2 and not isinstance(e, Tensor) and not root.diagonal:  # Sigma itself: whoever needs a factor makes one
+    if n == 2 and not isinstance(alpha, Tensor) and not root.diagonal:  # Sigma itself: whoever needs a factor makes one
         square, match = root.gram(), partial(stretch_in_plane, e=e)
         if at_once or not has_first_order(square):
             return Root(None, False, match(square))

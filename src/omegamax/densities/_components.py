@@ -28,9 +28,9 @@ def substitute_weightless(components: Density, weights: Tensor) -> Density:
     """Return the components ``[*, K]`` with the heaviest in place of each that has no weight in ``[*, K]``.
 
     Nothing that goes wrong in a component without weight (a scale of 0, say) is then ever computed, and no gradient
-    reaches it. A density of an unknown kind stays as it is.
+    reaches it. A density of an unknown kind stays as it is, and so does the only component there is.
     """
-    parts = _parts(components)
+    parts = {} if components.batch_shape[-1] == 1 else _parts(components)
     if not parts:
         return components
     while weights.dim() > len(components.batch_shape):  # components that are shared

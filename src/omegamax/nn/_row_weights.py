@@ -42,9 +42,11 @@ class RowWeights:
             check_batches(name, {"weights": self.batch, "lengths or mask": present.shape[:-1]})
             if present.shape[:-1] != self.batch:
                 self.batch = torch.broadcast_shapes(self.batch, present.shape[:-1])
-        self._fused = kernels.is_compiled("moments", weights) and has_first_order(weights)
-        self._weights = weights if self._fused else self._mask(weights)  # a kernel masks for itself
-        if readable(weights) and bool((self._weights < 0).any()):
+        read = readable(weights)
+        here = not read and (present is None or present.device == weights.device)
+        self._fused = here and kernels.is_compiled("moments", weights) and has_first_order(weights)
+        self._weights = weights if self._fused else _mask(where, weights)  # a kernel masks for itself
+        if read and bool((self._weights < 0).any()):
             raise ValueError(f"{name}: weights must be >= 0, got a minimum of {self._weights.min().item():g}")
 
     @property
@@ -68,7 +70,7 @@ class RowWeights:
         where = self.where
         fixed = where.extents is None and (where.points is None or not where.points.requires_grad)
         if not (self._fused and fixed and where.dimension <= MOST_AXES):
-            return self._find_moments(self.p, floor)
+            return _find_moments(where, floor, self.p)
         shared = self._shared and self._p is None
         mean, covariance, *rest = self._run(where.table(self.like), floor, shared)
         if shared:
@@ -79,21 +81,15 @@ class RowWeights:
         """Return rows ``[*, L]`` with nothing in place of those that are lost."""
         return torch.where(self.lost, self.nothing.to(rows.dtype), rows)
 
-    def _mask(self, weights: Tensor) -> Tensor:
-        weights = weights.to(working_dtype(weights))
-        return weights if self.where.present is None else torch.where(self.where.present, weights, 0.0)
-
-    # --- In one launch
-
     def _run(self, points: Tensor | None, floor: Tensor | None, shared: bool) -> tuple[Tensor, ...]:
-        """Return mean and covariance, if there are points, and the weights that sum to one, if they are ``shared``."""
+        """Return mean and covariance, if there are points, and the weights that sum to one, if ``shared``."""
         batches = [self.batch, *(t.shape[:-k] for t, k in ((points, 2), (floor, 1)) if t is not None)]
         same = all(len(batch) == 0 or batch == self.batch for batch in batches)
         batch = self.batch if same else torch.broadcast_shapes(*batches)
         weights, present = self._weights, self.where.present
         if weights.shape[:-1] != batch:
             weights = weights.expand((*batch, self.where.width))
-        found = kernels.solve("moments", weights.detach(), present, points, floor, shared)  # type: ignore[misc]
+        found: Any = kernels.solve("moments", weights.detach(), present, points, floor, shared)
         self.nothing, self.lost = found.sums[1], found.lost
 
         def compute(weights: Tensor) -> Any:
@@ -101,37 +97,47 @@ class RowWeights:
             kept = (weights, present, points, found.sums, found.mean)
             return tuple(t for t in outputs if t is not None), kept
 
-        def divide_and_find(weights: Tensor) -> tuple[Tensor, ...]:
-            p = self._divide_plainly(self._mask(weights))
-            moments = () if floor is None else self._find_moments(p, floor)
-            return (*moments, p) if shared else moments
-
-        results = FirstOrder.apply(compute, partial(_pull_back, shared), divide_and_find, weights)
+        plainly = partial(_find_plainly, self.where, self.lost, floor, shared)
+        results = FirstOrder.apply(compute, partial(_pull_back, shared), plainly, weights)
         return results if isinstance(results, tuple) else (results,)
 
-    # --- In plain torch
-
     def _normalise(self) -> tuple[Tensor]:
+        """Return the weights that sum to one, in plain torch."""
         weights = self._weights
         total = weights.detach().sum(-1, keepdim=True)
         bounds = torch.finfo(total.dtype)
         self.lost = total.clamp(bounds.tiny, bounds.max) != total  # elsewhere 1 / total is finite
         self.nothing = 0 * total
+        equal = self.where.equal_weights(weights)
+        plainly = partial(_divide_plainly, self.lost, equal)
         if not has_first_order(weights):
-            return (self._divide_plainly(weights),)
-        divide = partial(_divide, total, self.lost, self.where.equal_weights(weights))
-        return (FirstOrder.apply(divide, _pull_division_back, self._divide_plainly, weights),)
+            return (plainly(weights),)
+        return (FirstOrder.apply(partial(_divide, total, self.lost, equal), _pull_division_back, plainly, weights),)
 
-    def _divide_plainly(self, weights: Tensor) -> Tensor:
-        total = weights.sum(-1, keepdim=True).masked_fill(self.lost, 1.0)
-        return torch.where(self.lost, self.where.equal_weights(weights), weights / total)
 
-    def _find_moments(self, p: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
-        mean, covariance = self.where.moments(p)
-        if floor.shape[-1] == 1:
-            return mean, covariance + floor.unsqueeze(-1)
-        covariance = covariance + torch.diag_embed(floor)
-        return mean, (covariance + covariance.mT) / 2
+# Functions that a graph keeps are none of the object: it holds their results, and neither would ever go.
+
+
+def _mask(where: BatchPositions, weights: Tensor) -> Tensor:
+    weights = weights.to(working_dtype(weights))
+    return weights if where.present is None else torch.where(where.present, weights, 0.0)
+
+
+def _find_plainly(
+    where: BatchPositions, lost: Tensor, floor: Tensor | None, shared: bool, weights: Tensor
+) -> tuple[Tensor, ...]:
+    weights = _mask(where, weights)
+    p = _divide_plainly(lost, where.equal_weights(weights), weights)
+    moments = () if floor is None else _find_moments(where, floor, p)
+    return (*moments, p) if shared else moments
+
+
+def _find_moments(where: BatchPositions, floor: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    mean, covariance = where.moments(p)
+    if floor.shape[-1] == 1:
+        return mean, covariance + floor.unsqueeze(-1)
+    covariance = covariance + torch.diag_embed(floor)
+    return mean, (covariance + covariance.mT) / 2
 
 
 def _pull_back(
@@ -146,6 +152,10 @@ def _pull_back(
     of_p = gradients[-1] if shared else None
     of_moments = (None, None) if points is None else gradients[:2]
     return (kernels.solve("moments_vjp", weights, present, points, sums, mean, of_p, *of_moments),)
+
+
+def _divide_plainly(lost: Tensor, equal: Tensor | float, weights: Tensor) -> Tensor:
+    return torch.where(lost, equal, weights / weights.sum(-1, keepdim=True).masked_fill(lost, 1.0))
 
 
 def _divide(

@@ -152,10 +152,8 @@ def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None =
     """
     if torch.compiler.is_compiling() and not isinstance(alpha, Tensor):
         alpha = fix_number(alpha)
-    kind = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
+    kind: Any = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
     if covariance is not None:
         return kind._from_covariance(loc, covariance, alpha)
-    settings: dict[str, Any] = (
-        {"validate_args": False} if kind is Gaussian else {"alpha": alpha, "validate_args": False}
-    )
-    return kind(loc, **scale, **settings)
+    settings: dict[str, Any] = {} if kind is Gaussian else {"alpha": alpha}
+    return kind(loc, **scale, **settings, validate_args=False)

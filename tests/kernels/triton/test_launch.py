@@ -7,11 +7,12 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 pytest.importorskip("triton", minversion="3.4")
 
 from omegamax.kernels.triton import launch
-from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled
+from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled, launch_kept
 
 ON_GPU = SimpleNamespace(is_cuda=True)
 
@@ -59,3 +60,30 @@ def test_nothing_is_compiled_for_the_interpreter():
     kernel = Kernel()
     compile_ahead("here", [PlannedLaunch(kernel, (1,), (), {})], SimpleNamespace(is_cuda=False))
     assert not kernel.asked
+
+
+def test_a_launch_is_kept_for_tensors_of_the_same_types_alone(monkeypatch):
+    """Nothing runs: what is kept says which pointers it was given, or that it cannot be used now."""
+    asked: list[tuple] = []
+    given: list[tuple] = []
+    usable = True
+
+    def keep(kernel, programs, tensors, arguments, warps, key) -> None:
+        asked.append(key)
+        launch._kept[key] = lambda *pointers: given.append(pointers) is None and usable
+
+    kernel, x, y = SimpleNamespace(__name__="kernel"), torch.zeros(4), torch.zeros(4, dtype=torch.bool)
+    monkeypatch.setattr(launch, "launch", keep)
+    monkeypatch.setattr(launch, "_kept", {})
+    monkeypatch.setattr(launch, "_find", lambda key: launch._kept.get(key))
+    for _ in range(3):
+        launch_kept(kernel, 4, (x, y), (1, 2), 1)
+    assert len(asked) == 1 and given == [(x.data_ptr(), y.data_ptr())] * 2
+    others = [(5, (x, y), (1, 2), 1), (4, (x.double(), y), (1, 2), 1), (4, (x, y), (1, 3), 1), (4, (x, y), (1, 2), 2)]
+    others.append((4, (x, y.to("meta")), (1, 2), 1))
+    for other in others:
+        launch_kept(kernel, *other)
+    assert len(asked) == len(set(asked)) == 1 + len(others)
+    usable = False
+    launch_kept(kernel, 4, (x, y), (1, 2), 1)
+    assert asked[-1] == asked[0] and len(given) == 3

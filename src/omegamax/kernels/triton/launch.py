@@ -135,8 +135,11 @@ def launch(
 
 
 def launch_kept(kernel: Any, programs: int, tensors: tuple[Tensor, ...], arguments: tuple, warps: int) -> None:
-    """Run ``kernel(*tensors, *arguments)`` as it was run before on tensors of these types, where it was."""
-    key = (kernel.__name__, programs, arguments, warps, tensors[0].device, *(t.dtype for t in tensors))
+    """Run ``kernel(*tensors, *arguments)`` as it was run before on tensors of these types, where it was.
+
+    The device of each is looked at: nobody else would notice that one is on another.
+    """
+    key = (kernel.__name__, programs, arguments, warps, *((t.dtype, t.device) for t in tensors))
     kept = _find(key)
     if kept is None or not kept(*(t.data_ptr() for t in tensors)):
         launch(kernel, programs, tensors, arguments, warps, key)

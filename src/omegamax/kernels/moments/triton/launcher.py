@@ -52,10 +52,8 @@ def moments(
     rows = math.prod(batch)
     if rows:
         tensors, strides = _lay_out(weights, present, points)
-        added, added_strides = sums, (0, 0)
-        if floor is not None:
-            added = _as_rows(floor, batch, floor.shape[-1:])
-            added_strides = added.stride()
+        added = sums if floor is None else _as_rows(floor, batch, floor.shape[-1:])
+        added_strides = (0, 0) if floor is None else added.stride()
         outputs = (sums, lost.view(torch.int8), *(sums if out is None else out for out in (p, mean, covariance)))
         constants, warps = _choose_constants(weights, present, points, normalised)
         arguments = (*strides, *added_strides, rows, length, *constants)
@@ -97,10 +95,8 @@ def _lay_out(
         here = _as_rows(present, batch, (length,)).view(torch.int8)
         here = here if here.stride(-1) == 1 else here.contiguous()
         row = here.stride(0)
-    x, x_strides = w, (0, 0, 0)
-    if points is not None:
-        x = _as_rows(points, batch, points.shape[-2:])
-        x_strides = x.stride()
+    x = w if points is None else _as_rows(points, batch, points.shape[-2:])
+    x_strides = (0, 0, 0) if points is None else x.stride()
     return (w, here, x), (w.stride(0), row, *x_strides)
 
 
