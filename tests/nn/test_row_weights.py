@@ -142,9 +142,22 @@ def test_first_and_second_derivatives(launched):
     layer = ContinuousAttention(GaussianRBF.grid(2, 2, 0.1, dtype=F64), 1.0, positions=(2, 2), combined=True).to(DEVICE)
     values = torch.randn(4, 1, dtype=F64, device=DEVICE, requires_grad=True)
     weights = torch.rand(4, dtype=F64, device=DEVICE, requires_grad=True)
-    assert gradcheck(lambda v, w: layer(v, w)[0], (values, weights))
+    assert gradcheck(lambda v, w: layer(v, w)[0], (values, weights), check_batched_grad=True)
     assert gradgradcheck(lambda v, w: layer(v, w)[0], (values, weights))
     assert "moments_vjp" in launched
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_gradients_in_batches(launched, alpha):
+    layer = ContinuousAttention(PLANE, alpha, positions=(3, 4)).to(DEVICE)
+    values, weights = (t[0].to(DEVICE).requires_grad_() for t in draw(12))
+    context = layer(values, weights)[0]
+    unit = torch.eye(len(context), dtype=F64, device=DEVICE)
+    together = torch.autograd.grad(context, weights, unit, retain_graph=True, is_grads_batched=True)[0]
+    mapped = torch.vmap(lambda g: torch.autograd.grad(context, weights, g, retain_graph=True)[0])(unit)
+    alone = [torch.autograd.grad(context, weights, g, retain_graph=True)[0] for g in unit]
+    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-11, atol=1e-13)
+    torch.testing.assert_close(mapped, together, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_batches, check_floating, check_shape, readable
+from omegamax._checks import check_batches, check_floating, check_shape, is_plain, readable
 from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import working_dtype
 from omegamax.basis.positions import BatchPositions
@@ -98,7 +99,7 @@ class RowWeights:
             return tuple(t for t in outputs if t is not None), kept
 
         plainly = partial(_find_plainly, self.where, self.lost, floor, shared)
-        results = FirstOrder.apply(compute, partial(_pull_back, shared), plainly, weights)
+        results = FirstOrder.apply(compute, partial(_pull_back, plainly, shared), plainly, weights)
         return results if isinstance(results, tuple) else (results,)
 
     def _normalise(self) -> tuple[Tensor]:
@@ -141,6 +142,7 @@ def _find_moments(where: BatchPositions, floor: Tensor, p: Tensor) -> tuple[Tens
 
 
 def _pull_back(
+    plainly: Callable[[Tensor], tuple[Tensor, ...]],
     shared: bool,
     weights: Tensor,
     present: Tensor | None,
@@ -149,6 +151,10 @@ def _pull_back(
     mean: Tensor | None,
     *gradients: Tensor,
 ) -> tuple[Tensor]:
+    if not is_plain(*gradients):  # batched ones have no memory that a kernel could read
+        with torch.enable_grad():
+            given = weights.view_as(weights)
+            return torch.autograd.grad(plainly(given), given, gradients)
     of_p = gradients[-1] if shared else None
     of_moments = (None, None) if points is None else gradients[:2]
     return (kernels.solve("moments_vjp", weights, present, points, sums, mean, of_p, *of_moments),)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
+from omegamax._checks import is_plain
 from omegamax._first_order import FirstOrder
 from omegamax.basis import GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian, stretch_in_plane
@@ -66,7 +67,9 @@ def _compute(solve: Any, given: tuple, loc: Tensor, matrix: Tensor) -> tuple[tup
 
 
 def _pull_back(both: Tensor, matrix: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    of_loc, of_matrix = kernels.solve("plane_vjp", both, g)
+    # Batched gradients have no memory that a kernel could read.
+    pull_back: Any = partial(kernels.solve, "plane_vjp") if is_plain(g) else kernels.load("plane_vjp", "reference")
+    of_loc, of_matrix = pull_back(both, g)
     return of_loc, of_matrix.to(matrix.dtype)
 
 

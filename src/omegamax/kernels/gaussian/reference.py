@@ -51,4 +51,4 @@ def plane_vjp(both: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         g: the gradient in the expectations, ``[*, J]``.
     """
     moved = (both[..., 1:, :] * g.unsqueeze(-2)).sum(-1)
-    return moved[..., :2], moved[..., 2:].unflatten(-1, (2, 2))
+    return moved[..., :2], moved[..., 2:].reshape((*moved.shape[:-1], 2, 2))
