@@ -150,7 +150,7 @@ def _pull_back(
     sums: Tensor,
     mean: Tensor | None,
     *gradients: Tensor,
-) -> tuple[Tensor]:
+) -> tuple[Tensor, ...]:
     if not is_plain(*gradients):  # batched ones have no memory that a kernel could read
         with torch.enable_grad():
             given = weights.view_as(weights)
