@@ -17,6 +17,7 @@ NUMBERS = {"dim": 1, "k": 2, "at_most": False}
 OTHERS = {"contour", "best_pairs", "best_sequential_subset_score", "sequential_k_subsets"}
 OTHERS |= {"tv_prox_1d_spread", "tv_prox_2d_spread", "tv_prox_graph", "tv_prox_graph_spread"}
 OTHERS |= {"with_slope", "contour_gradient", "fixed_draws", "weighted_em", "weighted_em_vjp"}
+OTHERS |= {"fit_mixtures", "fit_mixtures_vjp", "choose_start"}
 OTHERS |= {"attention", "attention_backward", "attention_support"}
 OTHERS |= {"entmax_loss_rows", "entmax_loss_rows_vjp", "linear_entmax_loss"}
 EVERY = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("omegamax::")}

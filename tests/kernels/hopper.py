@@ -92,10 +92,18 @@ def _compile(kernel: Any, signature: dict, places: dict, aligned: dict, options:
 
 def measure_thread(binary: bytes) -> tuple[int, int]:
     """Return the registers of a thread of a compiled kernel, and the bytes that it keeps in global memory."""
+    found = re.findall(r"\bREG:(\d+) STACK:(\d+)", _dump(binary, "-res-usage"))
+    return max(int(registers) for registers, _ in found), max(int(stack) for _, stack in found)
+
+
+def disassemble(binary: bytes) -> str:
+    """Return the instructions of a compiled kernel."""
+    return _dump(binary, "-sass")
+
+
+def _dump(binary: bytes, what: str) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)
         file.flush()
-        command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", file.name]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"\bREG:(\d+) STACK:(\d+)", said)
-    return max(int(registers) for registers, _ in found), max(int(stack) for _, stack in found)
+        command = [triton.knobs.nvidia.cuobjdump.path, what, file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout

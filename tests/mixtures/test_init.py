@@ -14,11 +14,11 @@ from omegamax.mixtures._draws import StartDraws
 from omegamax.mixtures._floor import hold_at_floor
 from omegamax.mixtures._init import draw_seeds, split_boxes
 from omegamax.mixtures._packed import pack, unpack
-from omegamax.mixtures._points import as_points
+from omegamax.mixtures._points import check_points
 
 
 def data(x: Tensor, w: Tensor):
-    return as_points("test", x, w, None, None, 0.0)
+    return check_points("test", x, w, None, None, 0.0).bring_to_frame()
 
 
 def test_split_of_two_is_upper_and_lower_half():

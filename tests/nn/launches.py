@@ -73,14 +73,8 @@ def count_launches(
             patch.setattr(kernels, "solve", launch)
             patch.setattr(kernels, "load", lambda op, name: load(op, "triton" if name == "cpu" else name))
             patch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])
-            launchers = {
-                "moments": "launch_kept",
-                "gaussian": "launch_kept",
-                "contour": "launch_kept",
-                "mixtures": "launch",
-            }
-            for package, name in launchers.items():
-                patch.setattr(import_module(f"omegamax.kernels.{package}.triton.launcher"), name, note)
+            for package in ("moments", "gaussian", "contour", "mixtures"):
+                patch.setattr(import_module(f"omegamax.kernels.{package}.triton.launcher"), "launch_kept", note)
         step()
         launched.clear()
         with Launches() as ahead:

@@ -9,6 +9,7 @@ import torch
 
 from nn.launches import count_launches
 from omegamax.basis import GaussianRBF
+from omegamax.mixtures import AIC, BIC, INITS, Linear, weighted_em
 from omegamax.nn import ContinuousAttention, MultimodalAttention
 
 PLANE = GaussianRBF.grid(10, 2, 0.001)
@@ -68,6 +69,35 @@ def test_weights_are_made_to_sum_to_one_in_one_launch():
     layer = MultimodalAttention(PLANE, 2, positions=(14, 14))
     ahead, back = count_launches(*step(layer, 196), fused=True)
     assert ahead.kernels["moments_kernel"] == back.kernels["moments_vjp_kernel"] == 1
+
+
+@pytest.mark.parametrize("components, most", [(2, (16, 15)), (4, (16, 15))])
+def test_several_components_with_kernels(components, most):
+    pytest.importorskip("triton", minversion="3.4")
+    check(MultimodalAttention(PLANE, components, positions=(14, 14)), 196, most, fused=True)
+
+
+@pytest.mark.parametrize("components", ["selected", "random"])
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("criterion", [BIC(), AIC(), Linear(5.0)], ids=repr)
+def test_numbers_of_components_are_selected_with_kernels(components, init, criterion):
+    """As many launches for four numbers as for two: all starts of all of them go together, and the best once more."""
+    pytest.importorskip("triton", minversion="3.4")
+    for count in (2, 4):
+        layer = MultimodalAttention(
+            PLANE, count, components=components, init=init, criterion=criterion, positions=(14, 14)
+        )
+        check(layer.train(components == "selected"), 196, (22, 15), fused=True)
+
+
+@pytest.mark.parametrize("settings, most", [({"floor": 0.0}, 3), ({"floor": 0.0, "restarts": 3}, 8), ({}, 46)])
+def test_mixtures_are_fitted_with_kernels(settings, most):
+    pytest.importorskip("triton", minversion="3.4")
+    torch.manual_seed(0)
+    x, w = torch.rand(196, 2), torch.rand(3, 196, requires_grad=True)
+    ahead, back = count_launches(lambda: weighted_em(x, w, 4, **settings).components.mean, (w,), fused=True)
+    assert ahead.total <= most and back.total <= 2, (ahead.kernels, back.kernels)
+    assert not ahead.waits and not back.waits, (ahead.waits, back.waits)
 
 
 @pytest.mark.parametrize("components", ["fixed", "selected"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,10 +15,14 @@ from omegamax._checks import check_vectors, is_plain, readable
 from omegamax._numerics import working_dtype
 from omegamax._torch_internals import new_instance
 from omegamax.densities._base import Density
+from omegamax.densities._beta_gaussian import BetaGaussian
 from omegamax.densities._components import stack_components, substitute_weightless
+from omegamax.densities._members import Gaussian
 
 if TYPE_CHECKING:
     from omegamax.basis import Basis
+
+Own = TypeVar("Own", bound="Mixture")
 
 
 class Mixture(Density):
@@ -73,13 +77,30 @@ class Mixture(Density):
         self.components = components.expand(full)
         # No sample moves from one component to another, unless there is only the line to move on.
         self.has_rsample = components.has_rsample and (components.event_shape[0] == 1 or not weights.requires_grad)
-        self._alive = self.weights != 0  # NaN is no weight of 0: what it spoils must not look like an answer
         # One density stands for all that share it; where no one gives a component weight, another takes its place.
-        all_alive = readable(weights) and bool(self._alive.all())
-        self._narrow = components if all_alive else substitute_weightless(components, weights.detach())
+        self._sound = readable(weights) and bool(self._alive.all())
+        self._narrow = components if self._sound else substitute_weightless(components, weights.detach())
         if validate_args is None and not is_plain(weights):
             validate_args = False  # values cannot be looked at while they are traced or mapped over
         super().__init__(full[:-1], components.event_shape, validate_args=validate_args)
+
+    @classmethod
+    def _from_moments(cls: type[Own], weights: Tensor, mean: Tensor, covariance: Tensor, alpha: float | Tensor) -> Own:
+        """Return the mixture of components with these moments, of which those without weight do no harm either.
+
+        Covariances ``[*, n, n]`` are symmetric; alpha is a float or ``[*]``. Nothing is checked, and nothing computed
+        to take the place of components without weight: they must be such that their results are finite, and whoever
+        made the weights must give no gradient to one that is 0.
+        """
+        n = mean.shape[-1]
+        kind: type[BetaGaussian] = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
+        new: Any = cls.__new__(cls)
+        new.weights = weights
+        new.components = kind._from_covariance(mean, covariance, alpha)
+        new._narrow, new._sound = new.components, True
+        new.has_rsample = new.components.has_rsample and (n == 1 or not weights.requires_grad)
+        Density.__init__(new, weights.shape[:-1], new.components.event_shape, validate_args=False)
+        return new
 
     @classmethod
     def stack(cls, mixtures: Sequence[Mixture], validate_args: bool | None = None) -> Mixture:
@@ -109,7 +130,7 @@ class Mixture(Density):
         new: Any = new_instance(self, Mixture, _instance)
         full = torch.Size(batch_shape) + self.weights.shape[-1:]
         new.weights, new.components = self.weights.expand(full), self.components.expand(full)
-        new._alive, new._narrow, new.has_rsample = new.weights != 0, self._narrow, self.has_rsample
+        new._sound, new._narrow, new.has_rsample = self._sound, self._narrow, self.has_rsample
         Density.__init__(new, full[:-1], self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -123,6 +144,11 @@ class Mixture(Density):
         if alpha.stride(-1) == 0 or alpha.shape[-1] == 1 or (readable(alpha) and bool((alpha == alpha[..., :1]).all())):
             return alpha[..., 0]
         raise AttributeError("Mixture: the components have no alpha in common; see components.alpha")
+
+    @property
+    def _alive(self) -> Tensor:
+        """Tell which components have weight, ``[*, K]``."""
+        return self.weights != 0  # NaN is no weight of 0: what it spoils must not look like an answer
 
     @property
     def component_count(self) -> Tensor:
@@ -151,8 +177,9 @@ class Mixture(Density):
 
     def _joint(self, value: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``log pi_k + log p_k`` at points, ``[*, K]``, and where all of them are -inf, ``[*, 1]``."""
-        log_weights = torch.where(self._alive, self.weights, 1.0).log()
-        joint = torch.where(self._alive, log_weights + self._narrow.log_prob(self._points(value)), -math.inf)
+        alive = self._alive
+        log_weights = torch.where(alive, self.weights, 1.0).log()
+        joint = torch.where(alive, log_weights + self._narrow.log_prob(self._points(value)), -math.inf)
         return joint, joint.detach().amax(-1, keepdim=True) == -math.inf
 
     def _points(self, value: Tensor) -> Tensor:
@@ -237,10 +264,12 @@ class Mixture(Density):
 
         What has no weight may be NaN.
         """
-        weights = torch.where(self._alive, self.weights, 0.0).unsqueeze(-2)
-        alive = self._alive.unsqueeze(-1)
+        weights = self.weights
+        if not self._sound:
+            alive = self._alive
+            weights, values = torch.where(alive, weights, 0.0), torch.where(alive.unsqueeze(-1), values, 0.0)
         dtype = torch.promote_types(weights.dtype, values.dtype)
-        return (weights.to(dtype) @ torch.where(alive, values, 0.0).to(dtype)).squeeze(-2)
+        return (weights.unsqueeze(-2).to(dtype) @ values.to(dtype)).squeeze(-2)
 
     def entropy(self) -> Tensor:
         raise NotImplementedError("Mixture.entropy: no closed form; average -log_prob over samples")

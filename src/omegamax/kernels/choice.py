@@ -174,8 +174,9 @@ RULES = (
     Rule("gaussian_in_plane", (Case.ANY,), WORKING, None, ("gaussian_in_plane_kernel",)),
     Rule("plane_vjp", (Case.ANY,), WORKING, None, ("plane_vjp_kernel",)),
     Rule("contour_in_plane", (Case.ANY,), WORKING, None, ("contour_in_plane_kernel",)),
-    Rule("em", (Case.ANY,), DOUBLE, None, ("em_kernel",)),
-    Rule("em_vjp", (Case.ANY,), DOUBLE, None, ("em_vjp_kernel",)),
+    Rule("fit_mixtures", (Case.ANY,), EVERY, None, ("weigh_kernel", "em_kernel")),
+    Rule("fit_mixtures_vjp", (Case.ANY,), EVERY, None, ("em_vjp_kernel",)),
+    Rule("choose_start", (Case.ANY,), DOUBLE, None, ("choose_kernel",)),
 )
 
 

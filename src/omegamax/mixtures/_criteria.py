@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from omegamax._arguments import is_number
 
 
 class Criterion:
@@ -98,3 +102,27 @@ class MDL(Criterion):
 
     def cost(self, size: Tensor, dimension: int) -> Tensor:
         return component_parameters(dimension) / (2 * size)
+
+
+class Penalty(NamedTuple):
+    """A score in numbers, for kernels: :math:`-2 m J + c (d K - f)` of a mixture with K components."""
+
+    per_point: bool  # m is the number of points, and not 1
+    price: float  # c; inf: the logarithm of the number of points
+    each: int  # d
+    fewer: int  # f
+
+
+NO_PENALTY = Penalty(False, 0.0, 0, 0)
+
+
+def find_penalty(criterion: Criterion, dimension: int) -> Penalty | None:
+    """Return the numbers of one of the scores here; None where a score is more than they say."""
+    kind, each = type(criterion), 1 + component_parameters(dimension)  # of a subclass the score may be another
+    if kind is BIC:
+        return Penalty(True, math.inf, each, 1)
+    if kind is AIC:
+        return Penalty(True, 2.0, each, 1)
+    if isinstance(criterion, Linear) and kind is Linear and is_number(criterion.penalty):
+        return Penalty(False, float(criterion.penalty), 1, 0) if math.isfinite(criterion.penalty) else None
+    return None

@@ -11,11 +11,12 @@ from omegamax._arguments import check_choice, check_integer
 from omegamax._checks import check_integers
 from omegamax.densities import Mixture
 from omegamax.maps import Omega
+from omegamax.mixtures import _direct
 from omegamax.mixtures._draws import Source, StartDraws
 from omegamax.mixtures._fitter import make_fitter
 from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import make_mixing
-from omegamax.mixtures._points import Points, as_points
+from omegamax.mixtures._points import Points, check_points
 
 
 def weighted_em(
@@ -114,8 +115,8 @@ def weighted_em(
     name = "weighted_em"
     components = check_integer(name, "components", components, least=1)
     restarts = check_integer(name, "restarts", restarts, least=1)
-    data = as_points(name, positions, weights, mask, floor, spread)
-    fitter = make_fitter(name, data, iterations, responsibilities, alpha, distance, tolerance, implicit)
+    given = check_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(given, iterations, responsibilities, alpha, distance, tolerance, implicit)
     fitter = replace(fitter, rule=replace(fitter.rule, mix=make_mixing(name, mixing, discount)))
     if used is not None:
         check_integers(name, "used", used, f"integers from 1 to {components}")
@@ -124,17 +125,19 @@ def weighted_em(
             raise ValueError(f"{name}: used goes with an init by name, got a Mixture, whose weights say it")
         if restarts != 1:
             raise ValueError(f"{name}: restarts must be 1 for an init that is a Mixture, got {restarts}")
-        state = fitter.fit(fitter.state_of(name, init, components))
-    else:
-        check_choice(name, "init", init, INITS)
-        labels = _make_labels(data, components, init, restarts, used, generator)
-        if restarts == 1:
-            state = fitter.fit_members(labels[0], components)
-        else:
-            state, _, chosen = fitter.search(labels, components)
-            if fitter.differentiable:  # the way to the best once more, with its derivatives
-                state = fitter.fit_members(chosen, components)
-    return Mixture(*fitter.components(state), validate_args=False)
+        fitter = fitter.open()
+        return fitter.mix(fitter.fit(fitter.state_of(name, init, components)), Mixture)
+    check_choice(name, "init", init, INITS)
+    if _direct.applies(fitter, components):
+        return fitter.mix_moments(*_direct.fit(fitter, components, init, restarts, used, generator), Mixture)
+    fitter = fitter.open()
+    labels = _make_labels(fitter.points, components, init, restarts, used, generator)
+    if restarts == 1:
+        return fitter.mix(fitter.fit_members(labels[0], components), Mixture)
+    state, _, chosen = fitter.search(labels, components)
+    if fitter.differentiable:  # the way to the best once more, with its derivatives
+        state = fitter.fit_members(chosen, components)
+    return fitter.mix(state, Mixture)
 
 
 def _make_labels(
@@ -187,7 +190,7 @@ def em_objective(
         (tensor(-1.4686), tensor(-1.4686))
     """
     name = "em_objective"
-    data = as_points(name, positions, weights, mask, floor, spread)
-    fitter = make_fitter(name, data, 0, responsibilities, mixture.alpha, distance)
-    state = fitter.state_of(name, mixture, mixture.weights.shape[-1])
+    given = check_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(given, 0, responsibilities, mixture.alpha, distance).open()
+    state, data = fitter.state_of(name, mixture, mixture.weights.shape[-1]), fitter.points
     return fitter.rule.objective(data, state).masked_fill(data.broken, torch.nan).to(data.dtype)

@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from omegamax._arguments import check_choice, check_integer, check_number
 from omegamax._checks import check_above
-from omegamax.densities import BetaGaussian, Gaussian, Mixture
+from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures import _fused
 from omegamax.mixtures._implicit import attach_fixed_point
 from omegamax.mixtures._init import one_hot
-from omegamax.mixtures._packed import pack, unpack
-from omegamax.mixtures._points import Points
+from omegamax.mixtures._packed import pack
+from omegamax.mixtures._points import GivenPoints, Points
 from omegamax.mixtures._step import Iteration, MixtureParameters
+
+Mixed = TypeVar("Mixed", bound=Mixture)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitter:
     """Points, and how to fit a mixture to them."""
 
-    points: Points
+    given: GivenPoints
     rule: Iteration
     alpha: float | Tensor  # of the components
     iterations: int
     tolerance: float | None = None
     implicit: bool = False
+    framed: Points | None = None  # once :meth:`open` has been called: not all ways need them
+
+    def open(self) -> Fitter:
+        """Return the same with the points in their frame."""
+        return replace(self, framed=self.given.bring_to_frame())
+
+    @property
+    def points(self) -> Points:
+        """Return the points in their frame."""
+        assert self.framed is not None
+        return self.framed
 
     @property
     def differentiable(self) -> bool:
         """Tell whether anything asks for the gradient of the result."""
-        return torch.is_grad_enabled() and any(t.requires_grad for t in self._inputs().values())
+        given = (self.given.weights, self.given.positions, self.given.spread, self.rule.e)
+        return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in given)
+
+    @property
+    def is_unrolled(self) -> bool:
+        """Tell whether all iterations are taken, and gradients go back through all of them."""
+        return self.tolerance is None and not (self.implicit and self.differentiable)
 
     def _inputs(self) -> dict[str, Tensor]:
         """Return all that a step depends on but for its state."""
@@ -93,9 +112,7 @@ class Fitter:
 
     def _is_fused(self, components: int) -> bool:
         """Tell whether all iterations, and the gradient through them, are those of one kernel."""
-        if self.tolerance is not None or (self.implicit and self.differentiable):
-            return False
-        return _fused.applies(self.points, self.rule, components)
+        return self.is_unrolled and _fused.applies(self.given, self.rule, components)
 
     def _run(self, state: MixtureParameters) -> MixtureParameters:
         return self.rule.run(self.points, state, self.iterations, self.tolerance)
@@ -116,27 +133,30 @@ class Fitter:
             else:
                 state = self._settle(self._run(self.begin(labels, components)))
                 values = self.rule.objective(self.points, state)
-            # Of starts that end at the same mixture in another order, the first, whatever is rounded how.
-            top = values.amax(0)
-            best = (values >= top - 1e-9 * top.abs().clamp(min=1)).int().argmax(0)
+            best = find_best(values)
             return (
                 MixtureParameters(*(take_along_first(t, best) for t in state)),
                 take_along_first(values, best),
                 take_along_first(labels, best),
             )
 
-    def components(self, state: MixtureParameters) -> tuple[Tensor, BetaGaussian]:
-        """Return weights and components in the units of the positions; NaN where anything is not finite."""
-        points, alpha = self.points, self.alpha
-        unit, broken = points.unit[..., None, None], points.broken[..., None, None]
-        mean = (state.mean * unit + points.centre.unsqueeze(-2)).masked_fill(broken, torch.nan).to(points.dtype)
-        cov = unpack(state.cov * unit.square(), points.dimension).to(points.dtype)
-        weights = state.weights.masked_fill(broken.squeeze(-1), torch.nan).to(points.dtype)
-        if isinstance(alpha, Tensor):
-            return weights, BetaGaussian.from_moments(mean, cov, alpha.unsqueeze(-1), validate_args=False)
-        if alpha == 1:
-            return weights, Gaussian.from_moments(mean, cov, validate_args=False)
-        return weights, BetaGaussian.from_moments(mean, cov, alpha, validate_args=False)
+    def mix(self, state: MixtureParameters, kind: type[Mixed]) -> Mixed:
+        """Return the mixture with these parameters, in the units of the positions."""
+        return self.mix_moments(*state.in_units(self.points), kind)
+
+    def mix_moments(self, weights: Tensor, mean: Tensor, cov: Tensor, kind: type[Mixed]) -> Mixed:
+        """Return the mixture with these weights ``[*, K]`` and these moments of its components."""
+        alpha = self.alpha.unsqueeze(-1) if isinstance(self.alpha, Tensor) else self.alpha
+        return kind._from_moments(weights, mean, cov, alpha)
+
+
+def find_best(values: Tensor) -> Tensor:
+    """Return which of the values ``[N, *]`` is the largest, ``[*]``.
+
+    Of starts that end at the same mixture in another order, the first, whatever is rounded how.
+    """
+    top = values.amax(0)
+    return (values >= top - 1e-9 * top.abs().clamp(min=1)).int().argmax(0)
 
 
 def take_along_first(values: Tensor, index: Tensor) -> Tensor:
@@ -146,8 +166,7 @@ def take_along_first(values: Tensor, index: Tensor) -> Tensor:
 
 
 def make_fitter(
-    name: str,
-    points: Points,
+    points: GivenPoints,
     iterations: int,
     responsibilities: str | Omega,
     alpha: float | Tensor,
@@ -155,8 +174,8 @@ def make_fitter(
     tolerance: float | None = None,
     implicit: bool = False,
 ) -> Fitter:
-    """Return the fitter that these arguments of the function ``name`` ask for."""
-    n = points.dimension
+    """Return the fitter that these arguments ask for."""
+    name, n = points.name, points.dimension
     alpha = check_above(name, "alpha", alpha, n / (n + 2))
     check_choice(name, "distance", distance, ("gaussian", "fenchel_young"))
     iterations = check_integer(name, "iterations", iterations, least=0)
@@ -172,7 +191,7 @@ def make_fitter(
         except RuntimeError:
             given = f"{tuple(alpha.shape)}, which does not expand to {tuple(points.batch_shape)}"
             raise ValueError(f"{name}: alpha must have the batch of the weights, got shape {given}") from None
-        e = alpha.to(points.x).unsqueeze(-1) - 1
+        e = alpha.to(points.weights.device, points.exact_dtype).unsqueeze(-1) - 1
     else:
         if alpha == float("inf"):
             raise ValueError(f"{name}: alpha must be finite, got inf")

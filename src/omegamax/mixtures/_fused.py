@@ -1,9 +1,8 @@
-"""Expectation-maximisation in one kernel: all iterations of all examples, and the gradient through all of them."""
+"""Expectation-maximisation in one kernel of the CPU: all iterations of all examples, and the gradient through them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -15,28 +14,31 @@ from omegamax._operation import Operation, is_exporting
 from omegamax._torch_internals import in_forward_mode, in_transform, is_legacy_batched
 from omegamax.maps import Shannon
 from omegamax.mixtures._init import one_hot
-from omegamax.mixtures._points import Points
+from omegamax.mixtures._points import GivenPoints, Points
 from omegamax.mixtures._step import Iteration, MixtureParameters
 
 MOST = 1 << 18  # points times components that one program of a GPU is not slower with than the whole GPU in plain torch
 
 
-def applies(points: Points, rule: Iteration, components: int) -> bool:
+def applies(given: GivenPoints, rule: Iteration, components: int) -> bool:
     """Tell whether there is a kernel for these points and this iteration, and for the gradients that are wanted."""
+    return suits(given, rule, components) and kernels.is_compiled("em", given.weights)
+
+
+def suits(given: GivenPoints, rule: Iteration, components: int) -> bool:
+    """Tell whether these points and this iteration, and the gradients that are wanted, are what kernels compute."""
     if not isinstance(rule.omega, Shannon) or isinstance(rule.e, Tensor) or rule.e != 0 or rule.mix is not None:
         return False
-    length, n = points.x.shape[-2:]
-    if n > 2 or points.x.dtype is not torch.float64:
+    length, n = given.positions.shape[-2:]
+    if n > 2 or given.exact_dtype is not torch.float64:
         return False
-    if not points.x.is_cpu and length * components > MOST:
+    if not given.weights.is_cpu and length * components > MOST:
         return False
-    others = (points.x, points.floor, points.spread)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in others):
+    others = (given.positions, given.floor, given.spread)
+    if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in others):
         return False
     # Maps over examples and forward derivatives go the long way, and what is exported is made of torch alone.
-    if in_forward_mode() or in_transform() or is_exporting():
-        return False
-    return kernels.is_compiled("em", points.x)
+    return not (in_forward_mode() or in_transform() or is_exporting())
 
 
 def fit(points: Points, labels: Tensor, components: int, iterations: int) -> tuple[MixtureParameters, Tensor]:
@@ -62,12 +64,8 @@ def fit(points: Points, labels: Tensor, components: int, iterations: int) -> tup
     return MixtureParameters(weights.squeeze(-1), mean, cov), values.reshape(shape)
 
 
-def _load(op: str, x: Tensor) -> Callable:
-    return kernels.load(op, "cpu" if x.is_cpu else "triton")
-
-
 def _forward(x, weights, labels, floor, spread, components, iterations):
-    states, values = _load("em", x)(x, weights, labels, floor, spread, components, iterations)
+    states, values = kernels.load("em", "cpu")(x, weights, labels, floor, spread, components, iterations)
     return states[-1].clone(), states, values  # an operation's results share no memory
 
 
@@ -107,7 +105,7 @@ def _differentiable(g, x, weights, labels, floor, spread, components, iterations
 
 
 def _gradient(x, *rest):
-    return _load("em_vjp", x)(x, *rest)
+    return kernels.load("em_vjp", "cpu")(x, *rest)
 
 
 _TENSORS = "Tensor x, Tensor weights, Tensor labels, Tensor floor, Tensor spread"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.mixtures._draws import StartDraws
-from omegamax.mixtures._points import Points
+from omegamax.mixtures._points import GivenPoints, Points
 
 INITS = ("split", "kmeans++", "random")
 
@@ -80,7 +80,7 @@ def make_starts(points: Points, components: int, init: str, restarts: int, draws
     return torch.cat([first, draw_seeds(points, components, restarts - 1, True, draws)])
 
 
-def count_draws(points: Points, components: int, init: str, restarts: int) -> int:
+def count_draws(points: Points | GivenPoints, components: int, init: str, restarts: int) -> int:
     """Return how many random numbers :func:`make_starts` takes."""
     return components * (restarts - 1 if init == "split" else restarts) * math.prod(points.batch_shape)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omegamax._arguments import is_number
 from omegamax._checks import check_floating, check_presence, readable
-from omegamax._numerics import working_dtype
+from omegamax._numerics import exact_dtype, working_dtype
 from omegamax.mixtures._packed import pairs, products
 
 
@@ -75,53 +75,110 @@ class Points:
         return 1 / self.weights.square().sum(-1)
 
 
-def as_points(
+@dataclass(frozen=True, eq=False)
+class GivenPoints:
+    """Arguments that make weighted points, checked, and not yet computed with."""
+
+    name: str  # of the function whose arguments they are
+    positions: Tensor  # [*, L, n]
+    weights: Tensor  # [*, L], the whole batch
+    mask: Tensor | None  # [*, L]
+    floor: float | Tensor | None
+    spread: float | Tensor
+
+    @property
+    def dimension(self) -> int:
+        """Return n."""
+        return self.positions.shape[-1]
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Return the shape ``[*]``."""
+        return self.weights.shape[:-1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Return that of the results."""
+        return working_dtype(self.weights)
+
+    @property
+    def exact_dtype(self) -> torch.dtype:
+        """Return that of the computation."""
+        return exact_dtype(self.weights.device)
+
+    @property
+    def least_floor(self) -> float:
+        """Return the least variance with whose inverse can be computed in the frame, in the dtype of the weights."""
+        return max(4 * (self.dimension - 1) * torch.finfo(self.dtype).eps, 2.0**-40)
+
+    def floor_tensor(self) -> Tensor | None:
+        """Return the floor in the units of the positions, ``[*]``; None: 0."""
+        if self.floor is not None:
+            return self._variance(self.floor, ())
+        x = self.positions.detach().to(self.exact_dtype)
+        kept = x.isfinite().all(-1)
+        rounding = 16 * torch.finfo(working_dtype(self.positions)).eps
+        return _cell_variance(x, kept if self.mask is None else kept & self.mask, rounding)
+
+    def spread_tensor(self) -> Tensor | None:
+        """Return the variance of a point along each axis, which broadcasts to ``[*, n]``; None: 0."""
+        return self._variance(self.spread, (self.dimension,))
+
+    def _variance(self, value: float | Tensor, shape: tuple[int, ...]) -> Tensor | None:
+        if isinstance(value, Tensor):
+            return value.to(self.weights.device)
+        return None if value == 0 else self.weights.new_full(shape, value, dtype=self.exact_dtype)
+
+    def bring_to_frame(self) -> Points:
+        """Return the points, normalised and in their frame."""
+        double, n = self.exact_dtype, self.dimension
+        x, w = self.positions.to(double), self.weights.to(double)
+        present = None if self.mask is None else self.mask.expand(w.shape)
+        p, broken = _normalise(w, present)
+        finite = x.isfinite().all(-1)
+        active = p.detach() > 0
+        broken = broken | (active & ~finite).any(-1)
+        # Where no example of the batch has weight, a point may be anywhere.
+        used = finite & (active.to(double).sum_to_size(finite.shape) > 0)
+        low, high = _box(x.detach(), used)
+        unit = (high - low).amax(-1)
+        unit = torch.where(unit > 0, unit, 1.0)
+        centre = (low + high) / 2
+        near = (x - centre.unsqueeze(-2)) / unit[..., None, None]
+        near = torch.where(used.unsqueeze(-1), near, 0.0)
+
+        floor, spread = self.floor_tensor(), self.spread_tensor()
+        bound = x.new_full((), self.least_floor)
+        if floor is not None:
+            bound = (floor.to(double) / unit.square()).clamp(min=self.least_floor)
+        if spread is not None:
+            shape = torch.broadcast_shapes(spread.shape[:-1], unit.shape)
+            spread = (spread.to(double) / unit.square().unsqueeze(-1)).expand((*shape, n))
+        return Points(near, p, centre, unit, bound, spread, broken, self.dtype)
+
+
+def check_points(
     name: str,
     positions: Tensor,
     weights: Tensor,
     mask: Tensor | None,
     floor: float | Tensor | None,
     spread: float | Tensor,
-) -> Points:
-    """Return the points of these arguments of the function ``name``."""
+) -> GivenPoints:
+    """Return the points of these arguments of the function ``name``; refuse what are none."""
     _check(name, positions, weights, mask)
-    double = torch.float32 if weights.device.type == "mps" else torch.float64
-    x, w = positions.to(double), weights.to(double)
-    shapes = [x.shape[:-2], w.shape[:-1]] + ([] if mask is None else [mask.shape[:-1]])
+    shapes = [positions.shape[:-2], weights.shape[:-1]] + ([] if mask is None else [mask.shape[:-1]])
     try:
         batch = torch.broadcast_shapes(*shapes)
     except RuntimeError:
         listed = ", ".join(str(tuple(s)) for s in shapes)
         raise ValueError(f"{name}: batches of positions, weights and mask must broadcast, got {listed}") from None
-    width, n = x.shape[-2:]
-    present = None if mask is None else mask.expand((*batch, width))
-    p, broken = _normalise(name, w.expand((*batch, width)), present)
-
-    finite = x.isfinite().all(-1)
-    active = p.detach() > 0
-    broken = broken | (active & ~finite).any(-1)
-    # Where no example of the batch has weight, a point may be anywhere.
-    used = finite & (active.to(double).sum_to_size(finite.shape) > 0)
-    low, high = _box(x.detach(), used)
-    unit = (high - low).amax(-1)
-    unit = torch.where(unit > 0, unit, 1.0)
-    centre = (low + high) / 2
-    near = (x - centre.unsqueeze(-2)) / unit[..., None, None]
-    near = torch.where(used.unsqueeze(-1), near, 0.0)
-
-    eps = torch.finfo(working_dtype(weights)).eps
-    least = max(4 * (n - 1) * eps, 2.0**-40)  # so that precisions can be computed with, in either dtype
-    if floor is None:
-        rounding = 16 * torch.finfo(working_dtype(positions)).eps
-        bound = _cell_variance(x.detach(), finite if present is None else finite & present, rounding)
-    else:
-        bound = _variance(name, "floor", floor, x, batch)
-    bound = (bound / unit.square()).clamp(min=least)
-    given = None
-    if isinstance(spread, Tensor) or spread != 0:
-        axes = _variance(name, "spread", spread, x, (*batch, n))
-        given = (axes / unit.square().unsqueeze(-1)).expand((*torch.broadcast_shapes(axes.shape[:-1], unit.shape), n))
-    return Points(near, p, centre, unit, bound, given, broken, working_dtype(weights))
+    _check_values(name, weights, mask)
+    if floor is not None:
+        _check_variance(name, "floor", floor, batch)
+    _check_variance(name, "spread", spread, (*batch, positions.shape[-1]))
+    width = positions.shape[-2]
+    return GivenPoints(name, positions, weights.expand((*batch, width)), mask, floor, spread)
 
 
 def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -> None:
@@ -137,7 +194,15 @@ def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -
         check_presence(name, "mask", mask, width)
 
 
-def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, shape: Sequence[int]) -> Tensor:
+def _check_values(name: str, weights: Tensor, mask: Tensor | None) -> None:
+    if not readable(weights):
+        return
+    kept = weights if mask is None else torch.where(mask, weights, 0.0)
+    if bool((kept < 0).any()):
+        raise ValueError(f"{name}: weights must be >= 0, got a minimum of {kept.min().item():g}")
+
+
+def _check_variance(name: str, argument: str, value: float | Tensor, shape: Sequence[int]) -> None:
     if isinstance(value, Tensor):
         try:
             value.expand(shape)
@@ -146,23 +211,20 @@ def _variance(name: str, argument: str, value: float | Tensor, like: Tensor, sha
             raise ValueError(f"{name}: {argument} must be {wanted}, got shape {tuple(value.shape)}") from None
         if readable(value) and not bool(((value >= 0) & value.isfinite()).all()):
             raise ValueError(f"{name}: {argument} must be >= 0 and finite everywhere")
-        return value.to(like)
+        return
     if not is_number(value):
         raise TypeError(f"{name}: {argument} must be a variance, a float or a tensor, got {type(value).__name__}")
     if not 0 <= value < math.inf:
         raise ValueError(f"{name}: {argument} must be >= 0 and finite, got {value:g}")
-    return like.new_full((), value)
 
 
-def _normalise(name: str, weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
+def _normalise(weights: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return rows that sum to one, and which of them, ``[*]``, held what is not finite.
 
     A row of zeros becomes uniform.
     """
     if present is not None:
         weights = torch.where(present, weights, 0.0)
-    if readable(weights) and bool((weights < 0).any()):
-        raise ValueError(f"{name}: weights must be >= 0, got a minimum of {weights.min().item():g}")
     total = weights.sum(-1, keepdim=True)
     broken = ~total.isfinite()
     usable = (total > torch.finfo(total.dtype).tiny) & ~broken
@@ -186,19 +248,18 @@ def _cell_variance(x: Tensor, present: Tensor, rounding: float) -> Tensor:
     coordinates as there are coordinates. Repeated positions count once, and neither their order nor a few far ones
     matter.
     """
-    n = x.shape[-1]
-    generic = x @ x.new_tensor([math.sqrt(2 + k) for k in range(n)])  # tells positions apart
-    steps, counts = [], []
-    for values in (*x.unbind(-1), generic):
-        ordered = torch.where(present, values, math.inf).sort(-1).values
-        before, after = ordered[..., :-1], ordered[..., 1:]
-        gap = after - before
-        new = (gap > rounding * torch.maximum(before.abs(), after.abs())) & (after < math.inf)
-        counts.append(new.sum(-1).to(x.dtype) + 1.0)
-        steps.append(torch.where(new, gap, math.nan).nanmedian(-1).values if gap.shape[-1] else gap.sum(-1))
-    distinct = counts.pop()
-    wide = torch.stack(counts, -1) > 1  # points on a line share the line, not the plane
-    sides = torch.stack(steps[:-1], -1) * torch.stack(counts, -1)
-    volume = torch.where(wide, sides, 1.0).log().sum(-1) - distinct.log()
-    side = (volume / wide.sum(-1).clamp(min=1)).exp()
-    return torch.where(wide.any(-1), side, 1.0).square() / 12
+    # What tells positions apart. Its factors are made on the device: a copy to a GPU would wait.
+    generic = x @ torch.arange(2, x.shape[-1] + 2, dtype=x.dtype, device=x.device).sqrt()
+    values = torch.cat([x.movedim(-1, 0), generic.unsqueeze(0)])
+    values = values.reshape(len(values), *(1,) * (present.dim() - generic.dim()), *generic.shape)
+    ordered = torch.where(present, values, math.inf).sort(-1).values
+    before, after = ordered[..., :-1], ordered[..., 1:]
+    gap, size = after - before, ordered.abs()
+    new = (gap > rounding * torch.maximum(size[..., :-1], size[..., 1:])) & (after < math.inf)
+    counts = new.sum(-1).to(x.dtype) + 1.0
+    steps = torch.where(new, gap, math.nan).nanmedian(-1).values if gap.shape[-1] else gap.sum(-1)
+    sides, counts, distinct = (steps * counts)[:-1], counts[:-1], counts[-1]
+    wide = counts > 1  # points on a line share the line, not the plane
+    volume = torch.where(wide, sides, 1.0).log().sum(0) - distinct.log()
+    side = (volume / wide.sum(0).clamp(min=1)).exp()
+    return torch.where(wide.any(0), side, 1.0).square() / 12

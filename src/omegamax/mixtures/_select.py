@@ -12,12 +12,13 @@ from torch import Tensor
 from omegamax._arguments import check_choice, check_integer, check_type
 from omegamax.densities import Density, Mixture
 from omegamax.maps import Omega
+from omegamax.mixtures import _direct
 from omegamax.mixtures._criteria import BIC, Criterion
 from omegamax.mixtures._draws import Source, StartDraws
 from omegamax.mixtures._fitter import make_fitter, take_along_first
 from omegamax.mixtures._init import INITS, count_draws, make_starts
 from omegamax.mixtures._mixing import annihilate
-from omegamax.mixtures._points import as_points
+from omegamax.mixtures._points import check_points
 from omegamax.mixtures._step import MixtureParameters
 
 
@@ -95,9 +96,14 @@ def select_components(
     restarts = check_integer(name, "restarts", restarts, least=1)
     check_choice(name, "init", init, INITS)
     check_type(name, "criterion", criterion, Criterion, "a Criterion such as BIC()")
-    data = as_points(name, positions, weights, mask, floor, spread)
-    fitter = make_fitter(name, data, iterations, responsibilities, alpha, distance, tolerance)
-    size, n = data.size.detach(), data.dimension
+    given = check_points(name, positions, weights, mask, floor, spread)
+    fitter = make_fitter(given, iterations, responsibilities, alpha, distance, tolerance)
+    if type(criterion).cost is Criterion.cost and _direct.applies(fitter, max_components):
+        table, moments = _direct.select(fitter, max_components, criterion, init, restarts, generator)
+        return _tell_scores(fitter.mix_moments(*moments, SelectedMixture), table)
+    fitter = fitter.open()
+    data, n = fitter.points, given.dimension
+    size = data.size.detach()
     cost = criterion.cost(size, n)
     if cost is not None:
         fitter = replace(fitter, rule=replace(fitter.rule, mix=partial(annihilate, cost=cost)))
@@ -124,7 +130,12 @@ def select_components(
     else:
         final = MixtureParameters(*(take_along_first(torch.stack(each), index) for each in zip(*states, strict=True)))
     table = table.masked_fill(data.broken.unsqueeze(-1), torch.nan).to(data.dtype)
-    return SelectedMixture(*fitter.components(final), table, validate_args=False)
+    return _tell_scores(fitter.mix(final, SelectedMixture), table)
+
+
+def _tell_scores(chosen: SelectedMixture, scores: Tensor) -> SelectedMixture:
+    chosen.scores = scores
+    return chosen
 
 
 def _pad(state: MixtureParameters, components: int) -> MixtureParameters:

@@ -14,7 +14,7 @@ from omegamax._checks import readable
 from omegamax._numerics import phi
 from omegamax.maps import Omega, Shannon
 from omegamax.mixtures._floor import hold_at_floor
-from omegamax.mixtures._packed import diagonal, inverse, pairs, times
+from omegamax.mixtures._packed import diagonal, inverse, pairs, times, unpack
 from omegamax.mixtures._points import Points
 
 # The score of a component without weight: none of its exponentials, differences or powers is more than 0, and unlike
@@ -38,6 +38,17 @@ class MixtureParameters(NamedTuple):
         k, n, p = self.mean.shape[-2:] + self.cov.shape[-1:]
         weights, mean, cov = flat.split([k, k * n, k * p], -1)
         return MixtureParameters(weights, mean.unflatten(-1, (k, n)), cov.unflatten(-1, (k, p)))
+
+    def in_units(self, points: Points) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weights, means and whole covariances in the units that the points came in; NaN where these are broken.
+
+        They have the dtype of the points' results.
+        """
+        unit, broken = points.unit[..., None, None], points.broken[..., None, None]
+        mean = (self.mean * unit + points.centre.unsqueeze(-2)).masked_fill(broken, torch.nan)
+        cov = unpack(self.cov * unit.square(), points.dimension)
+        weights = self.weights.masked_fill(broken.squeeze(-1), torch.nan)
+        return weights.to(points.dtype), mean.to(points.dtype), cov.to(points.dtype)
 
     def where(self, condition: Tensor, other: MixtureParameters) -> MixtureParameters:
         """Return this state where ``condition [*]``, the other elsewhere."""

@@ -22,7 +22,7 @@ pytest.importorskip("triton", minversion="3.4")
         ("attention", 63),
         ("contour", 12),
         ("moments", 16),
-        ("mixtures", 6),
+        ("mixtures", 31),
         ("variation", 8),
     ],
 )

@@ -18,4 +18,4 @@ for each component, F = 1 + n + n (n + 1) / 2. :mod:`omegamax.mixtures` is the s
 dimensions and any other components and responsibilities.
 """
 
-OPS = {"cpu": ("em", "em_vjp"), "triton": ("em", "em_vjp")}
+OPS = {"cpu": ("em", "em_vjp"), "triton": ("fit_mixtures", "fit_mixtures_vjp", "choose_start")}

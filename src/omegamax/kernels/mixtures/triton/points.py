@@ -109,6 +109,7 @@ def differentiate(
     x_ptr,
     w_ptr,
     out_ptr,
+    filled,
     u,
     v,
     t0,
@@ -128,9 +129,9 @@ def differentiate(
     N: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add the gradient by the weights to ``out``, and return that by the scores, summed about ``u, v``.
+    """Write the gradient by the weights, and return that by the scores, summed about ``u, v``.
 
-    The coefficients ``h`` are about ``m, n``.
+    What is in ``out`` is added to, up to ``filled``. The coefficients ``h`` are about ``m, n``.
     """
     s0, s1, s2, s3, s4, s5 = zero, zero, zero, zero, zero, zero
     for start in range(0, L, BLOCK):
@@ -141,7 +142,7 @@ def differentiate(
         e, _, total = score_points(dx, dy, t0, t1, t2, t3, N)
         shares = e / total[None, :]
         mean = tl.sum(shares * h, 0)
-        before = tl.load(out_ptr + place, mask=there, other=0.0)
+        before = tl.load(out_ptr + place, mask=place < filled, other=0.0)
         tl.store(out_ptr + place, before + mean, mask=there)
         s0, s1, s2, s3, s4, s5 = add_up(w[None, :] * shares * (h - mean[None, :]), dx, dy, s0, s1, s2, s3, s4, s5, N)
     return s0, s1, s2, s3, s4, s5
