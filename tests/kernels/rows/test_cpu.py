@@ -9,7 +9,7 @@ from omegamax import entmax
 
 # Around the lengths at which rows are laid out in another way.
 SIZES = (1, 2, 17, 32, 33, 64, 65, 197, 384, 385, 1000)
-LAWS = {
+DISTRIBUTIONS = {
     "normal": lambda z: z,
     "flat": lambda z: 0.03 * z,
     "sharp": lambda z: 8 * z,
@@ -30,10 +30,10 @@ def both(apply, z, g):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("alpha", [1.05, 1.3, 1.45, 1.6, 1.75, 1.9, 1.99])
-def test_any_alpha_of_floats_is_that_of_doubles_in_every_layout(alpha: float, law: str, size: int):
-    z, g = LAWS[law](torch.randn(37, size)), torch.randn(37, size)
+def test_any_alpha_of_floats_is_that_of_doubles_in_every_layout(alpha: float, distribution: str, size: int):
+    z, g = DISTRIBUTIONS[distribution](torch.randn(37, size)), torch.randn(37, size)
     most, steepest = TOLERANCES.get(alpha, PRECISE)
     alphas = torch.full((37, 1), alpha)
 

@@ -157,7 +157,7 @@ void k_subsets_range(const T* z, T* p, const double* k, bool shared, Shape shape
     Scratch<T> x(K + Simd<T>::W), spare(K / Simd<T>::W + 2);
     std::unique_ptr<T[]> row(new T[size_t(K)]);
     for (int64_t i = begin; i < end;) {
-        Tile<T, T> tile(shape, i);
+        Tile<T, T> tile(shape, i, end);
         Total<T> budgets;
         for (int j = 0; j < tile.lanes; j++) budgets.set(j, k[shared ? 0 : i + j]);
         tile.read(z, x.v, T(0));

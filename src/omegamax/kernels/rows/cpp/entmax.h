@@ -219,7 +219,7 @@ INLINE Start<T> rough_threshold(const Power& power, const Vec<T>* x, int64_t n) 
     // Between 1/2 and 1 log n falls along a curve, which this one follows for normal, uniform and heavy-tailed scores.
     const Vec<T> u = maximum<T>(T(2) * power.e - T(1), zero), along = u * (T(1.6) - T(0.6) * u);
     const Vec<T> log_n = log_n_half + (log_n_one - log_n_half) * along;
-    const Vec<T> least = select<T>(power.e <= T(0.5), half, one) - T(ROUGH_SLACK);
+    const Vec<T> least = maximum<T>(select<T>(power.e <= T(0.5), half, one) - T(ROUGH_SLACK), zero);
     return {{log_n * exponential_quotient<T>(-power.e * log_n), zero}, least};
 }
 

@@ -55,7 +55,7 @@ INLINE void correct(const Read& read, const Write& write, int64_t n, Vec<double>
         if (k < n) take(k, s0, r0);
         Vec<double> s = s0 + s1, r = r0 + r1;
         if (ACROSS) s = across_sum<double>(s), r = across_sum<double>(r);
-        step = power.step(s - one, r);
+        step = maximum<double>(power.step(s - one, r), -at);  // the threshold is where the largest has all mass, or beyond
         const Int<double> moving = size(step) > maximum<double>(LAST_STEP * near, splat<double>(LOST_STEP));
         if (!any<double>(moving)) break;
         at += ACROSS ? step : keep<double>(moving, step);
@@ -152,7 +152,7 @@ INLINE void solve_refined_tile(const Tile<float, float>& tile, const double* e, 
     int64_t n = K;
     if (contiguous) {
         for (int j = 0; j < tile.lanes; j++) {
-            const float edge = e[j] > 0 ? std::max(start.least[j], 0.0f) - power.inverse[j] : float(-INF);
+            const float edge = e[j] > 0 ? start.least[j] - power.inverse[j] : float(-INF);
             packed.above[j] = sound[j] ? support_bound<float, float>(top[j], edge) : float(INF);
         }
         n = packed.read(x);
@@ -193,7 +193,7 @@ INLINE void solve_refined_row(const Row<float>& row, double e, float* out, const
     const int64_t near = pack(row, above, raw);
     const Start<float> start = rough_threshold<true, float>(power, x, unpack<float>(raw, near, top, x));
     // What is out at a bound of the threshold is out for good.
-    above = support_bound<float, float>(top, power.edge() + std::max(start.least[0], 0.0f));
+    above = support_bound<float, float>(top, power.edge() + start.least[0]);
     const int64_t kept = pack(Row<float>(raw, near), above, raw), n = unpack<float>(raw, kept, top, x);
     const bool precise = e > 0.5;
     const Vec<float> tolerance = precise ? splat<float>(FLOAT_TOLERANCE) : power.tolerance;
@@ -222,7 +222,7 @@ inline void solve_refined(const float* z, float* p, const double* alpha, bool sh
         return;
     }
     for (int64_t i = begin; i < end;) {
-        const Tile<float, float> tile(shape, i);
+        const Tile<float, float> tile(shape, i, end);
         double e[W] = {};
         for (int j = 0; j < tile.lanes; j++) e[j] = alpha[shared ? 0 : i + j] - 1;
         solve_refined_tile(tile, e, z, p, scratch);

@@ -154,9 +154,9 @@ struct Tile {
     static constexpr int W = Simd<T>::W;
     Shape shape;
     int64_t first;  // row
-    int lanes;      // rows in use
-    Tile(Shape shape, int64_t first)
-        : shape(shape), first(first), lanes(int(std::min<int64_t>(W, last(shape, first) - first))) {}
+    int lanes;      // rows in use, of those before `end`
+    Tile(Shape shape, int64_t first, int64_t end)
+        : shape(shape), first(first), lanes(int(std::min<int64_t>(W, std::min(last(shape, first), end) - first))) {}
 
     // With a stride, a tile stays within one outer index: its lanes are then neighbours in memory.
     static int64_t last(Shape s, int64_t row) { return s.inner == 1 ? s.rows() : (row / s.inner + 1) * s.inner; }

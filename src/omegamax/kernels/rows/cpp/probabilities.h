@@ -113,7 +113,7 @@ INLINE bool threshold_row(const Row<S>& row, const Power& power, S* p, Vec<T>* x
             const Start<T> start = rough_threshold<true, T>(power, x, n);
             if (power.e[0] > 0 && n > 1) {
                 // What is out at a bound of the threshold is out for good: the steps that take powers see the rest.
-                above = support_bound<T, S>(top, power.edge() + std::max(start.least[0], T(0)));
+                above = support_bound<T, S>(top, power.edge() + start.least[0]);
                 n = unpack<T>(raw, pack(Row<S>(raw, packed), above, raw), T(top), x);
             }
             root = general_threshold<true, T>(power, x, n, start);
@@ -229,7 +229,7 @@ void solve_range(const S* z, S* p, const double* alpha, bool shared, bool norm, 
     }
     Scratch<T> x(K + Simd<T>::W);
     for (int64_t i = begin; i < end;) {
-        Tile<T, S> tile(shape, i);
+        Tile<T, S> tile(shape, i, end);
         Member members[Simd<T>::W];
         for (int j = 0; j < tile.lanes; j++) members[j] = Member(alpha[shared ? 0 : i + j], norm);
         tile.read(z, x.v, T(-INF));

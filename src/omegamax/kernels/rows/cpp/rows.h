@@ -42,7 +42,7 @@ void vjp_range(Kind kind, const S* p, const S* g, S* out, const double* alpha, b
         return;
     }
     for (int64_t i = begin; i < end;) {
-        const Tile<T, S> tile(shape, i);
+        const Tile<T, S> tile(shape, i, end);
         const int64_t at = tile.start(int64_t(0));
         Vec<T> a = splat<T>(2);
         for (int j = 0; j < tile.lanes; j++) a[j] = T(alpha[shared ? 0 : i + j]);
@@ -105,9 +105,10 @@ void by_parameter(const double* rows, double value, bool own, int64_t begin, int
 template <class T>
 void forward(int kind, const T* z, T* p, double value, const double* rows, Shape s, int threads) {
     const bool norm = Kind(kind) == Kind::NORMMAX, k_subsets = Kind(kind) == Kind::K_SUBSETS;
-    const bool own = s.inner == 1 && s.K > SHORT_POWER_ROW && !k_subsets;
     const bool refines = std::is_same<T, float>::value && !norm && !k_subsets;
-    const auto together = [&](double alpha) { return refines && s.K <= SHORT_ROW && is_refined(alpha); };
+    const bool own = refines || (s.inner == 1 && s.K > SHORT_POWER_ROW && !k_subsets);
+    const bool tiles = s.inner > 1 || s.K <= SHORT_ROW;
+    const auto together = [&](double alpha) { return refines && tiles && is_refined(alpha); };
     share(s, threads, [&](int64_t from, int64_t to) {
         by_parameter(rows, value, own, from, to, together, [&](const double* parameter, bool shared, int64_t begin,
                                                                int64_t end) {
