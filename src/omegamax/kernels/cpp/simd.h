@@ -83,6 +83,48 @@ template <class T, class S> INLINE void store(S* p, Vec<T> v) {
     std::memcpy(p, &out, sizeof out);
 }
 
+// Some of a vector, the first `count` lanes; the others are `fill`, and their memory is left alone.
+#if defined(__AVX512F__)
+template <class T, class S> INLINE Vec<T> load_some(const S* p, int count, T fill) {
+    const __mmask16 mask = __mmask16((1 << count) - 1);
+    if constexpr (sizeof(S) == 8) return (Vec<T>)_mm512_mask_loadu_pd((__m512d)splat<T>(fill), __mmask8(mask), p);
+    if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_mask_loadu_ps((__m512)splat<T>(fill), mask, p);
+    const __m512 v = _mm512_mask_loadu_ps(_mm512_set1_ps(float(fill)), mask, p);
+    return (Vec<T>)_mm512_cvtps_pd(_mm512_castps512_ps256(v));
+}
+
+template <class T, class S> INLINE void store_some(S* p, Vec<T> v, int count) {
+    const __mmask16 mask = __mmask16((1 << count) - 1);
+    if constexpr (sizeof(S) == 8) _mm512_mask_storeu_pd(p, __mmask8(mask), (__m512d)v);
+    else if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, mask, (__m512)v);
+    else _mm512_mask_storeu_ps(p, mask, _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)v)));
+}
+#elif defined(__AVX2__)
+typedef int32_t Int4 __attribute__((vector_size(16)));
+
+// All bits of the first `count` lanes of W.
+template <class I, int W> INLINE I first_lanes(int count) {
+    I mask;
+    for (int i = 0; i < W; i++) mask[i] = i < count ? -1 : 0;
+    return mask;
+}
+
+template <class T, class S> INLINE Vec<T> load_some(const S* p, int count, T fill) {
+    const Int<T> mask = first_lanes<Int<T>, Simd<T>::W>(count);
+    Vec<T> v;
+    if constexpr (sizeof(S) == 8) v = (Vec<T>)_mm256_maskload_pd(p, (__m256i)mask);
+    else if constexpr (sizeof(T) == 4) v = (Vec<T>)_mm256_maskload_ps(p, (__m256i)mask);
+    else v = (Vec<T>)_mm256_cvtps_pd(_mm_maskload_ps(p, (__m128i)__builtin_convertvector(mask, Int4)));
+    return mask ? v : splat<T>(fill);
+}
+
+template <class T, class S> INLINE void store_some(S* p, Vec<T> v, int count) {
+    const Int<T> mask = first_lanes<Int<T>, Simd<T>::W>(count);
+    if constexpr (sizeof(S) == 8) _mm256_maskstore_pd(p, (__m256i)mask, (__m256d)v);
+    else if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, (__m256i)mask, (__m256)v);
+    else _mm_maskstore_ps(p, (__m128i)__builtin_convertvector(mask, Int4), _mm256_cvtpd_ps((__m256d)v));
+}
+#else
 template <class T, class S> INLINE Vec<T> load_some(const S* p, int count, T fill) {
     Vec<T> v = splat<T>(fill);
     for (int i = 0; i < count; i++) v[i] = T(p[i]);
@@ -92,6 +134,7 @@ template <class T, class S> INLINE Vec<T> load_some(const S* p, int count, T fil
 template <class T, class S> INLINE void store_some(S* p, Vec<T> v, int count) {
     for (int i = 0; i < count; i++) p[i] = S(v[i]);
 }
+#endif
 
 // `yes` where the comparison held, `no` elsewhere.
 template <class T> INLINE Vec<T> select(Int<T> where, Vec<T> yes, Vec<T> no) { return where ? yes : no; }
