@@ -9,7 +9,7 @@
 // p = exp_e(t) = [1 + e t]_+^(1/e), which stays accurate down to e = 0.
 #pragma once
 
-#include "../../cpp/simd.h"
+#include "../../cpp/sums.h"
 
 namespace omegamax {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "../../cpp/simd.h"
+#include "../../cpp/sums.h"
 
 namespace omegamax {
 
