@@ -34,9 +34,8 @@ torch.set_num_threads(1)  # small networks do not gain by more
 
 recipe = CaptionRecipe(samples=(1200, 50, 50), pictures=1200, feature_steps=150)
 data = recipe.data(seed=0)
-folder = Path(tempfile.mkdtemp())
-cnn = train_features(recipe, folder, 0, lambda name, step: None)
-data.featurise(cnn)
+cnn = Path(tempfile.mkdtemp(), "cnn.safetensors")
+data.featurise(train_features(recipe, cnn, 0, lambda name, step: None))
 
 # %%
 # Two networks that differ in how scores of cells become attention.
@@ -47,7 +46,7 @@ def train(attention):
     L.seed_everything(0, verbose=False)
     config = CaptionConfig.small(attention=attention, grid=recipe.grid)
     rate = Rate(4e-3, warmup=20, fall="cosine", interval="step")
-    task = CaptionTask(data.vocabulary, config, rate=rate, cnn=str(folder / "cnn.safetensors"), freeze_cnn=True)
+    task = CaptionTask(data.vocabulary, config, rate=rate, cnn=str(cnn), freeze_cnn=True)
     make_trainer(180, []).fit(task, datamodule=data)
     return task.eval()
 

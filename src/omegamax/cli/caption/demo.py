@@ -30,16 +30,16 @@ def run(options: argparse.Namespace) -> int:
 
     start = time.perf_counter()
     recipe = make_recipe(demo.CaptionRecipe, options)
-    runs = clear_runs(options.out, demo.KINDS)
+    runs, cnn = clear_runs(options.out, demo.KINDS), options.out / "cnn.safetensors"
     data = recipe.data(options.seed)
     print(f"drawing {sum(recipe.samples):,} pictures, each with five captions", flush=True)
     for split in ("train", "val", "test"):
         data.split(split)
     print(f"training features of cells, then {len(demo.KINDS)} networks that differ in their attention", flush=True)
     with show_bars({demo.FEATURES: recipe.feature_steps, **dict.fromkeys(demo.KINDS, recipe.steps)}) as tell:
-        data.featurise(demo.train_features(recipe, runs, options.seed, tell))
+        data.featurise(demo.train_features(recipe, cnn, options.seed, tell))
         for name in demo.KINDS:
-            demo.train(recipe, data, name, runs, options.seed, tell)
+            demo.train(recipe, data, name, cnn, runs, options.seed, tell)
     tasks = load_tasks(CaptionTask, [runs / name for name in demo.KINDS])
     rows = []
     for name, task in tasks.items():

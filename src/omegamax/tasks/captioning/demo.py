@@ -76,25 +76,30 @@ class CaptionRecipe:
         )
 
 
-def train_features(recipe: CaptionRecipe, out: Path, seed: int, tell: Tell) -> GridCNN:
-    """Train a network that names what is in each cell: the features that all others look at, and do not change."""
+def train_features(recipe: CaptionRecipe, cnn: Path, seed: int, tell: Tell) -> GridCNN:
+    """Train a network that names what is in each cell: the features that all others look at, and do not change.
+
+    It goes to the file ``cnn``.
+    """
     L.seed_everything(seed, verbose=False)
     loader = cells_loader(recipe.scenes(seed + 1), recipe.grid, 64)
     task = CellsTask(64, recipe.grid, len(recipe.shapes), len(recipe.colours))
     make_trainer(recipe.feature_steps, [FiniteCheck(), Steps(FEATURES, tell)]).fit(task, loader)
-    out.mkdir(parents=True, exist_ok=True)
-    save_grid_cnn(task.cnn, out / "cnn.safetensors", size=(recipe.image_size, recipe.image_size))
+    cnn.parent.mkdir(parents=True, exist_ok=True)
+    save_grid_cnn(task.cnn, cnn, size=(recipe.image_size, recipe.image_size))
     return task.cnn.eval()
 
 
-def train(recipe: CaptionRecipe, data: SceneCaptionsData, name: str, out: Path, seed: int, tell: Tell) -> None:
-    """Train one network, which goes to ``out/<name>/model.safetensors``; ``out`` has the features' network."""
+def train(
+    recipe: CaptionRecipe, data: SceneCaptionsData, name: str, cnn: Path, out: Path, seed: int, tell: Tell
+) -> None:
+    """Train one network on the features of ``cnn``, which goes to ``out/<name>/model.safetensors``."""
     L.seed_everything(seed, verbose=False)
     task = CaptionTask(
         data.vocabulary,
         CaptionConfig.small(attention=KINDS[name], grid=recipe.grid),
         rate=Rate(4e-3, warmup=20, fall="cosine", interval="step"),
-        cnn=str(out / "cnn.safetensors"),
+        cnn=str(cnn),
         freeze_cnn=True,
     )
     train_run(task, data, recipe.steps, out / name, tell, recipe.steps)
