@@ -52,6 +52,18 @@ def test_split_follows_the_weight():
     assert weighted_em(GRID, w, 2, 0).weights.tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, double])
+@pytest.mark.parametrize("shape", [(5, 7), (7, 9), (9, 9)])
+@pytest.mark.parametrize("components", [2, 3, 4])
+def test_rounding_does_not_say_on_which_side_of_a_cut_points_are(components, shape, dtype):
+    """The middle row of a grid lies on the cut, and devices differ in the last digit of its position."""
+    x = grid_positions(shape).to(dtype)
+    w = torch.ones(len(x), dtype=dtype)
+    wanted = split_boxes(data(grid_positions(shape).double(), w.double()), components)
+    for other in (x, x.nextafter(x + 1), x.nextafter(x - 1), x + torch.finfo(dtype).eps * torch.randn_like(x)):
+        assert split_boxes(data(other, w), components).equal(wanted)
+
+
 @pytest.mark.parametrize("spread", [True, False])
 def test_seeds_are_drawn_in_proportion(spread: bool):
     x = torch.tensor([[0.0], [1.0], [3.0]], dtype=double)

@@ -117,7 +117,9 @@ def weighted_em(
     restarts = check_integer(name, "restarts", restarts, least=1)
     given = check_points(name, positions, weights, mask, floor, spread)
     fitter = make_fitter(given, iterations, responsibilities, alpha, distance, tolerance, implicit)
-    fitter = replace(fitter, rule=replace(fitter.rule, mix=make_mixing(name, mixing, discount)))
+    mix = make_mixing(name, mixing, discount)
+    if mix is not None:
+        fitter = replace(fitter, rule=replace(fitter.rule, mix=mix))
     if used is not None:
         check_integers(name, "used", used, f"integers from 1 to {components}")
     if isinstance(init, Mixture):

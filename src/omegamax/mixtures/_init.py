@@ -11,13 +11,16 @@ from omegamax.mixtures._draws import StartDraws
 from omegamax.mixtures._points import GivenPoints, Points
 
 INITS = ("split", "kmeans++", "random")
+# Part of a box by which a cut is moved: rounding shall not say on which side the middle row of a grid is.
+MARGIN = 1e-6
 
 
 def split_boxes(points: Points, components: int) -> Tensor:
     """Return members of boxes of equal volume, ``[*, L]``, into which the box of the points that have weight is cut.
 
     Two components are the halves along the last axis (upper and lower of an image), four the quadrants. In general a
-    box for K components is cut in two, for K // 2 and the rest, in proportion and along the axes in turn.
+    box for K components is cut in two, for K // 2 and the rest, in proportion and along the axes in turn. Points on a
+    cut belong to the second.
 
     Reference: Farinhas (2021), section 6.3, K-MCA.
     """
@@ -35,7 +38,7 @@ def split_boxes(points: Points, components: int) -> Tensor:
         start, end = box[axis]
         middle = start + (end - start) * first / parts
         behind = label + first
-        labels = torch.where((labels == label) & (fraction[..., axis] >= middle), behind, labels)
+        labels = torch.where((labels == label) & (fraction[..., axis] >= middle - MARGIN), behind, labels)
         following = axis - 1 if axis else len(box) - 1
         cut([*box[:axis], (start, middle), *box[axis + 1 :]], label, first, following)
         cut([*box[:axis], (middle, end), *box[axis + 1 :]], behind, parts - first, following)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax._arguments import is_number
-from omegamax._checks import check_floating, check_presence, readable
+from omegamax._checks import broadcast_batches, check_floating, check_presence, readable
 from omegamax._numerics import exact_dtype, working_dtype
 from omegamax.mixtures._packed import pairs, products
 
@@ -169,7 +169,7 @@ def check_points(
     _check(name, positions, weights, mask)
     shapes = [positions.shape[:-2], weights.shape[:-1]] + ([] if mask is None else [mask.shape[:-1]])
     try:
-        batch = torch.broadcast_shapes(*shapes)
+        batch = broadcast_batches(*shapes)
     except RuntimeError:
         listed = ", ".join(str(tuple(s)) for s in shapes)
         raise ValueError(f"{name}: batches of positions, weights and mask must broadcast, got {listed}") from None
@@ -178,7 +178,8 @@ def check_points(
         _check_variance(name, "floor", floor, batch)
     _check_variance(name, "spread", spread, (*batch, positions.shape[-1]))
     width = positions.shape[-2]
-    return GivenPoints(name, positions, weights.expand((*batch, width)), mask, floor, spread)
+    weights = weights if weights.shape[:-1] == batch else weights.expand((*batch, width))
+    return GivenPoints(name, positions, weights, mask, floor, spread)
 
 
 def _check(name: str, positions: Tensor, weights: Tensor, mask: Tensor | None) -> None:

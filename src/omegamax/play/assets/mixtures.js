@@ -17,19 +17,17 @@ function boxOf(points, weights) {
   return [axes.map((a) => minimum(kept.map((x) => x[a]))), axes.map((a) => maximum(kept.map((x) => x[a])))];
 }
 
+const MARGIN = 1e-6; // part of a box by which a cut is moved: points on it belong to the second half, as in the library
+
 // The box of the points that have weight, cut into boxes of equal volume.
 function splitBoxes(points, weights, components) {
-  const n = points[0].length, [least, most] = boxOf(points, weights);
-  // The library's frame, so that a point on a cut falls to the same side here.
-  const unit = maximum(most.map((x, a) => x - least[a])) || 1;
-  const near = points.map((x) => x.map((t, a) => (t - (least[a] + most[a]) / 2) / unit));
-  const [low, high] = boxOf(near, weights);
-  const fraction = near.map((x) => x.map((t, a) => (high[a] > low[a] ? (t - low[a]) / (high[a] - low[a]) : 0.5)));
+  const n = points[0].length, [low, high] = boxOf(points, weights);
+  const fraction = points.map((x) => x.map((t, a) => (high[a] > low[a] ? (t - low[a]) / (high[a] - low[a]) : 0.5)));
   const labels = zeros(points.length);
   (function cut(box, label, parts, axis) {
     if (parts === 1) return;
     const first = Math.floor(parts / 2), [start, end] = box[axis], middle = start + ((end - start) * first) / parts;
-    labels.forEach((own, l) => { if (own === label && fraction[l][axis] >= middle) labels[l] = label + first; });
+    labels.forEach((own, l) => { if (own === label && fraction[l][axis] >= middle - MARGIN) labels[l] = label + first; });
     const following = axis ? axis - 1 : n - 1, other = (side) => box.map((b, a) => (a === axis ? side : b));
     cut(other([start, middle]), label, first, following);
     cut(other([middle, end]), label + first, parts - first, following);
