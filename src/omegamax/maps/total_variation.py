@@ -58,7 +58,8 @@ def tv_prox_2d(x: Tensor, strength: float | Tensor) -> Tensor:
                 [ 0.5000,  0.5000,  0.0000]])
 
     Reference: Martins et al. (ICIP 2021), eqs. 3-4 on a grid; Prop. 2 for the groups, their values and the gradient;
-    Chambolle & Darbon (IJCV 2009), sec. 4, the maximum flows that are compiled.
+    Chambolle & Darbon (IJCV 2009), sec. 4, the maximum flows that are compiled for a CPU; the kernel for a GPU
+    sweeps over the edges and proves what it finds.
     """
     return prox_2d("tv_prox_2d", x, strength)
 

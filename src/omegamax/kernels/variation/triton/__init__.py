@@ -1,1 +1,1 @@
-"""Triton kernels of total variation on chains, and the functions that launch them."""
+"""Triton kernels of total variation on chains and images, and the functions that launch them."""
