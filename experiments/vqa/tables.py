@@ -171,7 +171,7 @@ def long_table() -> str:
     long, lines = read("scenes", NOTHING, options=LONG), []
     short = read("scenes", NOTHING)
     for rows in (short, long):
-        for kind in [kind for kind in (*KINDS, *WAYS) if kind in long]:
+        for kind in [kind for kind in (*KINDS, *SCALED, *WAYS) if kind in long]:
             seeds = {row["seed"] for row in long[kind]}
             mine = [row for row in rows[kind] if row["seed"] in seeds]
             line = [f"{NAMES[kind]}, {mine[0]['steps']} steps", mean(mine, "accuracy", seeds=5)]
