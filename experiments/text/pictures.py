@@ -12,7 +12,6 @@ import matplotlib
 
 matplotlib.use("agg")
 
-import torch
 from job import HERE
 from rationales import FULL, SELECTORS, SHARES
 from rationales import runs as rationale_runs
@@ -20,6 +19,7 @@ from run import Files
 from sets import SENTENCES
 from tables import TITLES
 
+from omegamax.tasks.tables import stack_alphas
 from omegamax.viz import alphas
 from omegamax.viz.style import panels, style
 
@@ -31,16 +31,9 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         figure, axes = panels(len(names), len(names), size=(1.9, 2.4), share=True)
         for ax, name in zip(axes, names, strict=True):
             own = [row for row in rows if row["set"] == name]
-            alphas(_stack(own), start=1.5, title=TITLES[name], ax=ax, names=ax is axes[0])
+            alphas(stack_alphas(own), start=1.5, title=TITLES[name], ax=ax, names=ax is axes[0])
             ax.set_ylabel("alpha of a head" if ax is axes[0] else "")
         figure.savefig(path, dpi=150)
-
-
-def _stack(rows: list[dict[str, str]]) -> torch.Tensor:
-    """Return the alphas of one set, ``[seeds, layers, heads]``."""
-    found = {(int(row["seed"]), int(row["layer"]), int(row["head"])): float(row["alpha"]) for row in rows}
-    seeds, layers, heads = (sorted(set(each)) for each in zip(*found, strict=True))
-    return torch.tensor([[[found[s, n, h] for h in heads] for n in layers] for s in seeds])
 
 
 def draw_rationales(rows: list[dict[str, str]], path: Path) -> None:
