@@ -50,7 +50,7 @@ def concrete_parameters(
     tensors = []
     for key, value in scalars.items():
         if is_number(value):
-            value = scores.new_tensor(float(value))  # type: ignore[arg-type]
+            value = scores.new_full((), float(value))  # type: ignore[arg-type]
         tensors.append(check_floating(name, key, value, "a number or a floating-point tensor").to(dtype))
     try:
         batch = torch.broadcast_shapes(scores.shape[:-1], *(t.shape for t in tensors))
