@@ -17,10 +17,8 @@ from typing import Any
 
 import _runner
 import torch
-from bench_text import KINDS, Step
+from bench_text import KINDS, Replay, Step
 from torch.profiler import ProfilerActivity, profile
-
-from omegamax.tasks.captured import CapturedStep
 
 COLUMNS = (
     "attention",
@@ -41,9 +39,9 @@ FREE = (
 ).split()
 
 
-def make_step(kind: dict[str, Any], device: str) -> Step:
+def make_step(kind: dict[str, Any], device: str, make: type[Step] = Step) -> Step:
     """Return the step of a benchmark, made once at a time."""
-    step = Step(kind, device)
+    step = make(kind, device)
     step.times = 1
     return step
 
@@ -83,18 +81,7 @@ def clock(step: Callable[[], Any], device: str, rounds: int) -> float:
 
 def capture(kind: dict[str, Any], rounds: int) -> float:
     """Return the milliseconds of a step that is replayed as a CUDA graph."""
-    step = make_step(kind, "cuda")
-    learnt = [p for p in step.task.parameters() if p.requires_grad]
-    step.adam = torch.optim.Adam(learnt, 1e-3, weight_decay=1e-4, fused=True, capturable=True)
-
-    def run(words: torch.Tensor, label: torch.Tensor) -> None:
-        step.adam.zero_grad(set_to_none=True)
-        step.task.training_loss({"words": words, "label": label}).backward()  # lengths stay on the device
-        step.adam.step()
-
-    inputs = step.batch["words"], step.batch["label"]
-    captured = CapturedStep(run, inputs, step.adam)
-    return clock(lambda: captured(*inputs), "cuda", rounds)
+    return clock(make_step(kind, "cuda", Replay), "cuda", rounds)
 
 
 def compile_attention(kind: dict[str, Any], rounds: int) -> float:
