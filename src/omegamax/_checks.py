@@ -260,6 +260,21 @@ def _dtype_or_type(value: Any) -> str:
     return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
+def broadcast_batches(*shapes: Sequence[int]) -> torch.Size:
+    """Return what :func:`torch.broadcast_shapes` does, which takes a tenth of a millisecond, or the one there is.
+
+    >>> broadcast_batches((2, 3), (), (2, 3)), broadcast_batches((2, 1), (3,))
+    (torch.Size([2, 3]), torch.Size([2, 3]))
+    """
+    longest: Sequence[int] = ()
+    for shape in shapes:
+        if len(longest) == 0:
+            longest = shape
+        elif len(shape) and shape != longest:
+            return torch.broadcast_shapes(*shapes)
+    return torch.Size(longest)
+
+
 def broadcasts(shape: torch.Size, target: torch.Size) -> bool:
     """Tell whether ``shape`` expands to ``target`` (which itself stays as it is)."""
     if len(shape) > len(target):

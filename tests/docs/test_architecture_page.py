@@ -72,7 +72,7 @@ def test_walk_of_a_value_through_continuous_attention():
     layer = ContinuousAttention(GaussianRBF.grid(8, 1, 0.01), alpha=1.0)
     values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((25,))
     ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
-    assert len(steps) <= 15
+    assert len(steps) <= 17
     assert ran == set(steps), ran ^ set(steps)
 
 
@@ -82,7 +82,7 @@ def test_walk_of_a_value_through_continuous_attention_of_compact_support():
     values, weights, positions = torch.randn(3, 25, 8), torch.rand(3, 25), grid_positions((5, 5))
     ran = run_and_list_files(lambda: layer(values, weights, positions=positions))
     compiled = {name for name in more if name.endswith(".h")}
-    left_out = {"densities/expectations/_line.py"}
+    left_out = {"densities/expectations/_line.py", "kernels/gaussian/reference.py"}
     wanted = {*steps, *more} - left_out - compiled
     assert len(wanted) <= 20
     assert ran == wanted, ran ^ wanted

@@ -76,11 +76,12 @@ def test_kernels_of_the_table_are_those_of_the_launchers():
     from omegamax.kernels.losses.triton import launcher as losses
     from omegamax.kernels.mixtures.triton import launcher as mixtures
     from omegamax.kernels.moments.triton import launcher as moments
+    from omegamax.kernels.plane.triton import launcher as plane
     from omegamax.kernels.rows.triton import launcher as rows
     from omegamax.kernels.variation import cpu as variation_on_host
     from omegamax.kernels.variation.triton import launcher as variation
 
-    modules = (rows, bounds, losses, attention, moments, gaussian, contour, mixtures, isotonic, variation)
+    modules = (rows, bounds, losses, attention, moments, gaussian, contour, plane, mixtures, isotonic, variation)
     plain = [module.reference for module in (rows, bounds, losses, isotonic)]
     for name in {name for rule in RULES for name in rule.kernels}:
         *where, function = name.split(".")

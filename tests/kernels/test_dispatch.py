@@ -73,12 +73,18 @@ def test_contexts_nest():
 
 
 def test_total_variation_of_a_gpu_runs_on_the_host_only_where_that_is_compiled(no_compiled_kernels):
-    assert _dispatch.find("tv_grid", "cuda").__module__ == "omegamax.kernels.variation.reference"
+    assert _dispatch.find("tv_graph", "cuda").__module__ == "omegamax.kernels.variation.reference"
+    assert _dispatch.find("tv_grid", "mps").__module__ == "omegamax.kernels.variation.reference"
 
 
 @pytest.mark.skipif(not _library.is_available("variation"), reason="nothing is compiled here")
-def test_total_variation_of_another_device_runs_on_the_host():
+def test_total_variation_of_another_device_runs_on_the_host(monkeypatch):
+    assert _dispatch.find("tv_graph", "cuda").__module__ == "omegamax.kernels.variation.cpu"
+    assert _dispatch.find("tv_grid", "mps").__module__ == "omegamax.kernels.variation.cpu"
+    monkeypatch.setattr(_dispatch.triton, "available", lambda: False)
+    _dispatch._find.cache_clear()
     kernel = _dispatch.find("tv_grid", "cuda")
+    _dispatch._find.cache_clear()
     x = torch.randn(2, 3, 4)
     assert kernel.__module__ == "omegamax.kernels.variation.cpu"
     assert torch.equal(kernel(x, 0.1), _dispatch.find("tv_grid", "cpu")(x, 0.1))

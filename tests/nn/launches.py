@@ -1,4 +1,4 @@
-"""Count what would be launched on a GPU, on a machine that has none."""
+"""Count what would be launched on a GPU, on a machine that has none; or launch it, interpreted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import omegamax
 from omegamax import _checks, kernels
+from omegamax.nn import _row_weights
 
 # What only says how memory is read, or sets some aside.
 NO_KERNEL = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
@@ -73,7 +74,7 @@ def count_launches(
             patch.setattr(kernels, "solve", launch)
             patch.setattr(kernels, "load", lambda op, name: load(op, "triton" if name == "cpu" else name))
             patch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])
-            for package in ("moments", "gaussian", "contour", "mixtures"):
+            for package in ("moments", "gaussian", "contour", "plane", "mixtures"):
                 patch.setattr(import_module(f"omegamax.kernels.{package}.triton.launcher"), "launch_kept", note)
         step()
         launched.clear()
@@ -86,3 +87,23 @@ def count_launches(
             torch.autograd.grad(result, inputs, seed)
         back.kernels.update(launched)
     return ahead, back
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let operations that have a kernel of Triton be launched, and list them."""
+    pytest.importorskip("triton", minversion="3.4")
+    from kernels.interpreter import allow_run_time_loops
+
+    if not torch.cuda.is_available():
+        allow_run_time_loops(monkeypatch)
+    found: list[str] = []
+
+    def solve(op: str, *given: Any) -> Any:
+        found.append(op)
+        return kernels.load(op, "triton" if "triton" in kernels.TABLE[op] else "reference")(*given)
+
+    monkeypatch.setattr(_row_weights, "readable", lambda t: False)
+    monkeypatch.setattr(kernels, "solve", solve)
+    monkeypatch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])
+    return found

@@ -62,10 +62,8 @@ class BetaGaussian(Quadratic):
         super()._assemble(loc, root, alpha, validate_args)
         # Floats for a number alpha; otherwise tensors, computed in float64 and kept in the working dtype.
         e, n = self._wide_e(), self.dimension
-        self._e: Any = self._cast(e)
-        self._g: Any = self._cast(1 + e * (n / 2))
-        self._spread: Any = self._cast(1 + e * (n / 2 + 1))
-        self._delta: Any = self._cast(log_volume(e, n))
+        found: Any = (e, 1 + e * (n / 2), 1 + e * (n / 2 + 1), log_volume(e, n))
+        self._e, self._g, self._spread, self._delta = map(self._cast, found) if isinstance(e, Tensor) else found
 
     def expand(self: Own, batch_shape: Any, _instance: Own | None = None) -> Own:
         new = super().expand(batch_shape, _instance)
@@ -108,8 +106,12 @@ class BetaGaussian(Quadratic):
     @classmethod
     def _from_covariance(cls: type[Own], mean: Tensor, covariance: Tensor, alpha: float | Tensor) -> Own:
         """Return what :meth:`from_moments` does, of a covariance in full that is symmetric to the last bit."""
-        n, variance = mean.shape[-1], covariance.squeeze(-1)
-        root = Root(variance.sqrt(), True, variance) if n == 1 else Root(None, False, covariance)
+        n = mean.shape[-1]
+        if n == 1:
+            variance = covariance.squeeze(-1)
+            root = Root(variance.sqrt(), True, variance)
+        else:
+            root = Root(None, False, covariance)
         return cls._from_root(mean, match_root(root, n, alpha, False), alpha, False)
 
     def marginal(self, indices: int | Sequence[int]) -> BetaGaussian:

@@ -12,6 +12,7 @@ from torch.distributions.utils import lazy_property
 
 from omegamax._arguments import check_type, is_number
 from omegamax._checks import (
+    broadcast_batches,
     check_above,
     check_floating,
     check_vectors,
@@ -98,8 +99,7 @@ class Quadratic(Density):
         elif alpha == math.inf:
             raise ValueError(f"{name}: alpha must be finite, got inf")
         try:
-            same = all(shape == shapes[0] for shape in shapes)
-            batch = shapes[0] if same else torch.broadcast_shapes(*shapes)  # which takes torch a tenth of a millisecond
+            batch = broadcast_batches(*shapes)
         except RuntimeError:
             listed = ", ".join(str(tuple(shape)) for shape in shapes)
             raise ValueError(f"{name}: batch shapes of loc, scale and alpha do not broadcast, got {listed}") from None
@@ -112,7 +112,7 @@ class Quadratic(Density):
         """Set the parameters: those that expectations take as they are, those that users see with the whole batch."""
         n = loc.shape[-1]
         self._loc, self._root = loc, root
-        self.loc = loc.expand((*batch, n))
+        self.loc = loc if loc.shape[:-1] == batch else loc.expand((*batch, n))
         self.alpha = alpha.expand(batch) if isinstance(alpha, Tensor) else alpha
         # The one form that was given; torch checks it. The others are made when asked for.
         if isinstance(root, MatchedRoot):
@@ -122,7 +122,8 @@ class Quadratic(Density):
         elif root.diagonal:
             self.scale_diag = root.square.expand((*batch, n))
         else:
-            self.scale = root.square.expand((*batch, n, n))
+            square = root.square
+            self.scale = square if square.shape[:-2] == batch else square.expand((*batch, n, n))
 
     @classmethod
     def from_canonical(

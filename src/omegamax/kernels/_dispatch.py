@@ -28,6 +28,7 @@ PACKAGES = (
     "moments",
     "gaussian",
     "contour",
+    "plane",
     "mixtures",
     "isotonic",
     "structures",
@@ -58,16 +59,15 @@ def _read_table() -> dict[str, dict[str, str]]:
 # operation -> {backend: the package that implements it there}
 TABLE = _read_table()
 
-# Operations that a GPU has no kernel for, and whose compiled CPU kernel is faster than plain torch on the GPU even with
-# both copies: its many small steps wait for each other.
-ON_HOST = frozenset(
-    op for op, packages in TABLE.items() if packages.get("cpu") == "variation" and "triton" not in packages
-)
+# Operations that run on the host where another device has no kernel of them: the compiled one is faster than plain
+# torch on that device even with both copies, for its many small steps wait for each other.
+ON_HOST = frozenset(op for op in TABLE if op.startswith(("tv_grid", "tv_graph")))
 
 
 def solve(op: str, z: Tensor, *rest) -> Tensor:
     """Run the operation ``op`` on ``(z, *parameters, dim)``, or whatever else it takes."""
-    return _find(op, "cpu" if z.is_cpu else z.device.type, _choice.get())(z, *rest)
+    device = "cuda" if z.is_cuda else "cpu" if z.is_cpu else z.device.type  # the type itself takes longer to ask for
+    return _find(op, device, _choice.get())(z, *rest)
 
 
 def find(op: str, device: str) -> Kernel:
@@ -157,7 +157,7 @@ def _find(op: str, device: str, name: str) -> Kernel:
     preferred = PREFERENCE.get(device, ("reference",))
     usable = [choice for choice in preferred if _is_usable(op, choice)]
     if name == "auto":
-        if device != "cpu" and op in ON_HOST and _is_usable(op, "cpu"):
+        if device != "cpu" and op in ON_HOST and "triton" not in usable and _is_usable(op, "cpu"):
             return run_on_host(load(op, "cpu"))
         return load(op, usable[0])
     if name in usable:

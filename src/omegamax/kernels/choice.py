@@ -21,6 +21,7 @@ CANDIDATE_ROW = {2: 16384, 4: 32768}  # by bytes of an entry: longer rows of spa
 POWER_ROW = 8192  # the same for other powers, of which more entries are in the support, and for alpha > 2
 SHORT_ROW = 512  # entries up to which an exponent with a fraction is quicker compiled than read at run time
 STRING_ROW = 8192  # entries of a row whose taut string one program finds; 0: no string is found on a GPU
+IMAGE_CELLS = 4096  # cells of an image that one program levels; 0: no image is levelled on a GPU
 LOSS_ROW = 4096  # entries of a row of scores that one program of a loss holds in its registers
 MAX_EXPONENT = 9  # largest 1 / (alpha - 1) whose integer part is compiled
 MAX_NORMMAX_ALPHA = 64  # largest alpha of normmax whose exponent alpha / (alpha - 1) is compiled
@@ -167,13 +168,23 @@ RULES = (
     Rule("tv_chain", (Case.ANY,), EVERY, None, ("host.tv_chain",)),
     Rule("tv_chain_vjp", (Case.ANY,), EVERY, STRING_ROW, ("chain_vjp_kernel",)),
     Rule("tv_chain_vjp", (Case.ANY,), EVERY, None, ("host.tv_chain_vjp",)),
+    Rule("tv_grid", (Case.ANY,), WORKING, IMAGE_CELLS, ("grid_kernel",)),
+    Rule("tv_grid", (Case.ANY,), WORKING, None, ("host.tv_grid",)),
+    Rule("tv_grid_vjp", (Case.ANY,), WORKING, IMAGE_CELLS, ("grid_vjp_kernel",)),
+    Rule("tv_grid_vjp", (Case.ANY,), WORKING, None, ("host.tv_grid_vjp",)),
     Rule("oscar", (Case.ANY,), EVERY, STRING_ROW, ("isotonic_kernel",)),
     Rule("oscar", (Case.ANY,), EVERY, None, ("reference.oscar",)),
     Rule("moments", (Case.ANY,), EVERY, None, ("moments_kernel",)),
     Rule("moments_vjp", (Case.ANY,), EVERY, None, ("moments_vjp_kernel",)),
+    Rule("gaussian_on_line", (Case.ANY,), WORKING, None, ("gaussian_on_line_kernel",)),
+    Rule("parabola_on_line", (Case.ANY,), WORKING, None, ("parabola_on_line_kernel",)),
+    Rule("line_vjp", (Case.ANY,), WORKING, None, ("line_vjp_kernel",)),
     Rule("gaussian_in_plane", (Case.ANY,), WORKING, None, ("gaussian_in_plane_kernel",)),
     Rule("plane_vjp", (Case.ANY,), WORKING, None, ("plane_vjp_kernel",)),
     Rule("contour_in_plane", (Case.ANY,), WORKING, None, ("contour_in_plane_kernel",)),
+    Rule("gaussian_of_weights", (Case.ANY,), EVERY, None, ("gaussian_of_weights_kernel",)),
+    Rule("contour_of_weights", (Case.ANY,), EVERY, None, ("contour_of_weights_kernel",)),
+    Rule("weights_vjp", (Case.ANY,), EVERY, None, ("weights_vjp_kernel",)),
     Rule("fit_mixtures", (Case.ANY,), EVERY, None, ("weigh_kernel", "em_kernel")),
     Rule("fit_mixtures_vjp", (Case.ANY,), EVERY, None, ("em_vjp_kernel",)),
     Rule("choose_start", (Case.ANY,), DOUBLE, None, ("choose_kernel",)),

@@ -1,6 +1,6 @@
 """Shapes of the tiles that a program of a kernel takes: by the length of a row and the bytes of an entry.
 
-Measured on an H200, and harmless elsewhere.
+Measured on an H200, but for those of images, and harmless elsewhere.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ ANY_ALPHA_REGISTERS = (
 )
 ABOVE_TWO_REGISTERS = 128  # the same for alpha > 2, where most rows need few of them: eight programs run at once
 STRING_REGISTERS = 128  # of a thread, at most, of taut strings: two programs of eight warps then run at once
+IMAGE_REGISTERS = 128  # the same of images: four programs of four warps then run at once
 STRING_WARPS = 2**16 // (32 * STRING_REGISTERS)  # of a program, at most: a multiprocessor has 65536 registers
 LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
 LONG_BLOCKS = Blocks(4, 4096, 8)
@@ -84,6 +85,13 @@ def string_tile(size: int) -> Tile:
     block = max(power_of_2(size), 32)
     rows = max(1, 128 // block)
     return Tile(rows, block, min(max(rows * block // 128, 1), STRING_WARPS))
+
+
+@functools.cache
+def image_tile(cells: int) -> tuple[int, int]:
+    """Return the cells that one program holds of an image, all of them and up to a power of two, and its warps."""
+    block = max(power_of_2(cells), 64)
+    return block, 2 if block <= 128 else min(max(block // 128, 4), 16)
 
 
 def tiles_per_program(tiles: int, warps: int) -> int:

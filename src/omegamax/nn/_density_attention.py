@@ -10,10 +10,12 @@ from torch import Tensor
 
 from omegamax._arguments import check_number
 from omegamax._checks import check_batches, check_matrices
+from omegamax._compile import fix_number
 from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.basis import Basis, RidgeFit
 from omegamax.basis.positions import BatchPositions, Lengths
-from omegamax.densities import Density
+from omegamax.densities import BetaGaussian, Density, Gaussian
+from omegamax.nn._plane_table import PlaneTable, PlaneTables
 from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha, hold_alpha
 
@@ -46,6 +48,7 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         self.fit = RidgeFit(basis, positions, penalty, padding)
         self.combined = combined
         self.floor = floor
+        self._tables = PlaneTables()
         n = basis.dimension
         if isinstance(alpha, Alpha):
             if learnable or per is not None:
@@ -110,6 +113,13 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
         if density is None:
             assert rows is not None  # weights are the only source left
             density = self._match(rows)
+        return self._take_mean(values, density, where, rows, matched), density
+
+    def _take_mean(
+        self, values: Tensor, density: Density, where: BatchPositions, rows: RowWeights | None, matched: bool
+    ) -> Tensor:
+        """Return the context; ``matched`` says whether the density comes from the weights."""
+        name, device = self._name, values.device
         with disable_autocast(device):
             r = self._expect(density)
             dtype = torch.promote_types(r.dtype, working_dtype(values))
@@ -125,7 +135,21 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             kept = values.to(dtype)
             if where.present is not None:  # a zero weight would not stop a NaN
                 kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
-            return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype), density
+            return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype)
+
+    def _find_table(self, values: Tensor, weights: Tensor) -> PlaneTable | None:
+        """Return what one operation over the plane takes beside values and weights; None where there is none."""
+        if self.combined:
+            return None
+        return self._tables.find(self.fit, self.alpha, self.floor, values, weights, self._floor)
+
+    def _attend_plainly(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return context, mean and covariance in operations that autograd differentiates any number of times."""
+        where = self.fit.locate(self._name, None, None, None, values.shape[-2], values.device)
+        rows = RowWeights(self._name, weights, where, False)
+        mean, covariance = self._moments(rows)
+        density = make_density(mean, self._alpha(mean), covariance)
+        return self._take_mean(values, density, where, rows, True), mean, covariance
 
     def _fill(self, where: BatchPositions, extents: Tensor | None) -> BatchPositions:
         """Return the positions with the sides of the boxes that the values fill."""
@@ -169,6 +193,23 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             raise TypeError(f"{self._name}: density must be a density of omegamax.densities, got {given}")
         return density.expect(self.basis)
 
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_tables": PlaneTables()}  # a copy, or a pickle, makes its own
+
     def extra_repr(self) -> str:
         alpha = "" if isinstance(self.alpha, torch.nn.Module) else f"alpha={self.alpha}, "
         return f"{alpha}combined={self.combined}, floor={self.floor}"
+
+
+def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
+    """Return the density with this location and covariance, symmetric to the last bit, or scale.
+
+    Validating it would wait for a GPU.
+    """
+    if torch.compiler.is_compiling() and not isinstance(alpha, Tensor):
+        alpha = fix_number(alpha)
+    kind: Any = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
+    if covariance is not None:
+        return kind._from_covariance(loc, covariance, alpha)
+    settings: dict[str, Any] = {} if kind is Gaussian else {"alpha": alpha}
+    return kind(loc, **scale, **settings, validate_args=False)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import kernels
-from omegamax._checks import check_batches, check_floating, check_shape, is_plain, readable
+from omegamax._checks import broadcast_batches, check_batches, check_floating, check_shape, is_plain, readable
 from omegamax._first_order import FirstOrder, has_first_order
 from omegamax._numerics import working_dtype
 from omegamax.basis.positions import BatchPositions
@@ -85,8 +85,7 @@ class RowWeights:
     def _run(self, points: Tensor | None, floor: Tensor | None, shared: bool) -> tuple[Tensor, ...]:
         """Return mean and covariance, if there are points, and the weights that sum to one, if ``shared``."""
         batches = [self.batch, *(t.shape[:-k] for t, k in ((points, 2), (floor, 1)) if t is not None)]
-        same = all(len(batch) == 0 or batch == self.batch for batch in batches)
-        batch = self.batch if same else torch.broadcast_shapes(*batches)
+        batch = broadcast_batches(*batches)
         weights, present = self._weights, self.where.present
         if weights.shape[:-1] != batch:
             weights = weights.expand((*batch, self.where.width))

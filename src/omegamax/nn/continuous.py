@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from omegamax._compile import fix_number
 from omegamax.basis import Basis
 from omegamax.basis.positions import Lengths
-from omegamax.densities import BetaGaussian, Density, Gaussian
+from omegamax.densities import BetaGaussian, Density
 from omegamax.nn._density_attention import DensityAttention
+from omegamax.nn._density_attention import make_density as make_density
 from omegamax.nn._head import DensityHead
+from omegamax.nn._plane_context import attend_in_plane
 from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha
 
@@ -117,6 +116,12 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
     ) -> tuple[Tensor, Density]:
         """Return context ``[*, D]`` and density."""
         self._check_source(weights, density, query)
+        if density is None and query is None and positions is lengths is mask is extents is None:
+            assert weights is not None  # the only source left
+            table = self._find_table(values, weights)
+            if table is not None:
+                context, mean, covariance = attend_in_plane(table, self._attend_plainly, values, weights)
+                return context, make_density(mean, self._alpha(mean), covariance)
         if query is not None:
             density = self.predict(query)
         return self._context(values, weights, density, positions, lengths, mask, extents)
@@ -143,17 +148,3 @@ class ContinuousAttention(DensityAttention[BetaGaussian]):
             raise ValueError(f"{NAME}: combined=True adds the discrete context and needs weights, got {given[0]} alone")
         if not self.combined and len(given) > 1:
             raise ValueError(f"{NAME}: weights go with {sources[0]} only if combined=True, got both")
-
-
-def make_density(loc: Tensor, alpha: float | Tensor, covariance: Tensor | None = None, **scale: Tensor) -> BetaGaussian:
-    """Return the density with this location and covariance, symmetric to the last bit, or scale.
-
-    Validating it would wait for a GPU.
-    """
-    if torch.compiler.is_compiling() and not isinstance(alpha, Tensor):
-        alpha = fix_number(alpha)
-    kind: Any = Gaussian if not isinstance(alpha, Tensor) and alpha == 1 else BetaGaussian
-    if covariance is not None:
-        return kind._from_covariance(loc, covariance, alpha)
-    settings: dict[str, Any] = {} if kind is Gaussian else {"alpha": alpha}
-    return kind(loc, **scale, **settings, validate_args=False)

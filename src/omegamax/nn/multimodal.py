@@ -14,11 +14,12 @@ from omegamax.basis.positions import Lengths
 from omegamax.densities import Mixture
 from omegamax.maps import Omega, get
 from omegamax.mixtures import BIC, INITS, Criterion, FixedDraws, select_components, weighted_em
-from omegamax.nn._density_attention import DensityAttention
+from omegamax.nn._density_attention import DensityAttention, make_density
 from omegamax.nn._head import MixtureHead
+from omegamax.nn._plane_context import attend_in_plane, mix_in_plane
+from omegamax.nn._plane_table import PlaneTable
 from omegamax.nn._row_weights import RowWeights
 from omegamax.nn.alpha import Alpha
-from omegamax.nn.continuous import make_density
 
 NAME = "MultimodalAttention"
 MODES = ("fixed", "random", "test", "selected")
@@ -181,7 +182,11 @@ class MultimodalAttention(DensityAttention[Mixture]):
             if weights is not None:
                 raise ValueError(f"{NAME}: the mixture comes from weights or from a query, got both")
             return self._context(values, None, self.predict(query), positions, lengths, mask, extents)
-        check_type(NAME, "weights", weights, Tensor, "a floating-point tensor [*, L]")
+        weights = check_type(NAME, "weights", weights, Tensor, "a floating-point tensor [*, L]")
+        if positions is lengths is mask is extents is None:
+            table = self._find_table(values, weights)
+            if table is not None:
+                return self._attend_in_plane(table, values, weights)
         return self._context(values, weights, None, positions, lengths, mask, extents)
 
     def predict(self, query: Tensor) -> Mixture:
@@ -204,13 +209,24 @@ class MultimodalAttention(DensityAttention[Mixture]):
         alpha = self._alpha(p[..., :1])
         if isinstance(alpha, Tensor):
             p = p.expand((*torch.broadcast_shapes(p.shape[:-1], alpha.shape), p.shape[-1]))
-        points = torch.stack(coordinates, -1)
+        return self._fit(torch.stack(coordinates, -1), p, self._floor(p, where), alpha, count, used)
+
+    def _fit(
+        self,
+        points: Tensor,
+        p: Tensor,
+        spread: Tensor,
+        alpha: float | Tensor,
+        count: int | None,
+        used: Tensor | None,
+    ) -> Mixture:
+        """Return the mixture for points ``[*, L, n]`` with weights ``[*, L]``."""
         # Spread over their cells the points leave no component without width: nothing else has to hold it.
         settings: dict[str, Any] = {
             "iterations": self.iterations[0 if self.training else 1],
             "init": self.init,
             "floor": 0.0,
-            "spread": self._floor(p, where),
+            "spread": spread,
             "responsibilities": self.responsibilities,
             "alpha": alpha,
             "distance": self.distance,
@@ -221,6 +237,25 @@ class MultimodalAttention(DensityAttention[Mixture]):
                 discounted = {"mixing": self.mixing, "discount": self.discount, **settings}
                 return weighted_em(points, p, count, used=used, **discounted)
             return select_components(points, p, self.max_components, self.criterion, self.restarts, **settings)
+
+    def _attend_in_plane(self, table: PlaneTable, values: Tensor, weights: Tensor) -> tuple[Tensor, Mixture]:
+        """Return context and mixture in few operations, where there are kernels."""
+        alpha: Any = self.alpha
+        count, used = self._count(weights.device)
+        if count == 1:
+            context, mean, covariance = attend_in_plane(table, self._attend_plainly, values, weights)
+            pi = table.one.expand((*mean.shape[:-1], 1))
+            return context, Mixture._from_moments(pi, mean.unsqueeze(-2), covariance.unsqueeze(-3), alpha)
+        rows = RowWeights(NAME, weights, table.where, False)
+        mixture = self._fit(table.positions, rows.p, table.floor, alpha, count, used)
+
+        def mix_plainly(values: Tensor, pi: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor]:
+            mixture = Mixture._from_moments(pi, mean, covariance, alpha)
+            return (self._take_mean(values, mixture, table.where, rows, True),)
+
+        parts: Any = mixture.components
+        moments = (mixture.weights, parts.loc, parts._root.given)
+        return mix_in_plane(table, mix_plainly, (rows.lost, rows.nothing), values, *moments), mixture
 
     def _one(self, rows: RowWeights) -> Mixture:
         """Return one component: that of continuous attention, to the last bit."""

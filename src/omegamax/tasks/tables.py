@@ -1,4 +1,4 @@
-"""Tables of experiments in Markdown, from rows of results."""
+"""Tables of experiments in Markdown, and tensors for their pictures, from rows of results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import torch
 
 
 def mean(
@@ -104,3 +106,14 @@ def fill(page: str | os.PathLike[str], tables: Mapping[str, str]) -> None:
             )
         text = f"{before}{begin}{new}\n{end}{after}"
     path.write_text(text, encoding="utf-8")
+
+
+def stack_alphas(rows: Sequence[Mapping[str, str]]) -> torch.Tensor:
+    """Return the alphas of a transformer's heads, ``[seeds, layers, heads]``.
+
+    >>> stack_alphas([{"seed": "0", "layer": "0", "head": str(h), "alpha": a} for h, a in enumerate(("1.25", "1.5"))])
+    tensor([[[1.2500, 1.5000]]])
+    """
+    found = {(int(row["seed"]), int(row["layer"]), int(row["head"])): float(row["alpha"]) for row in rows}
+    seeds, layers, heads = (sorted(set(each)) for each in zip(*found, strict=True))
+    return torch.tensor([[[found[s, n, h] for h in heads] for n in layers] for s in seeds])

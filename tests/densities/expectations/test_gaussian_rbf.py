@@ -642,3 +642,13 @@ def test_compiled_call_equals_eager(fresh_compiler, alpha: float | list[float]):
 def test_inductor_code_equals_eager(fresh_compiler):
     """All alphas in one graph: one after another they would be much the same C++, compiled again for a minute."""
     check_compiled([0.8, 1.0, 1.5, 2.0, [0.8, 1.0, 1.5]], 1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_expectations_may_be_changed_in_place(n, alpha):
+    loc, scale = torch.rand(2, n, requires_grad=True), (0.1 * torch.eye(n).expand(2, n, n)).requires_grad_()
+    basis = GaussianRBF.grid(3, n, 0.1)
+    wanted = torch.autograd.grad(2 * BetaGaussian(loc, scale, alpha=alpha).expect(basis).sum(), (loc, scale))
+    found = torch.autograd.grad(BetaGaussian(loc, scale, alpha=alpha).expect(basis).mul_(2).sum(), (loc, scale))
+    torch.testing.assert_close(found, wanted)

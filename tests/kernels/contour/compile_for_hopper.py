@@ -7,8 +7,9 @@ import re
 from kernels.hopper import compile_kernel
 from omegamax.kernels.contour import Form
 from omegamax.kernels.contour.reference import NODES
-from omegamax.kernels.contour.triton.launcher import _constants
+from omegamax.kernels.contour.triton.launcher import make_constants
 from omegamax.kernels.contour.triton.plane import contour_in_plane_kernel
+from omegamax.kernels.gaussian.triton.line import gaussian_on_line_kernel, line_vjp_kernel, parabola_on_line_kernel
 from omegamax.kernels.gaussian.triton.plane import gaussian_in_plane_kernel, plane_vjp_kernel
 
 
@@ -24,9 +25,12 @@ def main() -> None:
         for is_round in (True, False):
             compiled(gaussian_in_plane_kernel, dtype, ROUND=is_round, BLOCK=128)
         compiled(plane_vjp_kernel, dtype, BLOCK=128)
+        compiled(gaussian_on_line_kernel, dtype, BLOCK=128)
+        compiled(parabola_on_line_kernel, dtype, NODES=48, REACH=8.5, BLOCK=128)
+        compiled(line_vjp_kernel, dtype, BLOCK=128)
         for alpha, form in ((4 / 3, Form.SIGMA), (2.0, Form.FACTOR), (1.5, Form.COVARIANCE)):
             names = ("ALPHA", "M", "LOG_ALPHA", "LOG_GAMMA_SCALE", "LOG_STRETCH")
-            numbers = dict(zip(names, _constants(alpha), strict=True))
+            numbers = dict(zip(names, make_constants(alpha), strict=True))
             count, step = NODES[dtype == "fp64"]
             sizes = {"FORM": form.value, "NODES": count, "STEP": step, "BLOCK": 128}
             compiled(contour_in_plane_kernel, dtype, **numbers, **sizes)

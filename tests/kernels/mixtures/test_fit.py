@@ -11,6 +11,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 import omegamax
 from omegamax import kernels
+from omegamax.basis import grid_positions
 from omegamax.densities import Mixture
 from omegamax.mixtures import AIC, BIC, MDL, FixedDraws, Linear, select_components, weighted_em
 from omegamax.mixtures._criteria import NO_PENALTY, find_penalty
@@ -184,6 +185,16 @@ def test_points_may_be_those_of_some_or_of_each(launched, n, shape):
 def test_few_points_and_many(n, init, length):
     x, w = cloud(2, points=length, n=n)
     check(lambda w, g: weighted_em(*on(w, x), w, 4, 2, init, generator=g), w)
+
+
+def test_rounding_does_not_say_on_which_side_of_a_cut_points_are():
+    """The middle row of a grid lies on the cut, and devices differ in the last digit of its position."""
+    x = grid_positions((5, 7))
+    w = torch.rand(3, 35)
+    first = weighted_em(*on(w.to(DEVICE), x), w.to(DEVICE), 2, 3)
+    for other in (x.nextafter(x + 1), x.nextafter(x - 1), x + 1e-7 * torch.randn_like(x)):
+        p = weighted_em(*on(w.to(DEVICE), other), w.to(DEVICE), 2, 3)
+        torch.testing.assert_close(p.weights, first.weights, rtol=1e-5, atol=0)
 
 
 def test_weights_of_any_precision_and_layout():

@@ -20,10 +20,11 @@ pytest.importorskip("triton", minversion="3.4")
         ("bounds", 11),
         ("losses", 41),
         ("attention", 63),
-        ("contour", 12),
+        ("contour", 18),
         ("moments", 16),
+        ("plane", 12),
         ("mixtures", 31),
-        ("variation", 8),
+        ("variation", 18),
     ],
 )
 def test_kernels_compile_for_hopper(operation, kernels, tmp_path):

@@ -68,7 +68,7 @@ def test_a_launch_is_kept_for_tensors_of_the_same_types_alone(monkeypatch):
     given: list[tuple] = []
     usable = True
 
-    def keep(kernel, programs, tensors, arguments, warps, key) -> None:
+    def keep(kernel, programs, tensors, arguments, warps, key, registers) -> None:
         asked.append(key)
         launch._kept[key] = lambda *pointers: given.append(pointers) is None and usable
 
@@ -80,7 +80,7 @@ def test_a_launch_is_kept_for_tensors_of_the_same_types_alone(monkeypatch):
         launch_kept(kernel, 4, (x, y), (1, 2), 1)
     assert len(asked) == 1 and given == [(x.data_ptr(), y.data_ptr())] * 2
     others = [(5, (x, y), (1, 2), 1), (4, (x.double(), y), (1, 2), 1), (4, (x, y), (1, 3), 1), (4, (x, y), (1, 2), 2)]
-    others.append((4, (x, y.to("meta")), (1, 2), 1))
+    others += [(4, (x, y.to("meta")), (1, 2), 1), (4, (x, y), (1, 2), 1, 128)]
     for other in others:
         launch_kept(kernel, *other)
     assert len(asked) == len(set(asked)) == 1 + len(others)

@@ -10,4 +10,6 @@ from omegamax.densities.expectations import _polynomial as _polynomial
 from omegamax.densities.expectations import _product as _product
 from omegamax.densities.expectations import _rectangles as _rectangles
 from omegamax.densities.expectations._covariance import generalized_covariance as generalized_covariance
+from omegamax.densities.expectations._gaussian_plane import PlaneRule as PlaneRule
+from omegamax.densities.expectations._gaussian_plane import find_plane_rule as find_plane_rule
 from omegamax.densities.expectations._product import product_nodes as product_nodes

@@ -7,7 +7,7 @@ on the way back. Second derivatives are those of the plain form.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +15,37 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._checks import is_plain
 from omegamax._first_order import FirstOrder
-from omegamax.basis import GaussianRBF
+from omegamax.basis import Basis, GaussianRBF
 from omegamax.densities._beta_gaussian import BetaGaussian, stretch_in_plane
 from omegamax.densities._root import MatchedRoot, Root
 from omegamax.kernels.contour import Form
+
+# This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
+# in alpha as a parabola: the next term is 1e-12.
+NEAR = 1e-4
+
+
+class PlaneRule(NamedTuple):
+    """The kernels that integrate a basis under densities over the plane of which mean and covariance are known."""
+
+    of_moments: str  # from means and covariances
+    of_weights: str  # from weights of which they are the moments
+    given: tuple  # what both take beside these
+
+
+def find_plane_rule(basis: Basis, alpha: float, dtype: torch.dtype) -> PlaneRule | None:
+    """Return the kernels for densities of this alpha, whose moments are of this dtype; None: there are none."""
+    if type(basis) is not GaussianRBF or basis.dimension != 2 or not basis.normalised:
+        return None
+    if any(t.requires_grad for t in (*basis.parameters(), *basis.buffers())):
+        return None
+    if alpha == 1:
+        spread = basis.covariance if basis.variance is None else basis.variance
+        return PlaneRule("gaussian_in_plane", "gaussian_of_weights", (basis.centers, spread))
+    if alpha > 1 + NEAR and basis.variance is not None:
+        given = (basis.centers, basis.variance, float(alpha), Form.COVARIANCE, dtype == torch.float64)
+        return PlaneRule("contour_in_plane", "contour_of_weights", given)
+    return None
 
 
 def expect_gaussian_in_plane(density: BetaGaussian, basis: GaussianRBF, plainly: Any) -> Tensor:
@@ -63,7 +90,8 @@ def _apply(density: BetaGaussian, matrix: Tensor, form: Form, compute: Any, plai
 
 def _compute(solve: Any, given: tuple, loc: Tensor, matrix: Tensor) -> tuple[tuple[Tensor], tuple[Tensor, Tensor]]:
     both = solve(loc, matrix, *given)
-    return (both[..., 0, :],), (both, matrix)
+    # A copy, which a user may change in place: of the rest the way back is made.
+    return (both[..., 0, :].clone(),), (both, matrix)
 
 
 def _pull_back(both: Tensor, matrix: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

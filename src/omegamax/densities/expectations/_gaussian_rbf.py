@@ -20,15 +20,12 @@ from omegamax.densities._root import Root
 from omegamax.densities.expectations._chord import integrate_chords
 from omegamax.densities.expectations._contour import integrate_contour
 from omegamax.densities.expectations._frame import make_frame, widen
-from omegamax.densities.expectations._gaussian_plane import expect_compact_in_plane, expect_gaussian_in_plane
+from omegamax.densities.expectations._gaussian_plane import NEAR, expect_compact_in_plane, expect_gaussian_in_plane
 from omegamax.densities.expectations._line import expect_on_line, expect_under_gaussian, expect_under_parabola
 from omegamax.densities.expectations._product import to_double_precision
 from omegamax.densities.expectations._student import integrate_student
 from omegamax.densities.expectations._windows import ORDERS, Bell, find_order, gauss_legendre, to_double
 
-# This close to alpha = 1 the integrals on both sides become sums of huge numbers, while the expectation is as smooth
-# in alpha as a parabola: the next term is 1e-12.
-NEAR = 1e-4
 # The closed form is a sum of moments that cancel the more, the wider the basis function and the higher the power: at
 # this width (in half-widths of the support) it has lost 1e-14 for m = 4, 2e-12 for m = 6, 4e-6 for m = 12.
 _NARROW = 0.3

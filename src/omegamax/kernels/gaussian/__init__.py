@@ -1,3 +1,5 @@
-"""Expectations of Gaussian functions under Gaussians over the plane, with all first derivatives, and the way back."""
+"""Expectations of Gaussian functions over the line and the plane, with all first derivatives, and the way back."""
 
-OPS = {"reference": ("gaussian_in_plane", "plane_vjp"), "triton": ("gaussian_in_plane", "plane_vjp")}
+_LINE = ("gaussian_on_line", "parabola_on_line", "line_vjp")
+_PLANE = ("gaussian_in_plane", "plane_vjp")
+OPS = {"reference": (*_LINE, *_PLANE), "triton": (*_LINE, *_PLANE)}

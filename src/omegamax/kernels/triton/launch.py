@@ -97,7 +97,7 @@ def launch_again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
     if kept is None:
         return None
     out = torch.empty_like(x)
-    pointers = (x.data_ptr(), *(t.data_ptr() for t in others), out.data_ptr())
+    pointers = [x.data_ptr(), *[t.data_ptr() for t in others], out.data_ptr()]
     if kept.scratch is None:
         return out if kept(*pointers) else None
     scratch = torch.empty(kept.scratch, dtype=torch.int32, device=x.device)
@@ -134,15 +134,23 @@ def launch(
     _kept[key] = KeptLaunch(made, programs, arguments, first.device.index, scratch)
 
 
-def launch_kept(kernel: Any, programs: int, tensors: tuple[Tensor, ...], arguments: tuple, warps: int) -> None:
+def launch_kept(
+    kernel: Any,
+    programs: int,
+    tensors: tuple[Tensor, ...],
+    arguments: tuple,
+    warps: int,
+    registers: int | None = None,
+) -> None:
     """Run ``kernel(*tensors, *arguments)`` as it was run before on tensors of these types, where it was.
 
     The device of each is looked at: nobody else would notice that one is on another.
     """
-    key = (kernel.__name__, programs, arguments, warps, *((t.dtype, t.device) for t in tensors))
+    types, devices = [t.dtype for t in tensors], [t.device for t in tensors]
+    key = (kernel.__name__, programs, arguments, warps, registers, *types, *devices)
     kept = _find(key)
-    if kept is None or not kept(*(t.data_ptr() for t in tensors)):
-        launch(kernel, programs, tensors, arguments, warps, key)
+    if kept is None or not kept(*[t.data_ptr() for t in tensors]):
+        launch(kernel, programs, tensors, arguments, warps, key, registers)
 
 
 def _known(kernel: Any) -> bool:

@@ -28,13 +28,13 @@ def contour_in_plane(
         block = min(BLOCK, power_of_2(count))
         blocks = -(-count // block)
         tensors = (*(t.contiguous() for t in (loc, matrix, centers, variance)), out)
-        arguments = (count, blocks, *_constants(alpha), form.value, *NODES[fine], block)
+        arguments = (count, blocks, *make_constants(alpha), form.value, *NODES[fine], block)
         launch_kept(contour_in_plane_kernel, rows * blocks, tensors, arguments, max(block // 32, 1))
     return out
 
 
 @functools.cache
-def _constants(alpha: float) -> tuple[float, ...]:
+def make_constants(alpha: float) -> tuple[float, ...]:
     """Return alpha, the exponent M, log(alpha), log(Gamma(M) exp(M) M^-M) and what Sigma is to the covariance.
 
     All are exact: an argument is float32.

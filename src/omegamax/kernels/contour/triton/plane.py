@@ -15,19 +15,14 @@ LOG_2_PI = tl.constexpr(1.8378770664093454836)
 
 
 @triton.jit
-def load_root(matrix_ptr, row, FACTORED: tl.constexpr):
-    """Return the lower triangle of the factor of a matrix, float64; NaN if there is none."""
-    first = tl.load(matrix_ptr + 4 * row).to(tl.float64)
-    below = tl.load(matrix_ptr + 4 * row + 2).to(tl.float64)
-    last = tl.load(matrix_ptr + 4 * row + 3).to(tl.float64)
-    if not FACTORED:
-        positive = first > 0.0
-        first = tl.sqrt(tl.where(positive, first, 1.0))
-        below = tl.where(positive, below, 0.0) / first
-        rest = last - below * below
-        positive = positive & (rest > 0.0)
-        last = tl.where(positive, tl.sqrt(tl.where(positive, rest, 1.0)), NAN)
-    return first, below, last
+def factorise(first, below, last):
+    """Return the lower triangle of the factor of a matrix, from that of the matrix, float64; NaN if there is none."""
+    positive = first > 0.0
+    first = tl.sqrt(tl.where(positive, first, 1.0))
+    below = tl.where(positive, below, 0.0) / first
+    rest = last - below * below
+    positive = positive & (rest > 0.0)
+    return first, below, tl.where(positive, tl.sqrt(tl.where(positive, rest, 1.0)), NAN)
 
 
 @triton.jit
@@ -51,14 +46,17 @@ def find_axes(first, below, last):
 
 
 @triton.jit
-def contour_in_plane_kernel(
-    loc_ptr,
-    matrix_ptr,
+def integrate(
+    x,
+    y,
+    first,
+    below,
+    last,
     centers_ptr,
     variance_ptr,
     out_ptr,
+    j,
     J,
-    blocks,
     ALPHA: tl.constexpr,
     M: tl.constexpr,
     LOG_ALPHA: tl.constexpr,
@@ -67,13 +65,14 @@ def contour_in_plane_kernel(
     FORM: tl.constexpr,
     NODES: tl.constexpr,
     STEP: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
-    """Write ``[7, J]`` for each density."""
-    row = (tl.program_id(0) // blocks).to(tl.int64)
-    j = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
+    """Write the derivatives of functions j under a density at (x, y), all of it float64; return their values.
+
+    ``first``, ``below`` and ``last`` are the lower triangle of the matrix that says how wide it is.
+    """
     kept = j < J
-    first, below, last = load_root(matrix_ptr, row, FORM == FACTOR)
+    if FORM != FACTOR:
+        first, below, last = factorise(first, below, last)
     stretch = 1.0 + 0.0 * first
     if FORM == COVARIANCE:
         stretch = tl.exp(LOG_STRETCH + (ALPHA - 1.0) * (tl.log(first) + tl.log(last)))
@@ -82,9 +81,8 @@ def contour_in_plane_kernel(
     B = (LOG_ALPHA - LOG_2_PI - tl.log(first) - tl.log(last)) / ALPHA
     h = tl.exp((ALPHA - 1.0) * B) / (ALPHA - 1.0)
     cos, sin, d0, d1 = find_axes(first, below, last)
-    x = tl.load(centers_ptr + 2 * j, mask=kept, other=0.0).to(tl.float64) - tl.load(loc_ptr + 2 * row).to(tl.float64)
-    y = tl.load(centers_ptr + 2 * j + 1, mask=kept, other=0.0).to(tl.float64)
-    y -= tl.load(loc_ptr + 2 * row + 1).to(tl.float64)
+    x = tl.load(centers_ptr + 2 * j, mask=kept, other=0.0).to(tl.float64) - x
+    y = tl.load(centers_ptr + 2 * j + 1, mask=kept, other=0.0).to(tl.float64) - y
     spread = tl.load(variance_ptr + j, mask=kept, other=1.0).to(tl.float64)
     x, y = cos * x - sin * y, sin * x + cos * y
     width0, width1 = 2.0 * h * d0, 2.0 * h * d1
@@ -141,11 +139,56 @@ def contour_in_plane_kernel(
     along, across, mixed = stretch * (through - turn0) / d0, stretch * (through - turn1) / d1, stretch * mixed
     slant = 2.0 * cos * sin * mixed
     off = cos * sin * (across - along) + (cos * cos - sin * sin) * mixed
-    out = out_ptr + 7 * J * row + j
-    tl.store(out, value, mask=kept)
+    out = out_ptr + j
     tl.store(out + J, -cos * in_x - sin * in_y, mask=kept)
     tl.store(out + 2 * J, sin * in_x - cos * in_y, mask=kept)
     tl.store(out + 3 * J, cos * cos * along + slant + sin * sin * across, mask=kept)
     tl.store(out + 4 * J, off, mask=kept)
     tl.store(out + 5 * J, off, mask=kept)
     tl.store(out + 6 * J, sin * sin * along - slant + cos * cos * across, mask=kept)
+    return value
+
+
+@triton.jit
+def contour_in_plane_kernel(
+    loc_ptr,
+    matrix_ptr,
+    centers_ptr,
+    variance_ptr,
+    out_ptr,
+    J,
+    blocks,
+    ALPHA: tl.constexpr,
+    M: tl.constexpr,
+    LOG_ALPHA: tl.constexpr,
+    LOG_GAMMA_SCALE: tl.constexpr,
+    LOG_STRETCH: tl.constexpr,
+    FORM: tl.constexpr,
+    NODES: tl.constexpr,
+    STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Write ``[7, J]`` for each density."""
+    row = (tl.program_id(0) // blocks).to(tl.int64)
+    j = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
+    value = integrate(
+        tl.load(loc_ptr + 2 * row).to(tl.float64),
+        tl.load(loc_ptr + 2 * row + 1).to(tl.float64),
+        tl.load(matrix_ptr + 4 * row).to(tl.float64),
+        tl.load(matrix_ptr + 4 * row + 2).to(tl.float64),
+        tl.load(matrix_ptr + 4 * row + 3).to(tl.float64),
+        centers_ptr,
+        variance_ptr,
+        out_ptr + 7 * J * row,
+        j,
+        J,
+        ALPHA,
+        M,
+        LOG_ALPHA,
+        LOG_GAMMA_SCALE,
+        LOG_STRETCH,
+        FORM,
+        NODES,
+        STEP,
+    )
+    tl.store(out_ptr + 7 * J * row + j, value, mask=j < J)

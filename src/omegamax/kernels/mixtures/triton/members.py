@@ -11,6 +11,7 @@ from omegamax.kernels.mixtures.triton.points import load_points
 # The ways to start, and how many components a start has.
 GIVEN, SPLIT, KMEANS, RANDOM = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 ALL, USED, GROWING = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+MARGIN = tl.constexpr(1e-6)  # of a box, as in :mod:`omegamax.mixtures`
 
 
 @triton.jit
@@ -19,8 +20,8 @@ def cut(label, parts, low, high, place):
     first = parts // 2
     middle = low + (high - low) * first / parts
     several = parts > 1
-    behind = several & (place >= middle)
-    before = several & (place < middle)
+    behind = several & (place >= middle - MARGIN)
+    before = several & (place < middle - MARGIN)
     label, parts = (
         tl.where(behind, label + first, label),
         tl.where(behind, parts - first, tl.where(before, first, parts)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -52,10 +53,10 @@ def moments(
     rows = math.prod(batch)
     if rows:
         tensors, strides = _lay_out(weights, present, points)
-        added = sums if floor is None else _as_rows(floor, batch, floor.shape[-1:])
-        added_strides = (0, 0) if floor is None else added.stride()
+        added, added_strides = (sums, (0, 0)) if floor is None else _as_rows(floor, batch, 1)
         outputs = (sums, lost.view(torch.int8), *(sums if out is None else out for out in (p, mean, covariance)))
-        constants, warps = _choose_constants(weights, present, points, normalised)
+        n = 0 if points is None else points.shape[-2]
+        constants, warps = _choose_constants(sums.dtype, length, present is not None, n, normalised)
         arguments = (*strides, *added_strides, rows, length, *constants)
         launch_kept(moments_kernel, rows, (*tensors, added, *outputs), arguments, warps)
     return RowMoments(sums, lost, p, mean, covariance)
@@ -78,7 +79,8 @@ def moments_vjp(
     if rows:
         tensors, strides = _lay_out(weights, present, points)
         given = [sums if t is None else t.contiguous() for t in (mean, of_p, of_mean, of_covariance)]
-        constants, warps = _choose_constants(weights, present, points, of_p is not None)
+        n = 0 if points is None else points.shape[-2]
+        constants, warps = _choose_constants(sums.dtype, length, present is not None, n, of_p is not None)
         launch_kept(moments_vjp_kernel, rows, (*tensors, sums, *given, out), (*strides, length, *constants), warps)
     return out
 
@@ -87,31 +89,44 @@ def _lay_out(
     weights: Tensor, present: Tensor | None, points: Tensor | None
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """Return tensors as a kernel takes them, and strides: from row to row of each; of points, all three."""
-    *batch, length = weights.shape
-    w = _as_rows(weights, batch, (length,))
-    w = w if w.stride(-1) == 1 else w.contiguous()
-    here, row = w, 0
+    batch = weights.shape[:-1]
+    w, (w_row, _) = _in_order(weights, batch)
+    here, here_row = w, 0
     if present is not None:
-        here = _as_rows(present, batch, (length,)).view(torch.int8)
-        here = here if here.stride(-1) == 1 else here.contiguous()
-        row = here.stride(0)
-    x = w if points is None else _as_rows(points, batch, points.shape[-2:])
-    x_strides = (0, 0, 0) if points is None else x.stride()
-    return (w, here, x), (w.stride(0), row, *x_strides)
+        here, (here_row, _) = _in_order(present.view(torch.int8), batch)
+    x, x_strides = (w, (0, 0, 0)) if points is None else _as_rows(points, batch, 2)
+    return (w, here, x), (w_row, here_row, *x_strides)
 
 
-def _as_rows(t: Tensor, batch: Sequence[int], tail: Sequence[int]) -> Tensor:
-    """Return a tensor as ``[rows, *tail]``: a view where strides allow it, as they nearly always do."""
-    return t.expand((*batch, *tail)).reshape((math.prod(batch), *tail))
+def _in_order(t: Tensor, batch: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+    """Return rows whose entries lie next to each other, and strides."""
+    rows, strides = _as_rows(t, batch, 1)
+    if strides[-1] == 1:
+        return rows, strides
+    rows = rows.contiguous()
+    return rows, rows.stride()
 
 
-def _choose_constants(
-    weights: Tensor, present: Tensor | None, points: Tensor | None, normalised: bool
-) -> tuple[tuple, int]:
-    """Return what a kernel is compiled for, and the warps of a program."""
-    bounds = torch.finfo(working_dtype(weights))
-    n = 0 if points is None else points.shape[-2]
+def _as_rows(t: Tensor, batch: Sequence[int], rank: int) -> tuple[Tensor, tuple[int, ...]]:
+    """Return a tensor whose last axes, ``rank`` of them, are those of a row, and the strides from row to row and there.
+
+    It is a view where strides allow it, as they nearly always do. What is one row for all, or is rows already, is left
+    as it is: a view takes longer to make than all the rest.
+    """
+    own = t.dim() - rank
+    if own == 0:
+        return t, (0, *t.stride())
+    if own > 1 or len(batch) > 1 or t.shape[0] != batch[0]:
+        tail = t.shape[own:]
+        t = t.expand((*batch, *tail)).reshape((math.prod(batch), *tail))
+    return t, t.stride()
+
+
+@functools.cache
+def _choose_constants(dtype: torch.dtype, length: int, masked: bool, n: int, normalised: bool) -> tuple[tuple, int]:
+    """Return what a kernel is compiled for, and the warps of a program; the dtype is the working one."""
+    bounds = torch.finfo(dtype)
     axes = power_of_2(max(n, 1))
-    block = min(power_of_2(max(weights.shape[-1], 1)), TILE // axes**2)
+    block = min(power_of_2(max(length, 1)), TILE // axes**2)
     warps = min(max(axes**2 * block // (32 * SHARE), 1), 4)
-    return (bounds.tiny, bounds.max, present is not None, normalised, n, axes, block), warps
+    return (bounds.tiny, bounds.max, masked, normalised, n, axes, block), warps

@@ -36,6 +36,67 @@ def load_points(x_ptr, axis, place, there, along, step, N: tl.constexpr):
 
 
 @triton.jit
+def sum_weights(
+    w_ptr, present_ptr, L, zero, TINY: tl.constexpr, HUGE: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Return the sum of a row, what its weights are divided by, whether it is lost, and whether nothing is present.
+
+    ``zero`` is a block of zeros of the working dtype.
+    """
+    block = tl.arange(0, BLOCK)
+    total, count = zero, zero
+    for start in range(0, L, BLOCK):
+        _, present = find_present(present_ptr, start + block, L, MASKED)
+        total += tl.load(w_ptr + start + block, mask=present, other=0.0).to(zero.dtype)
+        count += present.to(zero.dtype)
+    total, count = tl.sum(total, 0), tl.sum(count, 0)
+    kept = (total >= TINY) & (total <= HUGE)
+    all_absent = count == 0.0
+    divisor = tl.where(kept, total, tl.where(all_absent, 0.0 * count + L, count))
+    return total, divisor, kept == 0, all_absent
+
+
+@triton.jit
+def find_moments(
+    w_ptr,
+    present_ptr,
+    x_ptr,
+    floor_ptr,
+    L,
+    divisor,
+    lost,
+    all_absent,
+    x_axis,
+    x_step,
+    floor_axis,
+    MASKED: tl.constexpr,
+    N: tl.constexpr,
+    A: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Return mean ``[A, 1, 1]`` and covariance ``[A, A, 1]`` of a row, the floor on its diagonal."""
+    i, j = tl.arange(0, A)[:, None, None], tl.arange(0, A)[None, :, None]
+    wide = tl.arange(0, BLOCK)[None, None, :]
+    sums = tl.zeros((A, 1, BLOCK), divisor.dtype)
+    for start in range(0, L, BLOCK):
+        place = start + wide
+        p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, all_absent, MASKED)
+        sums += p * load_points(x_ptr, i, place, there, x_axis, x_step, N)
+    mean = tl.sum(sums, 2, keep_dims=True)
+    other_mean = tl.permute(mean, (1, 0, 2))
+    products = tl.zeros((A, A, BLOCK), divisor.dtype)
+    for start in range(0, L, BLOCK):
+        place = start + wide
+        p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, all_absent, MASKED)
+        centred = load_points(x_ptr, i, place, there, x_axis, x_step, N) - mean
+        other = load_points(x_ptr, j, place, there, x_axis, x_step, N) - other_mean
+        products += p * (centred * other)  # the same in either order, to the last bit
+    covariance = tl.sum(products, 2, keep_dims=True)
+    diagonal = (i == j) & (i < N)
+    return mean, covariance + tl.load(floor_ptr + i * floor_axis + 0 * j, mask=diagonal, other=0.0)
+
+
+@triton.jit
 def moments_kernel(
     w_ptr,
     present_ptr,
@@ -72,16 +133,7 @@ def moments_kernel(
     present_ptr += row * present_row
     block = tl.arange(0, BLOCK)
     zero = tl.zeros((BLOCK,), sums_ptr.dtype.element_ty)
-    total, count = zero, zero
-    for start in range(0, L, BLOCK):
-        _, present = find_present(present_ptr, start + block, L, MASKED)
-        total += tl.load(w_ptr + start + block, mask=present, other=0.0).to(zero.dtype)
-        count += present.to(zero.dtype)
-    total, count = tl.sum(total, 0), tl.sum(count, 0)
-    kept = (total >= TINY) & (total <= HUGE)
-    lost = kept == 0
-    all_absent = count == 0.0
-    divisor = tl.where(kept, total, tl.where(all_absent, 0.0 * count + L, count))
+    total, divisor, lost, all_absent = sum_weights(w_ptr, present_ptr, L, zero, TINY, HUGE, MASKED, BLOCK)
     tl.store(sums_ptr + row, total)
     tl.store(sums_ptr + rows + row, 0.0 * total)
     tl.store(lost_ptr + row, lost.to(tl.int8))
@@ -93,25 +145,25 @@ def moments_kernel(
             tl.store(p_ptr + place, p, mask=there)
     if N > 0:
         x_ptr += row * x_row
+        floor_ptr += row * floor_row
         i, j = tl.arange(0, A)[:, None, None], tl.arange(0, A)[None, :, None]
-        wide = block[None, None, :]
-        sums = tl.zeros((A, 1, BLOCK), zero.dtype)
-        for start in range(0, L, BLOCK):
-            place = start + wide
-            p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, all_absent, MASKED)
-            sums += p * load_points(x_ptr, i, place, there, x_axis, x_step, N)
-        mean = tl.sum(sums, 2, keep_dims=True)
-        other_mean = tl.permute(mean, (1, 0, 2))
-        products = tl.zeros((A, A, BLOCK), zero.dtype)
-        for start in range(0, L, BLOCK):
-            place = start + wide
-            p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, all_absent, MASKED)
-            centred = load_points(x_ptr, i, place, there, x_axis, x_step, N) - mean
-            other = load_points(x_ptr, j, place, there, x_axis, x_step, N) - other_mean
-            products += p * (centred * other)  # the same in either order, to the last bit
-        covariance = tl.sum(products, 2, keep_dims=True)
-        diagonal = (i == j) & (i < N)
-        covariance += tl.load(floor_ptr + row * floor_row + i * floor_axis + 0 * j, mask=diagonal, other=0.0)
+        mean, covariance = find_moments(
+            w_ptr,
+            present_ptr,
+            x_ptr,
+            floor_ptr,
+            L,
+            divisor,
+            lost,
+            all_absent,
+            x_axis,
+            x_step,
+            floor_axis,
+            MASKED,
+            N,
+            A,
+            BLOCK,
+        )
         tl.store(mean_ptr + row * N + i, mean, mask=i < N)
         tl.store(covariance_ptr + row * N * N + i * N + j, covariance, mask=(i < N) & (j < N))
 
@@ -143,6 +195,53 @@ def differentiate(
         h += tl.sum(tl.sum(of_covariance * (centred * other), 0, keep_dims=True), 1, keep_dims=True)
         h += tl.sum(of_mean * centred, 0, keep_dims=True)
     return h
+
+
+@triton.jit
+def pull_back(
+    w_ptr,
+    present_ptr,
+    x_ptr,
+    g_ptr,
+    out_ptr,
+    L,
+    total,
+    i,
+    j,
+    mean,
+    other_mean,
+    of_mean,
+    of_covariance,
+    x_axis,
+    x_step,
+    TINY: tl.constexpr,
+    HUGE: tl.constexpr,
+    MASKED: tl.constexpr,
+    NORMALISED: tl.constexpr,
+    N: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Write the gradient in the weights of a row that sums to ``total``: 0 where they are absent, or it is lost."""
+    kept = (total >= TINY) & (total <= HUGE)
+    lost = kept == 0
+    divisor = tl.where(lost, 1.0, total)
+    block = tl.arange(0, BLOCK)[None, None, :]
+    sums = tl.zeros((1, 1, BLOCK), divisor.dtype)
+    for start in range(0, L, BLOCK):
+        place = start + block
+        p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, lost, MASKED)
+        sums += p * differentiate(
+            g_ptr, x_ptr, place, there, i, j, mean, other_mean, of_mean, of_covariance, x_axis, x_step, NORMALISED, N
+        )
+    centre = tl.sum(sums, 2, keep_dims=True)
+    for start in range(0, L, BLOCK):
+        place = start + block
+        there, present = find_present(present_ptr, place, L, MASKED)
+        h = differentiate(
+            g_ptr, x_ptr, place, there, i, j, mean, other_mean, of_mean, of_covariance, x_axis, x_step, NORMALISED, N
+        )
+        gradient = tl.where(lost, 0.0, (h - centre) / divisor)
+        tl.store(out_ptr + place, tl.where(present, gradient, 0.0), mask=there)
 
 
 @triton.jit
@@ -178,11 +277,7 @@ def moments_vjp_kernel(
     g_ptr += row * L
     out_ptr += row * L
     i, j = tl.arange(0, A)[:, None, None], tl.arange(0, A)[None, :, None]
-    block = tl.arange(0, BLOCK)[None, None, :]
     total = tl.load(sums_ptr + row)
-    kept = (total >= TINY) & (total <= HUGE)
-    lost = kept == 0
-    divisor = tl.where(lost, 1.0, total)
     mean, other_mean, of_mean, of_covariance = total, total, total, total
     if N > 0:
         mean = tl.load(mean_ptr + row * N + i, mask=i < N, other=0.0)
@@ -190,19 +285,26 @@ def moments_vjp_kernel(
         of_mean = tl.load(of_mean_ptr + row * N + i, mask=i < N, other=0.0)
         at = of_covariance_ptr + row * N * N + i * N + j
         of_covariance = tl.load(at, mask=(i < N) & (j < N), other=0.0)
-    sums = tl.zeros((1, 1, BLOCK), divisor.dtype)
-    for start in range(0, L, BLOCK):
-        place = start + block
-        p, there, _ = load_probabilities(w_ptr, present_ptr, place, L, divisor, lost, lost, MASKED)
-        sums += p * differentiate(
-            g_ptr, x_ptr, place, there, i, j, mean, other_mean, of_mean, of_covariance, x_axis, x_step, NORMALISED, N
-        )
-    centre = tl.sum(sums, 2, keep_dims=True)
-    for start in range(0, L, BLOCK):
-        place = start + block
-        there, present = find_present(present_ptr, place, L, MASKED)
-        h = differentiate(
-            g_ptr, x_ptr, place, there, i, j, mean, other_mean, of_mean, of_covariance, x_axis, x_step, NORMALISED, N
-        )
-        gradient = tl.where(lost, 0.0, (h - centre) / divisor)
-        tl.store(out_ptr + place, tl.where(present, gradient, 0.0), mask=there)
+    pull_back(
+        w_ptr,
+        present_ptr,
+        x_ptr,
+        g_ptr,
+        out_ptr,
+        L,
+        total,
+        i,
+        j,
+        mean,
+        other_mean,
+        of_mean,
+        of_covariance,
+        x_axis,
+        x_step,
+        TINY,
+        HUGE,
+        MASKED,
+        NORMALISED,
+        N,
+        BLOCK,
+    )

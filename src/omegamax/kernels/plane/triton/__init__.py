@@ -1,0 +1,1 @@
+"""Expectations over the plane under weights on a GPU."""
