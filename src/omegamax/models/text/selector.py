@@ -9,6 +9,7 @@ from torch import Tensor
 
 from omegamax import functional
 from omegamax.kernels.structures.oracles import sequential_subset
+from omegamax.maps import KSubsets
 from omegamax.mixed import HardConcrete
 from omegamax.models.text.rationale_config import RationaleConfig
 from omegamax.structured import Budget, FactorGraph, Pair
@@ -27,7 +28,8 @@ class WordSelector(torch.nn.Module):
 
     where ``"k_subsets"`` has no transition score s, ``"sequential_k_subsets"`` has marginals u and v, of words and of
     neighbours, of one distribution over sequences, and ``"budget"`` has :math:`\sum_i u_i \le k` and asks no more of v
-    than that each pair agrees with its two words. In evaluation the square is gone, and the weights are those of one
+    than that each pair agrees with its two words: LP-SparseMAP, which is :func:`omegamax.fusedmax` where neighbours
+    earn, and an iterative solver's where they cost. In evaluation the square is gone, and the weights are those of one
     best set of words, 0 or 1: exactly k, or with a budget at most k.
 
     Hard concrete draws each weight at random in training, and has a penalty, an augmented Lagrangian of the constraint
@@ -70,6 +72,8 @@ class WordSelector(torch.nn.Module):
             if self.training:
                 return functional.k_subsets(scores, k.to(z.dtype).unsqueeze(-1)), None
             return _mark_largest(scores, k, mask), None
+        if self.config.selector == "budget" and self.training and self.config.transition >= 0:
+            return _spend(scores, k.to(z.dtype).unsqueeze(-1), self.config.transition), None
         weights = torch.zeros_like(z)
         for each in sorted(set(k.tolist()) - {0}):  # texts of one batch are about as long as each other
             rows = (k == each).nonzero().squeeze(-1)
@@ -78,12 +82,12 @@ class WordSelector(torch.nn.Module):
         return weights, None
 
     def _weigh(self, z: Tensor, k: int) -> Tensor:
-        """Return the weights of texts that are to have the same number of words."""
+        """Return the weights of texts that are to have the same number of words; with a budget neighbours cost."""
         s = self.config.transition
         if self.config.selector == "sequential_k_subsets":
             return functional.sequential_k_subsets(z, k, s)
         graph = FactorGraph()
-        u = graph.variable_from(z - _find_excess(z + 2 * min(s, 0.0), k), batch_dims=1)
+        u = graph.variable_from(z - _find_excess(z + 2 * s, k), batch_dims=1)
         if z.shape[-1] > 1:
             graph.add(Pair(u[:-1], u[1:], s))
         graph.add(Budget(u, k))
@@ -147,11 +151,25 @@ def _mark_largest(scores: Tensor, k: Tensor, mask: Tensor) -> Tensor:
     return found.masked_fill(~mask, 0.0).masked_fill(scores.isnan().any(-1, keepdim=True) & mask, torch.nan)
 
 
+def _spend(z: Tensor, k: Tensor, transition: float) -> Tensor:
+    r"""Return weights of LP-SparseMAP with a budget of k ``[B, 1]`` words and a transition score s >= 0.
+
+    A pair's marginal is as large as its two words let it be, and
+
+    .. math:: s \min(u_i, u_{i+1}) = \tfrac s2 (u_i + u_{i+1}) - \tfrac s2 |u_i - u_{i+1}|,
+
+    so that each word earns s / 2 for each of its neighbours, and total variation takes s / 2.
+    """
+    beside = torch.nn.functional.pad((z != -torch.inf).to(z.dtype), (1, 1))
+    earned = z + transition / 2 * (beside[:, 2:] + beside[:, :-2])
+    return functional.fusedmax(earned, transition / 2, base=KSubsets(k, at_most=True))
+
+
 @torch.no_grad()
 def _find_excess(z: Tensor, k: int) -> Tensor:
     """Return how far the scores of texts may fall, ``[B, 1]``, before a budget of k words stops being spent.
 
-    Scores are at least z whatever their pairs earn or cost: where weights ``clip(z, 0, 1)`` would be more than k, the
+    Scores are at least z whatever their pairs cost: where weights ``clip(z, 0, 1)`` would be more than k, the
     threshold that makes them k takes the same from all of them, and changes no solution. From there the solver starts
     close to its end.
     """
