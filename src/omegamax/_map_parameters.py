@@ -56,18 +56,43 @@ def check_bounds(name: str, z: Tensor, upper: Tensor, lower: Tensor | None, dim:
     """Refuse bounds that no probabilities satisfy, in rows that have an entry left."""
     if not (readable(z) and readable(upper) and (lower is None or readable(lower))):
         return
-    kept = z != -math.inf
-    low = torch.zeros((), dtype=z.dtype) if lower is None else lower
+    if not z.numel():
+        return
+    # The least entry comes much sooner than a comparison of all, which only what is refused, or skipped, needs.
+    kept = None if bool(z.amin() > -math.inf) else z != -math.inf
+    low = z.new_zeros(()) if lower is None else lower
+
+    def fails(room: Tensor) -> bool:
+        """Tell whether the room of an entry that is there is not at least 0."""
+        if bool(room.amin() >= 0):
+            return False
+        return bool((~(room >= 0) if kept is None else kept & ~(room >= 0)).any())
+
+    def add_up(bound: Tensor) -> Tensor:
+        """Return the sum of a bound in each row."""
+        if kept is not None:
+            return torch.where(kept, bound, 0.0).sum(dim)
+        if bound.dim() and bound.shape[dim] != z.shape[dim]:
+            return bound.squeeze(dim) * z.shape[dim]
+        return bound.sum(dim) if bound.dim() else bound
+
+    if fails(low):
+        raise ValueError(f"{name}: lower must be >= 0 everywhere")
+    if fails(upper if lower is None else upper - low):
+        raise ValueError(f"{name}: upper must be >= lower (0 where none is given) everywhere")
     # Bounds that should sum to one do so only to rounding (three times 1/3).
     slack = 4 * (z.shape[dim] if z.dim() else 1) * torch.finfo(z.dtype).eps
-    if bool((kept & ~(low >= 0)).any()):
-        raise ValueError(f"{name}: lower must be >= 0 everywhere")
-    if bool((kept & ~(upper >= low)).any()):
-        raise ValueError(f"{name}: upper must be >= lower (0 where none is given) everywhere")
-    most = torch.where(kept, upper, 0.0).sum(dim)
-    least = torch.where(kept, low, 0.0).sum(dim)
-    some = kept.any(dim)
+    some = torch.ones((), dtype=torch.bool) if kept is None else kept.any(dim)
+    most = add_up(upper)
     if bool((some & ~(most >= 1 - slack)).any()):
-        raise ValueError(f"{name}: upper must sum to at least 1 in every row, got {most[some].min().item():g}")
+        raise ValueError(f"{name}: upper must sum to at least 1 in every row, got {_least(most, some):g}")
+    if lower is None:
+        return
+    least = add_up(low)
     if bool((some & ~(least <= 1 + slack)).any()):
-        raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {least[some].max().item():g}")
+        raise ValueError(f"{name}: lower must sum to at most 1 in every row, got {-_least(-least, some):g}")
+
+
+def _least(sums: Tensor, some: Tensor) -> float:
+    """Return the least sum of the rows in question."""
+    return sums.expand(torch.broadcast_shapes(sums.shape, some.shape))[some].min().item()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+import omegamax
 from omegamax import constrained_softmax, constrained_sparsemax, softmax, sparsemax
 
 F64 = torch.float64
@@ -80,6 +81,17 @@ def test_loose_bounds_change_nothing():
     assert (constrained_sparsemax(z, 5.0, lower=0.0) - sparsemax(z)).abs().max() <= 1e-15
     assert (constrained_softmax(z, math.inf) - softmax(z)).abs().max() <= 1e-15
     assert (constrained_sparsemax(z, math.inf) - sparsemax(z)).abs().max() <= 1e-15
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_ceilings_may_be_infinite_beside_floors(backend: str):
+    z = torch.tensor([0.0099, -0.0036, 0.0008, 0.0079, -0.0133], dtype=F64)
+    lower = torch.tensor([0.09, 0.13, 0.08, 0.07, 0.16], dtype=F64)
+    upper = torch.tensor([8.0, math.inf, math.inf, 0.7, math.inf], dtype=F64)
+    with omegamax.backend(backend):
+        p = constrained_sparsemax(z, upper, lower=lower)
+        assert (p - constrained_sparsemax(z, upper.clamp(max=1), lower=lower)).abs().max() <= 1e-15
+    assert p.sum().item() == pytest.approx(1, abs=1e-15)
 
 
 def test_bounds_that_leave_one_point_give_it():

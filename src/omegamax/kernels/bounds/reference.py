@@ -37,6 +37,8 @@ def box_simplex(
         gone = u == -math.inf
         lo, hi = torch.where(gone, 0.0, low), torch.where(gone, 0.0, high)
         goal = torch.minimum(torch.maximum(sums, lo.sum(-1, keepdim=True)), hi.sum(-1, keepdim=True))
+        # No probability is above the goal, and an infinite ceiling would be no kink.
+        hi = torch.minimum(hi, torch.maximum(goal, lo))
         scores = torch.where(gone, 0.0, u)
         kinks, lost = _difference(scores.repeat(1, 2), torch.cat([hi, lo], -1))
         order = lost.argsort(dim=-1, stable=True)

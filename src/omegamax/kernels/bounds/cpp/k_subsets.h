@@ -1,60 +1,19 @@
-// k-subsets: p = clip(z - tau, 0, 1) with sum k, and its vector-Jacobian product. The sum is piecewise linear and
-// non-increasing in tau, neither convex nor concave: Newton inside a bracket, which is exact once the pieces stop changing.
+// k-subsets: p = clip(z - tau, 0, 1) with sum k, and its vector-Jacobian product.
 #pragma once
 
 #include "../../rows/cpp/entmax_vjp.h"
 #include "../../rows/cpp/layout.h"
+#include "box.h"
 
 namespace omegamax {
 
-template <class T> INLINE Vec<T> clip(Vec<T> v) { return minimum<T>(maximum<T>(v, Vec<T>{}), splat<T>(1)); }
+template <class T> INLINE Vec<T> clip_to_unit(Vec<T> v) { return clip<T>(v, Vec<T>{}, splat<T>(1)); }
 
-// Layout as in newton(); tau is between `low` and `high`. Lanes that are not `active` get no answer.
+// The threshold between `low`, where the search begins, and `high`.
 template <bool ACROSS, class T>
 INLINE DoubleWord<T> k_subsets_threshold(const Vec<T>* x, int64_t n, const Total<T>& k, DoubleWord<T> low,
                                          DoubleWord<T> high, Int<T> active) {
-    constexpr T close = 4 * std::numeric_limits<T>::epsilon(), near = 16 * close;
-    DoubleWord<T> tau = low;
-    Vec<T> before = splat<T>(T(INF));
-    for (;;) {
-        // Of those strictly inside (0, 1), counted in `free`, and of those at 1: apart, since next to ones the rounding of
-        // a sum would hide that an entry is not quite 0.
-        Total<T> sum, full_sum;
-        Vec<T> free{}, ones{}, inside{};
-        for (int64_t start = 0; start < n; start += block_of<ACROSS>) {
-            const int64_t end = std::min(n, start + block_of<ACROSS>);
-            Vec<T> chain[2]{};
-            for (int64_t i = start; i < end; i++) {
-                const Vec<T> t = tau.distance(x[i]);
-                const Int<T> full = t >= T(1), some = (t > 0) & ~full;
-                chain[i % 2] += keep<T>(some, t);
-                free += keep<T>(some, splat<T>(1));
-                ones += keep<T>(full, splat<T>(1));
-            }
-            sum.add(chain[0] + chain[1]), inside += chain[0] + chain[1];
-        }
-        full_sum.add(ones);
-        if (ACROSS) sum.across(), full_sum.across(), free = across_sum<T>(free), inside = across_sum<T>(inside);
-        const Vec<T> excess = sum.plus(full_sum, k), size = maximum<T>(excess, -excess), unit = inside + T(1);
-        low = select_word<T>(excess >= 0, tau, low);
-        high = select_word<T>(excess <= 0, tau, high);
-        // Done at the root, where rounding stops Newton, or where the bracket holds no other value.
-        const Int<T> root = (size <= close * unit) | ((size <= near * unit) & (size > before * T(0.5)));
-        const DoubleWord<T> newton = tau.plus_fast(excess / free);
-        const Int<T> fits = (newton.minus(low) > 0) & (high.minus(newton) > 0);
-        DoubleWord<T> next = newton;
-        Int<T> done = root;
-        if (any<T>(active & ~fits)) {
-            const DoubleWord<T> middle = low.plus_fast(high.minus(low) * T(0.5));
-            done |= ~fits & ((middle.minus(low) <= 0) | (high.minus(middle) <= 0));
-            const DoubleWord<T> last = select_word<T>(root & (free > 0), newton, tau);
-            next = select_word<T>(fits, newton, select_word<T>(done, last, middle));
-        }
-        tau = select_word<T>(active, next, tau);
-        before = size;
-        active &= ~done;
-        if (!any<T>(active)) return tau;
-    }
+    return box_threshold<ACROSS, T>(x, n, UnitBox<T>(), k, low, low, high, active);
 }
 
 // The m-th largest of n values, for small m by insertion; reorders them.
@@ -74,9 +33,6 @@ INLINE S largest(S* v, int64_t n, int64_t m) {
     }
     return best[m - 1];
 }
-
-// A score that is further than this below the largest may be a mask: it tells nothing of where the threshold is.
-constexpr double WIDE = 64;
 
 // The threshold lies in [x_m - 1, x_m], x_m the m-th largest score and m = ceil(k).
 template <class T>
@@ -119,7 +75,7 @@ INLINE void k_subsets_row(const Row<T>& row, double k, T* p, Vec<T>* x) {
     const DoubleWord<T> low = DoubleWord<T>{splat<T>(least), Vec<T>{}}.plus(splat<T>(-1));
     const DoubleWord<T> high{splat<T>(highest), Vec<T>{}};
     const DoubleWord<T> tau = k_subsets_threshold<true, T>(x, pad<T>(raw, n), budget, low, high, Vec<T>{} == Vec<T>{});
-    row.each([&](Vec<T> v, int64_t i) { row.put(p, clip<T>(tau.distance(v)), i); });
+    row.each([&](Vec<T> v, int64_t i) { row.put(p, clip_to_unit<T>(tau.distance(v)), i); });
 }
 
 // Solves what it can and leaves the other lanes, which it returns, as they are: each lane is judged by its own scores.
@@ -140,7 +96,7 @@ INLINE Int<T> k_subsets_lanes(Vec<T>* x, int64_t K, const Total<T>& k) {
     if (!any<T>(solved)) return ~solved;
     const DoubleWord<T> low = DoubleWord<T>{least, Vec<T>{}}.plus(splat<T>(-1)), high{top, Vec<T>{}};
     const DoubleWord<T> tau = k_subsets_threshold<false, T>(x, K, k, low, high, solved);
-    for (int64_t i = 0; i < K; i++) x[i] = select<T>(solved, clip<T>(tau.distance(x[i])), x[i]);
+    for (int64_t i = 0; i < K; i++) x[i] = select<T>(solved, clip_to_unit<T>(tau.distance(x[i])), x[i]);
     return ~solved;
 }
 
