@@ -44,7 +44,7 @@ def test_compiled_backend_asked_for_by_name_never_falls_back(no_compiled_kernels
             omegamax.sparsemax(torch.randn(3, 6))
 
 
-@pytest.mark.parametrize("op", ["oscar", "gaussian_on_line"])
+@pytest.mark.parametrize("op", ["line_vjp", "gaussian_on_line"])
 def test_operation_that_nobody_compiled_runs_on_plain_torch(op: str):
     assert "cpu" not in _dispatch.TABLE[op]
     with omegamax.backend("cpu"):

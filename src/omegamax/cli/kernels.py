@@ -13,7 +13,7 @@ CPU_HEADERS = ("operation", "on a CPU", "on a GPU")
 PRECISIONS = {(2,): "half", (4,): "float32", (2, 4): "half, float32", (8,): "float64", (4, 8): "float32, float64"}
 PRECISIONS[2, 4, 8] = "any"
 BUILDS = {"rows": "C++ (AVX-512, AVX2, baseline)", "variation": "C++", "structures": "C++"}
-BUILDS |= dict.fromkeys(("attention", "bounds", "contour", "mixtures"), BUILDS["rows"])
+BUILDS |= dict.fromkeys(("attention", "bounds", "contour", "isotonic", "mixtures"), BUILDS["rows"])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ _ROWS = {"AVX512": ("_avx512", "_avx2", "_base"), "AVX2": ("_avx2", "_base")}.ge
 BUILDS = {
     "rows": _ROWS,
     "bounds": _ROWS,
+    "isotonic": _ROWS,
     "contour": _ROWS,
     "attention": _ROWS,
     "mixtures": _ROWS,

@@ -4,4 +4,4 @@ from omegamax.kernels.isotonic.reference import isotonic as isotonic
 from omegamax.kernels.isotonic.reference import pool_mean as pool_mean
 from omegamax.kernels.isotonic.reference import pool_rank as pool_rank
 
-OPS = {"reference": ("oscar",), "triton": ("oscar",)}
+OPS = {"reference": ("oscar",), "cpu": ("oscar",), "triton": ("oscar",)}
