@@ -11,6 +11,7 @@ from torch import Tensor
 from omegamax._checks import is_plain
 from omegamax._custom_op import all_in_front
 from omegamax._operation import Operation
+from omegamax._torch_internals import apply_of
 
 if TYPE_CHECKING:
     from omegamax.maps.omega import Omega
@@ -30,7 +31,7 @@ def conjugate_minus(
     parameters = omega.parameters
     given = (a for a in (z, p, y, *parameters) if isinstance(a, Tensor))
     if is_plain(*given):
-        return _ConjugateMinus.apply(z, y, p, smoothing, omega, *parameters)
+        return _apply(z, y, p, smoothing, omega, *parameters)
     return _attach_gradients(omega, z, y, p, smoothing)
 
 
@@ -89,6 +90,9 @@ class _ConjugateMinus(torch.autograd.Function):
                 if tangent is not None:
                     out = out + (slope * tangent).sum(ctx.axes)
         return out
+
+
+_apply = apply_of(_ConjugateMinus)
 
 
 def _restore(ctx) -> tuple[Tensor, Tensor, Tensor | None, list[float | Tensor]]:
