@@ -143,6 +143,8 @@ def rows() -> list[dict]:
         "fusedmax(0.1)": lambda z: omegamax.fusedmax(z, 0.1),
         "k_subsets(4)": lambda z: omegamax.k_subsets(z, 4),
         "oscarmax(0.001)": lambda z: omegamax.oscarmax(z, 0.001),
+        "constrained_softmax(0.01)": lambda z: omegamax.constrained_softmax(z, 0.01),
+        "constrained_sparsemax(0.01)": lambda z: omegamax.constrained_sparsemax(z, 0.01),
     }
     found = []
     for way in ("forward", "forward and backward"):
