@@ -73,6 +73,14 @@ def joined(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
 
+def drop_empty(lines: list[str]) -> list[str]:
+    """Return the lines of a table without the columns that are empty below their titles: rivals that were not timed."""
+    names, *cells = (line[2:-2].split(" | ") for line in (lines[0], *lines[2:]))
+    kept = [place for place in range(len(names)) if any(row[place].strip() for row in cells)]
+    head = titles(*(names[place] for place in kept))
+    return [*head, *(joined(*(row[place] for place in kept)) for row in cells)]
+
+
 def number(text: str) -> str:
     value = float(text)
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"

@@ -7,7 +7,21 @@ from pathlib import Path
 
 import _runner
 
-from on_gpu.cells import PRECISIONS, Row, failures, find, joined, line, number, pair, scientific, titles, unique, ways
+from on_gpu.cells import (
+    PRECISIONS,
+    Row,
+    drop_empty,
+    failures,
+    find,
+    joined,
+    line,
+    number,
+    pair,
+    scientific,
+    titles,
+    unique,
+    ways,
+)
 from on_gpu.peers import NAMES as PEERS
 
 PROMISED = ("contract_rows", "contract_losses", "contract_attention", "compilation", "models", "first")
@@ -64,7 +78,7 @@ def summary(rows: list[Row]) -> str:
                 aims = ways(rows, work, "2x16x8192x64", setting, "omegamax", "bar")
                 title = f"attention, {setting}, {work}, forward / forward+backward"
                 lines.append(joined(title, "2 x 16 x 8192 x 64", *cells, aims))
-    return "\n".join(lines) if len(lines) > 2 else ""
+    return "\n".join(drop_empty(lines)) if len(lines) > 2 else ""
 
 
 def row_maps(rows: list[Row]) -> str:
@@ -84,7 +98,7 @@ def row_maps(rows: list[Row]) -> str:
                 first = (work, shape.replace("x", " x "), dense)
                 lines += line(rows, work, shape, way, first, call=True)
         if len(lines) > 2:
-            parts.append(f"**{way.capitalize()}**, float32 / bfloat16:\n\n" + "\n".join(lines))
+            parts.append(f"**{way.capitalize()}**, float32 / bfloat16:\n\n" + "\n".join(drop_empty(lines)))
     return "\n\n".join([*parts, *failures(rows, "rows")])
 
 
@@ -95,7 +109,7 @@ def errors(rows: list[Row]) -> str:
     for work in unique(row["work"] for row in mine if row["name"] == "omegamax"):
         cells = [pair(mine, work, "8192x4096", name, "error", scientific) for name in (*PEERS, "omegamax")]
         lines.append(joined(work, *cells))
-    return "\n".join(lines) if len(lines) > 2 else ""
+    return "\n".join(drop_empty(lines)) if len(lines) > 2 else ""
 
 
 def attention(rows: list[Row]) -> str:
@@ -115,7 +129,7 @@ def attention(rows: list[Row]) -> str:
             cells.append(ways(rows, work, shape, setting, "omegamax", "call_over"))
             memory = ways(rows, work, shape, setting, "omegamax", "peak_mib")
             lines.append(joined(setting, shape.replace("x", " x "), work, dense, *cells, memory))
-    return "\n\n".join(["\n".join(lines), *failures(rows, "attention")]) if len(lines) > 2 else ""
+    return "\n\n".join(["\n".join(drop_empty(lines)), *failures(rows, "attention")]) if len(lines) > 2 else ""
 
 
 def decoding(rows: list[Row]) -> str:

@@ -217,19 +217,16 @@ def test_tables_say_what_the_rows_say(parts):
     tables = parts.tables
     assert [r["work"] for r in tables.broken(rows)] == ["sparsemax"]  # a missed aim breaks nothing
     assert tables.kept(rows) == 1
-    assert "| entmax15 | 8192 x 4096 | 100 / 100 | 20 / 20 | fails / fails |  | 0.50* / 0.50* |" in tables.row_maps(
-        rows
-    )
+    assert "| entmax15 | 8192 x 4096 | 100 / 100 | 20 / 20 | fails / fails | 0.50* / 0.50* |" in tables.row_maps(rows)
     assert "Fails: adasplash, entmax15, 8192x4096, float32, forward: CompilationError: at 1:2" in tables.row_maps(rows)
-    ours = "| causal | 2 x 16 x 8192 x 64 | entmax(1.5) | 1.00 / 1.00 |  |  | 1.20 / 1.20 | 1.5 / 1.5 |  | 7 / 7 |"
+    ours = "| causal | 2 x 16 x 8192 x 64 | entmax(1.5) | 1.00 / 1.00 |  | 1.20 / 1.20 | 1.5 / 1.5 | 7 / 7 |"
     assert ours in tables.attention(rows)
     assert "| softmax (cuDNN) | 1.00 / 1.00 | 0.90 / 0.90 |" in tables.attention(rows)
     ours = "| drifting | 1 x 32/8 x 1:8192 x 128 | entmax(1.5) | 0.125 | 0.50 | 0.50 | 1.20 |"
     assert ours in tables.decoding(rows)
-    assert (
-        "| entmax15, forward | 8192 x 4096 | 20 / 20 | fails / fails |  | 0.50* / 0.50* | 0.45 / 0.45 |"
-        in tables.summary(rows)
-    )
+    ours = "| entmax15, forward | 8192 x 4096 | 20 / 20 | fails / fails | 0.50* / 0.50* | 0.45 / 0.45 |"
+    assert ours in tables.summary(rows)
+    assert "liger" not in tables.summary(rows) + tables.row_maps(rows)  # no row of it, and no column
     assert "1,234" in tables.losses(rows)
     assert "1 of 2 contracts kept." in tables.contracts(rows)
     assert "Broken: sparsemax float32 flat: 2 > 1" in tables.contracts(rows)
@@ -247,6 +244,19 @@ def test_tables_go_between_their_markers(parts, tmp_path, monkeypatch):
     assert "0.50*" in readme and "old" not in readme and readme.startswith("before") and readme.endswith("after\n")
     assert "## Maps of rows" in (tmp_path / "gpu-x1.md").read_text()
     assert "1,234" in docs and "1,234" not in readme
+
+
+def test_tables_of_the_pages_are_those_of_the_rows(parts, tmp_path, monkeypatch):
+    root = FOLDER.parent
+    made = tmp_path / "gpu-h200.csv"
+    (tmp_path / "docs").mkdir()
+    for page in parts.tables.PAGES:
+        (tmp_path / page).write_text((root / page).read_text())
+    monkeypatch.setattr(parts.tables, "ROOT", tmp_path)
+    parts.tables.write(made, parts.sheet.read(FOLDER / "results" / made.name), into_pages=True)
+    assert made.with_suffix(".md").read_text() == (FOLDER / "results" / "gpu-h200.md").read_text()
+    for page in parts.tables.PAGES:
+        assert (tmp_path / page).read_text() == (root / page).read_text()
 
 
 @pytest.mark.parametrize("page", ["docs/gpu.md"])
