@@ -99,6 +99,34 @@ def test_half_precision_stays_half(dtype):
         assert attention(q.float(), k.float(), v.float()).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("transform", ["softmax", "sparsemax", "entmax15", "normmax"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_scores_of_half_precision_are_not_rounded(dtype, transform):
+    q, k, v = (x.to(dtype) for x in heads(2, 3, queries=16, keys=16, features=64))
+    slopes = torch.tensor([0.5, 2.0, 4.0])
+    options = {"transform": transform, "alibi": slopes, "return_weights": True}
+    out, weights = attention(8 * q, k, v, **options)
+    wanted, exact = attention(8 * q.double(), k.double(), v.double(), **options)
+    assert out.dtype == weights.dtype == dtype
+    rounding = torch.finfo(dtype).eps  # of weights and values, at most 1 and 4
+    torch.testing.assert_close(weights.double(), exact, rtol=rounding, atol=1e-4)
+    torch.testing.assert_close(out.double(), wanted, rtol=rounding, atol=4 * rounding)
+
+
+def test_scores_of_half_precision_are_finite():
+    q = torch.full((1, 3, 4), 300.0, dtype=torch.float16)  # scores of 180000 would be inf
+    out = attention(q, q, torch.arange(3.0).half()[None, :, None], "softmax")
+    torch.testing.assert_close(out, torch.ones(1, 3, 1, dtype=torch.float16))
+
+
+def test_scores_under_autocast_are_not_rounded():
+    q, k, v = heads(2, 3, queries=16, keys=16, features=64, dtype=torch.float32)
+    wanted = attention(8 * q, k, v, return_weights=True)[1]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        weights = attention(8 * q, k, v, return_weights=True)[1]
+    torch.testing.assert_close(weights, wanted)
+
+
 def test_attention_maps_and_compiles():
     q, k, v = heads(2, 3)
     mapped = torch.func.vmap(lambda q, k, v: attention(q, k, v, is_causal=True))(q, k, v)
