@@ -132,6 +132,24 @@ def test_scores_that_cancel_do_not_make_a_false_certificate(size):
         assert found.pages_read.item() == 2 or z[2] <= threshold
 
 
+@pytest.mark.parametrize("alpha", [20.0, 101.0, 1001.0, 10000.0])
+@pytest.mark.parametrize("top", [0.0, 1e-3])
+def test_large_alpha_leaves_out_no_key_with_weight(top, alpha):
+    # With alpha this large the weight of the lesser key is no power of e (z - t), which is below all numbers, but what
+    # the greater one leaves of one, (e d)^(1/e); and the threshold is at its score to within rounding.
+    generator = torch.Generator().manual_seed(0)
+    for distance in torch.rand(50, generator=generator, dtype=F64).tolist():
+        k = torch.tensor([top, top - distance / (alpha - 1)], dtype=F64)[None, None, :, None]
+        v = torch.tensor([0.0, 1.0], dtype=F64)[None, None, :, None]
+        cache = PagedCache(1)
+        cache.append(k, v)
+        out, certificate = attention(torch.ones_like(v[:, :, :1]), transform=Tsallis(alpha), cache=cache, scale=1.0)
+        d = float(k[0, 0, 0, 0] - k[0, 0, 1, 0])
+        wanted = -math.expm1(math.log((alpha - 1) * d) / (alpha - 1))
+        assert abs(out.item() - wanted) < 1e-15 and certificate.holds.all()
+        assert certificate.threshold.item() <= k[0, 0, 1, 0].item()
+
+
 def test_hidden_nan_does_not_spoil_the_certificate_of_its_page():
     torch.manual_seed(0)
     k, v = slow_drift((1, 1), 30, 4), torch.randn(1, 1, 30, 4, dtype=F64)

@@ -138,8 +138,9 @@ class PageReader:
         e = alpha - 1
         # p = (e (z - t))^(1/e) at the largest score; none has weight at t.
         t = largest - p.amax(-1, keepdim=True) ** e / e
-        # No threshold moves further than the scores that it is made of.
-        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 / e) + off
+        # No threshold moves further than the scores that it is made of, nor p^e than e times what p is off by, which
+        # for a large alpha is more than the last digit of p^e / e.
+        slack = 8 * torch.finfo(z.dtype).eps * (largest.abs() + 1 + 1 / e) + off
         return torch.where(largest == -math.inf, largest, t - slack)
 
     def _merge(self, rows: Tensor, z: Tensor, index: Tensor) -> None:
