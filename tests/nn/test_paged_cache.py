@@ -250,6 +250,23 @@ def test_low_precision_is_as_good_as_attention_to_all(dtype):
     assert (out.double() - truth).abs().max() <= plain + torch.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("count", [20, 256])
+def test_autocast_leaves_bounds_and_scores_as_they_are(count, backend):
+    torch.manual_seed(0)
+    k, v = slow_drift((2, 1), count, 4).float(), torch.randn(2, 1, count, 4)
+    q = torch.randn(2, 1, 1, 4)
+    with omegamax.backend(backend):
+        wanted = attention(q, transform="entmax15", cache=build(k, v))
+        with torch.autocast("cpu", torch.bfloat16):
+            cache = build(k, v)
+            found = attention(q, transform="entmax15", cache=cache)
+            bound = cache.bound(q)
+        assert found[0].dtype == torch.float32 and bound.dtype == torch.float32
+        assert torch.equal(found[0], wanted[0]) and all(map(torch.equal, found[1], wanted[1]))
+        assert torch.equal(bound, cache.bound(q))
+
+
 def test_nan_stays_with_those_who_see_it():
     torch.manual_seed(0)
     k, v = slow_drift((2, 1), 40, 4), torch.randn(2, 1, 40, 4, dtype=F64)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_type, is_number
 from omegamax._checks import check_floating
-from omegamax._numerics import working_dtype
+from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.maps import Omega, Shannon, Tsallis
 from omegamax.nn._certified import Certificate, PageReader, certify_all, take_rows
 from omegamax.nn._paged_decoding import decode_on_gpu
@@ -70,18 +70,20 @@ def attend_to_cache(
         seen = -(-limits // cache.page)
         pages = seen.expand(decoded.pages_read.shape)
         return decoded.out, Certificate(decoded.pages_read, pages, decoded.bound, decoded.threshold)
-    scaled = q.to(dtype) * scale
-    with torch.no_grad():
-        reader = PageReader(scaled.detach(), cache, groups, limits, alpha)
-        reader.read()
-    # Only what has weight is read a second time, with gradients to the query; most values never are.
-    k, v = (take_rows(t.flatten(0, -3), reader.text, reader.index).to(dtype) for t in (keys, values))
-    k, v = (t.reshape(*lead, heads, count, *t.shape[1:]) for t in (k, v))
-    z = (k @ scaled.unsqueeze(-1)).squeeze(-1)
-    there = reader.scores.reshape(z.shape) != -math.inf  # NaN is there
-    p = apply(transform, z.masked_fill(~there, -math.inf))
-    v = v.masked_fill(~there.unsqueeze(-1), 0.0)  # a zero weight would not stop a NaN
-    out = (p.unsqueeze(-2).to(dtype) @ v).squeeze(-2)
+    # Bounds hold for scores in the working precision, which autocast would take from products.
+    with disable_autocast(q.device):
+        scaled = q.to(dtype) * scale
+        with torch.no_grad():
+            reader = PageReader(scaled.detach(), cache, groups, limits, alpha)
+            reader.read()
+        # Only what has weight is read a second time, with gradients to the query; most values never are.
+        k, v = (take_rows(t.flatten(0, -3), reader.text, reader.index).to(dtype) for t in (keys, values))
+        k, v = (t.reshape(*lead, heads, count, *t.shape[1:]) for t in (k, v))
+        z = (k @ scaled.unsqueeze(-1)).squeeze(-1)
+        there = reader.scores.reshape(z.shape) != -math.inf  # NaN is there
+        p = apply(transform, z.masked_fill(~there, -math.inf))
+        v = v.masked_fill(~there.unsqueeze(-1), 0.0)  # a zero weight would not stop a NaN
+        out = (p.unsqueeze(-2).to(dtype) @ v).squeeze(-2)
     return out.to(values.dtype), reader.certify((*lead, heads, count))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax import kernels
 from omegamax._arguments import check_count
 from omegamax._checks import check_floating
-from omegamax._numerics import working_dtype
+from omegamax._numerics import disable_autocast, working_dtype
 from omegamax.kernels.attention import PageBounds, encode_pages, find_floor
 
 NAME = "PagedCache"
@@ -126,16 +126,17 @@ class PagedCache:
         limits = torch.tensor(self._length, device=q.device) if limits is None else limits
         given = (torch.as_tensor(t, device=q.device).expand(q.shape[:-1]) for t in (limits, reach))
         by_text = [t.reshape(texts, rows) for t in given]
-        found = kernels.solve(
-            "page_bounds",
-            q.reshape(texts, rows, features),
-            codes,
-            low.to(q.dtype),
-            high.to(q.dtype),
-            *by_text,
-            self._length,
-            find_floor(low.dtype),
-        )
+        with disable_autocast(q.device):
+            found = kernels.solve(
+                "page_bounds",
+                q.reshape(texts, rows, features),
+                codes,
+                low.to(q.dtype),
+                high.to(q.dtype),
+                *by_text,
+                self._length,
+                find_floor(low.dtype),
+            )
         return PageBounds(*(t.reshape(*lead, rows, self.pages) for t in found))
 
     def _measure(self, first: int) -> None:

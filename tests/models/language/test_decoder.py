@@ -82,6 +82,22 @@ def test_pages_are_exact_and_say_why(kind):
     assert all(bool(each.holds.all()) for each in certificates) and certificates[0].pages.shape == (2, 4, 1)
 
 
+@pytest.mark.parametrize("sink", [False, True])
+def test_pages_under_autocast_are_as_near_as_the_whole_text(sink):
+    model = make(attention="entmax15", sink=sink)
+    tokens = torch.randint(4, 20, (2, 40))
+    wanted = model(tokens)[:, 30:, 4:]
+    model, state, found = model.float(), model.initial_state(page=4), []
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = model(tokens)[:, 30:, 4:]
+        for length in range(31, 41):
+            scores, state = model.step(tokens[:, :length], state)
+            found.append(scores[:, 4:])
+    off = (torch.stack(found, 1) - wanted).abs().max()
+    assert off <= 2 * (whole - wanted).abs().max() < 0.1
+    assert all(bool(layer["own"]["certificate"].holds.all()) for layer in state["layers"])
+
+
 def test_pages_go_on_from_their_last_state_only():
     model = make(attention="entmax15")
     _, old = model.step(torch.full((1, 3), 5), model.initial_state(page=4))

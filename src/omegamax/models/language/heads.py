@@ -88,6 +88,7 @@ class CausalHeads(torch.nn.Module):
                     f"Decoder: a cache in pages goes on from its last state only; it holds {before} keys, and this "
                     f"state knows {kept['count']}"
                 )
+            q, k, v = (each.to(pages.keys.dtype) for each in (q, k, v))  # autocast halves what projections give
             out, certificate = nn.attention(q, k, v, self.transform, cache=pages, **settings)
             kept = {"pages": pages, "count": len(pages), "certificate": certificate}
         else:
