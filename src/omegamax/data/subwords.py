@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ KINDS = ("bpe", "words", "bytes")
 BYTES = 256
 MOST_TOKENS = 1 << 20
 _SPACE = "\u2581"  # stands for the blank before a word
+# Merges are learnt in a time that grows with the square of what stands between two blanks, and of a row of blanks.
+_LONG = re.compile(r"\S{1024}|\s{1024}")
 
 
 class Subwords:
@@ -81,7 +84,10 @@ class Subwords:
             nonlocal written
             for text in texts:
                 written = written or bool(text.strip())
-                yield text
+                if kind == "words":
+                    yield text
+                else:
+                    yield from _cut_runs(text)
 
         blank.train_from_iterator(notice(), make(special_tokens=list(SPECIAL), **settings))
         model = json.loads(blank.to_str())["model"]
@@ -140,6 +146,20 @@ class Subwords:
     def from_dict(cls, record: Mapping[str, Any]) -> Subwords:
         """Return what :meth:`to_dict` wrote; what is no such record is a ValueError, KeyError or TypeError."""
         return cls(record["tokens"], record["merges"], bool(record.get("of_bytes", False)))
+
+
+def _cut_runs(text: str) -> Iterator[str]:
+    """Yield a text in parts without long runs of characters that a blank does not end, or of blanks.
+
+    >>> [len(part) for part in _cut_runs("a b" + 3000 * "x" + " c")]
+    [1026, 1024, 955]
+    """
+    start = 0
+    for found in _LONG.finditer(text):
+        yield text[start : found.end()]
+        start = found.end()
+    if start < len(text):
+        yield text[start:]
 
 
 def _make(tokens: Sequence[str], merges: Sequence[tuple[str, str]] | None, of_bytes: bool) -> Any:

@@ -27,6 +27,16 @@ def test_text_comes_back_from_its_subwords():
         assert subwords.decode([*subwords.encode(text), EOS]) == text
 
 
+@pytest.mark.parametrize("run", ["x", " ", "\n"])
+def test_long_runs_are_learnt_from_in_parts(run):
+    """The whole of them would take a time that grows with the square of their length."""
+    text = f"a {5000 * run} b"
+    subwords = Subwords.learn([text], "bytes", size=300)
+    assert 1024 <= max(map(len, subwords.tokens)) <= 1025  # with the blank before a word
+    assert subwords.decode(subwords.encode(text)) == text
+    assert Subwords.learn([text.strip()], "words").tokens[4:] == tuple(sorted(text.split()))
+
+
 def test_learning_is_deterministic_and_joint_or_not():
     joint = PairVocabulary.learn(PAIRS, size=150)
     assert joint == PairVocabulary.learn(PAIRS, size=150) and joint.source is joint.target and len(joint.source) <= 150
