@@ -346,6 +346,28 @@ def test_vmap_over_memories():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_state_in_half_precision_goes_on_in_single(dtype):
+    memory = make(sticky=0.5, bins=8)
+    state = MemoryState(*(t.float() if t.is_floating_point() else t for t in fill(memory)[0]))
+    memory = memory.float()
+    hidden, query = torch.randn(3, 5, 4), torch.randn(3, 2, 4)
+    state = memory.observe(state, memory(query, state)[1])
+    half = MemoryState(*(t.to(dtype) if t.is_floating_point() else t for t in state))
+    rounded = MemoryState(*(t.float() if t.is_floating_point() else t for t in half))
+    assert torch.equal(memory(query, half)[0], memory(query, rounded)[0])
+    for found, wanted in zip(memory.update(half, hidden), memory.update(rounded, hidden), strict=True):
+        assert found.dtype == wanted.dtype and torch.equal(found, wanted)
+
+
+def test_an_example_that_is_not_there_is_not_selected():
+    state = make().initial_state(3)
+    assert state.select(-1).length.shape == state.select(2).length.shape == (1,)
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            state.select(index)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_keeps_its_state_in_single(dtype):
     torch.manual_seed(0)
     memory = LongTermMemory(8, 16, heads=2)

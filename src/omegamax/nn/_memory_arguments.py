@@ -7,6 +7,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_count, check_type, is_number
 from omegamax._checks import check_bools, check_floating, check_integers, check_shape, readable
+from omegamax._numerics import working_dtype
 from omegamax.basis import Basis, GaussianRBF
 from omegamax.densities import BetaGaussian
 from omegamax.nn.memory_state import MemoryState
@@ -15,7 +16,10 @@ NAME = "LongTermMemory"
 
 
 def read_state(state: MemoryState, argument: str, value: Tensor, functions: int, dim: int) -> MemoryState:
-    """Refuse what is not ``[B, *, D]`` for a state of N functions; return the state, also of a plain tuple or list."""
+    """Refuse what is not ``[B, *, D]`` for a state of N functions; return the state, also of a plain tuple or list.
+
+    A state that was moved to half precision, to be saved say, goes on in single precision.
+    """
     check_floating(NAME, argument, value)
     if not isinstance(state, tuple | list) or len(state) != 3:
         raise TypeError(f"{NAME}: state must be a MemoryState, got {type(state).__name__}")
@@ -25,7 +29,10 @@ def read_state(state: MemoryState, argument: str, value: Tensor, functions: int,
     if value.dim() != 3 or value.shape[0] != batch or value.shape[-1] != dim:
         shape = tuple(value.shape)
         raise ValueError(f"{NAME}: {argument} must be [{batch}, *, {dim}] for this state, got shape {shape}")
-    return state
+    dtype = working_dtype(state.coefficients)
+    if {state.coefficients.dtype, state.histogram.dtype} == {dtype}:
+        return state
+    return MemoryState(state.coefficients.to(dtype), state.length, state.histogram.to(dtype))
 
 
 def make_basis(functions: int | Basis, device: torch.device | str | None) -> Basis:

@@ -33,8 +33,8 @@ class MemoryState(NamedTuple):
 
     def select(self, index: int | slice | Tensor) -> MemoryState:
         """Return the state of some of the examples, such as the beams that go on; of one, with a batch of 1."""
-        index = slice(index, index + 1 or None) if isinstance(index, int) else index
-        return MemoryState(*(t[index] for t in self))
+        chosen = [index] if isinstance(index, int) else index
+        return MemoryState(*(t[chosen] for t in self))
 
 
 # So that torch.load reads a saved state as it reads tensors, without being told to trust the file.
