@@ -64,3 +64,6 @@ def test_what_these_networks_do_not_have_is_refused():
         make(architecture="llama", sink=True)
     with pytest.raises(ValueError, match="architecture must be a decoder of transformers"):
         make(architecture="nothing")
+    for name in ("bert", "distilbert"):
+        with pytest.raises(ValueError, match=f"got '{name}', whose states see the tokens behind them"):
+            make(architecture=name)

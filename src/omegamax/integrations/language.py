@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import transformers
 from torch import Tensor
 
@@ -30,9 +31,9 @@ class TransformersLanguageModel(LanguageModel):
     def __init__(self, config: LanguageConfig) -> None:
         super().__init__()
         self.config = config
+        known = "LanguageConfig: architecture must be a decoder of transformers, 'llama' or 'gpt2', or 'decoder', got"
         if config.architecture not in transformers.CONFIG_MAPPING:
-            known = "a decoder of transformers, 'llama' or 'gpt2', or 'decoder'"
-            raise ValueError(f"LanguageConfig: architecture must be {known}, got {config.architecture!r}")
+            raise ValueError(f"{known} {config.architecture!r}")
         name = _name_attention(config)
         register(name)
         groups = config.heads if config.groups is None else config.groups
@@ -58,6 +59,8 @@ class TransformersLanguageModel(LanguageModel):
             attn_implementation=PREFIX + name,
         )
         self.body = transformers.AutoModel.from_config(plain)
+        if _sees_ahead(self.body, config.vocabulary):
+            raise ValueError(f"{known} {config.architecture!r}, whose states see the tokens behind them")
         self.output = make_output(
             config.output, config.dim, config.vocabulary, self.body.get_input_embeddings() if config.tied else None
         )
@@ -75,6 +78,18 @@ class TransformersLanguageModel(LanguageModel):
         if state.get("cache") is not None:
             state["cache"].reorder_cache(index)
         return state
+
+
+@torch.no_grad()
+def _sees_ahead(body: transformers.PreTrainedModel, vocabulary: int) -> bool:
+    """Tell whether the state of a token depends on the next one, which it is to foretell: no setting says so of all."""
+    if vocabulary < 2 or body.device.type == "meta":
+        return False
+    training = body.training
+    tokens = torch.tensor([[0, 0], [0, vocabulary - 1]], device=body.device)
+    one, other = body.eval()(input_ids=tokens, use_cache=False).last_hidden_state[:, 0]
+    body.train(training)
+    return not torch.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def _name_attention(config: LanguageConfig) -> str:
