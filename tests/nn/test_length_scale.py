@@ -75,8 +75,11 @@ def test_inputs_go_with_features():
         nn.LengthScale(2)(torch.tensor([3]), torch.randn(1, 5))
     with pytest.raises(ValueError, match="L, 5"):
         nn.LengthScale(2, features=5)(torch.tensor([3]))
-    with pytest.raises(ValueError, match="at least 1"):
-        nn.LengthScale(0)
+    for heads in (0, 2.5):
+        with pytest.raises(ValueError, match=f"LengthScale: heads must be an int of at least 1, got {heads}"):
+            nn.LengthScale(heads)
+    with pytest.raises(ValueError, match="LengthScale: features must be an int of at least 1, got 0"):
+        nn.LengthScale(2, features=0)
 
 
 def layer(**options):

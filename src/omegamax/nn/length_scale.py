@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omegamax._arguments import check_count
+
 
 class LengthScale(torch.nn.Module):
     r"""What multiplies the scores of a query that may see n keys, learnt for each head.
@@ -43,8 +45,9 @@ class LengthScale(torch.nn.Module):
 
     def __init__(self, heads: int, features: int | None = None, delta: float = 1.0, reach: float = 2.0):
         super().__init__()
-        if heads < 1 or (features is not None and features < 1):
-            raise ValueError(f"LengthScale: heads and features must be at least 1, got {heads} and {features}")
+        check_count("LengthScale", "heads", heads)
+        if features is not None:
+            check_count("LengthScale", "features", features)
         self.heads, self.features, self.delta, self.reach = heads, features, delta, reach
         self.b = torch.nn.Parameter(torch.full((heads,), math.log(math.expm1(0.1))))
         self.g = torch.nn.Parameter(torch.zeros(heads))
