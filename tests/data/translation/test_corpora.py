@@ -93,6 +93,30 @@ def test_iwslt_passes_over_tags_and_matches_segments(tmp_path):
         IWSLT(tmp_path, "val")
 
 
+def test_iwslt_reads_every_segment_of_a_line(tmp_path):
+    both = "".join(XML.format(doc=doc, first=f"{doc} a", second=f"{doc} b") for doc in (1, 2))
+    for language in ("de", "en"):
+        (tmp_path / f"I.tst2015.de-en.{language}.xml").write_text(both.replace("\n", ""))
+    assert [(p.source, p.id.split(":", 1)[1]) for p in IWSLT(tmp_path, "test")] == [
+        ("1 a", "1:1"),
+        ("1 b", "1:2"),
+        ("2 a", "2:1"),
+        ("2 b", "2:2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [(('id="2"', 'id="1"'), "line 6 has segment 7:1 again"), (("</seg>", ""), "line 5 begins a segment")],
+)
+def test_iwslt_loses_no_segment_without_a_word(tmp_path, change, message):
+    for language in ("de", "en"):
+        text = XML.format(doc=7, first="a", second="b").replace(*change)
+        (tmp_path / f"I.tst2015.de-en.{language}.xml").write_text(text)
+    with pytest.raises(DataError, match=message):
+        list(IWSLT(tmp_path, "test"))
+
+
 def test_iwslt_expands_no_entity_of_a_file(tmp_path):
     bomb = '<!DOCTYPE d [<!ENTITY a "&b;&b;"><!ENTITY b "x">]>\n' + XML.format(doc=1, first="&a;", second="y")
     for language in ("de", "en"):

@@ -10,8 +10,9 @@ from pathlib import Path
 from omegamax.data.files import DataError, FilePath, check_folder, find, number_lines
 from omegamax.data.translation.pair import ParallelCorpus, SentencePair
 
-_SEGMENT = re.compile(r"<seg\b[^>]*\bid\s*=\s*[\"']?([^\"'>\s]+)[^>]*>(.*?)</seg>", re.IGNORECASE)
-_DOCUMENT = re.compile(r"<doc\b[^>]*\bdocid\s*=\s*[\"']?([^\"'>\s]+)", re.IGNORECASE)
+_ID = r"\s*=\s*[\"']?([^\"'>\s]+)"
+_PART = re.compile(rf"<doc\b[^>]*\bdocid{_ID}|<seg\b[^>]*\bid{_ID}[^>]*>(.*?)</seg>", re.IGNORECASE)
+_BEGIN = re.compile(r"<seg\b", re.IGNORECASE)
 _ENDINGS = ("", ".gz", ".xz")
 Sentence = tuple[str, str]  # where it stands, and what it says
 
@@ -90,16 +91,22 @@ def _read_lines(path: Path) -> Iterator[Sentence]:
 def _read_segments(path: Path) -> Iterator[Sentence]:
     """Yield the segments of an XML file, each with its document and number.
 
-    They stand a line each, which is read as it is: no entity of the file's own is looked up.
+    They begin and end in one line, which is read as it is: no entity of the file's own is looked up.
     """
-    document, count = "", 0
+    document, seen = "", set()
     for number, line in number_lines(path):
-        if begin := _DOCUMENT.search(line):
-            document = begin.group(1)
-        if found := _SEGMENT.search(line):
-            count += 1
-            yield f"{document}:{found.group(1)}", " ".join(html.unescape(found.group(2)).split())
-        elif "<seg" in line.lower():
+        segments = 0
+        for begun, segment, text in _PART.findall(line):
+            document = begun or document
+            if begun:
+                continue
+            segments += 1
+            place = f"{document}:{segment}"
+            if place in seen:
+                raise DataError(f"{path}: line {number} has segment {place} again; get the file again")
+            seen.add(place)
+            yield place, " ".join(html.unescape(text).split())
+        if segments < len(_BEGIN.findall(line)):
             raise DataError(f"{path}: line {number} begins a segment and does not end it; get the file again")
-    if not count:
+    if not seen:
         raise DataError(f"{path} has no <seg id=...>; get the file again")
