@@ -147,6 +147,8 @@ def test_objects_by_hand():
     # A kind without synonyms has its name; a list of one's own replaces the other.
     assert float(mentioned_objects(["two wombats and foxes"], [["wombat", "fox", "emu"]])) == pytest.approx(2 / 3)
     assert float(mentioned_objects(["a puppy"], [["dog"]], {})) == 0
+    # A name of signs alone is mentioned by nothing, and does not stop the count of the others.
+    assert float(mentioned_objects(["a dog -- here"], [["dog", "--"]])) == 0.5
     metric = metrics.MentionedObjects()
     for caption, there in zip(captions, objects, strict=True):
         metric.update([caption], [there])

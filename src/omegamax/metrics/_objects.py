@@ -171,6 +171,8 @@ def _name_phrases(synonyms: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...]
     for kind, others in synonyms.items():
         for name in (kind, *others):
             words = split_caption(name)
+            if not words:  # a name of signs alone, which no caption has
+                continue
             for last in (words[-1], _plural(words[-1])):
                 named.setdefault((*words[:-1], last), kind)
     return named

@@ -114,6 +114,23 @@ def test_broken_coco_is_refused(tmp_path):
         read_coco(captions, [instances])
 
 
+def test_two_pictures_of_one_number_are_refused(tmp_path):
+    captions, _ = write_coco(tmp_path)
+    content = json.loads(captions.read_text())
+    content["images"].append({"id": 7, "file_name": "other.jpg"})
+    captions.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"images\[\d\]: the id 7 is that of 'COCO_7\.jpg', too; mend or remove it"):
+        read_coco(captions)
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_picture_without_a_name_is_refused(tmp_path, name):
+    path = tmp_path / "dataset.json"
+    path.write_text(json.dumps(karpathy(filename=name)))
+    with pytest.raises(DataError, match="must have the name of a file, got"):
+        read_karpathy(path, "test")
+
+
 def test_pictures_from_folders_and_archives(tmp_path):
     colours = {"a.jpg": 0, "b.png": 255}
     for name, value in colours.items():

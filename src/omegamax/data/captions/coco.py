@@ -62,5 +62,8 @@ def _read_names(path: Path, content: object) -> dict[int, str]:
     names: dict[int, str] = {}
     for number, each in enumerate(value(str(path), content, "images", list)):
         place = f"{path}: images[{number}]"
-        names[value(place, each, "id", int)] = value(place, each, "file_name", str)
+        key = value(place, each, "id", int)
+        if key in names:
+            raise DataError(f"{place}: the id {key} is that of {names[key][:80]!r}, too; mend or remove it")
+        names[key] = value(place, each, "file_name", str)
     return names

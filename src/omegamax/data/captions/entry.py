@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from omegamax.data.files import DataError
@@ -44,9 +45,12 @@ def split_caption(place: object, text: str) -> tuple[str, ...]:
 
 
 def check_entries(place: object, entries: Sequence[CaptionEntry], what: str) -> list[CaptionEntry]:
-    """Return the entries; none at all is an error, and so are two of one picture."""
+    """Return the entries; none at all is an error, and so are two of one picture, and a picture without a name."""
     if not entries:
         raise DataError(f"{place} has no {what}; get the file again, or give another split")
+    nameless = next((entry.image for entry in entries if not PurePosixPath(entry.image).name), None)
+    if nameless is not None:
+        raise DataError(f"{place}: a picture must have the name of a file, got {nameless!r}; mend or remove it")
     twice = [image for image, times in Counter(entry.image for entry in entries).items() if times > 1]
     if twice:
         raise DataError(f"{place} has {twice[0][:80]} more than once; remove all but one")
