@@ -44,7 +44,7 @@ class NextWords:
     Args:
         words: the likeliest first.
         end: probability that the translation ends here.
-        rest: probability of words that are not listed; 0: these are all.
+        rest: probability of words that are not listed, and of a blank with nothing behind it; 0: these are all.
         letters: of a word that is not finished, with which all listed ones begin; ``rest`` is then of such alone.
         impossible: the first word of the beginning that the network gives no probability, or never ends there; None:
             it could say it all.
@@ -132,7 +132,7 @@ class _WordSearch:
         self.subwords = task.vocabulary.target
         self.source = torch.tensor([source], device=task.device)
         self.kinds = _SubwordKinds(self.subwords)
-        self.words: dict[str, tuple[str, float]] = {}
+        self.words: dict[str, tuple[str, float]] = {}  # by the text up to them: a mark may stand behind a blank or not
         self.end = self.rest = 0.0
 
     def run(self) -> int | None:
@@ -157,8 +157,12 @@ class _WordSearch:
             if level:
                 after = self._look([tokens for tokens, _ in level])[:, -1]
                 for (tokens, probability), row in zip(level, after, strict=True):
-                    self._add(tokens, _multiply(probability, float(row[~self.kinds.inner].sum())))
-                    places = (row * self.kinds.inner).nonzero()[:, 0].tolist()
+                    on = self.kinds.inner
+                    if not self._write(tokens) and not self.letters:
+                        on = on | self.kinds.mark  # a blank alone is before a mark, or before nothing that is listed
+                        self.rest += _multiply(probability, float(row[~on].sum()))
+                    self._add(tokens, _multiply(probability, float(row[~on].sum())))
+                    places = (row * on).nonzero()[:, 0].tolist()
                     grown += [((*tokens, token), _multiply(probability, float(row[token]))) for token in places]
             level = self._keep(grown)
             if not level:
@@ -168,8 +172,8 @@ class _WordSearch:
 
     def found(self, impossible: str | None) -> NextWords:
         """Return what was found."""
-        words = [NextWord(word, text, p) for word, (text, p) in self.words.items()]
-        words.sort(key=lambda each: (-each.probability, each.word))
+        words = [NextWord(word, text, p) for text, (word, p) in self.words.items()]
+        words.sort(key=lambda each: (-each.probability, each.text))
         rest = self.rest + sum(each.probability for each in words[self.most :])
         end = 0.0 if self.letters else self.end
         return NextWords(tuple(words[: self.most]), end, rest, self.letters, impossible)
@@ -205,7 +209,7 @@ class _WordSearch:
         written = self._write(tokens)
         if probability > 0 and written.startswith(self.letters) and written:
             text = self.subwords.decode([*self.known, *tokens])
-            self.words[written] = text, self.words.get(written, (text, 0.0))[1] + probability
+            self.words[text] = written, self.words.get(text, (written, 0.0))[1] + probability
 
     def _write(self, tokens: tuple[int, ...]) -> str:
         return "".join(self.subwords.tokens[token] for token in tokens).removeprefix(_SPACE)
@@ -221,14 +225,14 @@ class _SubwordKinds:
 
     def __init__(self, subwords: Subwords) -> None:
         tokens = subwords.tokens
-        self.marks = [all(unicodedata.category(c)[0] == "P" for c in token) for token in tokens]
+        marks = [all(unicodedata.category(c)[0] == "P" for c in token) for token in tokens]
         inner = [
-            subwords.merges is not None and number > UNK and not token.startswith(_SPACE) and not self.marks[number]
+            subwords.merges is not None and number > UNK and not token.startswith(_SPACE) and not marks[number]
             for number, token in enumerate(tokens)
         ]
-        self.inner = torch.tensor(inner)
+        self.inner, self.mark = torch.tensor(inner), torch.tensor(marks)
         self._words = subwords.merges is None
 
     def is_whole(self, token: int) -> bool:
         """Tell whether nothing can go on with a word after this subword."""
-        return self._words or self.marks[token]
+        return self._words or bool(self.mark[token])
