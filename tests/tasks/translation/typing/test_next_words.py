@@ -138,6 +138,16 @@ def test_a_beginning_that_cannot_be_is_told():
     assert find_next_words(task, "der hund", f"{found.words[0].word} ").impossible is None
 
 
+def test_a_blank_that_cannot_be_is_told_by_the_mark_behind_it():
+    task = make_task("sparsemax")
+    tokens = task.vocabulary.target.tokens
+    with torch.no_grad():
+        task.model.output.weight.zero_()
+        task.model.output.bias[tokens.index("\u2581")] = -1e3
+    for prefix in (". ab", ".", ", ab. "):
+        assert find_next_words(task, "ab ba", prefix).impossible == prefix[0]
+
+
 @pytest.mark.parametrize("changes", [{}, {"architecture": "recurrent", "density": "continuous_sparsemax"}])
 def test_other_networks_and_odd_texts(changes):
     task = make_task("entmax15", **changes)

@@ -100,7 +100,7 @@ def find_next_words(task: TranslationTask, source: str, prefix: str = "", most: 
         raise ValueError(f"find_next_words: there may be at most {task.length:,} subwords, got {given:,}")
     search = _WordSearch(task, read, known, letters, most)
     never = search.run()
-    impossible = None if never is None else _word_at(subwords, words, never)
+    impossible = None if never is None else _word_at(subwords, [*words, letters], never)
     return search.found(impossible)
 
 
@@ -116,11 +116,11 @@ def split_prefix(subwords: Subwords, text: str, open_: bool) -> tuple[list[str],
 
 
 def _word_at(subwords: Subwords, words: Sequence[str], place: int) -> str:
-    """Return the word that a token of the beginning belongs to."""
-    for word in words:
+    """Return the word that a token of the beginning belongs to, a blank alone to the mark behind it."""
+    for index, word in enumerate(words):
         place -= len(subwords.encode_word(word))
         if place < 0:
-            return word.removeprefix(_SPACE)
+            return next((each.removeprefix(_SPACE) for each in words[index:] if each != _SPACE), "")
     raise IndexError(f"there is no such token, {place} beyond the last")
 
 
