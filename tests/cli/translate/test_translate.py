@@ -99,6 +99,8 @@ def test_all_translations_are_listed_where_that_can_be(done, monkeypatch, capsys
         (["."], ". is a folder; give a file with a sentence a line"),
         (["--length-penalty", "-1"], "length_penalty"),
         (["--device", "nowhere"], "nowhere"),
+        (["--samples", "2", "--all"], "--samples draws in place of a search; leave out --all"),
+        (["--samples", "2", "--nbest", "3"], "leave out --nbest"),
     ],
 )
 def test_request_that_makes_no_sense_is_refused_in_a_line(done, capsys, arguments, message):

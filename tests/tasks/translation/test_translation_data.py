@@ -56,6 +56,8 @@ def test_settings_of_the_data_are_kept_and_bounded():
     assert data.form.label == "lower-cased, NFC"
     with pytest.raises(ValueError, match="batch_tokens"):
         TinyPairsData(batch_tokens=1 << 30)
+    with pytest.raises(ValueError, match="subwords must be one of 'bpe', 'words', got 'bytes'"):
+        TinyPairsData(subwords="bytes")
 
 
 def test_files_of_ones_own_are_split_for_validation(tmp_path):

@@ -44,6 +44,9 @@ def run(options: argparse.Namespace) -> int:
     """Translate line by line, and write a line for each."""
     require(TRAIN)
     _check_files(options.file, options.out)
+    if options.samples and (options.all or options.nbest > 1):
+        other = "--all" if options.all else "--nbest"
+        raise CommandError(f"--samples draws in place of a search; leave out {other}, which is of one")
     from omegamax.data import DataError
     from omegamax.tasks.run_task import load_tasks
     from omegamax.tasks.translation import SearchConfig, TranslationTask

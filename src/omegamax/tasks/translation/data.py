@@ -12,12 +12,14 @@ from omegamax._arguments import check_choice, check_integer, check_interval
 from omegamax.data import DataError
 from omegamax.data.corpus import SPLITS
 from omegamax.data.files import read_json
-from omegamax.data.subwords import KINDS, MOST_TOKENS
+from omegamax.data.subwords import MOST_TOKENS
 from omegamax.data.translation import PackedPairs, PairVocabulary, ParallelCorpus, TextForm, collate_pairs
 from omegamax.tasks.batches import Order
 from omegamax.tasks.progress import progress
 from omegamax.tasks.run_data import Limit, RunData
 from omegamax.tasks.token_batches import TokenOrder
+
+_KINDS = ("bpe", "words")  # of bytes no word could be told from the next, as typing and pictures need
 
 
 class TranslationData(RunData):
@@ -69,7 +71,7 @@ class TranslationData(RunData):
         super().__init__(batch_size=batch_size, **settings)
         name = type(self).__name__
         self.check({"size": size, "length": length, "batch_tokens": batch_tokens})
-        check_choice(name, "subwords", subwords, KINDS)
+        check_choice(name, "subwords", subwords, _KINDS)
         check_integer(name, "least", least, least=1)
         check_interval(name, "dropout", dropout, "[0, 1)")
         if dropout and subwords != "bpe":
