@@ -170,6 +170,18 @@ def test_falls_of_the_predicted_class_by_hand():
     assert torch.autograd.gradcheck(lambda p: comprehensiveness(p, other), full)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_falls_in_half_precision_are_not_rounded_to_it(dtype):
+    full = torch.tensor([[0.9, 0.1], [0.3, 0.7]], dtype=dtype)
+    other = torch.tensor([[0.123, 0.877], [0.77, 0.23]], dtype=dtype)
+    falls = [float(full[0, 0]) - float(other[0, 0]), float(full[1, 1]) - float(other[1, 1])]
+    for function, name in ((comprehensiveness, "Comprehensiveness"), (sufficiency, "Sufficiency")):
+        assert function(full, other).dtype == torch.float32
+        assert function(full, other, reduction="none").tolist() == pytest.approx(falls, abs=1e-7)
+        assert float(function(full, other)) == pytest.approx(sum(falls) / 2, abs=1e-7)
+        assert float(getattr(metrics, name)()(full, other)) == pytest.approx(sum(falls) / 2, abs=1e-7)
+
+
 @pytest.mark.parametrize("name", ["TokenF1", "AUPRC", "RocAUC", "IOUF1"])
 def test_classes_of_words_are_the_functions_over_all_batches(name):
     function = {"TokenF1": token_f1, "AUPRC": auprc, "RocAUC": roc_auc, "IOUF1": iou_f1}[name]

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from omegamax._arguments import check_choice
 from omegamax._checks import check_floating
+from omegamax._numerics import working_dtype
 from omegamax.metrics._rationales import REDUCTIONS
 
 
@@ -16,7 +17,8 @@ def comprehensiveness(full: Tensor, without: Tensor, *, reduction: str = "mean")
               \hat y_b = \arg\max_y p(y \mid x_b)
 
     Args:
-        full: probabilities ``[*, C]`` of the classes of whole texts.
+        full: probabilities ``[*, C]`` of the classes of whole texts. Half precision is computed, and returned, in
+            float32.
         without: those of the texts without the words.
         reduction: ``"mean"`` over texts, or ``"none"``, ``[*]``.
 
@@ -54,6 +56,7 @@ def _fall(name: str, full: Tensor, argument: str, other: Tensor, reduction: str)
         shapes = f"{tuple(full.shape)} and {tuple(other.shape)}"
         raise ValueError(f"{name}: full and {argument} must be [*, C] of one shape, got {shapes}")
     check_choice(name, "reduction", reduction, REDUCTIONS)
+    full, other = full.to(working_dtype(full)), other.to(working_dtype(other))
     predicted = full.argmax(-1, keepdim=True)
     fall = (full.gather(-1, predicted) - other.gather(-1, predicted)).squeeze(-1)
     return fall if reduction == "none" else fall.mean()
