@@ -52,6 +52,7 @@ def test_packed_files_are_the_same(tmp_path):
         archive.writestr("glove.2d.txt", "the 1 2\n")
         archive.writestr("glove.3d.txt", GLOVE)
         archive.writestr("README", "no vectors")
+        archive.writestr("__MACOSX/._glove.3d.txt", b"\0\5\x16\7")  # what a Mac puts beside each file
     assert torch.equal(read_word_vectors(tmp_path / "a.txt.gz", WORDS).table, plain.table)
     assert torch.equal(read_word_vectors(tmp_path / "a.zip", WORDS, 3).table, plain.table)
     assert read_word_vectors(tmp_path / "a.zip", WORDS, 2).dim == 2 == read_word_vectors(tmp_path / "a.zip", WORDS).dim
@@ -89,6 +90,9 @@ def test_embedding_of_a_vocabulary(tmp_path):
         ("film 1 2\nthe 1 two\n", r"line 2 must have numbers after the word, got 'two'; mend or remove it"),
         ("film 1 2\nthe 1 nan\n", r"line 2 must have finite numbers, got 'nan'"),
         ("film 1 2\nthe 1 1e39\n", r"line 2 must have finite numbers, got '1e39'"),
+        ("2 99999999999\nthe 1 2\nfilm 1 2\n", r"line 2 must have 99999999999 numbers, .* got 2 for 'the'"),
+        ("2 99999999999\n", r"a\.txt has a header, and no vectors; get the file again"),
+        ("9" * 5000 + " 7\nthe 1 2\n", r"line 2 must have 1 numbers, as the lines before it, got 2 for 'the'"),
         ("chien 1 2\nchat 1 2\n", r"has none of the 2 words, such as 'the', 'film'; give vectors of this language"),
     ],
 )

@@ -150,12 +150,15 @@ class _Lines:
         fields = first[1].rstrip(" \r\n").split(" ")
         self.count: int | None = None
         self._first: tuple[int, str] | None = first
-        if len(fields) == 2 and all(field.isdecimal() for field in fields):  # the header of word2vec
-            self.count, self.dim, self._first = int(fields[0]), int(fields[1]), None
-        else:
-            self.dim = len(fields) - 1
+        header = len(fields) == 2 and all(field.isdecimal() and len(field) < 20 for field in fields)  # of word2vec
+        self.dim = int(fields[1]) if header else len(fields) - 1
         if self.dim < 1:
             raise DataError(f"{place}: line 1 must be a word and its numbers, got {short(first[1].strip())}; mend it")
+        if header:
+            self.count, self._first = int(fields[0]), next(self._lines, None)
+            if self._first is None:
+                raise DataError(f"{place} has a header, and no vectors; get the file again")
+            self._parse(*self._first)  # before anything of a size is made that a header alone promises
 
     def __iter__(self) -> Iterator[tuple[int, str, str]]:
         seen = 0
@@ -236,7 +239,12 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
-    texts = [info for info in archive.infolist() if info.filename.endswith((".txt", ".vec"))]
+    # A Mac puts files of its own beside those that were packed, in __MACOSX, with names that begin with a full stop.
+    texts = [
+        info
+        for info in archive.infolist()
+        if info.filename.endswith((".txt", ".vec")) and not info.filename.startswith("__MACOSX/")
+    ]
     if not texts:
         raise DataError(f"{path} holds no text file (.txt or .vec) of vectors; give another archive")
     return texts
