@@ -46,6 +46,9 @@ def test_imdb_refuses_what_it_does_not_know(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"id": 1, "label": 2, "text": "a"}\n')
     with pytest.raises(DataError, match=r"line 1: 'label' must be 0 or 1, got 2"):
         list(IMDB(tmp_path))
+    (tmp_path / "train.jsonl").write_text('{"id": 1, "label": 1.0, "text": "a"}\n')
+    with pytest.raises(DataError, match=r"line 1: 'label' must be 0 or 1, got 1\.0"):
+        list(IMDB(tmp_path))
     (tmp_path / "b/train/pos").mkdir(parents=True)
     (tmp_path / "b/train/neg").mkdir()
     with pytest.raises(DataError, match="has no reviews"):
@@ -89,7 +92,8 @@ def test_sick_and_yelp_hat(tmp_path):
     (tmp_path / "50words.jsonl").write_text(json.dumps(entry))
     (review,) = YelpHAT(tmp_path, split=None)
     assert review.words == ("Good", "food", ".") and review.marks == (0.75, 0.25, 0.25) and review.label == "positive"
-    for change in ({"maps": [[1, 0, 0]]}, {"maps": []}, {"maps": [[2, 0]]}, {"tokens": [1, 2]}, {"label": 3}):
+    maps = ([[1, 0, 0]], [], [[2, 0]], [[[1], 0]])
+    for change in (*({"maps": each} for each in maps), {"tokens": [1, 2]}, {"label": 3}):
         (tmp_path / "50words.jsonl").write_text(json.dumps({**entry, **change}))
         with pytest.raises(DataError, match=f"line 1: '{next(iter(change))}' must be"):
             list(YelpHAT(tmp_path, split=None))

@@ -142,6 +142,8 @@ def test_bad_rows_are_named_by_their_line(tmp_path):
     assert "line 2: 'text' must be a text, got 3" in refuse(lines)
     write_lines(lines, [{"text": "a", "label": 1.5}])
     assert "line 1: 'label' must be a class, a word or an integer, got 1.5" in refuse(lines)
+    write_lines(lines, [{"text": "a", "label": "half \ud83d"}])  # of an emoji: no file of answers could be written
+    assert r"line 1: 'label' must be a class, a word or an integer, got 'half \ud83d'" in refuse(lines)
     lines.write_text('{"text": "a", "label": 1}\n{"text": "a"\n')
     assert "line 2 is not JSON" in refuse(lines)
     assert "the ending must be one of" in refuse(write(tmp_path / "a.txt"))
@@ -178,6 +180,8 @@ def test_rows_are_read_one_at_a_time(tmp_path):
 def test_classes_are_those_that_occur(tmp_path):
     path = write(tmp_path / "a.csv", [("a", "10"), ("a", "9"), ("a", "-1"), ("a", "b"), ("a", "B")])
     assert collect_vocabulary(TextTable(path)).answers == ("-1", "9", "10", "B", "b")
+    path = write(tmp_path / "a.csv", [("a", "--5"), ("a", "-"), ("a", "-5"), ("a", "4")])
+    assert collect_vocabulary(TextTable(path)).answers == ("-5", "4", "-", "--5")
     with pytest.raises(DataError, match="two classes at least, got '1' alone; if the file has others, validation"):
         collect_vocabulary(TextTable(write(path, [("a", "1")])))
     with pytest.raises(DataError, match="no text with words"):

@@ -56,7 +56,7 @@ class IMDB(Texts):
         for number, row in read_rows(self._source, ("id", "label", "text"), format="jsonl"):
             place = f"{self._source}: line {number}"
             text, label, id = value(place, row, "text", str), row["label"], row["id"]
-            if label not in (0, 1) or isinstance(label, bool):
+            if type(label) is not int or label not in (0, 1):  # 1.0 and true are 1 in Python
                 raise DataError(f"{place}: 'label' must be 0 or 1, got {label!r}; mend or remove it")
             yield POLARITY[label], f"{self._part}-{POLARITY[label]}-{id}", text
 

@@ -65,7 +65,7 @@ def collect_vocabulary(
 
 
 def _rank_label(label: str) -> tuple[bool, float, str]:
-    number = label.lstrip("-").isdecimal()
+    number = label.removeprefix("-").isdecimal()
     return not number, float(label) if number else 0.0, label
 
 

@@ -82,6 +82,6 @@ def _read_label(place: str, row: dict[str, Any], column: str) -> str:
     """Return the class as text: words and integers are one, other numbers and what is missing are not."""
     given = row[column]
     name = _NAMES[given] if isinstance(given, bool) else str(given).strip() if isinstance(given, str | int) else ""
-    if not name:
+    if not name or any("\ud800" <= c <= "\udfff" for c in name):  # JSON may have half a character, which no file takes
         raise DataError(f"{place}: {column!r} must be a class, a word or an integer, got {short(given)}; mend it")
     return name

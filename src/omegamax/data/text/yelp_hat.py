@@ -68,8 +68,8 @@ def _share_marks(place: str, tokens: list[Any], maps: list[Any]) -> list[float]:
     """Return the share of people who marked each token."""
     if not tokens or not all(isinstance(token, str) for token in tokens):
         raise DataError(f"{place}: 'tokens' must be words, got {short(tokens)}; mend or remove it")
-    fits = all(isinstance(each, list) and len(each) == len(tokens) and set(each) <= {0, 1} for each in maps)
-    if not maps or not fits:
+    lists = all(isinstance(each, list) and len(each) == len(tokens) for each in maps)
+    if not maps or not lists or not all(mark in (0, 1) for each in maps for mark in each):
         wanted = f"lists of 0 and 1 as long as the {len(tokens)} tokens"
         raise DataError(f"{place}: 'maps' must be {wanted}, got {short(maps)}; mend or remove it")
     return [sum(marks) / len(maps) for marks in zip(*maps, strict=True)]
