@@ -12,6 +12,7 @@ from torch import Tensor
 from omegamax.data.text import EMPTY, split_words
 from omegamax.densities import Density
 from omegamax.models.text import WordAttention
+from omegamax.tasks.answers import list_likeliest
 from omegamax.tasks.report.colours import choose_colours
 from omegamax.tasks.text.task import TextTask
 
@@ -65,14 +66,13 @@ def explain_words(task: TextTask, words: tuple[str, ...], top: int = 3) -> TextE
     """Ask a trained network for the class of a text whose words are known, at least one; see :func:`explain`."""
     numbers = torch.tensor([task.vocabulary.find_words(words)], device=task.device)
     answer = task({"words": numbers})
-    best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.config.classes))
-    names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
+    p = task.loss.probabilities(answer.logits)[0]
     look = answer.attention
     assert isinstance(look, WordAttention)
     discrete = None if look.discrete is None or (look.density is not None and not look.combined) else look.discrete[0]
     return TextExplanation(
         words,
-        list(zip(names, best.values.tolist(), strict=True)),
+        list_likeliest(p, task.vocabulary.answers, top),
         look.weights[0].cpu(),
         look.empty()[0].cpu(),
         None if discrete is None else discrete.cpu(),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omegamax.data.text import EMPTY, split_words
 from omegamax.models.text import WordAlignment
+from omegamax.tasks.answers import list_likeliest
 from omegamax.tasks.text.task import TextTask
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def explain_word_pair(task: TextTask, first: tuple[str, ...], second: tuple[str,
     answer = task({"words": words, "second": other})
     alignment = answer.attention
     assert isinstance(alignment, WordAlignment)
-    best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.config.classes))
-    names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
-    classes = list(zip(names, best.values.tolist(), strict=True))
+    classes = list_likeliest(task.loss.probabilities(answer.logits)[0], task.vocabulary.answers, top)
     return PairExplanation(pair[0], pair[1], classes, alignment.onward[0].cpu(), alignment.back[0].cpu())
 
 

@@ -21,6 +21,7 @@ from omegamax.models.text import (
     TextClassifier,
     TextConfig,
 )
+from omegamax.tasks.answers import tell_best
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.rate import Rate
 from omegamax.tasks.run_task import RunTask
@@ -171,11 +172,8 @@ class TextTask(RunTask):
 
     def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
         """Return ``id``, ``answer`` and ``probability`` of each text."""
-        best, choice = self.loss.probabilities(self(batch).logits).max(-1)
-        return [
-            {"id": name, "answer": self.vocabulary.answers[which], "probability": p}
-            for name, which, p in zip(batch["id"], choice.tolist(), best.tolist(), strict=True)
-        ]
+        p = self.loss.probabilities(self(batch).logits)
+        return tell_best(p, self.vocabulary.answers, batch["id"])
 
     def configure_optimizers(self) -> Any:
         learnt = [p for p in self.parameters() if p.requires_grad]

@@ -14,6 +14,7 @@ from omegamax.data.boxes import spread_boxes
 from omegamax.data.collate import Collate
 from omegamax.data.pictures import resize
 from omegamax.densities import Density, Mixture
+from omegamax.tasks.answers import list_likeliest
 from omegamax.tasks.vqa.task import VQATask
 
 _MOST_FITS = 6  # numbers of components that are looked at side by side
@@ -72,9 +73,7 @@ def explain(task: VQATask, sample: Sample, top: int = 5) -> VQAExplanation:
     sample = _resize(task, sample) if sample.image is not None else _check_features(task, sample)
     batch = Collate(task.vocabulary, task.network.grid, unknown="drop")([sample])
     answer = task({key: _move(value, task.device) for key, value in batch.items()})
-    best = task.loss.probabilities(answer.logits)[0].topk(min(top, task.network.answers))
-    names = [task.vocabulary.answers[index] for index in best.indices.tolist()]
-    answers = list(zip(names, best.values.tolist(), strict=True))
+    answers = list_likeliest(task.loss.probabilities(answer.logits)[0], task.vocabulary.answers, top)
     found, boxes = answer.attention, answer.attention.grid.boxes
     return VQAExplanation(answers, found.weights[0], found.density, None if boxes is None else boxes[0])
 

@@ -15,6 +15,7 @@ from omegamax.data import DataError, Vocabulary
 from omegamax.models.attention_kind import say_kind
 from omegamax.models.grid_cnn import GridCNN
 from omegamax.models.mcan import MCAN, Answer, AnswerLoss, MCANConfig, OutputAttention, OutputConfig
+from omegamax.tasks.answers import tell_best
 from omegamax.tasks.embedding import load_embedding
 from omegamax.tasks.picture_input import check_grid, refuse_without_features, settle_cnn
 from omegamax.tasks.rate import Rate
@@ -222,11 +223,8 @@ class VQATask(RunTask):
         self._score("test_", batch)
 
     def predict_step(self, batch: Batch, index: int) -> list[dict[str, Any]]:
-        best, choice = self.loss.probabilities(self(batch).logits).max(-1)
-        return [
-            {"id": name, "answer": self.vocabulary.answers[which], "probability": p}
-            for name, which, p in zip(batch["id"], choice.tolist(), best.tolist(), strict=True)
-        ]
+        p = self.loss.probabilities(self(batch).logits)
+        return tell_best(p, self.vocabulary.answers, batch["id"])
 
     def on_validation_epoch_end(self) -> None:
         if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
