@@ -102,6 +102,9 @@ class RunCLI(LightningCLI):
         settings["ckpt_path"] = _checkpoint(self.subcommand, settings.get("ckpt_path"), out)
         if self.subcommand in ("fit", "predict"):
             check_folder(out)
+        if self.subcommand != "fit":
+            for name in self.application.starts:
+                settings[name] = None
         if self.subcommand == "fit":
             for folder in (out, out / "checkpoints"):
                 remove_parts(folder)  # of a run that was killed; processes of other devices come here before any writes

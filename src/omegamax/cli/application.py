@@ -42,6 +42,8 @@ class Application:
         default_data: name of the class of data where none is given; None: ``data`` itself, if it is a set.
         defaults: other values of settings, ``{"trainer.gradient_clip_val": 1.0}``.
         links: settings of the network that the data knows, ``{"data.features": "model.features"}``.
+        starts: settings that name what the weights of a new network start from; a trained one has its own, and is not
+            held up by files that may be large, or gone.
         map_options: setting with the options of the network's map, for messages.
         answers: callback that writes predictions, a kind of :class:`~omegamax.tasks.callbacks.Answers`.
         asked: what is to be answered, in the plural.
@@ -59,6 +61,7 @@ class Application:
     default_data: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
+    starts: Sequence[str] = ()
     map_options: str = "the settings of the model"
     answers: str | type = "omegamax.tasks.callbacks:Answers"
     asked: str = "samples"

@@ -58,6 +58,21 @@ def test_trained_network_is_measured_and_predicts_in_the_order_of_the_texts(done
     assert all(entry["answer"] in ("negative", "positive") and 0.5 <= entry["probability"] <= 1 for entry in found)
 
 
+def test_trained_network_does_without_the_vectors_that_it_started_from(tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("the" + " 1" * 8 + "\n")
+    out, known = tmp_path / "run", f"--model.word_vectors={vectors}"
+    assert main(["text", "fit", *run_in(out, known, "--model.freeze_words=true")]) == 0
+    assert TextTask.load(out / "model.safetensors").model.embedding.weight[1].tolist() == [1.0] * 8  # of all vectors
+    vectors.unlink()
+    config = out / "config.yaml"
+    assert str(vectors) in config.read_text()
+    for stage in ("validate", "test", "predict"):
+        assert main(["text", stage, f"--config={config}"]) == 0
+    assert main(["text", "fit", f"--config={config}", f"--out={tmp_path / 'new'}"]) == 2
+    assert "vectors.txt does not exist" in capsys.readouterr().err
+
+
 def test_trained_network_is_asked_about_texts_of_a_table(done, tmp_path, capsys):
     path = write_table(tmp_path / "mine.csv", [("I thought the plot was dull.",), ("Fine!",)], head=("review",))
     words = ["--data.text=review", "--data.labelled=false", f"--data.vocabulary_file={done}"]

@@ -14,6 +14,7 @@ TEXT = Application(
     monitor="val_accuracy",
     epochs=10,  # as in the paper
     links={"data.vocabulary": "model.vocabulary"},
+    starts=["model.word_vectors"],
     map_options="--model.loss_options '{...}'",
     asked="texts",
     stages={

@@ -15,6 +15,7 @@ VQA = Application(
     monitor="val_accuracy",
     epochs=13,  # as in the papers
     links={"data.vocabulary": "model.vocabulary"},
+    starts=["model.word_vectors"],
     map_options="--model.network.transform_options '{...}'",
     answers="omegamax.tasks.vqa.answers:QuestionAnswers",
     asked="questions",
