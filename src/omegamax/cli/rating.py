@@ -44,6 +44,7 @@ def write_rating(survey: Survey, wanted: int, out: Path, command: str) -> None:
     path = write_survey(survey, out)
     units = sum(1 + len(look["rated"]) for looks in survey.shown for look in looks)
     few = f" (there are no more, {wanted} were asked for)" if len(survey.pictures) < wanted else ""
-    print(f"{len(survey.pictures)} pictures{few} and {len(survey.networks)} networks, {units:,} grades for each rater")
+    networks = "1 network" if len(survey.networks) == 1 else f"{len(survey.networks)} networks"
+    print(f"{len(survey.pictures)} pictures{few} and {networks}, {units:,} grades for each rater")
     print(f"The page to send to raters, {path.stat().st_size / 1e6:.1f} MB: {path}")
     print(f"What they send back: omegamax {command} *.json")
