@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "oracle.h"
+#include "wide.h"
 
 namespace omegamax {
 
@@ -47,40 +49,25 @@ class Subsets : public Oracle {
 class SequentialSubsets : public Subsets {
    public:
     SequentialSubsets(int64_t n, int64_t k, bool at_most)
-        : Subsets(n, k, at_most), width_(std::min(n, k) + 1), off_(width_), on_(width_), came_(n * width_) {}
+        : Subsets(n, k, at_most), width_(std::min(n, k) + 1), values_(4 * width_), came_(n * width_) {}
 
     int64_t most_extras() const override { return std::max<int64_t>(most_ones() - 1, 0); }
     int64_t additional() const override { return std::max<int64_t>(n_ - 1, 0); }
 
     int64_t maximize(const double* unary, const double* extra, Index* ones) override {
         if (k_ > n_ && !at_most_) return -1;
-        std::fill(off_.begin(), off_.end(), FORBIDDEN);
-        std::fill(on_.begin(), on_.end(), FORBIDDEN);
-        off_[0] = 0;
-        for (int64_t i = 0; i < n_; i++) {
-            const double x = unary[i], pair = i ? extra[i - 1] : 0;
-            uint8_t* came = came_.data() + i * width_;
-            // From the greatest count down: what a count needs of the one below is still that of the item before.
-            for (int64_t c = width_ - 1; c > 0; c--) {
-                const double alone = off_[c - 1], joined = on_[c - 1] + pair;
-                const bool stays_on = on_[c] > off_[c], was_on = joined > alone;
-                came[c] = uint8_t(stays_on | was_on << 1);
-                off_[c] = stays_on ? on_[c] : off_[c];
-                on_[c] = x + (was_on ? joined : alone);
-            }
-            came[0] = 0;  // with none chosen, none was on
-        }
+        const auto [off, on] = advance(unary, extra);
         int64_t c = width_ - 1;
         if (at_most_)
             for (int64_t a = width_ - 2; a >= 0; a--)
-                if (std::max(off_[a], on_[a]) >= std::max(off_[c], on_[c])) c = a;
-        if (!(std::max(off_[c], on_[c]) > FORBIDDEN)) return -1;
+                if (std::max(off[a], on[a]) >= std::max(off[c], on[c])) c = a;
+        if (!(std::max(off[c], on[c]) > FORBIDDEN)) return -1;
         const int64_t count = c;
-        bool on = on_[c] > off_[c];
+        bool chosen = on[c] > off[c];
         for (int64_t i = n_ - 1; i >= 0 && c > 0; i--) {
             const uint8_t came = came_[i * width_ + c];
-            if (on) ones[--c] = Index(i);
-            on = on ? came >> 1 : came & 1;
+            if (chosen) ones[--c] = Index(i);
+            chosen = chosen ? came >> 1 : came & 1;
         }
         return count;
     }
@@ -94,8 +81,35 @@ class SequentialSubsets : public Subsets {
 
    private:
     const int64_t width_;
-    std::vector<double> off_, on_;
-    std::vector<uint8_t> came_;  // whether the item before was chosen: bit 0 if this one is not, bit 1 if it is
+    std::vector<double> values_;  // four times a value for each count
+    std::vector<uint8_t> came_;   // whether the item before was chosen: bit 0 if this one is not, bit 1 if it is
+
+    // Item by item the best values by count, the item chosen or not; returns those of the last one, not and chosen.
+    OMEGAMAX_WIDE std::pair<const double*, const double*> advance(const double* unary, const double* extra) {
+        std::fill(values_.begin(), values_.end(), FORBIDDEN);
+        double *off = values_.data(), *on = off + width_, *next_off = on + width_, *next_on = next_off + width_;
+        off[0] = next_off[0] = 0;
+        const int64_t most = width_ - 1;
+        for (int64_t i = 0; i < n_; i++) {
+            const double x = unary[i], pair = i ? extra[i - 1] : 0;
+            uint8_t* came = came_.data() + i * width_;
+            came[0] = 0;  // with none chosen, none was on
+            // Counts that i + 1 items can have, and from which the items left can still make k.
+            const int64_t low = at_most_ ? 1 : std::max<int64_t>(1, most - (n_ - 1 - i)), high = std::min(i + 1, most);
+#pragma omp simd  // what is written is not what is read
+            for (int64_t c = low; c <= high; c++) {
+                const double alone = off[c - 1], joined = on[c - 1] + pair;
+                next_off[c] = on[c] > off[c] ? on[c] : off[c];
+                next_on[c] = x + (joined > alone ? joined : alone);
+            }
+#pragma omp simd
+            for (int64_t c = low; c <= high; c++)
+                came[c] = uint8_t((on[c] > off[c]) | (on[c - 1] + pair > off[c - 1]) << 1);
+            std::swap(off, next_off);
+            std::swap(on, next_on);
+        }
+        return {off, on};
+    }
 };
 
 }  // namespace omegamax
