@@ -49,7 +49,8 @@ class Subsets : public Oracle {
 class SequentialSubsets : public Subsets {
    public:
     SequentialSubsets(int64_t n, int64_t k, bool at_most)
-        : Subsets(n, k, at_most), width_(std::min(n, k) + 1), values_(4 * width_), came_(n * width_) {}
+        : Subsets(n, k, at_most), width_(std::min(n, k) + 1), room_((width_ + LANES - 1) / LANES * LANES),
+          values_(4 * (LANES + room_)), came_(n * room_) {}
 
     int64_t most_extras() const override { return std::max<int64_t>(most_ones() - 1, 0); }
     int64_t additional() const override { return std::max<int64_t>(n_ - 1, 0); }
@@ -65,7 +66,7 @@ class SequentialSubsets : public Subsets {
         const int64_t count = c;
         bool chosen = on[c] > off[c];
         for (int64_t i = n_ - 1; i >= 0 && c > 0; i--) {
-            const uint8_t came = came_[i * width_ + c];
+            const uint8_t came = came_[i * room_ + c];
             if (chosen) ones[--c] = Index(i);
             chosen = chosen ? came >> 1 : came & 1;
         }
@@ -80,31 +81,36 @@ class SequentialSubsets : public Subsets {
     }
 
    private:
-    const int64_t width_;
-    std::vector<double> values_;  // four times a value for each count
+    static constexpr int64_t LANES = 8;
+    // Of values, which may lie anywhere; of what a comparison of them gives; and of flags.
+    typedef double Values __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
+    typedef int64_t Truths __attribute__((vector_size(8 * LANES)));
+    typedef uint8_t Flags __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+    const int64_t width_, room_;  // how many counts there are; in whole vectors
+    std::vector<double> values_;  // four times a value for each count, with a vector in front that stays forbidden
     std::vector<uint8_t> came_;   // whether the item before was chosen: bit 0 if this one is not, bit 1 if it is
 
     // Item by item the best values by count, the item chosen or not; returns those of the last one, not and chosen.
     OMEGAMAX_WIDE std::pair<const double*, const double*> advance(const double* unary, const double* extra) {
         std::fill(values_.begin(), values_.end(), FORBIDDEN);
-        double *off = values_.data(), *on = off + width_, *next_off = on + width_, *next_on = next_off + width_;
-        off[0] = next_off[0] = 0;
-        const int64_t most = width_ - 1;
+        const int64_t stride = LANES + room_, most = width_ - 1;
+        double *off = values_.data() + LANES, *on = off + stride, *next_off = on + stride, *next_on = next_off + stride;
+        off[0] = 0;
         for (int64_t i = 0; i < n_; i++) {
             const double x = unary[i], pair = i ? extra[i - 1] : 0;
-            uint8_t* came = came_.data() + i * width_;
-            came[0] = 0;  // with none chosen, none was on
-            // Counts that i + 1 items can have, and from which the items left can still make k.
-            const int64_t low = at_most_ ? 1 : std::max<int64_t>(1, most - (n_ - 1 - i)), high = std::min(i + 1, most);
-#pragma omp simd  // what is written is not what is read
-            for (int64_t c = low; c <= high; c++) {
-                const double alone = off[c - 1], joined = on[c - 1] + pair;
-                next_off[c] = on[c] > off[c] ? on[c] : off[c];
-                next_on[c] = x + (joined > alone ? joined : alone);
+            uint8_t* came = came_.data() + i * room_;
+            // Counts that i + 1 items can have, and from which the items left can still make k; and, to fill vectors,
+            // some that nobody asks for.
+            const int64_t low = at_most_ ? 0 : std::max<int64_t>(0, most - (n_ - 1 - i)), high = std::min(i + 1, most);
+            for (int64_t c = low / LANES * LANES; c <= high; c += LANES) {
+                const Values stays = *(const Values*)(off + c), was = *(const Values*)(on + c);
+                const Values alone = *(const Values*)(off + c - 1), joined = *(const Values*)(on + c - 1) + pair;
+                const Truths left = was > stays, more = joined > alone;
+                *(Values*)(next_off + c) = left ? was : stays;
+                *(Values*)(next_on + c) = x + (more ? joined : alone);
+                *(Flags*)(came + c) = __builtin_convertvector((left & 1) | (more & 2), Flags);
             }
-#pragma omp simd
-            for (int64_t c = low; c <= high; c++)
-                came[c] = uint8_t((on[c] > off[c]) | (on[c - 1] + pair > off[c - 1]) << 1);
             std::swap(off, next_off);
             std::swap(on, next_on);
         }
