@@ -266,3 +266,35 @@ def test_gradient_at_flat_scores_is_that_of_the_whole_face():
     (given,) = torch.autograd.grad((sequential_k_subsets(z, 130, none) * weights).sum(), z)
     (wanted,) = torch.autograd.grad((omegamax.k_subsets(z, 130) * weights).sum(), z)
     torch.testing.assert_close(given, wanted, atol=1e-9, rtol=0)
+
+
+@both_budgets
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_both_backends_agree_for_every_distribution_of_scores(at_most: bool, sign: int):
+    generator = torch.Generator().manual_seed(5)
+    drawn = torch.randn(6, 12, dtype=F64, generator=generator)
+    distributions = (drawn, 0.01 * drawn, 10 * drawn, 1e6 * drawn, (2 * drawn).round(), torch.zeros_like(drawn))
+    masked = drawn.masked_fill(drawn > 1, -math.inf)
+    masked[5, 3] = math.nan
+    g = torch.randn(6, 12, dtype=F64, generator=generator)
+    for z, k in itertools.product((*distributions, masked), (0, 1, 4, 12)):
+        results = []
+        for backend in ("auto", "reference"):
+            leaf, t = z.clone().requires_grad_(), torch.tensor(sign * 0.25, dtype=F64, requires_grad=True)
+            with omegamax.backend(backend):
+                p = sequential_k_subsets(leaf, k, t, at_most=at_most)
+            results.append((p.detach(), *torch.autograd.grad(p, (leaf, t), g)))
+        for ours, theirs in zip(*results, strict=True):
+            assert torch.equal(ours.isnan(), theirs.isnan())
+            assert (ours - theirs).nan_to_num().abs().max() <= 1e-9
+
+
+def test_rows_that_are_searched_and_rows_that_are_not_share_a_batch():
+    z = torch.randn(8, 12, dtype=F64, generator=torch.Generator().manual_seed(6))
+    z[::2] *= 0.01  # the relaxation of flat scores is not tight
+    t = torch.full((8, 11), 0.3, dtype=F64)
+    inputs = (z.requires_grad_(), t.requires_grad_())
+    assert gradcheck(lambda z, t: sequential_k_subsets(z, 3, t), inputs, check_forward_ad=True, eps=1e-7, atol=1e-7)
+    whole = sequential_k_subsets(z, 3, t)
+    alone = torch.stack([sequential_k_subsets(row, 3, s) for row, s in zip(z, t, strict=True)])
+    assert torch.equal(whole, alone)

@@ -7,5 +7,6 @@ from omegamax.kernels.structures.reference import ActiveSet as ActiveSet
 from omegamax.kernels.structures.reference import iteration_limit as iteration_limit
 from omegamax.kernels.structures.reference import search as search
 from omegamax.kernels.structures.reference import warn_unless_converged as warn_unless_converged
+from omegamax.kernels.structures.relaxation import solve_relaxation as solve_relaxation
 
 OPS = {"reference": ("active_set",), "cpu": ("active_set",)}

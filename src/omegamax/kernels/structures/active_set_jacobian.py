@@ -57,9 +57,12 @@ class ActiveSetJacobian:
         return torch.linalg.solve_triangular(lower, closing, upper=False)
 
     @cached_property
-    def basis(self) -> tuple[Tensor, Tensor]:
-        """Return ``H M^T [B, A - 1, n]``, whose rows are orthonormal or zero, and ``H N^T [B, A - 1, m]``."""
-        return self._half @ self.active.unary, self._half @ self.active.additional
+    def basis(self) -> Tensor:
+        """Return ``H (M^T, N^T) [B, A - 1, n + m]``, whose unary parts are orthonormal or zero."""
+        found = self.active.face_basis()
+        if found is None:
+            found = torch.cat([self._half @ self.active.unary, self._half @ self.active.additional], -1)
+        return found
 
     def _apply_s(self, x: Tensor) -> Tensor:
         """Return ``S x`` for ``x [B, A]``."""

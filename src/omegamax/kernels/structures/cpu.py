@@ -29,7 +29,7 @@ class _Start(ctypes.Structure):
 
 
 @functools.cache
-def _entries() -> ctypes.CDLL:
+def load_entries() -> ctypes.CDLL:
     """Return the C functions of ``cpp/structures.cpp`` with their signatures."""
     entries = open_library("structures")
     pointer, integer, threads = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
@@ -41,8 +41,10 @@ def _entries() -> ctypes.CDLL:
         "write": [pointer, integer, *[pointer] * 8],
         "release": [pointer],
         "overlaps": [*[pointer] * 3, *sizes, pointer, threads],
+        "basis": [*[pointer] * 7, *sizes, integer, pointer, threads],
+        "relax": [*[pointer] * 2, *sizes, ctypes.c_int, *[pointer] * 3, threads],
     }
-    results = {"solve": pointer, "overlaps": ctypes.c_int}
+    results = {"solve": pointer, "overlaps": ctypes.c_int, "basis": ctypes.c_int, "relax": ctypes.c_int}
     for name, arguments in signatures.items():
         function = getattr(entries, f"omegamax_structures_{name}")
         function.argtypes, function.restype = arguments, results.get(name)
@@ -88,9 +90,22 @@ class PackedSet(ActiveSet):
         out = np.empty((rows, width, width))
         lists = (self.ones, self.ones_count, _begins(self.ones_count))
         pointers, sizes = (a.ctypes.data for a in lists), (rows, width, self.sizes[0])
-        if not _entries().omegamax_structures_overlaps(*pointers, *sizes, out.ctypes.data, get_num_threads()):
+        if not load_entries().omegamax_structures_overlaps(*pointers, *sizes, out.ctypes.data, get_num_threads()):
             raise MemoryError(f"active_set: no memory for the overlaps of {rows} rows of {width} structures")
         return torch.from_numpy(out)
+
+    def face_basis(self) -> Tensor:
+        rows, width = self.weights.shape
+        out = self.weights.new_zeros(rows, max(width - 1, 0), sum(self.sizes))
+        lists = [
+            (a, count, _begins(count)) for a, count in ((self.ones, self.ones_count), (self.extras, self.extras_count))
+        ]
+        pointers = [a.ctypes.data for given in lists for a in given]
+        if out.numel() and not load_entries().omegamax_structures_basis(
+            *pointers, self.count.data_ptr(), rows, width, *self.sizes, out.data_ptr(), get_num_threads()
+        ):
+            raise MemoryError(f"active_set: no memory for the faces of {rows} rows of {width} structures")
+        return out
 
     def totals(self, scores: Tensor, additional: Tensor | None = None) -> Tensor:
         """Compute what each structure scores, ``M^T scores + N^T additional [B, A]``. Differentiable."""
@@ -141,7 +156,7 @@ def active_set(
     family = (kind, sizes, None if edges is None else edges.numpy().tobytes())
     marginals = torch.empty_like(scores), torch.empty_like(additional)
     begin, held = _pack(start, family, rows, n)
-    entries, threads = _entries(), get_num_threads()
+    entries, threads = load_entries(), get_num_threads()
     handle = entries.omegamax_structures_solve(
         KINDS.index(kind),
         *(scores.data_ptr(), additional.data_ptr(), rows, n, m),

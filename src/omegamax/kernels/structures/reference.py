@@ -68,6 +68,10 @@ class ActiveSet:
         """Compute inner products of the unary parts of any two structures, ``[B, A, A]``."""
         return self.unary @ self.unary.mT
 
+    def face_basis(self) -> Tensor | None:
+        """Return what :attr:`ActiveSetJacobian.basis` is, where it need not be computed in plain torch."""
+        return None
+
     def span_face(self) -> ActiveSet:
         """Return the same distributions, with all the structures without weight that it takes to span the face."""
         if self.go_on is None:

@@ -10,7 +10,9 @@
 #include "../../cpp/threads.h"
 #include "active_set.h"
 #include "arborescence.h"
+#include "coupling.h"
 #include "eisner.h"
+#include "face_basis.h"
 #include "spanning.h"
 #include "subsets.h"
 #include "viterbi.h"
@@ -167,6 +169,65 @@ int omegamax_structures_overlaps(const int32_t* ones, const int32_t* ones_count,
             }
         });
         return 1;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+// For each row an orthonormal basis of its face, [rows, width - 1, n + m]: the structures less the first, orthogonalised
+// in their unary parts; zero beyond a row's count. Returns whether there was memory.
+int omegamax_structures_basis(const int32_t* ones, const int32_t* ones_count, const int64_t* begin, const int32_t* extras,
+                              const int32_t* extras_count, const int64_t* extras_begin, const int64_t* count,
+                              int64_t rows, int64_t width, int64_t n, int64_t m, double* out, int threads) {
+    try {
+        std::vector<FaceBasis> workers(std::max(threads, 1));
+        std::atomic<bool> failed{false};
+        for_each(rows, threads, [&](int64_t row, int thread) {
+            if (failed) return;
+            try {
+                const int64_t first = row * width;
+                workers[thread].write({ones + begin[row], ones_count + first, extras + extras_begin[row],
+                                       extras_count + first, count[row]},
+                                      n, m, out + row * (width - 1) * (n + m));
+            } catch (const std::bad_alloc&) {
+                failed = true;  // an exception must not leave a parallel region
+            }
+        });
+        return !failed;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+// Marginals [rows, n] of the sequences with k ones in the rows whose relaxation is tight, which `tight` [rows] says, and
+// how they move: `groups` [rows, n + n - 1] has for each entry and each pair the group whose value it has, or n where it
+// is constant. scores [rows, n], transitions [rows, n - 1]. Returns whether there was memory.
+int omegamax_structures_relax(const double* scores, const double* transitions, int64_t rows, int64_t n, int64_t k,
+                              int at_most, double* marginals, int64_t* groups, uint8_t* tight, int threads) {
+    try {
+        struct Pair {
+            std::unique_ptr<Relaxation> relaxation;
+            Coupling coupling;
+        };
+        std::vector<Pair> workers(std::max(threads, 1));
+        std::atomic<bool> failed{false};
+        for_each(rows, threads, [&](int64_t row, int thread) {
+            if (failed) return;
+            try {
+                auto& [relaxation, coupling] = workers[thread];
+                if (!relaxation) relaxation = std::make_unique<Relaxation>(n);
+                double* p = marginals + row * n;
+                int64_t* group = groups + row * (2 * n - 1);
+                std::fill_n(p, n, 0);
+                std::fill_n(group, 2 * n - 1, n);
+                tight[row] = relaxation->solve(scores + row * n, transitions + row * (n - 1), n, k, at_most) &&
+                             relaxation->determined() && coupling.exists(relaxation->blocks(), k);
+                if (tight[row]) relaxation->write(p, group, n);
+            } catch (const std::bad_alloc&) {
+                failed = true;  // an exception must not leave a parallel region
+            }
+        });
+        return !failed;
     } catch (const std::bad_alloc&) {
         return 0;
     }
