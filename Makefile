@@ -68,6 +68,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench_text.py
 	-$(PIP) prox-tv
 	$(BIN)/python benchmarks/bench_structured.py
+	$(BIN)/python benchmarks/bench_sequences.py
 
 # The extra `docs` is part of `dev`, which the environment has.
 docs: $(STAMP)

@@ -32,7 +32,11 @@ def keep_memory() -> None:
 
 
 def interleave(
-    rivals: dict[str, Callable[[], object]], rounds: int, calls: int, patience: float
+    rivals: dict[str, Callable[[], object]],
+    rounds: int,
+    calls: int,
+    patience: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds a call of each rival, round by round, the rivals taking turns so that drift meets them all alike.
 
@@ -47,10 +51,10 @@ def interleave(
                 continue
             if not taken or taken[-1] < SLOW:
                 run()
-            start = time.perf_counter()
+            start = clock()
             for _ in range(calls):
                 run()
-            taken.append((time.perf_counter() - start) / calls)
+            taken.append((clock() - start) / calls)
     return times
 
 

@@ -130,8 +130,10 @@ def sequential_k_subsets(
     .. math:: \arg\max_{p = \mathbb{E}_\xi[y],\; \xi \in \Delta} \; \mathbb{E}_\xi\Bigl[\sum_i z_i y_i +
               \sum_i t_i y_i y_{i+1}\Bigr] - \tfrac12 \lVert p \rVert^2
 
-    This is SparseMAP, exact: an active set of sequences, whose best one comes from dynamic programming. Without
-    transition scores it is :func:`omegamax.k_subsets`.
+    This is SparseMAP, exact: an active set of sequences, whose best one comes from dynamic programming. The compiled
+    kernel does without, which is much faster, in rows where transition scores are positive and a relaxation,
+    total variation clipped at a threshold, is proved to have the same solution: most rows, unless scores are flat.
+    Without transition scores it is :func:`omegamax.k_subsets`.
 
     Args:
         z: scores, K of them along ``dim``; ``-inf`` masks an entry.
