@@ -76,6 +76,10 @@ def test_maps_with_bounds(dtype: torch.dtype):
         box = kernels.solve("box_simplex", z, lower, upper, 1.0, 1)
         assert_same(export.box_simplex(z, lower, upper, 1.0, 1), box)
         assert_same(export.capped_softmax(z, upper, 1), kernels.solve("capped_softmax", z, upper, 1))
+        upper[:, ::2] = math.inf
+        box = kernels.solve("box_simplex", z, lower, upper, 1.0, 1)
+        assert_same(export.box_simplex(z, lower, upper, 1.0, 1), box)
+        assert_same(export.capped_softmax(z, upper, 1), kernels.solve("capped_softmax", z, upper, 1))
 
 
 @each_dtype

@@ -29,8 +29,11 @@ def box_simplex(z: Tensor, lower: Parameter, upper: Parameter, total: Parameter,
     def solve(scores: Tensor) -> Tensor:
         gone = scores == -math.inf
         x, l, u = (keep(a.expand(scores.shape), ~gone) for a in (scores, low, high))  # noqa: E741
-        least, most = l.sum(-1, keepdim=True), u.sum(-1, keepdim=True)
-        wanted = torch.minimum(torch.maximum(goal.expand(least.shape), least), most)
+        least = l.sum(-1, keepdim=True)
+        wanted = torch.minimum(torch.maximum(goal.expand(least.shape), least), u.sum(-1, keepdim=True))
+        # No probability is above the goal, and an infinite ceiling would be no kink.
+        u = torch.minimum(u, torch.maximum(wanted, l))
+        most = u.sum(-1, keepdim=True)
         kinks, order = torch.cat([x - u, x - l], -1).sort(-1)
         count = (1 - 2 * (order >= x.shape[-1]).to(x.dtype)).cumsum(-1)
         fall = count[..., :-1] * (kinks[..., 1:] - kinks[..., :-1])
