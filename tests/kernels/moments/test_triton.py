@@ -167,6 +167,19 @@ def test_batches_that_broadcast_and_memory_in_any_order():
     assert torch.equal(every.mean, one.mean.expand(5, 2))
 
 
+def test_one_row_whose_entries_are_apart():
+    given, floor = draw(3, 8, 2)
+    apart = torch.ones(8, 2, dtype=torch.bool, device=DEVICE)[:, 0]  # a mask for all rows
+    assert apart.stride() == (2,)
+    for mine, theirs in zip(
+        moments(*given._replace(present=apart), floor, True), moments(*given, floor, True), strict=True
+    ):
+        assert torch.equal(mine, theirs)
+    row = torch.rand(8, 2, device=DEVICE)[:, 0]
+    found = check(Row(row, apart, given.points), floor[0])
+    assert torch.equal(found.p, moments(row.contiguous(), None, given.points, floor[0], True).p)
+
+
 @pytest.mark.parametrize("batch, length", [((0,), 6), ((2, 0), 6), ((2,), 0)])
 def test_batches_of_none_and_rows_without_positions(batch, length):
     weights, points = torch.ones(*batch, length, device=DEVICE), torch.ones(2, length, device=DEVICE)

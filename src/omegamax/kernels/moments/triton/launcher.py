@@ -104,7 +104,7 @@ def _in_order(t: Tensor, batch: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]
     if strides[-1] == 1:
         return rows, strides
     rows = rows.contiguous()
-    return rows, rows.stride()
+    return rows, (0, *rows.stride())[-2:]  # one row for all has no stride from row to row
 
 
 def _as_rows(t: Tensor, batch: Sequence[int], rank: int) -> tuple[Tensor, tuple[int, ...]]:
