@@ -99,10 +99,16 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         allow_run_time_loops(monkeypatch)
     found: list[str] = []
 
-    def solve(op: str, *given: Any) -> Any:
-        found.append(op)
-        return kernels.load(op, "triton" if "triton" in kernels.TABLE[op] else "reference")(*given)
+    load = kernels.load
 
+    def note(op: str, name: str) -> Any:
+        found.append(op)
+        return load(op, name)
+
+    def solve(op: str, *given: Any) -> Any:
+        return note(op, "triton" if "triton" in kernels.TABLE[op] else "reference")(*given)
+
+    monkeypatch.setattr(kernels, "load", note)
     monkeypatch.setattr(_row_weights, "readable", lambda t: False)
     monkeypatch.setattr(kernels, "solve", solve)
     monkeypatch.setattr(kernels, "is_compiled", lambda op, z: "triton" in kernels.TABLE[op])

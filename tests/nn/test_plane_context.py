@@ -15,8 +15,11 @@ from torch.autograd import gradcheck, gradgradcheck
 
 pytest.importorskip("triton", minversion="3.4")
 
+import omegamax
 from nn.launches import launched as launched
+from omegamax import kernels
 from omegamax.basis import GaussianRBF, TruncatedParaboloidRBF
+from omegamax.kernels import _dispatch
 from omegamax.nn import ContinuousAttention, MultimodalAttention
 from omegamax.nn._plane_table import PlaneTables
 
@@ -154,6 +157,18 @@ def test_second_derivatives(components, alpha):
     assert find(layer, *given) is not None
     assert gradcheck(mean, given, fast_mode=True)
     assert gradgradcheck(mean, given, fast_mode=True)
+
+
+@pytest.mark.parametrize("components", [0, 1, 2])
+def test_the_way_back_may_run_under_another_backend(monkeypatch, components):
+    """As in a thread of autograd's own, which does not know of the block that the way there was in."""
+    layer, (values, weights) = make(components), (t.requires_grad_() for t in draw(3))
+    context = layer(values, weights)[0].sum()
+    wanted = torch.autograd.grad(context, (values, weights), retain_graph=True)
+    monkeypatch.setattr(kernels, "solve", _dispatch.solve)
+    with omegamax.backend("reference"):
+        found = torch.autograd.grad(context, (values, weights))
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("components", [0, 2])

@@ -101,8 +101,9 @@ class _Attend(torch.autograd.Function):
             if g is not None:
                 in_values, in_r = _pull_mean_back(ctx.table, g, values, w, of_values, of_weights)
             if of_weights:
-                points = ctx.table.points
-                in_weights = kernels.solve("weights_vjp", weights, points, mean, both, in_r, in_mean, in_covariance)
+                # The backend of the way there: that of this thread, one of autograd's own, may be another.
+                pull_back: Any = kernels.load("weights_vjp", "triton")
+                in_weights = pull_back(weights, ctx.table.points, mean, both, in_r, in_mean, in_covariance)
         return None, None, in_values, in_weights
 
 

@@ -156,7 +156,9 @@ def _pull_back(
             return torch.autograd.grad(plainly(given), given, gradients)
     of_p = gradients[-1] if shared else None
     of_moments = (None, None) if points is None else gradients[:2]
-    return (kernels.solve("moments_vjp", weights, present, points, sums, mean, of_p, *of_moments),)
+    # The backend of the way there, which has no other: that of this thread, one of autograd's own, may be another.
+    pull_back: Any = kernels.load("moments_vjp", "triton")
+    return (pull_back(weights, present, points, sums, mean, of_p, *of_moments),)
 
 
 def _divide_plainly(lost: Tensor, equal: Tensor | float, weights: Tensor) -> Tensor:
