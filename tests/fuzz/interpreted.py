@@ -9,10 +9,18 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from tests.kernels.interpreter import allow_run_time_loops, quicken
+from torch import Tensor
 
+from omegamax import kernels
 from omegamax.kernels import _dispatch
+from omegamax.nn import _row_weights
 
 INTERPRETER = "interpreter"  # in the place of a device
+
+
+def is_compiled(op: str, z: Tensor) -> bool:
+    """Tell whether a GPU would run ``op`` as a kernel."""
+    return kernels.current_backend() in ("auto", "triton") and "triton" in kernels.TABLE.get(op, ())
 
 
 @contextmanager
@@ -23,6 +31,10 @@ def interpreted() -> Iterator[None]:
         quicken(patch)
         allow_run_time_loops(patch)
         patch.setitem(_dispatch.PREFERENCE, "cpu", ("triton", "reference"))
+        for module in (kernels, _dispatch):
+            patch.setattr(module, "is_compiled", is_compiled)
+            patch.setattr(module, "takes_half", is_compiled)
+        patch.setattr(_row_weights, "readable", lambda t: False)
         _dispatch._find.cache_clear()
         yield
     _dispatch._find.cache_clear()

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from .__main__ import MAPS
+from .__main__ import MAPS, OPERATIONS, check_any, draw_any
 from .checks import check
 from .draws import draw
 from .interpreted import INTERPRETER, interpreted
@@ -52,3 +52,29 @@ def test_interpreted_kernels_have_no_fault_in_a_few_cases(name: str):
         for seed in range(100, 106):
             case = draw(seed, (name,), small=True)
             assert not list(check(case, INTERPRETER)), str(case)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Triton compiles where there is a GPU")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_interpreted_operations_have_no_fault_in_a_few_cases(name: str):
+    pytest.importorskip("triton", minversion="3.4")
+    with interpreted():
+        for seed in range(2):
+            case = draw_any(seed, (name,), True)
+            assert case.map == name and str(draw_any(seed, (name,), True)) == str(case)
+            assert not list(check_any(case, INTERPRETER)), str(case)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "dropout"])  # which plain torch does not draw
+def test_wrong_results_of_operations_are_found(name: str):
+    found = []
+    for seed in range(5):
+        case = draw_any(seed, (name,), True)
+        run = case.run
+
+        def wrong(place, plain, run=run):
+            return [t if plain else 1.1 * t for t in run(place, True)]
+
+        found += check_any(dataclasses.replace(case, run=wrong), INTERPRETER)
+    assert found
