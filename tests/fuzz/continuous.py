@@ -16,7 +16,7 @@ from omegamax.nn import ContinuousAttention, MultimodalAttention
 from .operations import Operation, Place
 
 F32, F64 = torch.float32, torch.float64
-WITHIN = 1e-11  # of the largest number: what derivatives of narrow densities, sums of large ones, leave of float64
+WITHIN = 1e-10  # of the largest number: what derivatives of narrow densities, sums of large ones, leave of float64
 BATCHES = ((1,), (2,), (3,), (5,), (2, 2), (1, 3), (0,))
 
 

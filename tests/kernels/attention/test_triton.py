@@ -118,6 +118,18 @@ def test_options_with_lists(name, fused, listed):
     check(heads(), fused, 2e-6, **OPTIONS[name]())
 
 
+def test_tiles_of_queries_that_are_all_beyond_the_last_key(fused, listed, monkeypatch):
+    """They read no candidates, for none were marked: what is in new memory would be taken for some."""
+    make = torch.Tensor.new_empty
+
+    def fill(*given, **options):
+        new = make(*given, **options)
+        return new.fill_(math.nan if new.is_floating_point() else -1)
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", fill)
+    check(heads(queries=70), fused, 2e-6, window=(7, 2), lengths=torch.tensor([5], device=DEVICE))
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_with_few_keys(name, fused, short):
     check(heads(), fused, 2e-6, **OPTIONS[name]())

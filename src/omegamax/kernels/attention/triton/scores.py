@@ -37,7 +37,7 @@ def visible_blocks(first, size, offset, left, right, FLAGS: tl.constexpr, BM: tl
         if LEFT & FLAGS:
             first_key = tl.maximum(first + offset - left, 0) // BN * BN
             full_from = (tl.maximum(first + BM - 1 + offset - left, 0) + BN - 1) // BN * BN
-    first_key = tl.minimum(first_key, last_key)
+    last_key = tl.maximum(last_key, first_key)  # where there are none, both are where a block begins
     full_from = tl.maximum(tl.minimum(full_from, full_to), first_key)
     full_to = tl.maximum(full_to, full_from)
     return first_key, full_from, full_to, last_key
