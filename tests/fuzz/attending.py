@@ -18,7 +18,7 @@ from omegamax.nn import PagedCache
 from .operations import Operation, Place
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
-LAWS = {"normal": 1.0, "flat": 0.05, "peaked": 6.0, "heavy-tailed": 1.0}
+SCALES = {"normal": 1.0, "flat": 0.05, "peaked": 6.0, "heavy-tailed": 1.0}
 SMALL = {"tile": 32, "rows": 16, "block": 16, "wide": 2, "bounds": 16, "marks": 32}
 
 
@@ -41,17 +41,17 @@ def tiled(ways: str, on_gpu: bool) -> Iterator[None]:
 
 
 def draw_heads(rng: random.Random, g: torch.Generator, queries: int, keys: int) -> tuple[list[Tensor], str]:
-    """Return queries, keys and values, of which heads may be shared, and the law of their scores."""
+    """Return queries, keys and values, of which heads may be shared, and the distribution of their scores."""
     batch, groups = rng.choice((1, 2)), rng.choice((1, 2))
     heads, depth, width = groups * rng.choice((1, 2, 3)), rng.choice((1, 5, 8, 32)), rng.choice((1, 3, 16))
-    law = rng.choice(tuple(LAWS))
+    distribution = rng.choice(tuple(SCALES))
     q, k, v = (
         torch.randn(batch, h, length, size, generator=g, dtype=F64)
         for h, length, size in ((heads, queries, depth), (groups, keys, depth), (groups, keys, width))
     )
-    if law == "heavy-tailed":
+    if distribution == "heavy-tailed":
         k = k / torch.rand(batch, groups, keys, 1, generator=g, dtype=F64).clamp(min=0.05)
-    return [LAWS[law] * q, k, v], f"{law} {tuple(q.shape)} x {tuple(k.shape)} x {width}"
+    return [SCALES[distribution] * q, k, v], f"{distribution} {tuple(q.shape)} x {tuple(k.shape)} x {width}"
 
 
 def draw_options(rng: random.Random, g: torch.Generator, q: Tensor, keys: int) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def draw_options(rng: random.Random, g: torch.Generator, q: Tensor, keys: int) -
 def draw_fused(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
     """Draw attention; gradients where the support decides little of them."""
     queries, keys = rng.choice((17, 18, 32, 45, 70)), rng.choice((1, 2, 15, 16, 21, 33, 64, 100))
-    given, law = draw_heads(rng, g, queries, keys)
+    given, distribution = draw_heads(rng, g, queries, keys)
     options, alpha = draw_options(rng, g, given[0], keys), rng.choice((1.05, 1.2, 1.25, 4 / 3, 1.4, 1.5, 1.5, 1.8, 2.0))
     dtype, ways = rng.choice((F32, F32, F16, BF16)), rng.choice(("short", "dense", "lists"))
     by_head, sinks = rng.random() < 0.2, rng.random() < 0.2
@@ -97,14 +97,14 @@ def draw_fused(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
                 return [out]
             return [out, *torch.autograd.grad(out, [q, k, v, *([] if own is None else [own])], place(slope))]
 
-    text = f"{ways}, alpha {'by head' if by_head else f'{alpha:.3g}'}, {sorted(options)}, {law}"
+    text = f"{ways}, alpha {'by head' if by_head else f'{alpha:.3g}'}, {sorted(options)}, {distribution}"
     return Operation(seed, "attention", text, dtype, 0.0, run)
 
 
 def draw_dropout(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
     """Draw attention with dropout: what is kept is read off values that are unit vectors."""
     queries, keys = rng.choice((17, 33, 50)), rng.choice((2, 16, 21, 40))
-    (q, k, v), law = draw_heads(rng, g, queries, keys)
+    (q, k, v), distribution = draw_heads(rng, g, queries, keys)
     alpha, rate = rng.choice((1.2, 1.5, 2.0)), rng.choice((0.1, 0.5, 0.9))
     ways = rng.choice(("short", "dense"))
     options = {"is_causal": rng.random() < 0.5, "alibi": torch.rand(q.shape[1], generator=g, dtype=F64)}
@@ -126,13 +126,13 @@ def draw_dropout(seed: int, rng: random.Random, g: torch.Generator) -> Operation
         kept.append(found[0].cpu() > 0)
         return found
 
-    return Operation(seed, "dropout", f"{ways}, alpha {alpha:.3g}, rate {rate}, {law}", F32, 0.0, run)
+    return Operation(seed, "dropout", f"{ways}, alpha {alpha:.3g}, rate {rate}, {distribution}", F32, 0.0, run)
 
 
 def draw_paged(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
     """Draw attention to a cache in pages, against attention to all of it."""
     queries, keys, page = rng.choice((1, 1, 2, 5)), rng.choice((1, 7, 40, 90)), rng.choice((1, 2, 7, 16))
-    (q, k, v), law = draw_heads(rng, g, queries, keys)
+    (q, k, v), distribution = draw_heads(rng, g, queries, keys)
     if rng.random() < 0.5:
         k = k.cumsum(-2) / 3
     alpha, options = rng.choice((1.05, 1.25, 1.5, 1.8, 2.0)), {}
@@ -154,4 +154,6 @@ def draw_paged(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
         out, certificate = attention(a, None, None, Tsallis(alpha), cache=cache, **more)
         return [out, certificate.holds.float()]
 
-    return Operation(seed, "paged", f"alpha {alpha:.3g}, pages of {page}, {sorted(options)}, {law}", dtype, 0.0, run)
+    return Operation(
+        seed, "paged", f"alpha {alpha:.3g}, pages of {page}, {sorted(options)}, {distribution}", dtype, 0.0, run
+    )

@@ -18,7 +18,7 @@ from .operations import Operation, Place
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 ALPHAS = (0.5, 1.0, 1.1, 1.25, 4 / 3, 1.5, 1.6, 2.0, 3.0)
-LAWS = {"normal": 1.0, "flat": 0.01, "wide": 10.0}
+SCALES = {"normal": 1.0, "flat": 0.01, "wide": 10.0}
 SHORT = 8  # entries of a row that count as long where it is interpreted
 
 
@@ -41,8 +41,8 @@ def as_if_long(*packages: str) -> Iterator[None]:
 def draw_loss(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
     """Draw a loss of scores, or of hidden vectors, for classes or for probabilities."""
     rows, size = rng.choice((1, 2, 5, 20)), rng.choice((1, 2, 7, 13, 45, 200))
-    law, kind = rng.choice(tuple(LAWS)), rng.choice(("classes", "classes", "probabilities", "linear"))
-    z = LAWS[law] * torch.randn(rows, size, generator=g, dtype=F64) + rng.choice((0.0, 0.0, 100.0))
+    distribution, kind = rng.choice(tuple(SCALES)), rng.choice(("classes", "classes", "probabilities", "linear"))
+    z = SCALES[distribution] * torch.randn(rows, size, generator=g, dtype=F64) + rng.choice((0.0, 0.0, 100.0))
     if rng.random() < 0.2 and size > 1:
         z[:, rng.randrange(size)] = -torch.inf
     index = torch.randint(size, (rows,), generator=g)
@@ -74,18 +74,19 @@ def draw_loss(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
         return [loss, *torch.autograd.grad(loss, wanted, place(slope).to(loss.dtype))]
 
     def run_long(place: Place, plain: bool) -> list[Tensor]:
-        with nullcontext() if plain else as_if_long("losses"):
+        with nullcontext() if plain or place(slope).is_cuda else as_if_long("losses"):
             return run(place, plain)
 
-    text = f"{kind}, alpha {'by row' if by_row else f'{alpha:.3g}'}, smoothing {smoothing}, {law} {tuple(z.shape)}"
+    scores = f"{distribution} {tuple(z.shape)}"
+    text = f"{kind}, alpha {'by row' if by_row else f'{alpha:.3g}'}, smoothing {smoothing}, {scores}"
     return Operation(seed, "losses", f"{text}{', as if long' * long}", dtype, 0.0, run_long if long else run)
 
 
 def draw_long_rows(seed: int, rng: random.Random, g: torch.Generator) -> Operation:
     """Draw maps of rows that no program holds; gradients where no row is an edge case, and slopes are finite."""
     rows, size = rng.choice((1, 2, 5)), rng.choice((9, 17, 64, 100, 257))
-    law, edge = rng.choice(tuple(LAWS)), rng.choice((None, None, torch.nan, -torch.inf, torch.inf, 1.0))
-    z = LAWS[law] * torch.randn(rows, size, generator=g, dtype=F64)
+    distribution, edge = rng.choice(tuple(SCALES)), rng.choice((None, None, torch.nan, -torch.inf, torch.inf, 1.0))
+    z = SCALES[distribution] * torch.randn(rows, size, generator=g, dtype=F64)
     if edge is not None:
         z[rng.randrange(rows)] = edge
     if rng.random() < 0.2:
@@ -94,12 +95,12 @@ def draw_long_rows(seed: int, rng: random.Random, g: torch.Generator) -> Operati
     alpha = rng.choice(ALPHAS) if name == "entmax" else rng.choice((1.2, 1.5, 2.0, 3.0, 5.0))
     by_row, k = name == "entmax" and rng.random() < 0.4, rng.choice((1.0, 2.0, size / 2, 0.5))
     alphas = torch.tensor([[rng.choice(ALPHAS)] for _ in range(rows)], dtype=F64)
-    smooth = dtype is F32 and law == "normal" and edge is None and not by_row and alpha <= 2
+    smooth = dtype is F32 and distribution == "normal" and edge is None and not by_row and alpha <= 2
     slope = torch.randn(rows, size, generator=g, dtype=F64)
 
     def run(place: Place, plain: bool) -> list[Tensor]:
         scores = place(z).requires_grad_(smooth)
-        with nullcontext() if plain else as_if_long("rows", "bounds"):
+        with nullcontext() if plain or scores.is_cuda else as_if_long("rows", "bounds"):
             if name == "k_subsets":
                 p = omegamax.k_subsets(scores, k)
             else:
@@ -107,7 +108,7 @@ def draw_long_rows(seed: int, rng: random.Random, g: torch.Generator) -> Operati
             return [p, torch.autograd.grad(p, scores, place(slope))[0]] if smooth else [p]
 
     parameter = f"k {k}" if name == "k_subsets" else "alpha by row" if by_row else f"alpha {alpha:.3g}"
-    text = f"{name}, {parameter}, {law} {tuple(z.shape)}{'' if edge is None else f', a row of {edge}'}"
+    text = f"{name}, {parameter}, {distribution} {tuple(z.shape)}{'' if edge is None else f', a row of {edge}'}"
     return Operation(seed, "long_rows", text, dtype, 0.0, run)
 
 
