@@ -56,7 +56,9 @@ def test_interpreted_kernels_have_no_fault_in_a_few_cases(name: str):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="Triton compiles where there is a GPU")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in ("paged", "multimodal") else []) for n in OPERATIONS]
+)
 def test_interpreted_operations_have_no_fault_in_a_few_cases(name: str):
     pytest.importorskip("triton", minversion="3.4")
     with interpreted():
