@@ -170,6 +170,7 @@ def _find(op: str, device: str, name: str) -> Kernel:
 def _is_usable(op: str, name: str) -> bool:
     """Tell whether ``op`` is written for a backend that works on this machine."""
     if name == "triton":
-        triton.warn_if_old()
+        if not is_compiling():  # dynamo traces what is cached, and warns of it
+            triton.warn_if_old()
         return name in TABLE[op] and triton.available()
     return name in TABLE[op] and (name == "reference" or _library.is_available(TABLE[op][name]))
