@@ -44,30 +44,36 @@ def accuracy_table(rows: Rows) -> str:
 
 def resolution_table(rows: Rows) -> str:
     """Return accuracy and time of both kinds of attention by the number of pixels."""
-    lines = []
-    for side in sorted({int(row["side"]) for row in rows}):
-        line = [f"{side} x {side}"]
-        for layer in LAYERS:
-            mine = [row for row in rows if (row["layer"], int(row["side"])) == (layer, side)]
-            line += [mean(mine, "accuracy"), mean(mine, "milliseconds", 1, 2)]
-        lines.append(line)
-    names = {"functions": "between functions", "positions": "between pixels"}
-    head = [text for layer in LAYERS for text in (f"{names[layer]}, accuracy", "ms")]
-    return table(["pixels", *head], lines)
+    sides = sorted({int(row["side"]) for row in rows})
+    lines = [[f"{side} x {side}", *_compare_layers([r for r in rows if int(r["side"]) == side])] for side in sides]
+    return table(_head("pixels"), lines)
 
 
 def documents_table(rows: Rows) -> str:
     """Return accuracy and time of both kinds of attention by the number of words of a review."""
     starts, lines = sorted({int(row["words_from"]) for row in rows}), []
     for place, start in enumerate(starts):
-        line = [f"{start} to {starts[place + 1] - 1}" if start != starts[-1] else f"{start} or more"]
-        for layer in documents.LAYERS:
-            mine = [row for row in rows if (row["layer"], int(row["words_from"])) == (layer, start)]
-            line += [mean(mine, "accuracy"), mean(mine, "milliseconds", 1, 2)]
-        lines.append(line)
-    names = {"functions": "between functions", "positions": "between words"}
-    head = [text for layer in documents.LAYERS for text in (f"{names[layer]}, accuracy", "ms")]
-    return table(["words", *head], lines)
+        name = f"{start} to {starts[place + 1] - 1}" if start != starts[-1] else f"{start} or more"
+        lines.append([name, *_compare_layers([row for row in rows if int(row["words_from"]) == start])])
+    return table(_head("words"), lines)
+
+
+def _compare_layers(rows: Rows) -> list[str]:
+    """Return accuracy and time of attention between functions and between positions, and the paired difference.
+
+    Times are of a GPU where one was used: those of two devices have no mean.
+    """
+    functions, positions = ([row for row in rows if row["layer"] == layer] for layer in LAYERS)
+    cells = []
+    for mine in (functions, positions):
+        timed = [row for row in mine if row["device"] != "cpu"] or mine
+        cells += [mean(mine, "accuracy"), mean(timed, "milliseconds", 1, 2)]
+    return [*cells, paired_difference(functions, positions, "accuracy")]
+
+
+def _head(positions: str) -> list[str]:
+    names = ("between functions", f"between {positions}")
+    return [positions, *(text for name in names for text in (f"{name}, accuracy", "ms")), "functions less " + positions]
 
 
 def main() -> None:
