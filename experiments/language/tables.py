@@ -129,8 +129,6 @@ def draw_heads(rows: Rows, path: Path) -> None:
 
 def draw_lengths(rows: Rows, path: Path) -> None:
     """Draw the share of right texts, and of wrong tokens, against length; a column for each task."""
-    longest = max({row["trained"] for row in rows}, key=int)
-    rows = [row for row in rows if row["trained"] == longest]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     kinds = [kind for kind in length.KINDS if any(row["kind"] == kind for row in rows)]
     with viz.style():
@@ -140,18 +138,21 @@ def draw_lengths(rows: Rows, path: Path) -> None:
             above, below = axes[:, place]
             for kind in kinds:
                 mine = [row for row in rows if _is(row, task=task, kind=kind)]
+                if not mine:
+                    continue
                 times = sorted({int(row["times"]) for row in mine})
                 style = "--" if "scale" in kind else "-"
                 colour = viz.colour("entmax" if "learnt" in kind else kind.split(",")[0])
                 for ax, measure in ((above, _texts_right), (below, _tokens_wrong)):
                     values = [statistics.mean(measure(row) for row in mine if int(row["times"]) == n) for n in times]
                     ax.plot(times, values, style, marker="o", markersize=3, color=colour, label=kind)
-            above.set(title=NAMES.get(task, task), ylim=(-3, 103))
+            trained = next(row["trained"] for row in rows if row["task"] == task)
+            above.set(title=f"{NAMES.get(task, task)}, {trained} symbols", ylim=(-3, 103))
             below.set_xscale("log", base=2)
             below.set(xlabel="times as long as in training")
         axes[0, 0].set_ylabel("texts right, %")
         axes[1, 0].set_ylabel("tokens wrong, %")
-        axes[0, -1].legend(fontsize=7)
+        axes[0, 0].legend(fontsize=7)
         figure.savefig(path, dpi=130)
         pyplot().close(figure)
 

@@ -154,13 +154,16 @@ def widths(results: Results) -> str:
 
 
 def fertility(results: Results) -> str:
-    """REP, DROP and BLEU of recurrent networks."""
-    lines = []
+    """REP, DROP and BLEU of recurrent networks, and what they are more than those of softmax, paired by seed."""
+    lines, names = [], ("rep", "drop", "bleu")
     for kind in RECURRENT:
         if not kind.startswith("continuous"):
-            own = results.of(kind)
-            lines.append([TITLES[kind], *(mean(own, name, 1, 2, SEEDS) for name in ("rep", "drop", "bleu"))])
-    return table(["attention", "REP", "DROP", "BLEU"], lines)
+            own, others = results.of(kind), results.of("recurrent")
+            more = ["" if kind == "recurrent" else paired_difference(own, others, name, 1, 2) for name in names]
+            cells = [(mean(own, name, 1, 2, SEEDS), each) for name, each in zip(names, more, strict=True)]
+            lines.append([TITLES[kind], *(cell for pair in cells for cell in pair)])
+    head = [text for title in ("REP", "DROP", "BLEU") for text in (title, "less softmax")]
+    return table(["attention", *head], lines)
 
 
 def alphas(results: Results) -> str:
