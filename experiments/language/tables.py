@@ -16,7 +16,7 @@ import pages
 from run import HERE, OUTPUTS, RULES, runs_of
 
 from omegamax import viz
-from omegamax.tasks.tables import fill, mean, table
+from omegamax.tasks.tables import fill, mean, paired_difference, table
 from omegamax.tasks.trials import Trials
 from omegamax.viz.style import pyplot
 
@@ -60,6 +60,20 @@ def length_table(rows: Rows, measure: str, digits: int) -> str:
                 cells = [mean([row for row in mine if int(row["times"]) == n], measure, 100, digits) for n in times]
                 lines.append([f"{NAMES.get(task, task)} up to {trained}: {kind}", *cells])
     return table(["task and length in training: attention", *(f"{n}x" for n in times)], lines)
+
+
+def differences_table(rows: Rows) -> str:
+    """Return by how many points entmax has more of the tokens right than softmax, paired by seed."""
+    times = sorted({int(row["times"]) for row in rows})
+    lines = []
+    for task, trained in dict.fromkeys((row["task"], row["trained"]) for row in rows):
+        cells = []
+        for n in times:
+            mine = [row for row in rows if _is(row, task=task, trained=trained, times=str(n))]
+            pair = ([row for row in mine if row["kind"] == kind] for kind in ("entmax15", "softmax"))
+            cells.append(paired_difference(*pair, "tokens_right"))
+        lines.append([f"{NAMES.get(task, task)} up to {trained}", *cells])
+    return table(["entmax15 less softmax", *(f"{n}x" for n in times)], lines)
 
 
 def memory_table(rows: Rows) -> str:
@@ -178,6 +192,7 @@ def main() -> None:
         "outputs": (outputs_table, runs_of(results).rows()),
         "length": (partial(length_table, measure="texts_right", digits=1), length.rows_of(results).rows()),
         "tokens": (partial(length_table, measure="tokens_right", digits=2), length.rows_of(results).rows()),
+        "differences": (differences_table, length.rows_of(results).rows()),
         "heads": (heads_table, pages.rows_of(results).rows()),
         "memory": (memory_table, memory.rows_of(results).rows()),
         "pages": (pages_table, Trials(results / "pages.csv", columns, columns[:-1]).rows()),

@@ -83,7 +83,8 @@ class Results:
         references = [pair.target for pair in self.test]
         report = measure_bleu(lines, references, form)
         said, wanted = ([split_words(form(text).lower()) for text in side] for side in (lines, references))
-        found = {"bleu": report.score, "rep": float(rep_score(said, wanted)), "signature": report.signature}
+        # To the digits of the rows, so that a cell is the same with the references and without.
+        found = {"bleu": round(report.score, 3), "rep": float(rep_score(said, wanted)), "signature": report.signature}
         if kind in RECURRENT:
             found["drop"] = self.aligner.measure_drop([pair.source for pair in self.test], lines, references)
         return {key: str(value) for key, value in found.items()}
