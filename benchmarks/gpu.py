@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> Path:
     name = options.name or machine.short_name()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        machine.describe(Sheet(folder / "machine-0.csv", section="machine"))
+        machine.describe(Sheet(folder / "machine-0.csv", section="machine"), options.only)
         checks(options, folder)
         for section in TIMED:
             if section in options.only:
@@ -102,8 +102,11 @@ def run(options: argparse.Namespace) -> Path:
         path = options.results / f"gpu-{name}.csv"
         parts = [row for part in sorted(folder.glob("*.csv"), key=_place) for row in read(part)]
     # Sections that were left out this time stay as they are.
-    done = {"machine", "warm", *options.only}
+    done = {"warm", *options.only}
     before = [row for row in read(path) if row["section"] not in done] if path.exists() else []
+    for row in (row for row in before if row["section"] == "machine"):
+        row["work"] = " ".join(section for section in row["work"].split() if section not in done)
+    before = [row for row in before if row["section"] != "machine" or row["work"]]
     path.unlink(missing_ok=True)
     whole = Sheet(path)
     order = ("machine", *CHECKED, *TIMED)

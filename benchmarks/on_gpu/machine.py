@@ -19,8 +19,8 @@ def short_name() -> str:
     return words[0] if words else "gpu"
 
 
-def describe(sheet: Sheet) -> None:
-    """A row for each fact."""
+def describe(sheet: Sheet, sections: list[str]) -> None:
+    """A row for each fact, which says of which sections it is one: others may have been measured another day."""
     facts = {
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         "torch": torch.__version__,
@@ -30,4 +30,4 @@ def describe(sheet: Sheet) -> None:
         **{name: peers.version(name) for name in ("triton", "transformers", *peers.NAMES)},
     }
     for fact, value in facts.items():
-        sheet.add(name=fact, note=value)
+        sheet.add(work=" ".join(sections), name=fact, note=value)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 COLUMNS = (
     "section",  # as on the command line; machine for where the numbers come from
-    "work",  # what is computed: the map, or the setting of attention
+    "work",  # what is computed: the map, or the setting of attention; of a machine the sections measured on it
     "shape",
     "dtype",
     "way",  # forward, backward, forward+backward; for a contract the input and what is compared

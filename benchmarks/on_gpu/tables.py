@@ -47,21 +47,25 @@ def kept(rows: list[Row]) -> int:
 
 def write(path: Path, rows: list[Row], into_pages: bool) -> None:
     parts = {name: make(rows) for name, make in PARTS.items()}
-    titled = [f"## {TITLES[name]}\n\n{text}" for name, text in parts.items() if name != "summary" and text]
-    path.with_suffix(".md").write_text("\n\n".join([head(rows), *titled]) + "\n")
+    heads = {name: head(rows, SECTIONS[name]) for name in PARTS}
+    titled = [
+        f"## {TITLES[name]}\n\n{heads[name]}\n\n{text}" for name, text in parts.items() if name != "summary" and text
+    ]
+    path.with_suffix(".md").write_text("\n\n".join(titled) + "\n")
     if not into_pages:
         return
     for page, names in PAGES.items():
         text = (ROOT / page).read_text() if (ROOT / page).exists() else ""
         for name in names:
             if f"<!-- gpu-{name}:begin -->" in text:
-                table = f"{head(rows)}\n\n{parts[name]}" if parts[name] else "Not measured yet."
+                table = f"{heads[name]}\n\n{parts[name]}" if parts[name] else "Not measured yet."
                 _runner.write_between(ROOT / page, f"gpu-{name}", table)
 
 
-def head(rows: list[Row]) -> str:
-    """One line that says where the numbers come from."""
-    facts = {row["name"]: row["note"] for row in rows if row["section"] == "machine"}
+def head(rows: list[Row], section: str) -> str:
+    """One line that says where the numbers of a section come from."""
+    machines = [row for row in rows if row["section"] == "machine"]
+    facts = {row["name"]: row["note"] for row in machines if section in row["work"].split()}
     versions = (f"{name} {facts[name]}" for name in ("torch", "triton", *PEERS) if name in facts)
     return f"{facts.get('gpu', 'GPU')}, {', '.join(versions)}; {facts.get('date', '')}."
 
@@ -215,6 +219,18 @@ PARTS: dict[str, Callable[[list[Row]], str]] = {
     "losses": losses,
     "programs": programs,
     "goals": goals,
+}
+# The section whose machine stands above a table, where it has rows of several.
+SECTIONS = {
+    "summary": "rows",
+    "contracts": "contract_rows",
+    "rows": "rows",
+    "errors": "contract_rows",
+    "attention": "attention",
+    "decoding": "decoding",
+    "losses": "losses",
+    "programs": "first",
+    "goals": "goals",
 }
 TITLES = {
     "contracts": "Contracts",

@@ -181,7 +181,8 @@ def row(parts, **known: object) -> dict[str, str]:
 def measured(parts) -> list[dict[str, str]]:
     """A sheet with something of everything."""
     rows = [
-        row(parts, section="machine", name=name, note=note) for name, note in (("gpu", "NVIDIA X1"), ("torch", "9.9"))
+        row(parts, section="machine", work="rows losses", name=name, note=note)
+        for name, note in (("gpu", "NVIDIA X1"), ("torch", "9.9"))
     ]
     for dtype in ("float32", "bfloat16"):
         here = {"section": "rows", "shape": "8192x4096", "dtype": dtype, "way": "forward"}
@@ -230,7 +231,8 @@ def test_tables_say_what_the_rows_say(parts):
     assert "1,234" in tables.losses(rows)
     assert "1 of 2 contracts kept." in tables.contracts(rows)
     assert "Broken: sparsemax float32 flat: 2 > 1" in tables.contracts(rows)
-    assert tables.head(rows).startswith("NVIDIA X1, torch 9.9")
+    assert tables.head(rows, "rows").startswith("NVIDIA X1, torch 9.9")
+    assert "NVIDIA X1" not in tables.head(rows, "goals")  # measured on another machine
 
 
 def test_tables_go_between_their_markers(parts, tmp_path, monkeypatch):
@@ -292,7 +294,10 @@ def test_rehearsal_goes_through_everything(parts, tmp_path):
     assert run("--tables", "--results", str(tmp_path)).returncode == 0
     assert run("--scale", "tiny", "--only", "losses", "--results", str(tmp_path)).returncode == 0
     again = parts.sheet.read(tmp_path / "gpu-none.csv")
-    assert [r["section"] for r in again] == [r["section"] for r in rows]
+    measured = [[r["section"] for r in each if r["section"] != "machine"] for each in (again, rows)]
+    assert measured[0] == measured[1]
+    machines = {r["work"] for r in again if r["section"] == "machine"}
+    assert machines == {"losses", " ".join(section for section in rows[0]["work"].split() if section != "losses")}
 
 
 def test_goals_are_measured_line_by_line(parts, sheet, monkeypatch):
