@@ -57,6 +57,7 @@ IMAGE_REGISTERS = 128  # the same of images: four programs of four warps then ru
 STRING_WARPS = 2**16 // (32 * STRING_REGISTERS)  # of a program, at most: a multiprocessor has 65536 registers
 LONG_BLOCK = Tile(1, 4096, 8)  # a block of a long row
 LONG_BLOCKS = Blocks(4, 4096, 8)
+LISTED_ENTRIES = 2048  # of a long row, at most, that are listed one by one where too many groups have candidates
 MAX_CANDIDATES = {False: 4096, True: 8192}  # entries of a long row that are loaded again; True: of a general power
 
 

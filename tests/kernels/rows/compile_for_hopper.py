@@ -108,7 +108,7 @@ def main() -> None:
         for dtype in ("fp32", "bf16"):
             compiled(entmax_power_kernel, FORWARD, dtype, 1, **constants, UNMASKED=True, R=4, C=4, L=32)
             compiled(entmax_power_kernel, FORWARD, dtype, 2, **constants, UNMASKED=False, R=1, C=8, L=512)
-            sizes = {"UNMASKED": dtype == "fp32", "DEPTH": 4, "BLOCK": 4096, "GROUP": 16, "LIST": 256}
+            sizes = {"UNMASKED": dtype == "fp32", "DEPTH": 4, "BLOCK": 4096, "GROUP": 16, "LIST": 256, "ENTRIES": 2048}
             compiled(entmax_power_long_kernel, FORWARD, dtype, 8, **constants, **sizes)
     compiled(entmax_any_alpha_kernel, FORWARD, "fp32", PER_ROW=True, UNMASKED=True, R=1, C=8, L=512)
     compiled(entmax_any_alpha_kernel, FORWARD, "bf16", 1, PER_ROW=False, alpha_ptr=None, UNMASKED=False, R=4, C=4, L=32)

@@ -324,6 +324,7 @@ def long_rows(monkeypatch, run_time_loops):
         monkeypatch.setattr(rows, "candidate_blocks", lambda size, power: tiles.Blocks(2, 4, 1))
         monkeypatch.setattr(rows, "LONG_BLOCKS", tiles.Blocks(2, 4, 1))
         monkeypatch.setattr(rows, "MAX_CANDIDATES", {False: 16, True: 16})  # two groups
+        monkeypatch.setattr(rows, "LISTED_ENTRIES", 8)
 
 
 LONG = 70001 if DEVICE == "cuda" else 18
@@ -348,6 +349,21 @@ def test_long_rows(long_rows, name: str, alpha: float):
     dz = getattr(rows, f"{name}_vjp")(p, g, alpha, 1)
     wanted = getattr(reference, f"{name}_vjp")(p.double(), g.double(), alpha, 1)
     torch.testing.assert_close(dz.double(), wanted, rtol=2e-5, atol=4e-7 * max(1, float(wanted.abs().max())))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("alpha", [1.25, 1.3, 1.5, 2.0])
+def test_long_rows_are_right_however_many_entries_are_listed(long_rows, alpha: float, dtype: torch.dtype):
+    """Few: their groups are listed; more, in more groups than there is room for: they themselves; else none is."""
+    sizes = torch.tensor([1, 2, 3, 5, 8, 9, LONG] if DEVICE == "cpu" else [1, 250, 300, 2000, 2100, 9000, LONG])
+    rank = torch.stack([torch.randperm(LONG) for _ in sizes])
+    z = torch.where(rank < sizes[:, None], 1e-4 * torch.randn(len(sizes), LONG), -50.0).to(DEVICE, dtype)
+    z[:, 1] = -INF
+    p = rows.entmax(z, alpha, 1)
+    wanted = exact("entmax", z, alpha)
+    slack = {"rtol": 0, "atol": 4e-7} if dtype is torch.float32 else {"rtol": 2**-8, "atol": 1e-7}
+    torch.testing.assert_close(p.double(), wanted.double(), **slack)
+    assert torch.equal(p > 0, wanted > 0)
 
 
 @pytest.mark.parametrize("alpha", ABOVE_TWO)

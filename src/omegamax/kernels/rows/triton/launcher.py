@@ -39,6 +39,7 @@ from omegamax.kernels.tiles import (
     ANY_ALPHA_REGISTERS,
     LONG_BLOCK,
     LONG_BLOCKS,
+    LISTED_ENTRIES,
     MAX_CANDIDATES,
     any_alpha_tile,
     candidate_blocks,
@@ -172,7 +173,7 @@ def _power(call: Call) -> None:
 def _power_long(call: Call) -> None:
     kind, integer, fraction = call.exponent
     power = kind is Kind.ENTMAX_POWER
-    constants = (kind.value, integer, fraction > 0, *_candidates(call, power))
+    constants = (kind.value, integer, fraction > 0, *_candidates(call, power), LISTED_ENTRIES)
     _list_candidates(entmax_power_long_kernel, call, (fraction, *call.sizes, *constants), power)
 
 

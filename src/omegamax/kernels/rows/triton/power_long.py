@@ -3,8 +3,9 @@
 While a row is read, zeros are written to the result and the maxima of ``BLOCK`` groups are kept, every ``BLOCK``-th
 entry belonging to one group. The threshold of these maxima is a lower bound of that of the row, so that only groups
 whose maximum is above it can have support. Their indices are listed, their entries loaded again, the threshold solved
-for those, and their probabilities written over the zeros. Where too many groups are left, as in nearly constant rows,
-the row is read once for each Newton step.
+for those, and their probabilities written over the zeros. Where too many groups are left, the row is read once more and
+the entries above the lower bound are listed one by one, which are hardly more than the support. Where these are too many,
+too, as in nearly constant rows, the row is read once for each Newton step.
 """
 
 from __future__ import annotations
@@ -50,16 +51,18 @@ def entmax_power_long_kernel(
     BLOCK: tl.constexpr,
     GROUP: tl.constexpr,
     LIST: tl.constexpr,
+    ENTRIES: tl.constexpr,
 ):
     """Compute probabilities ``p [rows, K]`` of scores ``z``, one row for each program.
 
-    ``list [rows, LIST]`` is scratch memory for the indices of groups, each of at most ``GROUP`` entries. ``DEPTH``
-    blocks are loaded at a time; ``UNMASKED``: ``K`` is a multiple of them. Other constants are those of ``power``.
+    ``list [rows, ENTRIES]`` is scratch memory for the indices of at most ``LIST`` groups, each of at most ``GROUP``
+    entries, or else for those of entries. ``DEPTH`` blocks are loaded at a time; ``UNMASKED``: ``K`` is a multiple of
+    them. Other constants are those of ``power``.
     """
     row = tl.program_id(0).to(tl.int64)
     z_ptr += row * z_stride
     p_ptr += row * K
-    list_ptr += row * LIST
+    list_ptr += row * ENTRIES
     q = exponent(fraction, KIND, N)
     maxima = tl.full([1, 1, BLOCK], float("-inf"), tl.float32)
     for start in range(0, K, DEPTH * BLOCK):
@@ -73,19 +76,70 @@ def entmax_power_long_kernel(
     t, step, curvature = solve_power_threshold(maxima, lowest, fraction, KIND, N, FRACTIONAL, 1e-3)
     if KIND != SPARSEMAX:
         t += step
-    candidate = distance_above(maxima, t - 1e-3 * tl.abs(t), q, KIND) > 0.0  # lower, as a step may have gone too far
-    found = tl.sum(candidate.to(tl.int32))
-    if (found <= LIST) & finite:
+    level = t - 1e-3 * tl.abs(t)  # lower, as a step may have gone too far
+    candidate = distance_above(maxima, level, q, KIND) > 0.0
+    groups = tl.sum(candidate.to(tl.int32))
+    entries = groups + ENTRIES + 1  # more than there is room for
+    if (groups > LIST) & (groups <= ENTRIES) & finite:
+        entries = list_entries(z_ptr, list_ptr, top, level, q, K, KIND, UNMASKED, BLOCK, ENTRIES)
+    if (groups <= LIST) & finite:
         at = tl.cumsum(candidate.to(tl.int32), 2) - 1
         tl.store(list_ptr + at, tl.arange(0, BLOCK)[None, None, :], mask=candidate)
         tl.debug_barrier()  # makes the lists and the zeros of other threads visible
         at = tl.arange(0, LIST * GROUP)[None, None, :]
-        column = tl.load(list_ptr + at // GROUP, mask=at // GROUP < found, other=K) + at % GROUP * BLOCK
-        x = tl.load(z_ptr + column, mask=column < K, other=float("-inf")).to(tl.float32) - top
-        p = finish_power(x, top, t, curvature, fraction, KIND, N, FRACTIONAL)
-        tl.store(p_ptr + column, p, mask=(column < K) & (p > 0.0))
+        column = tl.load(list_ptr + at // GROUP, mask=at // GROUP < groups, other=K) + at % GROUP * BLOCK
+        solve_listed(z_ptr, p_ptr, column, top, t, curvature, fraction, K, KIND, N, FRACTIONAL)
+    elif entries <= ENTRIES:
+        tl.debug_barrier()
+        at = tl.arange(0, ENTRIES)[None, None, :]
+        column = tl.load(list_ptr + at, mask=at < entries, other=K)
+        solve_listed(z_ptr, p_ptr, column, top, t, curvature, fraction, K, KIND, N, FRACTIONAL)
     elif tl.max((top != float("-inf")).to(tl.int32)) > 0:
         solve_by_passes(z_ptr, p_ptr, top, t, curvature, fraction, K, KIND, N, FRACTIONAL, UNMASKED, BLOCK)
+
+
+@triton.jit
+def list_entries(
+    z_ptr,
+    list_ptr,
+    top,
+    level,
+    q,
+    K,
+    KIND: tl.constexpr,
+    UNMASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ENTRIES: tl.constexpr,
+):
+    """List the entries of a row above a level, in their order, while there is room; return how many there are."""
+    count = 0
+    for start in range(0, K, BLOCK):
+        x, column = load_blocks(z_ptr, start, K, UNMASKED, 1, BLOCK)
+        above = (distance_above(x - top, level, q, KIND) > 0.0).to(tl.int32)
+        at = count + tl.cumsum(above, 2) - 1
+        tl.store(list_ptr + at, column, mask=(above > 0) & (at < ENTRIES))
+        count += tl.sum(above)
+    return count
+
+
+@triton.jit
+def solve_listed(
+    z_ptr,
+    p_ptr,
+    column,
+    top,
+    t,
+    curvature,
+    fraction,
+    K,
+    KIND: tl.constexpr,
+    N: tl.constexpr,
+    FRACTIONAL: tl.constexpr,
+):
+    """Solve a row, from threshold ``t`` on, for the entries at some columns, and write their probabilities."""
+    x = tl.load(z_ptr + column, mask=column < K, other=float("-inf")).to(tl.float32) - top
+    p = finish_power(x, top, t, curvature, fraction, KIND, N, FRACTIONAL)
+    tl.store(p_ptr + column, p, mask=(column < K) & (p > 0.0))
 
 
 @triton.jit
