@@ -37,9 +37,9 @@ from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel
 from omegamax.kernels.tiles import (
     ABOVE_TWO_REGISTERS,
     ANY_ALPHA_REGISTERS,
+    LISTED_ENTRIES,
     LONG_BLOCK,
     LONG_BLOCKS,
-    LISTED_ENTRIES,
     MAX_CANDIDATES,
     any_alpha_tile,
     candidate_blocks,

@@ -4,8 +4,8 @@ While a row is read, zeros are written to the result and the maxima of ``BLOCK``
 entry belonging to one group. The threshold of these maxima is a lower bound of that of the row, so that only groups
 whose maximum is above it can have support. Their indices are listed, their entries loaded again, the threshold solved
 for those, and their probabilities written over the zeros. Where too many groups are left, the row is read once more and
-the entries above the lower bound are listed one by one, which are hardly more than the support. Where these are too many,
-too, as in nearly constant rows, the row is read once for each Newton step.
+the entries above the lower bound are listed one by one, which are hardly more than the support. Where these are too
+many, too, as in nearly constant rows, the row is read once for each Newton step.
 """
 
 from __future__ import annotations
