@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from nn.launches import count_launches
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import omegamax
-from omegamax import kernels
-from omegamax.losses import _support
+from omegamax import _checks, kernels
+from omegamax.losses import _chunks, _class_blocks, _support
 
 F64 = torch.float64
 GPU = "cuda" if torch.cuda.is_available() else "cpu"  # where kernels of a GPU run, interpreted if there is none
@@ -195,6 +197,52 @@ def test_half_precision_by_kernels(fused):
         torch.testing.assert_close(ours, theirs, rtol=4e-3, atol=1e-3)
 
 
+class LargestSingle(TorchDispatchMode):
+    """Entries of the largest tensor in float32 that an operation returns."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.dtype is torch.float32:
+            self.entries = max(self.entries, result.numel())
+        return result
+
+
+@interpreted
+@pytest.mark.parametrize("chunk", [4, 20], ids=["scores computed again", "one chunk"])
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weights_by_blocks_of_classes(monkeypatch, chunk: int, alpha: float, smoothing: float):
+    """No sum over chunks in float32, as large as the weights; as exact as the loss of all scores."""
+    pytest.importorskip("triton", minversion="3.4")
+    if GPU == "cpu":
+        monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
+    for module in (_chunks, _class_blocks):
+        monkeypatch.setattr(module, "PRODUCT_ENTRIES", 64 * 128)
+    monkeypatch.setattr(_support, "FEW", {2: 1000})  # no lists
+    monkeypatch.setattr(_checks, "dispatch_mode_count", lambda: 0)  # nor another way because a mode looks on
+    kind = {"dtype": torch.float16, "device": GPU}
+    leaves = [torch.randn(20, 128, **kind), torch.randn(150, 128, **kind) / 4, torch.randn(150, **kind)]
+    hidden, weight, bias = (x.requires_grad_() for x in leaves)
+    target = torch.randint(150, (20,), device=GPU)
+    target[:3] = torch.tensor([-100, 0, 149])
+
+    def of_scores(h, w, b):
+        return omegamax.entmax_loss(F.linear(h, w, b), target, alpha, label_smoothing=smoothing)
+
+    with LargestSingle() as largest:
+        loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, chunk, bias=bias, label_smoothing=smoothing)
+    assert largest.entries < weight.numel()
+    exact = of_scores(hidden.double(), weight.double(), bias.double())
+    with omegamax.backend("reference"):
+        plain = of_scores(hidden, weight, bias)
+    slack = torch.finfo(torch.float16).eps
+    for ours, theirs, truth in zip(*(grads(x, hidden, weight, bias) for x in (loss, plain, exact)), strict=True):
+        assert ours.dtype is torch.float16
+        assert (ours - truth).abs().max() <= 2 * (theirs - truth).abs().max() + slack * truth.abs().max()
+
+
 @interpreted
 def test_smoothing_by_kernels(fused):
     hidden, weight, _, target = parts(5, bias=False, dtype=torch.float32, device=GPU)
@@ -207,6 +255,61 @@ def test_smoothing_by_kernels(fused):
     loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, 3, label_smoothing=0.2)
     exact = omegamax.entmax_loss(hidden.double() @ weight.double().T, target, alpha.double(), label_smoothing=0.2)
     torch.testing.assert_close(grads(loss, alpha), grads(exact, alpha), rtol=1e-5, atol=2e-6)
+
+
+@interpreted
+@pytest.mark.skipif(GPU == "cuda", reason="the next test captures a graph there, which shows the same")
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("long", [False, True])
+def test_nothing_waits_for_a_learnt_alpha(monkeypatch, reduction: str, smoothing: float, long: bool):
+    """Without lists, as while a graph is captured."""
+    pytest.importorskip("triton", minversion="3.4")
+    from omegamax.kernels.choice import choose
+    from omegamax.kernels.losses.triton import launcher
+
+    monkeypatch.setattr(kernels, "takes_half", lambda op, z: op == "entmax_loss")
+    monkeypatch.setattr(_support.SupportGradients, "takes", lambda *_: False)
+    if long:
+        monkeypatch.setattr(launcher, "choose", lambda op, case, itemsize, _: choose(op, case, itemsize, 10**6))
+    alpha = torch.tensor(1.4, requires_grad=True)
+    hidden, weight, bias, target = parts(2, 4, dtype=torch.float32)
+
+    def linear():
+        options = {"bias": bias, "reduction": reduction, "label_smoothing": smoothing}
+        return omegamax.linear_entmax_loss(hidden, weight, target, alpha, 3, **options)
+
+    def of_scores():
+        scores = F.linear(hidden, weight, bias).movedim(-1, 1)
+        return omegamax.entmax_loss(scores, target, alpha, reduction=reduction, label_smoothing=smoothing)
+
+    for step in (linear, of_scores):
+        for launched in count_launches(step, (hidden, weight, bias, alpha)):
+            assert not launched.waits, launched.waits
+
+
+@pytest.mark.skipif(GPU == "cpu", reason="graphs are captured on a GPU")
+@pytest.mark.parametrize("alpha", ["learnt", 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("size", [1000, 9000])
+def test_a_step_is_captured_as_a_graph(monkeypatch, size: int, alpha):
+    hidden, weight = torch.randn(600, 16, device=GPU), torch.randn(size, 16, device=GPU)
+    target = torch.randint(size, (600,), device=GPU)
+    leaves = [hidden.requires_grad_(), weight.requires_grad_()]
+    if alpha == "learnt":
+        leaves.append(alpha := torch.tensor(1.4, device=GPU, requires_grad=True))
+
+    def step() -> list[torch.Tensor]:
+        loss = omegamax.linear_entmax_loss(hidden, weight, target, alpha, 256)
+        return [loss, *torch.autograd.grad(loss, leaves)]
+
+    with monkeypatch.context() as patch:  # compiles what is captured, where there are no lists
+        patch.setattr(_support.SupportGradients, "takes", lambda *_: False)
+        wanted = step()
+    with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
+        found = step()
+    graph.replay()
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])

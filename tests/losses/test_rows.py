@@ -92,9 +92,11 @@ def test_one_alpha_for_each_row(size: int, steep: bool):
     torch.testing.assert_close(found.double(), dz, rtol=0, atol=6e-7)
 
 
-@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0])
-def test_edge_case_rows(size: int, alpha: float):
+@pytest.mark.parametrize("alpha", [1.0, 4 / 3, 1.5, 2.0, 3.0, INF, "rows", "steep rows"])
+def test_edge_case_rows(size: int, alpha):
     z, index = rows(size)
+    if not isinstance(alpha, float):
+        alpha = torch.full((6,), 3.0 if alpha == "steep rows" else 1.3, device=DEVICE)
     z[0], z[1, 4], z[2, 3], z[3, 0] = -INF, math.nan, INF, -INF
     index[3] = 0
     value, state, _ = loss.entmax_loss(z, index, alpha, 0.0, False)
@@ -106,6 +108,37 @@ def test_edge_case_rows(size: int, alpha: float):
     assert bool(dz[1].isnan().all())
     assert not bool(dz[2].any())  # left out, and so is its NaN
     assert bool(dz[3:].isfinite().all())
+
+
+def test_steep_rows_with_many_entries_in_the_support(size: int):
+    """Long rows of which what is kept does not tell the support, so that they are read again; ties, masks, far away."""
+    z, index = rows(size)
+    z /= 1000
+    z[5] = z[0] + 1000
+    alpha = torch.tensor([2.01, 2.5, 3.0, 40.0, 6.0, INF], device=DEVICE)
+    value, state, slope = loss.entmax_loss(z, index, alpha, 0.0, True)
+    wanted, dz, d_alpha = exact(z, index, alpha)
+    torch.testing.assert_close(value.double(), wanted, rtol=4e-7, atol=1e-6)
+    torch.testing.assert_close(slope.double(), d_alpha[:, 0], rtol=2e-6, atol=2e-6)
+    found = loss.entmax_loss_vjp(z, index, state, torch.ones_like(value), alpha, 0.0, False)
+    torch.testing.assert_close(found.double(), dz, rtol=0, atol=6e-7)
+    lists = loss.list_support(z, index, state, torch.ones_like(value), alpha, loss.SupportLists.empty(z, size))
+    for i, count in enumerate(lists.counts.tolist()):
+        listed = torch.zeros(size, device=DEVICE).index_put_((lists.columns[i, :count],), lists.values[i, :count])
+        assert torch.equal(listed, found[i])
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 2.5, 3.0])
+def test_an_entry_that_is_dropped_and_in_the_support(size: int, alpha: float):
+    """Of long rows four entries are kept for each position in a block; here a fifth is little below them."""
+    z = torch.full((1, size), -10.0, device=DEVICE)
+    z[0, torch.arange(5) * loss.LONG_BLOCK % size] = torch.tensor([0.0, 0.0, 0.0, 0.0, -0.01], device=DEVICE)
+    index = torch.zeros(1, dtype=torch.long, device=DEVICE)
+    value, state, _ = loss.entmax_loss(z, index, alpha, 0.0, False)
+    wanted, dz, _ = exact(z, index, alpha)
+    torch.testing.assert_close(value.double(), wanted, rtol=4e-7, atol=1e-6)
+    found = loss.entmax_loss_vjp(z, index, state, torch.ones_like(value), alpha, 0.0, False)
+    torch.testing.assert_close(found.double(), dz, rtol=0, atol=6e-7)
 
 
 def test_flat_rows_have_all_entries_in_the_support(size: int):

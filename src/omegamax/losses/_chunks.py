@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omegamax.losses import _rows
+from omegamax.losses._class_blocks import HALF, PRODUCT_ENTRIES, ScoresAgain, add_product, blocks, write_by_classes
 from omegamax.losses._fenchel_young import clip_negative, full_precision
 from omegamax.losses._support import SupportGradients
 from omegamax.losses._targets import at_class
@@ -50,14 +51,15 @@ def losses_and_gradients(
         wanted: which gradients, in the order of the inputs.
     """
     losses = torch.empty_like(each)
-    sums = Sums(inputs, wanted)
-    parts = [slice(start, start + options.chunk) for start in range(0, len(index), options.chunk)]
+    parts = list(blocks(len(index), options.chunk))
+    again = ScoresAgain(inputs, index, each, options) if ScoresAgain.pays(inputs, options, len(parts)) else None
+    sums = Sums(inputs, wanted, scale, again, alone=len(parts) == 1)
     for part in parts:
         _step(inputs, sums, part, index[part], each[part], options, losses[part])
     for part in sums.support.pop_missed(parts):
         sums.support.given_up, sums.wanted = True, (*wanted[:3], False)  # alpha has had its part
         _step(inputs, sums, part, index[part], each[part], options, losses[part])
-    return losses, sums.total(scale)
+    return losses, sums.total()
 
 
 def tangents_of_losses(inputs: LinearScores, changes: LinearScores, index: Tensor, options: ChunkOptions) -> Tensor:
@@ -94,41 +96,67 @@ def _step(
 
 
 class Sums:
-    """Gradients summed over chunks, in single precision at least."""
+    """Gradients summed over chunks, in single precision at least, and rounded once.
 
-    def __init__(self, inputs: LinearScores, wanted: Sequence[bool]):
+    Args:
+        scale: what they are multiplied by after all.
+        again: for the gradient in the weights by blocks of classes, instead of a sum over chunks.
+        alone: whether there is one chunk only, so that nothing is summed up.
+    """
+
+    def __init__(
+        self,
+        inputs: LinearScores,
+        wanted: Sequence[bool],
+        scale: Tensor | None,
+        again: ScoresAgain | None,
+        alone: bool,
+    ):
         self.inputs = inputs
         self.wanted = wanted
+        self.scale = scale
+        self.again = again
+        self.alone = alone
         self.hidden = torch.empty_like(inputs.hidden) if wanted[0] else None
-        self.weight: Tensor | None = None
+        self.weight: Tensor | None = None  # in single precision at least, without the scale
+        self.rounded: Tensor | None = None  # in the precision of the weights, with the scale
         self.bias = _wide_zeros(inputs.bias) if wanted[2] and inputs.bias is not None else None
         self.alpha = torch.zeros_like(inputs.alpha) if wanted[3] else None  # type: ignore[arg-type]
         self.support = SupportGradients(inputs)
 
-    def add(self, part: slice, d_scores: Tensor) -> None:
-        """Add the part of some tokens, given the gradient in all their scores."""
+    def add(self, part: slice, d_scores: Tensor, state: Tensor | None = None) -> None:
+        """Add the part of some tokens, given the gradient in all their scores, and the state a kernel made it from."""
         if self.hidden is not None:
             torch.mm(d_scores, self.inputs.weight, out=self.hidden[part])
-        if self.wanted[1]:
-            self.weight = _with_product(self.weight, d_scores.T, self.inputs.hidden[part])
         if self.bias is not None:
             self.bias += d_scores.sum(0, dtype=self.bias.dtype)
+        if not self.wanted[1]:
+            return
+        hidden = self.inputs.hidden[part]
+        if self.again is not None and state is not None:
+            self.again.keep(part, state)
+        elif self.alone and hidden.dtype in HALF:
+            block = max(PRODUCT_ENTRIES // max(hidden.shape[1], 1), 1)
+            self.rounded = write_by_classes(self.inputs, self.scale, block, lambda classes: d_scores[:, classes])
+        else:
+            self.weight = add_product(self.weight, d_scores.T, hidden)
 
     def add_alpha(self, slopes: Tensor) -> None:
         self.alpha += slopes.sum().reshape(self.alpha.shape).to(self.alpha.dtype)  # type: ignore[operator, union-attr]
 
-    def total(self, scale: Tensor | None) -> list[Tensor | None]:
-        """Return the gradients times ``scale``, in the dtypes of the inputs."""
-        dtype = self.inputs.hidden.dtype
-        weight = self.weight
-        if self.wanted[1] and weight is None:
-            # All of it comes from the lists, each row in one go: no sum needs more precision than its result.
-            weight = torch.zeros_like(self.inputs.weight)
+    def total(self) -> list[Tensor | None]:
+        """Return the gradients times the scale, in the dtypes of the inputs."""
+        dtype, scale = self.inputs.hidden.dtype, self.scale
+        if self.again is not None and self.again.kept:
+            self.rounded = write_by_classes(self.inputs, scale, self.again.block, self.again.d_scores)
+        if self.wanted[1] and self.weight is None:
+            # What the lists add is a sum in one go for each row: none needs more precision than its result.
+            weight = torch.zeros_like(self.inputs.weight) if self.rounded is None else self.rounded
             self.support.add_to(weight, None, scale)
             self.support.add_to(None, self.bias, None)
         else:
-            self.support.add_to(weight, self.bias, None)
-            weight = _scale(weight, scale, dtype)
+            self.support.add_to(self.weight, self.bias, None)
+            weight = _scale(self.weight, scale, dtype)  # type: ignore[assignment]
         found = [_scale(self.hidden, scale, dtype), weight, _scale(self.bias, scale, dtype)]
         return [*found, None if self.alpha is None else _scale(self.alpha, scale, self.alpha.dtype)]
 
@@ -168,23 +196,11 @@ def _by_kernels(inputs, sums, part, scores, index, each, options, losses) -> Non
         return
     if not options.smoothing and sums.support.takes(part, scores, index, state, each, alpha, sums.hidden):
         return
-    sums.add(part, loss.entmax_loss_vjp(scores, index, state, each, alpha, options.smoothing, in_place=True))
+    sums.add(part, loss.entmax_loss_vjp(scores, index, state, each, alpha, options.smoothing, in_place=True), state)
 
 
 def _by_row(alpha: float | Tensor, like: Tensor) -> float | Tensor:
     return alpha.detach().to(like.dtype).reshape(1, 1) if isinstance(alpha, Tensor) else alpha
-
-
-def _with_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Compute ``total + left @ right`` in place; half precision is multiplied as such and added up in float32."""
-    wide = torch.promote_types(right.dtype, torch.float32)
-    if right.dtype == wide:
-        return left @ right if total is None else total.addmm_(left, right)
-    if right.is_cuda and "dtype_out" in torch.ops.aten.addmm.overloads():
-        if total is None:
-            return torch.mm(left, right, out_dtype=wide)
-        return torch.addmm(total, left, right, out_dtype=wide, out=total)
-    return (left @ right).to(wide) if total is None else total.add_(left @ right)
 
 
 def _scale(x: Tensor | None, scale: Tensor | None, dtype: torch.dtype) -> Tensor | None:

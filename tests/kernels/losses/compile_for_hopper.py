@@ -15,7 +15,7 @@ from omegamax.kernels.losses.triton.tile import entmax_loss_kernel, entmax_loss_
 
 SCORES = ("z_ptr", "y_ptr", "out_ptr", "weight_ptr", "hidden_ptr")
 NUMBERS = ("value_ptr", "state_ptr", "slope_ptr", "alpha_ptr", "g_ptr")
-TYPES = {name: "*fp32" for name in NUMBERS} | {name: "fp32" for name in ("alpha", "smoothing", "slack")}
+TYPES = {name: "*fp32" for name in NUMBERS} | {name: "fp32" for name in ("alpha", "smoothing", "share", "slack")}
 TYPES |= {"index_ptr": "*i64", "token_ptr": "*i64", "first_ptr": "*i64", "count_ptr": "*i32", "column_ptr": "*i32"}
 
 
@@ -35,10 +35,7 @@ def main() -> None:
         compiled(entmax_loss_soft_kernel, "bf16", **which, SLOPE=tensor, BLOCK=256)
         compiled(entmax_loss_soft_vjp_kernel, "fp32", **which, R=2, BLOCK=256)
         compiled(list_support_kernel, "bf16", **which, K=50000, BLOCK=256)
-        if not tensor:
-            compiled(entmax_loss_long_kernel, "bf16", **which, SMOOTH=False, SLOPE=False, K=50000, BLOCK=256)
-    learnt = {"KIND": Kind.ENTMAX.value, "PER_ROW": True, "SMOOTH": True, "SLOPE": True}
-    compiled(entmax_loss_long_kernel, "fp32", **learnt, K=50000, BLOCK=256)
+        compiled(entmax_loss_long_kernel, "bf16", **which, SMOOTH=tensor, SLOPE=tensor, K=50000, BLOCK=256)
     for kernel in (gather_rows_kernel, scatter_rows_kernel):
         compiled(kernel, "bf16", EACH=4, BLOCK=256)
     with compiled_launches():
@@ -46,6 +43,7 @@ def main() -> None:
             z, classes = torch.zeros(2, LOSS_ROW), torch.zeros(2, dtype=torch.long)
             launcher.entmax_loss(z, classes, alpha, 0.1, True)
             launcher.entmax_loss_vjp(z, classes, torch.zeros(2, 3), torch.zeros(2), alpha, 0.1, False)
+        for alpha in (1.5, 1.3, 3.0, torch.tensor([1.5, 3.0])):
             launcher.entmax_loss(torch.zeros(2, 10 * LOSS_ROW), classes, alpha, 0.1, True)
         launcher.entmax_loss(z, z, 1.5, 0.1, True)
         launcher.entmax_loss_vjp(z, z, torch.zeros(2, 3), torch.zeros(2), 1.5, 0.1, False)

@@ -18,7 +18,7 @@ pytest.importorskip("triton", minversion="3.4")
     [
         ("rows", 83),
         ("bounds", 11),
-        ("losses", 41),
+        ("losses", 43),
         ("attention", 63),
         ("contour", 18),
         ("moments", 16),

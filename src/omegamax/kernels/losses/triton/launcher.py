@@ -6,27 +6,23 @@ the file lists the support of each row of the gradient, and multiplies two matri
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from omegamax._numerics import on_support, tsallis_log, tsallis_log_alpha
-from omegamax.kernels.choice import Case, Parameter, choose, entmax_case, kind_of
+from omegamax.kernels.choice import Parameter, choose, entmax_case, kind_of
 from omegamax.kernels.kinds import Kind
 from omegamax.kernels.losses.triton.long import entmax_loss_long_kernel
 from omegamax.kernels.losses.triton.projection import gather_rows_kernel, list_support_kernel, scatter_rows_kernel
 from omegamax.kernels.losses.triton.soft_targets import entmax_loss_soft_kernel, entmax_loss_soft_vjp_kernel
 from omegamax.kernels.losses.triton.tile import entmax_loss_kernel, entmax_loss_vjp_kernel
-from omegamax.kernels.rows import reference
 from omegamax.kernels.tiles import power_of_2
 from omegamax.kernels.triton.launch import on_device
 
 LONG_BLOCK = 1024  # entries of the block of a long row, of each position of which a program keeps four
 VJP_BLOCK = 2048  # entries of a row, at most, that a program of the backward pass takes
 LIST_BLOCK = 1024  # entries of a row that are searched for support at once
-PLAIN_ENTRIES = 1 << 24  # entries of rows that plain torch takes at a time
 
 
 VJP_KERNELS = {
@@ -59,13 +55,6 @@ def entmax_loss(
         return value, state, slopes
     case, kind, (alphas, scalar) = entmax_case(alpha), kind_of(alpha), _split(alpha)
     kernel = choose("entmax_loss", case, z.itemsize, size)[0]
-    if kernel == "entmax_loss_long_kernel" and alphas is not None:
-        # Waits for the GPU. Rows of a vocabulary with alpha above 2 are rare enough to be left to plain torch.
-        if bool((alphas > 2).any()):
-            kernel = choose("entmax_loss", Case.ALPHA_ABOVE_2, z.itemsize, size)[0]
-        kind = Kind.ENTMAX
-    if kernel == "reference.entmax":
-        return _plain_loss(z, target, alpha, smoothing, slope)
     with on_device(z):
         tensors = (z, target.contiguous(), value, state, slopes, alphas, scalar)
         scalars = (float(smoothing), count, size, z.stride(0))
@@ -82,9 +71,22 @@ def entmax_loss(
 
 
 def entmax_loss_vjp(
-    z: Tensor, target: Tensor, state: Tensor, g: Tensor, alpha: Parameter, smoothing: float, in_place: bool
+    z: Tensor,
+    target: Tensor,
+    state: Tensor,
+    g: Tensor,
+    alpha: Parameter,
+    smoothing: float,
+    in_place: bool,
+    classes: int | None = None,
 ) -> Tensor:
-    """Return ``g (p - y)``, ``[N, K]``, from the state of the loss; ``in_place`` overwrites the scores."""
+    """Return ``g (p - y)``, ``[N, K]``, from the state of the loss.
+
+    Args:
+        in_place: overwrite the scores.
+        classes: of how many the scores are a few, next to each other; None: all. Index 0 is the first of these few, and
+            an index that is none of them stands for another class.
+    """
     count, size = z.shape
     out = z if in_place else torch.empty_like(z, memory_format=torch.contiguous_format)
     if not count:
@@ -97,7 +99,8 @@ def entmax_loss_vjp(
     operation = "soft_entmax_loss_vjp" if soft else "entmax_loss_vjp"
     kernel = VJP_KERNELS[choose(operation, entmax_case(alpha), z.itemsize, size)[0]]
     strides = (z.stride(0), *([target.stride(0)] if soft else []), out.stride(0))
-    scalars = (alphas, scalar, float(smoothing), count, size, *strides, kind.value, alphas is not None)
+    shares = (float(smoothing), *([] if soft else [smoothing / (classes or size)]))
+    scalars = (alphas, scalar, *shares, count, size, *strides, kind.value, alphas is not None)
     with on_device(z):
         tensors = (z, target if soft else target.contiguous(), state, g.contiguous(), out)
         kernel[grid](*tensors, *scalars, R=rows, BLOCK=block, num_warps=_warps(rows * block, 512))
@@ -128,39 +131,6 @@ def _warps(entries: int, each: int) -> int:
 def _split(alpha: Parameter) -> tuple[Tensor | None, float]:
     """Return alpha by row and as a scalar, of which a kernel reads one."""
     return (alpha.contiguous(), 2.0) if isinstance(alpha, Tensor) else (None, float(alpha))
-
-
-def _plain_loss(
-    z: Tensor, index: Tensor, alpha: Parameter, smoothing: float, slope: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the loss by plain torch, some rows at a time."""
-    a = alpha if isinstance(alpha, Tensor) else z.new_full((len(z),), alpha, dtype=torch.float32)
-    parts = (t.split(max(PLAIN_ENTRIES // z.shape[1], 1)) for t in (z, index, a))
-    found = [
-        _plain_rows(x.double(), y[:, None], b[:, None].double(), smoothing) for x, y, b in zip(*parts, strict=True)
-    ]
-    value, state, slopes = (torch.cat(each).float() for each in zip(*found, strict=True))
-    return value, state, slopes if slope else slopes[:0]
-
-
-def _plain_rows(z: Tensor, index: Tensor, a: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    top = z.amax(-1, keepdim=True)
-    x = z - torch.where(top == -math.inf, 0.0, top)
-    p = reference.entmax(z, a)
-    support, safe = on_support(p)
-    infinite = a == math.inf
-    a = torch.where(infinite, 2.0, a)
-    level = -tsallis_log(p.amax(-1, keepdim=True), a)
-    value = torch.where(infinite, 0.0, level + (p.pow(a).sum(-1, keepdim=True) - 1) / a)
-    score = (1 - smoothing) * x.gather(-1, index) + (smoothing * x.mean(-1, keepdim=True) if smoothing else 0.0)
-    value = torch.where(score == -math.inf, math.inf, value - score)
-    value = torch.where(top < math.inf, value, math.nan)
-    slope = (p * (tsallis_log(p, a) / a + tsallis_log_alpha(p, a)) / a).sum(-1, keepdim=True)
-    # Above 2 the smallest entry of the support and its probability, else the level and what float32 leaves of it.
-    above_2 = infinite | (a > 2)
-    first = torch.where(above_2, torch.where(support, x, 0.0).amin(-1, keepdim=True), level.float())
-    second = torch.where(above_2, safe.amin(-1, keepdim=True), level - level.float())
-    return value.squeeze(-1), torch.cat([top, first, second], -1), torch.where(infinite, 0.0, slope).squeeze(-1)
 
 
 class SupportLists(NamedTuple):

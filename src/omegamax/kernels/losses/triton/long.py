@@ -2,7 +2,8 @@
 
 A program reads a row a block at a time, and keeps the four largest of all entries at one position of the blocks. The
 level of the kept entries is at most that of the row. If it is above all entries that were dropped, these have
-probability 0, and it is the level of the row. Otherwise the row is read again for each step from there.
+probability 0, and it is the level of the row. Otherwise the row is read again for each step from there. For alpha > 2
+the same holds of the threshold, from which the support and its smallest probability follow instead of a level.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from omegamax.kernels.losses.triton.tile import (
     solve_loss_level,
     store_loss,
 )
+from omegamax.kernels.rows.triton.above_two import finite_exponents, smallest_step
+from omegamax.kernels.rows.triton.above_two_long import find_support_by_passes, mass_of_row
 from omegamax.kernels.triton.deformed import newton_curvature
 from omegamax.kernels.triton.device import (
     ENTMAX15,
@@ -35,6 +38,7 @@ from omegamax.kernels.triton.device import (
     exp,
     load_alpha,
     log_accurate,
+    positive_power,
     row_max,
     row_sum,
     row_sum3,
@@ -100,7 +104,10 @@ def support_edge(a, t, step, KIND: tl.constexpr):
         e = a - 1.0
         low = tl.where(e > 0.0, t + step - 1.0 / tl.where(e > 0.0, e, 1.0), -INF)
         if KIND == ENTMAX_ABOVE_2:
-            low = tl.where(a > 2.0, t, low)
+            # The least probability of the support is a root of what its score is above the threshold.
+            finite = (a > 2.0) & (a < INF)
+            e = tl.where(finite, e, 2.0)
+            low = tl.where(a > 2.0, t - tl.where(finite, positive_power(step, e) / e, 0.0), low)
     return low - 1e-6 * (1.0 + tl.abs(low))
 
 
@@ -123,7 +130,7 @@ def entmax_loss_long_kernel(
     SLOPE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute what ``entmax_loss_kernel`` does, of long rows, one row for each program, for alpha up to 2."""
+    """Compute what ``entmax_loss_kernel`` does, of long rows, one row for each program."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros([1, 1], tl.int64)
     row_ptr = z_ptr + tl.program_id(0).to(tl.int64) * z_stride
     a = load_alpha(alpha, alpha_ptr, row, rows, PER_ROW, 1)
@@ -170,7 +177,27 @@ def entmax_loss_long_kernel(
 def solve_by_rereading(
     row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Return level, last step, and the sums at them, from a lower bound of the level on, one pass for each step."""
+    """Return what ``solve_loss_level`` does of all entries of a row, and the sums there, one pass for each step."""
+    if KIND == ENTMAX_ABOVE_2:
+        if tl.max(a) > 2.0:
+            t, step = find_smallest_by_rereading(row_ptr, top, a, K, BLOCK)
+        else:
+            t, step = find_level_by_rereading(row_ptr, top, a, t, K, KIND, BLOCK)
+    else:
+        t, step = find_level_by_rereading(row_ptr, top, a, t, K, KIND, BLOCK)
+    powers = tl.zeros([1, BLOCK], tl.float32)
+    changes = tl.zeros([1, BLOCK], tl.float32)
+    for begin in range(0, K, BLOCK):
+        p, power = probabilities_at(shift_scores(load_loss_block(row_ptr, begin, K, BLOCK), top), a, t, step, KIND)
+        powers += power
+        if SLOPE:
+            changes += alpha_slope_terms(p, a)
+    return t, step, row_sum(powers), row_sum(changes)
+
+
+@triton.jit
+def find_level_by_rereading(row_ptr, top, a, t, K: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """Return level and last step of a row, from a lower bound of the level on."""
     _, last = level_bounds(a, K, KIND)
     step = 0.0 * a
     overshot = 0.0 * a
@@ -192,11 +219,25 @@ def solve_by_rereading(
         t = tl.where(moving, tl.minimum(t + step, last), t)
         steps += 1
         go = any_row(moving, s) & (steps < MAX_STEPS)
-    powers = tl.zeros([1, BLOCK], tl.float32)
-    changes = tl.zeros([1, BLOCK], tl.float32)
-    for begin in range(0, K, BLOCK):
-        p, power = probabilities_at(shift_scores(load_loss_block(row_ptr, begin, K, BLOCK), top), a, t, step, KIND)
-        powers += power
-        if SLOPE:
-            changes += alpha_slope_terms(p, a)
-    return t, step, row_sum(powers), row_sum(changes)
+    return t, step
+
+
+@triton.jit
+def find_smallest_by_rereading(row_ptr, top, a, K: tl.constexpr, BLOCK: tl.constexpr):
+    """Return the least score and the least probability of the support of a row whose alpha is above 2."""
+    # The passes are those of the maps, over blocks of three axes.
+    top = tl.reshape(top, [1, 1, 1])
+    e, q, out = finite_exponents(tl.reshape(a, [1, 1, 1]))
+    last, t = find_support_by_passes(row_ptr, top, e, q, out, K, False, BLOCK)
+    y = tl.minimum(positive_power(e * (last - t), q), 1.0)
+    steps = 0
+    go = True
+    while go:
+        mass, rise = mass_of_row(row_ptr, top, last, y, e, q, K, False, BLOCK, False)
+        step, moving = smallest_step(mass, rise, y, steps)
+        y = tl.where(moving, y - step, y)
+        steps += 1
+        go = (tl.max(moving.to(tl.int32)) > 0) & (steps < MAX_STEPS)
+    mass, rise = mass_of_row(row_ptr, top, last, y, e, q, K, False, BLOCK, True)
+    step, _ = smallest_step(mass, rise, y, steps)
+    return tl.reshape(last, [1, 1]), tl.reshape(y - step, [1, 1])

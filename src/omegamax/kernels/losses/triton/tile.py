@@ -302,6 +302,7 @@ def entmax_loss_vjp_kernel(
     alpha_ptr,
     alpha,
     smoothing,
+    share,
     rows,
     K,
     z_stride,
@@ -311,7 +312,7 @@ def entmax_loss_vjp_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Compute ``g (p - y)`` of a block of some rows; ``out`` may be ``z`` itself."""
+    """Compute ``g (p - y)`` of a block of some rows, ``share`` of ``y`` for each class; ``out`` may be ``z`` itself."""
     row, column = program_indices(rows, R, BLOCK)
     row_mask = row < rows
     mask = row_mask & (column < K)
@@ -324,6 +325,6 @@ def entmax_loss_vjp_kernel(
     z = tl.load(z_ptr + row * z_stride + column, mask=mask, other=-INF).to(tl.float32)
     p, _ = probabilities_at(shift_scores(z, top), a, t, step, KIND)
     p = tl.where(top < INF, tl.where(z > -INF, p, 0.0), float("nan"))
-    y = tl.where(column == index, 1.0 - smoothing, 0.0) + smoothing / K
+    y = tl.where(column == index, 1.0 - smoothing, 0.0) + share
     # A row whose g is 0 gives 0, also if it holds NaN.
     tl.store(out_ptr + row * out_stride + column, tl.where(g == 0.0, 0.0, g * (p - y)), mask=mask)
