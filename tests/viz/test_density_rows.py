@@ -23,6 +23,13 @@ def test_colours_are_the_density_of_a_words_width():
     assert [mark.text for mark in viz.marks_of(ax)] == ["mean", "exactly 0"]
 
 
+def test_a_gaussian_too_low_for_a_number_is_not_white():
+    ax = viz.density_rows([make(Gaussian, 0.05, 1e-5)], ["a"], ["w", "x", "y", "z"], key=False)
+    shown = np.ma.filled(ax.images[0].get_array().astype(float), np.nan)
+    assert not np.isnan(shown).any() and (shown == 0).any()
+    assert [mark.text for mark in viz.marks_of(ax)] == ["mean"]
+
+
 def test_as_many_densities_as_rows_are_wanted():
     with pytest.raises(ValueError, match="as many densities"):
         viz.density_rows([], ["a"], ["b"])

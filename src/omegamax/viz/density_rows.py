@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -46,18 +47,19 @@ def density_rows(
         raise ValueError(f"density_rows: there must be as many densities as rows, and a column at least, got {given}")
     width = len(columns)
     t = (torch.arange(width * _POINTS, dtype=torch.float64) + 0.5) / (width * _POINTS)
-    heights, means = [], []
+    logs, means = [], []
     for p in densities:
         mean = p.mean.reshape(-1)
         if len(mean) != 1:
             shapes = f"batch shape {tuple(p.batch_shape)}, event shape {tuple(p.event_shape)}"
             raise ValueError(f"density_rows: each must be a single density over one dimension, got {shapes}")
         points = t.to(mean).reshape(-1, *[1] * (p.mean.dim() - 1), 1)
-        heights.append(p.log_prob(points).reshape(-1).double().cpu().exp() / width)
+        logs.append(p.log_prob(points).reshape(-1).double().cpu())
         means.append(float(mean) * width - 0.5)
-    height = torch.stack(heights) if heights else torch.zeros(0, width * _POINTS, dtype=torch.float64)
+    log_prob = torch.stack(logs) if logs else torch.zeros(0, width * _POINTS, dtype=torch.float64)
+    absent = log_prob == -math.inf  # and not where the density of a Gaussian is too small for a number
     ax = axes_or_new(ax, len(rows) / width)
-    shown = height.where(height > 0, float("nan")).numpy()
+    shown = (log_prob.exp() / width).where(~absent, math.nan).numpy()
     frame = (-0.5, width - 0.5, len(rows) - 0.5, -0.5)
     painted = ax.imshow(shown, cmap=cmap, vmin=0, vmax=1, extent=frame, aspect="auto", interpolation="nearest")
     ax.plot(means, range(len(rows)), "o", ms=3.2, mfc="white", mec=INK, mew=0.9, zorder=4)
@@ -70,7 +72,7 @@ def density_rows(
     ax.tick_params(length=0, labelcolor=INK, labelsize=9)
     ax.tick_params(axis="x", top=False, labeltop=True, bottom=False, labelbottom=False, pad=2)
     ax.spines[:].set_visible(True)
-    found = [Mark("hollow", "mean")] + ([Mark("white", "exactly 0")] if bool((height == 0).any()) else [])
+    found = [Mark("hollow", "mean")] + ([Mark("white", "exactly 0")] if bool(absent.any()) else [])
     if key:
         colour_bar(ax, painted, "density, of a word's width")
     return finish(ax, title, found, key=key)
