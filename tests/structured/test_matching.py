@@ -17,7 +17,7 @@ from omegamax.kernels import backend
 from omegamax.kernels.structures import search
 from omegamax.kernels.structures.assignment import assign
 from omegamax.kernels.structures.birkhoff import decompose
-from omegamax.kernels.structures.matching import project
+from omegamax.kernels.structures.matching import matching
 from omegamax.structured import ConvergenceWarning, Matching, sparsemap, sparsemap_loss
 
 F64 = torch.float64
@@ -138,7 +138,7 @@ def test_marginals_are_optimal(case: str):
 @pytest.mark.parametrize("case", CASES)
 def test_few_steps_are_needed(case: str):
     scores = CASES[case] if CASES[case].shape[1] <= CASES[case].shape[2] else CASES[case].mT.contiguous()
-    plan = project(scores, None, 1e-13, 60)
+    plan = matching(scores, None, None, 1e-13, 60)
     assert plan.residual.max() <= 1e-13 and plan.iterations.max() <= 40
 
 

@@ -15,3 +15,4 @@ from omegamax.kernels._dispatch import solve as solve
 from omegamax.kernels._dispatch import solve_where_compiled as solve_where_compiled
 from omegamax.kernels._dispatch import takes_half as takes_half
 from omegamax.kernels._library import name_build as name_build
+from omegamax.kernels.triton import kept_launches as kept_launches

@@ -56,9 +56,11 @@ class Factor(metaclass=FactorType):
     Attributes:
         event_dims: how many trailing axes of the scores make one problem.
         variables: those of a graph that it holds, or None.
+        operation: the kernel that solves it, or None where :meth:`maximize` is all there is.
     """
 
     event_dims: int = 1
+    operation: str | None = None
     variables: Variable | None = None
 
     @abstractmethod
@@ -167,6 +169,8 @@ class Factor(metaclass=FactorType):
 
 class BuiltIn(Factor):
     """A factor whose search is a kernel, and whose structures are given by their 0/1 parts."""
+
+    operation = "active_set"
 
     @abstractmethod
     def kind(self, event: tuple[int, ...]) -> tuple[str, tuple[int, ...], Tensor | None]:

@@ -58,7 +58,7 @@ def sparsemap_loss(
         raise ValueError(
             f"{name}: target must have the shape {tuple(scores.shape)} of the scores, got {tuple(target.shape)}"
         )
-    y = target.to(F64).reshape(problem.scores.shape)
+    y = target.to(problem.scores).reshape(problem.scores.shape)
     parts = None
     if problem.additional is not None:
         parts = _additional_target(name, factor, target, target_additional, problem)
@@ -105,9 +105,9 @@ def _additional_target(name: str, factor: Factor, target: Tensor, given: Tensor 
                 f"{name}: target_additional [*, {problem.additional.shape[-1]}] is needed with additional scores "
                 f"unless the target is a structure (0/1) and the factor knows its additional parts; got {factor!r}"
             )
-        return y.reshape(problem.additional.shape)
+        return y.to(problem.scores).reshape(problem.additional.shape)
     check_floating(name, "target_additional", given)
     wanted = (*problem.batch, problem.additional.shape[-1])
     if tuple(given.shape) != wanted:
         raise ValueError(f"{name}: target_additional must have shape {wanted}, got {tuple(given.shape)}")
-    return given.to(F64).reshape(problem.additional.shape)
+    return given.to(problem.scores).reshape(problem.additional.shape)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from omegamax._checks import check_mask
+from omegamax import kernels
+from omegamax._checks import check_mask, is_plain
+from omegamax._operation import needs_derivative
 from omegamax._warnings import warn_of_limit
-from omegamax.kernels.structures import TOLERANCE, ActiveSet
+from omegamax.kernels.structures import TOLERANCE, ActiveSet, MatchingJacobian, TransportPlan
 from omegamax.kernels.structures.assignment import assign
 from omegamax.kernels.structures.birkhoff import decompose
-from omegamax.kernels.structures.matching import TransportPlan, column_laplacian, project
 from omegamax.structured._factor import Factor, Infeasible
 from omegamax.structured._solution import Solution
 
@@ -26,6 +27,15 @@ class Potentials(NamedTuple):
 
     rows: Tensor  # [B, n]
     columns: Tensor  # [B, m]
+
+
+def _solve(*given) -> TransportPlan:
+    """Run the kernel of matchings where its tensors are."""
+    plan: Any = kernels.solve("matching", *given)
+    return plan
+
+
+_project = kernels.solve_where_compiled("matching", _solve)
 
 
 class Matching(Factor):
@@ -55,6 +65,7 @@ class Matching(Factor):
     """
 
     event_dims = 2
+    operation = "matching"
 
     def additional_size(self, event: tuple[int, ...]) -> int:
         return 0
@@ -107,12 +118,12 @@ class Matching(Factor):
         invalid = ~(scores < math.inf).all(-1).all(-1)  # NaN fails every comparison
         known = torch.where(invalid[:, None, None], 0.0, scores)
         transposed = known.shape[1] > known.shape[2]
-        first = None
+        first: tuple[Tensor | None, Tensor | None] = None, None
         if isinstance(start, Potentials):
             rows, columns = (start.columns, start.rows) if transposed else start
             first = rows[:, :, None].nan_to_num(0.0), columns[:, None].nan_to_num(0.0)
         limit = MAX_STEPS if max_iter is None else max_iter
-        plan = project(known.mT.contiguous() if transposed else known, first, tol, limit)
+        plan = TransportPlan(*_project(known.mT.contiguous() if transposed else known, *first, tol, limit))
         infeasible = plan.residual == math.inf
         if bool(infeasible.any()):
             raise Infeasible(
@@ -146,24 +157,19 @@ class MatchingSolution(Solution):
         square = inner.shape[1] == inner.shape[2]
         self.tight = torch.ones_like(plan.columns, dtype=torch.bool) if square else plan.columns > 0
         self.active: ActiveSet | None = None
+        self._compiled = kernels.is_compiled("matching_vjp", inner)  # derivatives run as the solution did
 
     @cached_property
-    def _inverse(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Entries of the support, their shares of the rows, and the inverse of the columns' Laplacian."""
-        entries = self.support.to(torch.float64)
-        laplacian, connected, floating = column_laplacian(self.support, self.tight)
-        together = connected * (floating / connected.sum(2, keepdim=True))
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(laplacian + together)[0])
-        free = self.tight.to(torch.float64)
-        return entries, entries / entries.sum(2, keepdim=True).clamp(min=1), inverse * free * free.mT
+    def _jacobian(self) -> MatchingJacobian:
+        return MatchingJacobian(self.support, self.tight)
 
     def jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Return the change of the scores on the support, less what would change the sums of rows and full columns."""
-        entries, share, inverse = self._inverse
         change = d_scores.mT if self.transposed else d_scores
-        change = entries * (change - (share * change).sum(2, keepdim=True))
-        db = change.sum(1, keepdim=True) @ inverse  # of the columns' dual variables
-        change = change - entries * (db - (share * db).sum(2, keepdim=True))
+        if self._compiled and is_plain(change) and not needs_derivative(change):
+            change = kernels.solve("matching_vjp", change, self.support, self.tight)
+        else:
+            change = self._jacobian.jvp(change)
         return change.mT if self.transposed else change, None
 
 

@@ -112,7 +112,7 @@ class StructuredOmega(Omega):
         extra = problem.additional
         zero = torch.zeros_like(problem.scores)
         value, bend = conjugate_minus(problem, zero, None if extra is None else torch.zeros_like(extra))
-        return (value + bend).reshape(z.shape[:-1]).to(returned_dtype(z))
+        return problem.send_back((value + bend).reshape(z.shape[:-1]).to(returned_dtype(z)))
 
     def slack(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return by how much the score of structures y ``[*, K]`` exceeds that of all others, and its size; ``[*]``.

@@ -87,7 +87,6 @@ class SparseMAPCall:
 
     solve: Callable[[Tensor, Tensor | None], Solution]
     distribution: bool = False  # whether the structures' probabilities are wanted as well
-    on_host: bool = False  # whether the solver, and its derivatives, are to run there
     solution: Solution | None = None
 
     @disable_compile
@@ -96,11 +95,6 @@ class SparseMAPCall:
 
         Where there is no such thing, or it is not wanted, its last axis is empty.
         """
-        if self.on_host:
-            near = replace(self, on_host=False)
-            found = near(scores.cpu(), None if additional is None else additional.cpu())
-            self.solution = near.solution
-            return tuple(a.to(scores.device) for a in found)  # type: ignore[return-value]
         given = (scores,) if additional is None else (scores, additional)
         if dispatch_mode_count() and get_proxy_mode() is not None:
             raise NotImplementedError(

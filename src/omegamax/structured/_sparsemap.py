@@ -10,10 +10,10 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax._arguments import check_integer, check_number, check_type
-from omegamax._checks import check_floating
+from omegamax._checks import check_floating, check_mask
 from omegamax._operation import check_not_exporting
 from omegamax.kernels.structures import TOLERANCE, iteration_limit, warn_unless_converged
-from omegamax.structured._factor import BuiltIn, Factor, Infeasible, expand_additional
+from omegamax.structured._factor import Factor, Infeasible, expand_additional
 from omegamax.structured._solution import Solution, SparseMAPCall, Structures
 
 F64 = torch.float64
@@ -106,20 +106,19 @@ def sparsemap(
     active, width = call.structures().active, weights.shape[-1]
     if len(active.count) != len(weights):
         raise NotImplementedError("sparsemap: return_structures is not possible under torch.vmap; use leading axes")
-    unary, parts, counts = (a.to(weights.device) for a in (active.unary, active.additional, active.count))
-    found = torch.where(problem.present[:, None], unary.unflatten(-1, problem.event), 0.0)
-    some, count = problem.additional is not None, parts.shape[-1]
+    found = torch.where(problem.present[:, None], active.unary.unflatten(-1, problem.event), 0.0)
+    some, parts, count = problem.additional is not None, active.additional, active.additional.shape[-1]
     return marginals, Structures(
         structures=problem.reshape(found, (*problem.batch, width, *problem.event)),
         probabilities=problem.reshape(weights, (*problem.batch, width)),
-        count=counts.reshape(problem.batch),
+        count=problem.send_back(active.count.reshape(problem.batch)),
         additional=problem.reshape(parts, (*problem.batch, width, count)) if some else None,
         additional_marginals=problem.reshape(v, (*problem.batch, count)) if some else None,
     )
 
 
 class Problem:
-    """Checked scores in the form that factors take: a flat batch in float64."""
+    """Checked scores in the form that factors take: a flat batch in float64, on the host where it is solved there."""
 
     def __init__(
         self,
@@ -145,7 +144,9 @@ class Problem:
         factor.check(name, scores)
         self.batch = tuple(scores.shape[: scores.dim() - dims])
         self.event = tuple(scores.shape[scores.dim() - dims :])
-        self.dtype = scores.dtype
+        self.dtype, self.device = scores.dtype, scores.device
+        if factor.operation is not None and kernels.is_solved_on_host(factor.operation, scores):
+            scores = scores.cpu()  # before they are widened: half the way, and no small steps on the device
         wide = scores.to(F64)
         if additional is None:
             extra = factor.additional_scores(wide)
@@ -155,8 +156,9 @@ class Problem:
             wide, extra = (wide + 1) / 2, None if extra is None else extra / 2
         present = torch.ones((), dtype=torch.bool, device=scores.device)
         if mask is not None:
-            wide, extra = factor.prepare(name, wide, extra, mask)
-            present = mask
+            check_mask(name, wide, mask)
+            present = mask.to(scores.device)
+            wide, extra = factor.prepare(name, wide, extra, present)
         self.scores = wide.reshape(-1, *self.event)
         self.present = present.expand(scores.shape).reshape(-1, *self.event)
         self.additional = None if extra is None else extra.reshape(len(self.scores), extra.shape[-1])
@@ -177,9 +179,12 @@ class Problem:
                 warn_unless_converged(self.name, solution.active, limit)
             return solution
 
-        on_host = isinstance(self.factor, BuiltIn) and kernels.is_solved_on_host("active_set", self.scores)
-        return SparseMAPCall(solve, distribution=structures, on_host=on_host)
+        return SparseMAPCall(solve, distribution=structures)
 
     def reshape(self, tensor: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
-        """Return a result in this shape and the dtype in which the scores were given."""
-        return tensor.reshape(shape).to(self.dtype)
+        """Return a result in this shape, in the dtype in which the scores were given and where they were."""
+        return self.send_back(tensor.reshape(shape).to(self.dtype))
+
+    def send_back(self, tensor: Tensor) -> Tensor:
+        """Return a tensor on the device where the scores were given."""
+        return tensor.to(self.device)

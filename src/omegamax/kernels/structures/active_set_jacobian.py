@@ -76,7 +76,13 @@ class ActiveSetJacobian:
 
     def probability_jvp(self, d_scores: Tensor, d_additional: Tensor | None = None) -> Tensor:
         """Return the changes ``[B, A]`` of the probabilities with changes ``[B, n]`` and ``[B, m]`` of the scores."""
-        return self._apply_s(self.active.totals(d_scores, d_additional))
+        step = self._apply_s(self.active.totals(d_scores, d_additional))
+        if self.active.weights.shape[1] <= MAX_INVERSE:
+            return step
+        # Of so many structures some nearly depend on others, and their steps are large and cancel. What is left of the
+        # scores behind the marginals that they make is free of that, and is solved for once more.
+        left = d_scores - self.active.mixture(step)[0]
+        return step + self._apply_s(self.active.totals(left, d_additional))
 
     def probability_vjp(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """Return gradients ``[B, n]`` and ``[B, m]`` by both scores, given those by the probabilities, ``[B, A]``."""

@@ -12,6 +12,8 @@ from torch import Tensor, get_num_threads
 from omegamax._torch_internals import DisableTransforms
 from omegamax.kernels._library import make_dense, open_library
 from omegamax.kernels.structures._ties import MAX_TIED
+from omegamax.kernels.structures.matching_cpu import matching as matching
+from omegamax.kernels.structures.matching_cpu import matching_vjp as matching_vjp
 from omegamax.kernels.structures.reference import ActiveSet
 
 # enum class StructureKind in cpp/structures.cpp

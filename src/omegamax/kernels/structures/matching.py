@@ -10,7 +10,6 @@ no support lands on it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,19 +17,19 @@ from torch import Tensor
 
 from omegamax import kernels
 from omegamax.kernels.structures.assignment import assign
+from omegamax.kernels.structures.column_laplacian import column_laplacian
 
 MAX_RANGE = 100.0  # of the scores of a matrix, beyond which its best matching is found first
 MAX_SCORE = 1e300  # size of a score, beyond which all of them are scaled down
 MAX_ROUNDING = 1e-3  # of the scores, beyond which they only tell which matchings are best
 SWEEPS = 4  # exact minimisations over columns, then rows, before the first Newton step
 MAX_HALVINGS = 30  # of a Newton step, before a sweep takes its place
-ARMIJO = 1e-4  # share of the decrease that the slope promises
+ARMIJO = 0.1  # share of the decrease that the slope promises; were it less, steps could go to and fro at one height
 EXACT_STEPS = 2  # first Newton steps, with the support as it is
 REACH = 0.5  # times the residual: how far below 0 an entry of the support may be in later steps
 
 
-@dataclass(frozen=True)
-class TransportPlan:
+class TransportPlan(NamedTuple):
     """Projections, and the potentials that prove them: ``marginals = [scores - rows - columns]_+``."""
 
     marginals: Tensor  # [B, n, m]
@@ -56,20 +55,20 @@ class _DualState(NamedTuple):
             whole[index] = part
 
 
-def project(scores: Tensor, start: tuple[Tensor, Tensor] | None, tol: float, max_iter: int) -> TransportPlan:
+def matching(scores: Tensor, rows: Tensor | None, columns: Tensor | None, tol: float, max_iter: int) -> TransportPlan:
     """Project matrices ``[B, n, m]``, n <= m, onto ``{P >= 0, rows sum to 1, columns sum to at most 1}``.
 
     Columns of a square matrix then sum to one. ``-inf`` entries are forbidden, all others finite; where that leaves no
-    matching, the result is NaN and the residual infinite. ``start`` holds potentials ``[B, n, 1]`` and ``[B, 1, m]``
-    close to the solution's. At most ``max_iter`` steps are taken, twice.
+    matching, the result is NaN and the residual infinite. ``rows [B, n, 1]`` and ``columns [B, 1, m]`` are potentials
+    close to the solution's to start from, if any are known. At most ``max_iter`` steps are taken, twice.
     """
     size = torch.where(scores.isfinite(), scores, 0.0).abs().amax((1, 2), keepdim=True)
     # Of scores that large it only matters which matchings are best, and sums of the largest numbers there are overflow.
     scale = torch.where(size > MAX_SCORE, 2.0**-64, 1.0).to(scores)
     scores = scores * scale
     noise = 8 * max(scores.shape[1:]) * torch.finfo(scores.dtype).eps * size * scale
-    given = None if start is None else (start[0] * scale, start[1] * scale)
-    rows, columns, feasible = _potentials(scores, given)
+    start = None if rows is None or columns is None else (rows * scale, columns * scale)
+    rows, columns, feasible = _potentials(scores, start)
     at = feasible.nonzero()[:, 0]
     iterations = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
     residual = torch.where(feasible, 0.0, math.inf).to(scores)
@@ -220,29 +219,3 @@ def _direction(rest: Tensor, excess: Tensor, bound: Tensor, reach: Tensor) -> Te
     above = torch.where(inside, outside.amax(2, keepdim=True), -math.inf).amax(1, keepdim=True)
     gap = torch.where(surplus < 0, below, above).neg().clamp(min=0)
     return direction + torch.where(unbalanced & gap.isfinite(), surplus.sign() * gap, 0.0)
-
-
-def column_laplacian(support: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the Laplacian of the columns that share a row of the support.
-
-    Args:
-        support: bool ``[B, n, m]``.
-        free: bool ``[B, 1, m]``, the columns whose potentials may move; the others count for the rows only.
-
-    Returns:
-        The Hessian in the free columns, with ones on the diagonal of the others; which columns are ``joined`` to which
-        (0/1), both ``[B, m, m]``; and which are ``adrift``, ``[B, m, 1]``: joined to none that is fixed, so that
-        constants over them are in the null space of the Hessian.
-    """
-    entries = support.to(torch.float64)
-    share = entries / entries.sum(2, keepdim=True).clamp(min=1)
-    moving = free.to(torch.float64)
-    both = moving * moving.mT
-    overlap = entries.mT @ share
-    laplacian = torch.diag_embed(torch.where(free, entries.sum(1, keepdim=True), 1.0)[:, 0]) - overlap * both
-    joined = ((overlap * both + torch.eye(free.shape[2], dtype=torch.float64, device=free.device)) > 0).double()
-    for _ in range((free.shape[2] - 1).bit_length()):
-        joined = (joined @ joined > 0).double()
-    held = entries.mT @ (share @ (1 - moving.mT))  # no difference, and so exactly 0 where no row is held
-    adrift = ((joined @ held == 0) & free.mT).double()
-    return laplacian, joined, adrift

@@ -15,6 +15,8 @@ from omegamax._warnings import warn_of_limit
 from omegamax.kernels.structures import oracles
 from omegamax.kernels.structures._search import Search
 from omegamax.kernels.structures._ties import MAX_TIED
+from omegamax.kernels.structures.matching import matching as matching
+from omegamax.kernels.structures.matching_jacobian import matching_vjp as matching_vjp
 from omegamax.kernels.structures.oracles import Oracle
 
 TOLERANCE = 1e-14  # of a structure's gain, relative to the scores in which it differs

@@ -13,6 +13,7 @@
 #include "coupling.h"
 #include "eisner.h"
 #include "face_basis.h"
+#include "matching_entries.h"
 #include "spanning.h"
 #include "subsets.h"
 #include "viterbi.h"
