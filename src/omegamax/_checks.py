@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, strided
 from torch.compiler import is_compiling
+from torch.nn import Parameter
 
 from omegamax._arguments import is_number
 from omegamax._numerics import working_dtype
@@ -20,7 +21,7 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 def check_scores(name: str, z: Tensor, dim: int) -> int:
     """Refuse what is not a floating tensor with at least one entry along ``dim``; return ``dim`` >= 0."""
     # check_floating first of all, written out: this runs in every call of a map.
-    if not isinstance(z, Tensor) or z.dtype not in FLOATS or z.layout is not torch.strided or z.is_nested:
+    if not isinstance(z, Tensor) or z.dtype not in FLOATS or z.layout is not strided or z.is_nested:
         check_floating(name, "z", z)
     return check_dim(name, z, dim)
 
@@ -30,12 +31,13 @@ def check_floating(name: str, argument: str, value: Any, wanted: str | None = No
 
     ``wanted`` says in words what it should be, where that is more than a floating-point tensor.
     """
+    # What is as it should be first: this runs in every call.
+    if isinstance(value, Tensor) and value.dtype in FLOATS and value.layout is strided and not value.is_nested:
+        return value
     if wanted is not None and not (isinstance(value, Tensor) and value.is_floating_point()):
         raise TypeError(f"{name}: {argument} must be {wanted}, got {_dtype_or_type(value)}")
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: {argument} must be a torch.Tensor, got {type(value).__name__}")
-    if value.dtype in FLOATS and value.layout is torch.strided and not value.is_nested:
-        return value
     if value.dtype not in FLOATS and not value.is_floating_point():
         raise TypeError(f"{name}: {argument} must be a floating-point tensor, got dtype {value.dtype}")
     if value.is_nested:
@@ -232,10 +234,11 @@ def readable(t: Tensor) -> bool:
     return t.is_cpu and is_plain(t)
 
 
-_PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+# Types that are no tensor's: asking isinstance takes longer.
+SCALARS = frozenset({float, int, bool, type(None)})
 
 
-def is_plain(*tensors: Tensor | float) -> bool:
+def is_plain(*tensors: Tensor | float | None) -> bool:
     """Tell whether these are ordinary tensors with memory, outside any tracing or vmap; scalars count as such.
 
     Runs in every call of a map: half a microsecond.
@@ -244,13 +247,11 @@ def is_plain(*tensors: Tensor | float) -> bool:
         return False
     for t in tensors:
         kind = type(t)
-        if kind is float:  # before isinstance, which is slow for tensors
-            continue
         # Batched gradients (is_grads_batched) wrap by torch's older vmap, which functorch does not know of.
-        if kind in _PLAIN_TYPES:
+        if kind is Tensor or kind is Parameter:
             if t.is_meta or is_legacy_batched(t):  # type: ignore[union-attr, arg-type]
                 return False
-        elif isinstance(t, Tensor):
+        elif kind not in SCALARS and isinstance(t, Tensor):
             return False
     return True
 

@@ -41,9 +41,14 @@ def exact_dtype(device: torch.device) -> torch.dtype:
 
 def returned_dtype(z: Tensor) -> torch.dtype:
     """Return the dtype of results for ``z``: its own, but float32 for half precision under autocast."""
-    if z.dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(z.device.type):
+    if z.dtype in (torch.float16, torch.bfloat16) and is_autocast_enabled(z):
         return torch.float32
     return z.dtype
+
+
+def is_autocast_enabled(z: Tensor) -> bool:
+    """Tell whether autocast is on for the device of ``z``."""
+    return torch.is_autocast_enabled("cuda" if z.is_cuda else z.device.type)  # whose type takes longer to ask for
 
 
 def disable_autocast(device: torch.device) -> AbstractContextManager:

@@ -16,6 +16,8 @@ export            ``torch.export``, ``torch.onnx.export``,              the expo
                   ``torch.jit.trace``                                   that what is exported does not need omegamax
 ================  ====================================================  ==============================================
 
+On a GPU a map first looks for a launch that was kept for scores like these (:meth:`Map.launch_again`).
+
 Plain tensors are those of :func:`omegamax._checks.is_plain`. Rules that are written in differentiable torch give double
 backward in every way; the last two ways are looked for only if the tensors are not plain, so that they cost the others
 nothing.
@@ -28,7 +30,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, bfloat16, float16, is_grad_enabled
+from torch import Tensor, bfloat16, float16, is_grad_enabled, strided
 from torch.compiler import is_compiling
 
 from omegamax import kernels
@@ -40,14 +42,17 @@ from omegamax._autograd_rules import (
     make_rules,
     save_map,
 )
-from omegamax._checks import is_plain
+from omegamax._checks import SCALARS, is_plain
 from omegamax._custom_op import ConstantRules, define_custom_op, map_in_front
+from omegamax._numerics import is_autocast_enabled
 from omegamax._torch_internals import (
     apply_of,
+    dispatch_mode_count,
     in_forward_mode,
     in_jit_trace,
     in_torch_export,
     in_transform,
+    is_legacy_batched,
 )
 
 Parameter = float | Tensor
@@ -154,7 +159,7 @@ class Map:
         dtype = z.dtype
         if dtype is float16 or dtype is bfloat16:
             # As torch.softmax: float32 under autocast, the dtype of the scores otherwise.
-            cast = torch.is_autocast_enabled(z.device.type)
+            cast = is_autocast_enabled(z)
             if cast or not kernels.takes_half(self.kernel, z) or is_exporting():
                 p = self(z.float(), *parameters, dim=dim)
                 return p if cast else p.to(dtype)
@@ -177,6 +182,29 @@ class Map:
         wide = torch.promote_types(dtype, torch.float32)
         one = (1,) * z.dim()
         return self.op(z, *(a if isinstance(a, Tensor) else z.new_full(one, a, dtype=wide) for a in parameters), dim)
+
+    def launch_again(self, z: Tensor, parameter: float, dim: int) -> Tensor | None:
+        """Return the probabilities by a kernel that was launched on scores like these, or None if none can be.
+
+        Scores of this shape, dtype and device have passed all checks before: what is left to ask is what may differ
+        between two calls with them. A small map on a GPU takes less time than the Python of the whole way.
+        """
+        if is_compiling() or in_transform() or dispatch_mode_count() or in_jit_trace() or in_forward_mode():
+            return None
+        if z.layout is not strided or z.is_nested or is_legacy_batched(z) or not z.is_contiguous():
+            return None
+        last = z.dim() - 1
+        if type(dim) is not int or (dim != -1 and dim != last):
+            return None
+        dtype = z.dtype
+        kept = kernels.kept_launches.get((self.name, parameter, z.shape, dtype, z.device))
+        if kept is None or kernels.current_backend() not in ("auto", "triton"):
+            return None
+        if (dtype is float16 or dtype is bfloat16) and is_autocast_enabled(z):
+            return None
+        if z.requires_grad and is_grad_enabled():
+            return self._reverse_mode_in_scores(z, parameter, last)
+        return kept.fill(z)
 
     def _define(self, name: str, parameters: Sequence[str], rules: type[torch.autograd.Function]) -> Callable:
         def vmap(info, in_dims, z, *rest):
@@ -208,8 +236,7 @@ def needs_gradient(*inputs: Any) -> bool:
     if not is_grad_enabled():
         return False
     for a in inputs:
-        # The type first: isinstance is slow for tensors.
-        if type(a) is not float and isinstance(a, Tensor) and a.requires_grad:
+        if type(a) not in SCALARS and isinstance(a, Tensor) and a.requires_grad:
             return True
     return False
 

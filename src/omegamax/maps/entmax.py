@@ -118,8 +118,7 @@ def softmax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
     Reference: Martins et al. (NeurIPS 2020), Example 1 in Sec. 2.
     """
-    dim = check_scores("softmax", z, dim)
-    return _entmax(apply_mask("softmax", z, mask), 1.0, dim=dim)
+    return _apply("softmax", z, 1.0, dim, mask)
 
 
 def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -139,8 +138,7 @@ def sparsemax(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor
 
     Reference: Martins & Astudillo (ICML 2016), Prop. 1 and Alg. 1.
     """
-    dim = check_scores("sparsemax", z, dim)
-    return _entmax(apply_mask("sparsemax", z, mask), 2.0, dim=dim)
+    return _apply("sparsemax", z, 2.0, dim, mask)
 
 
 def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -163,8 +161,7 @@ def entmax15(z: Tensor, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
 
     Reference: Peters, Niculae & Martins (ACL 2019), Sec. 3.3 and Alg. 2.
     """
-    dim = check_scores("entmax15", z, dim)
-    return _entmax(apply_mask("entmax15", z, mask), 1.5, dim=dim)
+    return _apply("entmax15", z, 1.5, dim, mask)
 
 
 def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tensor | None = None) -> Tensor:
@@ -201,6 +198,16 @@ def entmax(z: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, *, mask: Tenso
         # Beyond sparsemax slopes are negative powers of probabilities: these are kept in float32 for them.
         return _entmax(z.float(), alpha, dim=dim).to(z.dtype)
     return _entmax(z, alpha, dim=dim)
+
+
+def _apply(name: str, z: Tensor, alpha: float, dim: int, mask: Tensor | None) -> Tensor:
+    """Return the probabilities of the member called ``name``."""
+    if mask is None and type(z) is Tensor and z.is_cuda:
+        p = _entmax.launch_again(z, alpha, dim)
+        if p is not None:
+            return p
+    dim = check_scores(name, z, dim)
+    return _entmax(apply_mask(name, z, mask), alpha, dim=dim)
 
 
 def _vjp(g: Tensor, p: Tensor, alpha: float | Tensor, *, dim: int):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # simplex over both axes of an image.
 DOMAINS = ("simplex", "budget", "bounded", "image")
 
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 @dataclass(frozen=True)
 class Learnable:
@@ -78,6 +80,7 @@ class MapRecord:
     equivariant: bool = True
     ties_share: bool = True
     signature: inspect.Signature = field(init=False, repr=False, compare=False)  # of the factory
+    has_required: bool = field(init=False, repr=False, compare=False)  # whether it has parameters without a default
 
     def __post_init__(self) -> None:
         name = f"MapRecord of {self.name!r}"
@@ -90,7 +93,10 @@ class MapRecord:
             raise ValueError(f"{name}: colour must be '#rrggbb', got {self.colour!r}")
         object.__setattr__(self, "module", self.module or capitalize(self.name))
         # Attention by name asks for it at each call, and finding it out takes longer than a small kernel.
-        object.__setattr__(self, "signature", inspect.signature(self.omega))
+        signature = inspect.signature(self.omega)
+        object.__setattr__(self, "signature", signature)
+        required = any(a.default is a.empty and a.kind not in _VARIADIC for a in signature.parameters.values())
+        object.__setattr__(self, "has_required", required)
 
     @property
     def image(self) -> bool:

@@ -97,7 +97,8 @@ def get(omega: str | Omega, **parameters: Any) -> Omega:
         return omega
     record = _RECORDS[omega] if omega in _RECORDS else find(omega)
     try:
-        if not is_compiling():  # which torch 2.5 cannot do; the call below fails all the same
+        # Torch 2.5 cannot compile it; the call below fails all the same.
+        if (parameters or record.has_required) and not is_compiling():
             record.signature.bind(**parameters)
     except TypeError as error:
         raise TypeError(f"get: {omega!r} takes {record.signature}: {error}") from None

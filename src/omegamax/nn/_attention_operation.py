@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,10 +63,11 @@ def attend(
 def _call(
     q, k, v, alphas, mask, slopes, lengths, seed, alpha, offset, left, right, scale, deterministic, dropout
 ) -> AttentionCall:
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    q, k, v = [x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v)]
     if mask is not None:
         mask = mask.expand(*q.shape[:3], k.shape[-2])
-    alphas, slopes, lengths = (None if x is None else x.contiguous() for x in (alphas, slopes, lengths))
+    if not (alphas is slopes is lengths is None):
+        alphas, slopes, lengths = [None if x is None else x.contiguous() for x in (alphas, slopes, lengths)]
     return AttentionCall(
         *(q, k, v, alpha, alphas, mask, slopes, lengths, offset, left, right, scale, deterministic, dropout, seed)
     )
@@ -77,22 +79,47 @@ OPTIONS = (
 )
 
 
+TENSORS = 8  # among the inputs
+STATE = 6  # tensors besides the outputs: those of empty_state where not one block holds all keys
+
+
+@cache
+def _launcher() -> Any:
+    """Return the launcher, which imports Triton: when the first call needs it."""
+    from omegamax.kernels.attention.triton import launcher
+
+    return launcher
+
+
 def _forward(q, k, v, *options, learnt=False):
     if kernels.current_backend() not in ("auto", "triton"):  # which a graph traced before does not know
         raise RuntimeError(
             "attention: compiled for its fused kernels, but called where "
             f"omegamax.backend({kernels.current_backend()!r}) holds; compile it there"
         )
-    from omegamax.kernels.attention.triton import launcher as attention
+    return tuple(_launcher().forward(_call(q, k, v, *options), learnt))
 
-    return tuple(attention.forward(_call(q, k, v, *options), learnt))
+
+def _traced_forward(*inputs):
+    """Return as many results as the operator's schema has, whichever kernels run."""
+    return _fill_up(_forward(*inputs), 1 + STATE)
+
+
+def _fake_forward(q, k, v, *options):
+    return _fill_up(empty_state(_call(q, k, v, *options)), 1 + STATE)
+
+
+def _fill_up(results, count):
+    return (*results, *(results[0].new_empty(0, dtype=torch.float32) for _ in range(count - len(results))))
 
 
 def _gradients(g, t, blocks, dense, lists, p, count, q, k, v, *options):
-    from omegamax.kernels.attention.triton import launcher as attention
+    state = (t,) if blocks is t else (t, blocks, dense, lists, p, count)  # see _backward
+    return tuple(_launcher().backward(_call(q, k, v, *options), g, *state))
 
-    grads = attention.backward(_call(q, k, v, *options), g, t, blocks, dense, lists, p, count)
-    return (*grads, *(q.new_empty(0, dtype=torch.float32) for _ in range(4 - len(grads))))
+
+def _traced_gradients(*inputs):
+    return _fill_up(_gradients(*inputs), 4)
 
 
 def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest):
@@ -102,9 +129,7 @@ def _fake_gradients(g, t, blocks, dense, lists, p, count, q, k, v, alphas, *rest
 
 def _counts(q, k, v, t, *options):
     """Pairs seen, those of them without weight, blocks seen, those without weight: ``[4, B, H]``."""
-    from omegamax.kernels.attention.triton.launcher import count_zeros
-
-    return count_zeros(_call(q, k, v, *options), t)
+    return _launcher().count_zeros(_call(q, k, v, *options), t)
 
 
 def _save(ctx, inputs, results):
@@ -115,8 +140,10 @@ def _save(ctx, inputs, results):
 
 def _backward(ctx, g, *_):
     numbers = (ctx.alpha, ctx.offset, ctx.left, ctx.right, ctx.scale, ctx.deterministic, ctx.dropout)
-    dq, dk, dv, dalphas = _attention_backward(g, *ctx.saved_tensors, *numbers)
-    return dq, dk, dv, dalphas if ctx.needs_input_grad[3] else None, *(None,) * 11
+    state, tensors = ctx.saved_tensors[:-TENSORS], ctx.saved_tensors[-TENSORS:]
+    stand_ins = state[:1] * (STATE - len(state))  # of what is not kept where one block holds all keys
+    dq, dk, dv, *dalphas = _attention_backward(g, *state, *stand_ins, *tensors, *numbers)
+    return dq, dk, dv, dalphas[0] if ctx.needs_input_grad[3] else None, *(None,) * 11
 
 
 _jvp = refuse_forward_mode("attention", 'call it inside omegamax.backend("reference")')
@@ -124,11 +151,12 @@ _attention = Operation(
     "attention",
     f"(Tensor q, Tensor k, Tensor v, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _forward,
-    lambda q, k, v, *options: tuple(empty_state(_call(q, k, v, *options))),
+    _fake_forward,
     save=_save,
     backward=_backward,
     jvp=_jvp,
     recorded=partial(_forward, learnt=True),
+    traced=_traced_forward,
     vmap="loop",
 )
 _attention_backward = Operation(
@@ -140,6 +168,7 @@ _attention_backward = Operation(
     save=lambda ctx, inputs, results: (),
     backward=refuse_second_derivative("attention", "its fused kernels can be differentiated once"),
     jvp=_jvp,
+    traced=_traced_gradients,
     vmap="loop",
 )
 _support = Operation(

@@ -126,8 +126,10 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             operator = self.fit.operator_at(where, dtype, device)
             shapes = {"values": values.shape[:-2], "density": r.shape[:-1], "positions": operator.shape[:-2]}
             check_batches(name, shapes if rows is None else {**shapes, "weights": rows.batch})
-            # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts.
-            w = torch.einsum("...j,...jl->...l", r.to(dtype), operator)
+            # The weights of a discrete attention with the same context. einsum copies nothing that broadcasts; where
+            # nothing does, a product of matrices is the same in a fraction of the Python.
+            r = r.to(dtype)
+            w = r @ operator if operator.dim() == 2 else torch.einsum("...j,...jl->...l", r, operator)
             if rows is not None and self.combined:
                 w = w + (rows.p if matched else rows.blank(rows.p)).to(dtype)
             if rows is not None and matched:
@@ -135,6 +137,8 @@ class DensityAttention(torch.nn.Module, Generic[Matched]):
             kept = values.to(dtype)
             if where.present is not None:  # a zero weight would not stop a NaN
                 kept = torch.where(where.present.unsqueeze(-1), kept, 0.0)
+            if w.shape[:-1] == kept.shape[:-2]:
+                return (w.unsqueeze(-2) @ kept).squeeze(-2).to(values.dtype)
             return torch.einsum("...l,...ld->...d", w, kept).to(values.dtype)
 
     def _find_table(self, values: Tensor, weights: Tensor) -> PlaneTable | None:

@@ -11,6 +11,7 @@ from torch._subclasses import FakeTensor
 
 from omegamax._arguments import is_number
 from omegamax._checks import is_plain
+from omegamax._numerics import is_autocast_enabled
 from omegamax._torch_internals import in_forward_mode, in_jit_trace, in_transform
 from omegamax.maps import Omega, Tsallis
 from omegamax.nn import _attention_operation as operation
@@ -20,6 +21,7 @@ from omegamax.nn.alpha import Alpha
 from omegamax.nn.transforms import Entmax, Entmax15, Sparsemax
 
 FEW = 16  # queries that the maps of rows serve better: a step of decoding
+MAPS = (Tsallis, Entmax, Entmax15, Sparsemax)
 KINDS = (Tensor, torch.nn.Parameter, FakeTensor)
 
 
@@ -57,11 +59,13 @@ def find_fused_call(
     shape: tuple[int, ...],
 ) -> FusedCall | None:
     """Return the call that computes attention with scores of this shape, or None if there is no kernel for it."""
+    if not isinstance(transform, MAPS):  # first: softmax has another way to go
+        return None
     if not operation.usable(q) or shape[-2] <= FEW or shape[-1] == 0 or not is_number(scale) or scale <= 0:
         return None
     if not is_differentiated_plainly(q, k, v, pairs):
         return None
-    if torch.is_autocast_enabled(q.device.type):
+    if is_autocast_enabled(q):
         q, k, v = _cast(q, k, v)
     widest = max(q.shape[-1], v.shape[-1])
     if q.dtype not in operation.DTYPES or not q.dtype == k.dtype == v.dtype or widest > operation.WIDEST:
@@ -69,7 +73,7 @@ def find_fused_call(
     if not q.device == k.device == v.device or (pairs.lengths is not None and len(shape) < 4):
         return None
     heads, lead = (shape[-3] if len(shape) > 2 else 1), shape[:-3]
-    of_keys, of_values = (x.shape[-3] if x.dim() > 2 else 1 for x in (k, v))
+    of_keys, of_values = [x.shape[-3] if x.dim() > 2 else 1 for x in (k, v)]
     groups = max(of_keys, of_values, 1)
     # Keys and values grouped in different ways, or values for more texts than there are queries and keys.
     if min(of_keys, of_values) not in (1, groups) or heads % groups or broadcast(lead, v.shape[:-3]) != lead:
@@ -90,7 +94,10 @@ def find_fused_call(
 
 def is_differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> bool:
     """Tell whether gradients are asked for in reverse mode if at all, and not those of masks and slopes."""
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (pairs.mask, pairs.slopes)):
+    mask, slopes = pairs.mask, pairs.slopes
+    if torch.is_grad_enabled() and (
+        (mask is not None and mask.requires_grad) or (slopes is not None and slopes.requires_grad)
+    ):
         return False
     if in_forward_mode():
         return False
@@ -98,7 +105,7 @@ def is_differentiated_plainly(q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> 
         return True
     if in_transform() or in_jit_trace():
         return False
-    return all(type(x) in KINDS for x in (q, k, v))
+    return type(q) in KINDS and type(k) in KINDS and type(v) in KINDS
 
 
 def _cast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -162,6 +169,8 @@ def _four_of_mask(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
     mask = mask.float() if mask.dtype == torch.float64 else mask
     if mask.dim() > 1 and mask.stride(-2) == 0:  # expanded by the caller
         mask = mask[..., :1, :]
+    if mask.dim() == 4 and len(lead) == 1:
+        return mask
     mask = mask.reshape((1,) * max(3 - mask.dim(), 0) + tuple(mask.shape))
     if all(size == 1 for size in mask.shape[:-3]):
         return mask.reshape(1, *mask.shape[-3:])

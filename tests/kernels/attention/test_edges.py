@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -120,7 +121,38 @@ def test_batch_and_heads_may_be_many(keys, dtype, monkeypatch):
     state = call.empty_state(made)
     incoming = call.with_strides(state[0])
     launches = launcher._plan_forward(made, *state)
-    launches += launcher._plan_backward(made, incoming, q, k, v, None, *state[1:])
+    scratch = launcher._empty_scratch(made, *state[1:])
+    launches += launcher._plan_backward(made, incoming, q, k, v, None, scratch, *state[1:])
     assert bool(made.short) == (keys == 8) and made.listed == (keys == 600)
     for planned in launches:
         assert max(planned.grid[1:], default=1) <= GRID
+
+
+def test_calls_differ_where_their_launches_do():
+    """What is kept for a call is found by its layout."""
+    far = call.UNLIMITED
+    q, k, v = (torch.empty(2, 4, n, 8, dtype=torch.bfloat16) for n in (20, 30, 30))
+    tensors = dict.fromkeys(("alphas", "mask", "slopes", "lengths", "seed"))
+    window = {"offset": 0, "left": far, "right": far}
+    made = call.AttentionCall(q, k, v, alpha=1.5, scale=0.5, **tensors, **window)
+    mask = torch.empty(2, 1, 1, 30, dtype=torch.bool)
+    others = [
+        {"q": q[:, :2]},
+        {"q": q.transpose(1, 2).contiguous().transpose(1, 2)},
+        {"q": q.half()},
+        {"q": q.to("meta")},
+        {"k": k[:, :2]},
+        {"k": k.expand(2, 4, 30, 8)[:, :1].expand(2, 4, 30, 8)},
+        {"v": v.float()},
+        {"v": torch.empty(2, 4, 30, 16)},
+        *({"mask": m.expand(2, 4, 20, 30)} for m in (mask, mask.float(), mask.expand(2, 4, 20, 30).contiguous())),
+        *({name: torch.empty(4)} for name in ("alphas", "slopes", "lengths", "seed")),
+        *({name: 5} for name in window),
+        {"alpha": 1.25},
+        {"scale": 0.25},
+        {"dropout": 0.5},
+        {"deterministic": True},
+    ]
+    layouts = [replace(made, **other).layout for other in [{}, *others]]
+    assert len({*layouts}) == len(layouts)
+    assert replace(made, q=q.clone(), v=v.clone()).layout == made.layout

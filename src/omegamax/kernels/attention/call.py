@@ -107,6 +107,21 @@ class AttentionCall:
     dropout: float = 0.0
     seed: Tensor | None = None
 
+    @property
+    def given(self) -> tuple[Tensor | None, ...]:
+        """The tensors."""
+        return self.q, self.k, self.v, self.mask, self.alphas, self.slopes, self.lengths, self.seed
+
+    @property
+    def layout(self) -> tuple:
+        """All that launches depend on but for the values in tensors and where these lie: the same for calls alike."""
+        q, k, v, mask = self.q, self.k, self.v, self.mask
+        rows = (q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype, q.device)
+        of_mask = None if mask is None else (mask.shape, mask.stride(), mask.dtype)
+        others = [None if x is None else x.dtype for x in (self.alphas, self.slopes, self.lengths, self.seed)]
+        window = (self.offset, self.left, self.right)
+        return (*rows, of_mask, *others, *window, self.alpha, self.scale, self.deterministic, self.dropout)
+
     @kept_property
     def tiling(self) -> Tiling:
         """The tiling measured on Hopper; elsewhere, and in float32, one small enough to fit."""
@@ -250,8 +265,9 @@ def pad_to_power_of_2(size: int, least: int) -> int:
 def empty_state(call: AttentionCall) -> list[Tensor]:
     """Return the tensors that a forward pass fills.
 
-    They are outputs ``[B, H, L, W]``, thresholds ``[B, H, L]``, which blocks have support, which tiles are dense, and
-    for the others lists of keys ``[B, H, L, LIST_LENGTH]``, their probabilities, and how many.
+    They are outputs ``[B, H, L, W]`` and thresholds ``[B, H, L]``; and, unless one block holds all keys, which blocks
+    have support, which tiles are dense, and for the others lists of keys ``[B, H, L, LIST_LENGTH]``, their
+    probabilities, and how many.
     """
     q = call.q
     batch, heads, rows = q.shape[:3]
@@ -259,9 +275,11 @@ def empty_state(call: AttentionCall) -> list[Tensor]:
     keys = call.k.shape[-2]
     index = torch.int16 if keys <= 1 << 15 else torch.int32
     blocks = -(-keys // call.tiling.block)
+    state = [q.new_empty(batch, heads, rows, call.v.shape[-1]), q.new_empty(batch, heads, rows, dtype=torch.float32)]
+    if call.short:
+        return state
     return [
-        q.new_empty(batch, heads, rows, call.v.shape[-1]),
-        q.new_empty(batch, heads, rows, dtype=torch.float32),
+        *state,
         q.new_empty(batch * heads, call.parts, blocks, dtype=torch.int8),
         q.new_empty(batch * heads * call.tiles, dtype=torch.int8),
         q.new_empty(batch, heads, rows, length, dtype=index),

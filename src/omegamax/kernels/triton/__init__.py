@@ -6,6 +6,11 @@ import functools
 import importlib.util
 import re
 import warnings
+from collections.abc import Hashable
+from typing import Any
+
+# Launches of maps of contiguous rows, by what tells them apart: here, where one is looked for without importing Triton.
+kept_launches: dict[Hashable, Any] = {}
 
 NEEDED = (3, 4)  # the first version with triton.knobs
 

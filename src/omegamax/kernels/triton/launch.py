@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import triton
 from torch import Tensor
 
 from omegamax._torch_internals import current_cuda_device
+from omegamax.kernels.triton import kept_launches
 
 MAX_KEPT = 4096  # launches in the cache, which is emptied when it is full
 MAX_SLOTS = 1 << 20  # entries of all tiles that are solved at a time, of kernels whose threads exchange by memory
@@ -53,38 +54,100 @@ def on_device(x: Tensor):
 
 # Kernels of a few microseconds: what Triton works out anew at each launch is kept for the next one like it.
 
+_runtime: Any = triton.knobs.runtime
+
 
 class KeptLaunch:
-    """A compiled kernel with its grid and all its arguments but the pointers."""
+    """A compiled kernel with its grid and all its arguments but the pointers, which come first."""
 
-    __slots__ = ("arguments", "device", "grid", "middle", "run", "scratch", "stream")
+    __slots__ = ("arguments", "behind_stream", "device", "grid", "run", "scratch", "stream")
 
-    def __init__(self, kernel: Any, programs: int, arguments: tuple, device: int, scratch: tuple[int, ...] | None):
+    def __init__(
+        self, kernel: Any, grid: tuple[int, ...], arguments: tuple, device: int, scratch: tuple[int, ...] | None = None
+    ):
         no_hooks = (None, None, None)  # metadata for hooks, and the hooks
         self.run: Any = kernel.run
-        self.middle: tuple = (kernel.function, kernel.packed_metadata, *no_hooks)
+        self.behind_stream: tuple = (kernel.function, kernel.packed_metadata, *no_hooks)
         if DIRECT and not (self.run.global_scratch_size or self.run.profile_scratch_size):
             modes = (self.run.launch_cooperative_grid, self.run.launch_pdl)
-            self.middle = (kernel.function, *modes, None, None, kernel.packed_metadata, *no_hooks)
+            self.behind_stream = (kernel.function, *modes, None, None, kernel.packed_metadata, *no_hooks)
             self.run = self.run.launch
         self.stream = triton.runtime.driver.active.get_current_stream
-        self.grid, self.arguments, self.device = (programs, 1, 1), arguments, device
+        self.grid, self.arguments, self.device = (*grid, 1, 1)[:3], arguments, device
         self.scratch = scratch  # shape of an int32 tensor that the kernel uses itself
 
     def __call__(self, *pointers: int) -> bool:
         """Run it, and return whether it ran: not if a pointer is less aligned, a profiler listens, or another device
         is current."""
-        hook = triton.knobs.runtime.launch_enter_hook
-        if (hook is not None and getattr(hook, "calls", True)) or current_cuda_device() != self.device:
-            return False
         for pointer in pointers:
             if pointer & 15:
                 return False
-        self.run(*self.grid, self.stream(self.device), *self.middle, *pointers, *self.arguments)
+        hook = _runtime.launch_enter_hook
+        if (hook is not None and getattr(hook, "calls", True)) or current_cuda_device() != self.device:
+            return False
+        self.launch(pointers)
         return True
 
+    def launch(self, pointers: tuple[int, ...]) -> None:
+        """Run it."""
+        self.run(*self.grid, self.stream(self.device), *self.behind_stream, *pointers, *self.arguments)
 
-_kept: dict[Hashable, KeptLaunch] = {}
+    def fill(self, x: Tensor, *others: Tensor) -> Tensor | None:
+        """Run it on contiguous tensors and return its result, of the shape of the first; None if it did not run."""
+        out = torch.empty_like(x)
+        pointers = (x.data_ptr(), *[t.data_ptr() for t in others], out.data_ptr())
+        if self.scratch is not None:
+            scratch = torch.empty(self.scratch, dtype=torch.int32, device=x.device)
+            pointers = (*pointers, scratch.data_ptr())
+        return out if self(*pointers) else None
+
+
+class NestedLaunch(KeptLaunch):
+    """The same where pointers stand anywhere among the arguments, and in tuples among these.
+
+    Args:
+        arguments: of the launch that is kept.
+        tensors: those of the call, in the order of the pointers; no two are the same.
+    """
+
+    __slots__ = ("alone", "tuples")
+
+    def __init__(
+        self, kernel: Any, grid: tuple[int, ...], arguments: tuple, tensors: Sequence[Tensor | None], device: int
+    ):
+        super().__init__(kernel, grid, arguments, device)
+        numbers = {id(t): n for n, t in enumerate(tensors) if t is not None}
+        # Which place takes which pointer: of the arguments themselves, and of each tuple among them.
+        self.alone = [(i, numbers[id(a)]) for i, a in enumerate(arguments) if isinstance(a, Tensor)]
+        self.tuples = []
+        for i, a in enumerate(arguments):
+            if isinstance(a, tuple):
+                inside = [(j, numbers[id(x)]) for j, x in enumerate(a) if isinstance(x, Tensor)]
+                numbered = [None if isinstance(x, Tensor) else x for x in a]
+                self.tuples.append((i, numbered, inside))
+        self.arguments = tuple(None if isinstance(a, Tensor) else a for a in arguments)
+
+    def launch(self, pointers: tuple[int, ...]) -> None:
+        arguments = [*self.arguments]
+        for place, number in self.alone:
+            arguments[place] = pointers[number]
+        for place, numbered, inside in self.tuples:
+            entries = numbered.copy()
+            for i, number in inside:
+                entries[i] = pointers[number]
+            arguments[place] = tuple(entries)
+        self.run(*self.grid, self.stream(self.device), *self.behind_stream, *arguments)
+
+
+class KeptCall(NamedTuple):
+    """The launches of a call, one after the other, and the tensors that they fill: shape, strides and dtype of each."""
+
+    launches: list[NestedLaunch]
+    made: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]
+
+
+_kept: dict[Hashable, KeptLaunch] = kept_launches
+_kept_calls: dict[Hashable, KeptCall] = {}
 _find = _kept.get
 
 
@@ -94,14 +157,53 @@ def launch_again(key: Hashable, x: Tensor, *others: Tensor) -> Tensor | None:
     Returns None if there is no such launch, or it cannot be used now.
     """
     kept = _find(key)
+    return None if kept is None else kept.fill(x, *others)
+
+
+def call_again(key: Hashable, *given: Tensor | None) -> list[Tensor] | None:
+    """Run the launches kept under ``key`` on tensors like those they were kept with, and return the tensors they fill.
+
+    Returns None if there are no such launches, or they cannot be used now.
+    """
+    kept = _kept_calls.get(key)
     if kept is None:
         return None
-    out = torch.empty_like(x)
-    pointers = [x.data_ptr(), *[t.data_ptr() for t in others], out.data_ptr()]
-    if kept.scratch is None:
-        return out if kept(*pointers) else None
-    scratch = torch.empty(kept.scratch, dtype=torch.int32, device=x.device)
-    return out if kept(*pointers, scratch.data_ptr()) else None
+    assert given[0] is not None
+    device = given[0].device
+    made = [torch.empty_strided(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in kept.made]
+    pointers = [0 if t is None else t.data_ptr() for t in (*given, *made)]
+    for launch in kept.launches:
+        if not launch(*pointers):
+            return None
+    return made
+
+
+def run_and_keep(
+    key: Hashable, launches: Sequence[PlannedLaunch], given: Sequence[Tensor | None], made: Sequence[Tensor]
+) -> None:
+    """Run the launches of a call and keep them under ``key``, which tells them from all others.
+
+    Args:
+        given: all tensors that the launches read, as :func:`call_again` will be given others.
+        made: the tensors that they fill, in whole: what they hold before does not count.
+    """
+    compiled = [planned.run() for planned in launches]
+    tensors = [*given, *made]
+    there = [t for t in tensors if t is not None]
+    if not all(t.is_cuda and not t.data_ptr() & 15 for t in there) or not all(map(_known, compiled)):
+        return
+    if len({*map(id, there)}) < len(there):  # of one given twice, nobody could tell which of the two a kernel reads
+        return
+    device = there[0].device.index
+    if len(_kept_calls) >= MAX_KEPT:
+        _kept_calls.clear()
+    _kept_calls[key] = KeptCall(
+        [
+            NestedLaunch(kernel, planned.grid, planned.all_arguments, tensors, device)
+            for kernel, planned in zip(compiled, launches, strict=True)
+        ],
+        [(tuple(t.shape), t.stride(), t.dtype) for t in made],
+    )
 
 
 def launch(
@@ -131,7 +233,7 @@ def launch(
         return
     if len(_kept) >= MAX_KEPT:
         _kept.clear()
-    _kept[key] = KeptLaunch(made, programs, arguments, first.device.index, scratch)
+    _kept[key] = KeptLaunch(made, (programs,), arguments, first.device.index, scratch)
 
 
 def launch_kept(
@@ -178,9 +280,14 @@ class PlannedLaunch(NamedTuple):
     arguments: tuple
     constants: dict[str, Any]
 
-    def run(self) -> None:
-        """Launch it."""
-        self.kernel[self.grid](*self.arguments, **self.constants)
+    @property
+    def all_arguments(self) -> tuple:
+        """The arguments in the order of the kernel's parameters, constants among them."""
+        return (*self.arguments, *(self.constants[name] for name in self.kernel.arg_names[len(self.arguments) :]))
+
+    def run(self) -> Any:
+        """Launch it, and return the compiled kernel."""
+        return self.kernel[self.grid](*self.arguments, **self.constants)
 
 
 _compiled: set[Hashable] = set()

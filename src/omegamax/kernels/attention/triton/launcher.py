@@ -8,7 +8,8 @@ candidates are marked for some tiles at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,7 +32,14 @@ from omegamax.kernels.attention.triton.dense_backward import dense_keys_vjp_kern
 from omegamax.kernels.attention.triton.lists import attend_lists_kernel, lists_vjp_kernel
 from omegamax.kernels.attention.triton.short import attention_short_kernel, short_vjp_kernel
 from omegamax.kernels.choice import Case, choose
-from omegamax.kernels.triton.launch import PlannedLaunch, compile_ahead, is_compiled, on_device
+from omegamax.kernels.triton.launch import (
+    PlannedLaunch,
+    call_again,
+    compile_ahead,
+    is_compiled,
+    on_device,
+    run_and_keep,
+)
 
 MARK_BYTES = 1 << 10  # of candidate bits, at most, for each query
 COUNT_BLOCK = 64  # queries and keys of a tile in which zeros are counted
@@ -39,25 +47,35 @@ COUNT_BLOCK = 64  # queries and keys of a tile in which zeros are counted
 
 def forward(call: AttentionCall, learnt: bool = False) -> list[Tensor]:
     """Return outputs ``[B, H, L, W]``, and the state that :func:`backward` takes; ``learnt``: it will be called."""
+    key = ("attention", learnt, call.layout)
+    again = call_again(key, *call.given)
+    if again is not None:
+        return again
+    call = _with_tensors_of_its_own(call)
     state = empty_state(call)
     out, t = state[:2]
     if not out.numel():
         return state
     with on_device(call.q):
         launches = _plan_forward(call, *state)
-        key = (learnt, *_compile_key(call, launches[-1].constants))
-        if not is_compiled(key):
+        compile_key = (learnt, *_compile_key(call, launches[-1].constants))
+        if not is_compiled(compile_key):
             # Stand-ins of the right types: nothing is read or written.
             wide = t if call.listed else out
-            back = _plan_backward(call, with_strides(out), out, wide, wide, t, *state[1:]) if learnt else []
-            compile_ahead(key, [*launches, *back], out)
-        for planned in launches:
-            planned.run()
+            scratch = _empty_scratch(call, *state[1:])
+            back = _plan_backward(call, with_strides(out), out, wide, wide, t, scratch, *state[1:]) if learnt else []
+            compile_ahead(compile_key, [*launches, *back], out)
+        _run(call, key, launches, (), state)
     return state
 
 
 def backward(call: AttentionCall, g: Tensor, *state: Tensor) -> list[Tensor]:
     """Return gradients in queries, keys, values and, if there are any, alphas, from the state of :func:`forward`."""
+    key = ("attention_backward", len(state), g.stride(), g.dtype, call.layout)
+    again = call_again(key, *call.given, g, *state)
+    if again is not None:
+        return again[:3] if call.alphas is None else [*again[:3], again[3].sum((0, 2))]
+    call = _with_tensors_of_its_own(call)
     q, k, v = call.q, call.k, call.v
     t = state[0]
     dq = torch.empty_like(q, memory_format=torch.contiguous_format)
@@ -67,16 +85,35 @@ def backward(call: AttentionCall, g: Tensor, *state: Tensor) -> list[Tensor]:
     dk, dv = (new(x, dtype=wide, memory_format=torch.contiguous_format) for x in (k, v))
     dalpha = None if call.alphas is None else torch.empty_like(t) if some else torch.zeros_like(t)
     if some:
-        incoming = with_strides(g if g.stride(-1) == 1 else g.contiguous())
+        incoming = g if g.stride(-1) == 1 else g.contiguous()
         with on_device(q):
-            launches = _plan_backward(call, incoming, dq, dk, dv, dalpha, *state)
-            key = (None, *_compile_key(call, launches[-1].constants))
-            if not is_compiled(key):
-                compile_ahead(key, launches, dq)
-            for planned in launches:
-                planned.run()
+            scratch = _empty_scratch(call, *state)
+            launches = _plan_backward(call, with_strides(incoming), dq, dk, dv, dalpha, scratch, *state)
+            compile_key = (None, *_compile_key(call, launches[-1].constants))
+            if not is_compiled(compile_key):
+                compile_ahead(compile_key, launches, dq)
+            made = [dq, dk, dv, *([] if dalpha is None else [dalpha]), *scratch]
+            _run(call, key if incoming is g else None, launches, (g, *state), made)
     grads = [dq, dk.to(k.dtype), dv.to(v.dtype)]
     return grads if dalpha is None else [*grads, dalpha.sum((0, 2))]
+
+
+def _with_tensors_of_its_own(call: AttentionCall) -> AttentionCall:
+    """Return a call whose tensors are told apart, where one is both queries and keys, say."""
+    return replace(call, q=call.q.detach(), k=call.k.detach(), v=call.v.detach())
+
+
+def _run(
+    call: AttentionCall, key: tuple | None, launches: list[PlannedLaunch], state: Sequence[Tensor], made: list[Tensor]
+) -> None:
+    """Run launches, and keep them unless lists of keys are made, whose gradients are added to zeros."""
+    if key is None or call.listed:
+        for planned in launches:
+            planned.run()
+        return
+    q, k, v, mask, *others = call.given
+    mask = None if mask is None else call.tensors[3][0]  # bools as bytes, at the same place
+    run_and_keep(key, launches, [q, k, v, mask, *others, *state], made)
 
 
 def count_zeros(call: AttentionCall, t: Tensor) -> Tensor:
@@ -112,48 +149,60 @@ def _plan_short(call: AttentionCall, tiling: ShortTiling, out: Tensor, t: Tensor
     return PlannedLaunch(attention_short_kernel, grid, tensors, _short_constants(call, tiling.rows, tiling.warps))
 
 
-def _plan_forward(call: AttentionCall, *state: Tensor) -> list[PlannedLaunch]:
+def _plan_forward(call: AttentionCall, out: Tensor, t: Tensor, *state: Tensor) -> list[PlannedLaunch]:
     """Return the launches of the forward pass: of the queries that have lists, if any, then of the dense tiles."""
-    out, t, blocks, dense = state[:4]
     if call.short:
         return [_plan_short(call, call.short, out, t)]
+    blocks, dense = state[:2]
     case = Case.LISTS if call.listed else Case.DENSE
     kernels = choose("attention", case, call.q.itemsize, call.k.shape[-2])
     constants = _dense_constants(call)
     only = dense if call.listed else None
-    launches = list(_plan_lists(call, *state)) if "attend_lists_kernel" in kernels else []
+    launches = list(_plan_lists(call, out, t, *state)) if "attend_lists_kernel" in kernels else []
     tensors = (*call.tensors, out, t, blocks, only, call.drop)
     launches.append(PlannedLaunch(attention_dense_kernel, (call.parts * blocks.shape[0],), tensors, constants))
     return launches
 
 
 def _plan_backward(
-    call: AttentionCall, incoming: tuple, dq: Tensor, dk: Tensor, dv: Tensor, dalpha: Tensor | None, *state: Tensor
+    call: AttentionCall,
+    incoming: tuple,
+    dq: Tensor,
+    dk: Tensor,
+    dv: Tensor,
+    dalpha: Tensor | None,
+    scratch: list[Tensor],
+    t: Tensor,
+    *state: Tensor,
 ) -> list[PlannedLaunch]:
     """Return the launches of the backward pass: of the queries that have lists, then of the dense tiles."""
     q, k, v, _, scalars = call.tensors
     batch, heads, rows = call.q.shape[:3]
-    t, blocks, dense = state[:3]
     dalpha = None if call.alphas is None else dalpha
     if call.short:
         constants = _short_constants(call, call.short.back_rows, call.short.back_warps)
         given = (*call.tensors, incoming, t, dq, dk, dv, dalpha, call.drop)
         return [PlannedLaunch(short_vjp_kernel, (call.k.shape[0] * call.k.shape[1],), given, constants)]
+    mean, wanted = scratch
+    blocks, dense = state[:2]
     only, launches = None, []
     if call.listed:
         constants = {"KIND": call.kind.value, **call.sizes, "LENGTH": LIST_LENGTH, "C": call.tiling.chunk}
-        tensors: tuple = (q, k, v, scalars, incoming, dq, dk, dv, dalpha, *state[2:], call.tiles)
+        tensors: tuple = (q, k, v, scalars, incoming, dq, dk, dv, dalpha, *state[1:], call.tiles)
         launches.append(PlannedLaunch(lists_vjp_kernel, (rows * heads * batch,), tensors, constants | {"num_warps": 1}))
         only = dense
-    mean = torch.empty_like(t)
     constants = _dense_constants(call, backward=True)
-    wanted = torch.empty_like(blocks, dtype=torch.int32)
     tensors = (*call.tensors, incoming, t, mean, dq, dalpha, blocks, only, wanted, call.drop)
     launches.append(PlannedLaunch(dense_queries_vjp_kernel, (call.parts * blocks.shape[0],), tensors, constants))
     tensors = (*call.tensors, incoming, t, mean, dk, dv, blocks, only, call.parts, wanted, call.drop)
     grid = (blocks.shape[-1] * call.k.shape[0] * call.k.shape[1],)
     launches.append(PlannedLaunch(dense_keys_vjp_kernel, grid, tensors, constants))
     return launches
+
+
+def _empty_scratch(call: AttentionCall, t: Tensor, *state: Tensor) -> list[Tensor]:
+    """Return what the first kernel of the backward pass leaves to the second: means, and which blocks are wanted."""
+    return [] if call.short else [torch.empty_like(t), torch.empty_like(state[0], dtype=torch.int32)]
 
 
 def _dense_constants(call: AttentionCall, backward: bool = False) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def tv_chain(x: Tensor, strength: float | Tensor, dim: int) -> Tensor:
         sizes = (count, size, rows.stride(0), tiles)
         scale = SCALE.get(x.itemsize, 1.0)
         arguments = (by_row, bits, *sizes, by_row is not None, scale, each, block)
-        launch(chain_kernel, programs, (rows, w, slots), arguments, warps, registers=STRING_REGISTERS)
+        run = launch_kept if by_row is None else launch  # pointers of what is kept stand in front
+        run(chain_kernel, programs, (rows, w, slots), arguments, warps, registers=STRING_REGISTERS)
     return as_tensor(w, x, dim)
 
 
@@ -58,7 +59,8 @@ def tv_chain_vjp(w: Tensor, g: Tensor, strength: float | Tensor, dim: int) -> Te
         by_row = _by_row(strength, w, dim) if isinstance(strength, Tensor) else None
         each, block, warps = row_tile(size)
         arguments = (by_row, count, size, rows.stride(0), incoming.stride(0), by_row is not None, each, block)
-        launch(chain_vjp_kernel, -(-count // each), (rows, incoming, out), arguments, warps)
+        run = launch_kept if by_row is None else launch
+        run(chain_vjp_kernel, -(-count // each), (rows, incoming, out), arguments, warps)
     return as_tensor(out, g, dim)
 
 
