@@ -137,6 +137,13 @@ def _one_row_tile(block: int, itemsize: int, warps: int) -> FoldedTile:
 
 
 @functools.cache
+def listed_entries(size: int, groups: int) -> int:
+    """Return how many entries of a long row are listed one by one at most: few enough that the list is small beside
+    the row, and room for as many ``groups`` as there may be in their place."""
+    return max(groups, min(LISTED_ENTRIES, power_of_2(max(size // 32, 1))))
+
+
+@functools.cache
 def candidate_blocks(size: int, power: bool) -> Blocks:
     """Return how a long row is read whose candidates are listed; ``power``: that of a general power."""
     if power:

@@ -324,7 +324,7 @@ def long_rows(monkeypatch, run_time_loops):
         monkeypatch.setattr(rows, "candidate_blocks", lambda size, power: tiles.Blocks(2, 4, 1))
         monkeypatch.setattr(rows, "LONG_BLOCKS", tiles.Blocks(2, 4, 1))
         monkeypatch.setattr(rows, "MAX_CANDIDATES", {False: 16, True: 16})  # two groups
-        monkeypatch.setattr(rows, "LISTED_ENTRIES", 8)
+        monkeypatch.setattr(rows, "listed_entries", lambda size, groups: 8)
 
 
 LONG = 70001 if DEVICE == "cuda" else 18

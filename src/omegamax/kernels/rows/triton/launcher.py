@@ -37,13 +37,13 @@ from omegamax.kernels.rows.triton.vjp import alpha_vjp_kernel, entmax_vjp_kernel
 from omegamax.kernels.tiles import (
     ABOVE_TWO_REGISTERS,
     ANY_ALPHA_REGISTERS,
-    LISTED_ENTRIES,
     LONG_BLOCK,
     LONG_BLOCKS,
     MAX_CANDIDATES,
     any_alpha_tile,
     candidate_blocks,
     folded_tile,
+    listed_entries,
     outside_tile,
     power_of_2,
     row_tile,
@@ -173,7 +173,9 @@ def _power(call: Call) -> None:
 def _power_long(call: Call) -> None:
     kind, integer, fraction = call.exponent
     power = kind is Kind.ENTMAX_POWER
-    constants = (kind.value, integer, fraction > 0, *_candidates(call, power), LISTED_ENTRIES)
+    *blocks, groups = _candidates(call, power)
+    room = listed_entries(call.rows.shape[1], groups)
+    constants = (kind.value, integer, fraction > 0, *blocks, groups, room)
     _list_candidates(entmax_power_long_kernel, call, (fraction, *call.sizes, *constants), power)
 
 
