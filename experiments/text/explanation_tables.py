@@ -51,9 +51,29 @@ def table_game(rows: Rows, name: str) -> str:
 
 def compare_with_attention(rows: Rows, name: str, explainer: str) -> str:
     """Return by how much attention's success is more, paired by network (kind and seed)."""
-    both = [of(rows, set=name, explainer=each) for each in ("attention", explainer)]
+    return compare_explainers(rows, name, "attention", explainer, "success")
+
+
+def compare_explainers(rows: Rows, name: str, explainer: str, other: str, measure: str) -> str:
+    """Return by how much a measure of an explainer is more than that of another, paired by network (kind and seed)."""
+    both = [of(rows, set=name, explainer=each) for each in (explainer, other)]
     keyed = [[{**row, "network": f"{row['kind']} {row['seed']}"} for row in own] for own in both]
-    return paired_difference(*keyed, "success", by="network")
+    return paired_difference(*keyed, measure, by="network")
+
+
+def table_claims(rows: Rows) -> str:
+    """Return differences in success and of students that the tables of the sets do not show, for each set."""
+    lines = []
+    for kind in ("entmax15", "sparsemax"):
+        for measure, words in (("success", "success of attention"), ("student", "students of attention")):
+            own = (
+                [of(rows, set=name, kind=each, explainer="attention") for each in (kind, "softmax")] for name in SETS
+            )
+            lines.append([f"{words}, {kind} less softmax", *(paired_difference(*both, measure) for both in own)])
+    for explainer, other in (("attention", "random"), ("scaffold", "attention")):
+        cells = (compare_explainers(rows, name, explainer, other, "student") for name in SETS)
+        lines.append([f"students of {explainer} less of {other}", *cells])
+    return table(["differences", *SETS], lines)
 
 
 def table_students(rows: Rows, name: str) -> str:
@@ -85,28 +105,39 @@ def table_rationales(rows: Rows, name: str) -> str:
     return table(["selector", *(f"{100 * share:g} %" for share in (*SHARES, 1.0))], lines)
 
 
-def table_selectors(rows: Rows, name: str) -> str:
-    """Return the difference in accuracy of each selector to k-subsets, paired by seed, for each share of words."""
+def table_selectors(rows: Rows, name: str, measure: str) -> str:
+    """Return the difference of each selector to k-subsets in a measure, paired by seed, for each share of words."""
     lines = []
     for selector in SELECTORS:
         if selector != "k_subsets":
             line = [selector.replace("_", " ")]
             for share in SHARES:
                 both = [of(rows, set=name, selector=each, share=share) for each in (selector, "k_subsets")]
-                line.append(paired_difference(*both, "accuracy"))
+                line.append(paired_difference(*both, measure))
             lines.append(line)
     return table(["less k subsets", *(f"{100 * share:g} %" for share in SHARES)], lines)
+
+
+def table_runs(rows: Rows, name: str) -> str:
+    """Return how many words in a row each selector reads, on average, for each share of words."""
+    lines = []
+    for selector in SELECTORS:
+        own = [of(rows, set=name, selector=selector, share=share) for share in SHARES]
+        lines.append([selector.replace("_", " "), *(mean(each, "run", 1) for each in own)])
+    return table(["selector", *(f"{100 * share:g} %" for share in SHARES)], lines)
 
 
 def main() -> None:
     """Fill the page."""
     games, chosen = game_runs(RESULTS).rows(), rationale_runs(RESULTS).rows()
     made = {"alignments": table_alignments(alignment_runs(RESULTS).rows())}
+    made["claims"] = table_claims(games)
     for name in SETS:
         made |= {f"game {name}": table_game(games, name), f"student {name}": table_students(games, name)}
     for name in ("sst2", "imdb"):
         made |= {f"rationales {name}": table_rationales(chosen, name)}
-        made |= {f"selectors {name}": table_selectors(chosen, name)}
+        made |= {f"selectors {name}": table_selectors(chosen, name, "accuracy")}
+        made |= {f"marks {name}": table_selectors(chosen, name, "yelp_f1"), f"runs {name}": table_runs(chosen, name)}
     fill(HERE / "explanations.md", made)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).parents[2] / "experiments").glob("*/README.md"))
+PAGES = sorted((Path(__file__).parents[2] / "experiments").glob("*/*.md"))
 INTERVAL = re.compile(r"\[([-+]?\d+\.\d+), ([-+]?\d+\.\d+)\]")  # of differences; [0, 1] is something else
 
 
@@ -22,7 +22,7 @@ def split(page: str) -> tuple[str, str]:
     return " ".join(line.strip() for line in lines if not line.startswith("|")), tables
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.parent.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[f"{page.parent.name}/{page.stem}" for page in PAGES])
 def test_every_interval_in_words_is_in_a_table(page: Path):
     words, tables = split(page.read_text(encoding="utf-8"))
     known = set(intervals(tables))
